@@ -82,6 +82,17 @@ bool is_of_module(std::string_view file) {
   return name == "config.json" || name == "model.safetensors";
 }
 
+// What sees or hears is left out unless it is asked for.
+Result<std::vector<std::string>> choose_projector(const std::vector<std::string>& projectors,
+                                                  std::string_view tag, const std::vector<std::string>& all) {
+  std::vector<std::string> fitting;
+  for (const std::string& file : projectors)
+    if (file == tag || lower(base_name(file)).find(lower(tag)) != file.npos) fitting.push_back(file);
+  if (fitting.size() == 1) return fitting;
+  if (fitting.empty()) return not_found(concat("no GGUF file for ':", tag, "'; there is: ", listed(all)));
+  return not_found(concat("':", tag, "' fits several files; name one: ", listed(fitting)));
+}
+
 }  // namespace
 
 bool safe_file_name(std::string_view name) {
@@ -110,7 +121,7 @@ bool has_tag(std::string_view file, std::string_view tag) {
 }
 
 Result<std::vector<std::string>> choose_files(const std::vector<std::string>& all, std::string_view tag) {
-  std::vector<std::string> gguf, safetensors, companions, of_modules;
+  std::vector<std::string> gguf, projectors, safetensors, companions, of_modules;
   bool config = false, pickles = false;
   for (const std::string& file : all) {
     if (!safe_file_name(file))
@@ -118,7 +129,7 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     const std::string_view name = base_name(file);
     const bool top = file.find('/') == file.npos;
     if (name.ends_with(".gguf")) {
-      if (!is_projector_name(name)) gguf.push_back(file);
+      (is_projector_name(name) ? projectors : gguf).push_back(file);
     } else if (top && name.ends_with(".safetensors")) {
       if (!name.starts_with("consolidated") && !name.starts_with("adapter")) safetensors.push_back(file);
     } else if (top && is_companion(name)) {
@@ -129,6 +140,7 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     }
     pickles = pickles || name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth");
   }
+  if (lower(tag).find("mmproj") != tag.npos) return choose_projector(projectors, tag, all);
   std::ranges::sort(gguf);
   if (tag.empty() && config && !safetensors.empty()) {
     // A model that is there whole is not fetched a second time in pieces.

@@ -34,6 +34,16 @@ TEST(ChooseFiles, NoPicklesBesideSafetensors) {
             std::string::npos);
 }
 
+TEST(ChooseFiles, WhatSeesIsLeftOutUnlessAskedFor) {
+  const Names all = {"m-Q4_K_M.gguf", "m-Q8_0.gguf", "mmproj-F16.gguf", "m-mmproj-BF16.gguf"};
+  EXPECT_EQ(*choose_files(all, ""), (Names{"m-Q4_K_M.gguf"}));
+  EXPECT_EQ(*choose_files(all, "Q8_0"), (Names{"m-Q8_0.gguf"}));
+  EXPECT_EQ(*choose_files(all, "mmproj-F16"), (Names{"mmproj-F16.gguf"}));
+  EXPECT_EQ(*choose_files(all, "m-mmproj-BF16.gguf"), (Names{"m-mmproj-BF16.gguf"}));
+  EXPECT_NE(choose_files(all, "mmproj").error().message().find("fits several files"), std::string::npos);
+  EXPECT_FALSE(choose_files(all, "mmproj-Q4"));
+}
+
 TEST(ChooseFiles, ModulesOfSentenceTransformers) {
   const Names model = {"model.safetensors", "config.json", "modules.json"},
               modules = {"1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"};

@@ -19,6 +19,11 @@ namespace {
 bool family_has_chunks(const ModelConfig& config) { return config.architecture == "llama4"; }
 }  // namespace
 
+std::int32_t read_optional_window(Fields& fields) {
+  const std::int32_t window = fields.written("sliding_window") ? fields.integer("sliding_window", 0) : 4096;
+  return fields.boolean("use_sliding_window", false) ? window : 0;
+}
+
 bool read_layer_types(Fields& fields, ModelConfig& config) {
   const json::value* types = fields.find("layer_types");
   if (types == nullptr) return false;

@@ -17,10 +17,21 @@ struct ConfigFamily {
   std::string_view model_type;  // transformers'
   std::string_view name;        // ours
   void (*read)(Fields& fields, ModelConfig& config);
-  bool wrapped = false;  // the language model's fields lie in `text_config`
-  bool mxfp4 = false;    // its experts may be stored so
+  bool mxfp4 = false;  // its experts may be stored so
 };
 std::span<const ConfigFamily> config_families();
+
+// A model that also sees or hears, of which the language model is run (config_wrappers.cc).
+struct ConfigWrapper {
+  std::string_view class_name;  // "Gemma3ForConditionalGeneration", also named "Gemma3Model"
+  std::string_view model_type;
+  std::string_view text_type;  // model_type of the language model where config.json does not say it
+};
+std::span<const ConfigWrapper> config_wrappers();
+bool names_wrapper(std::string_view name, const ConfigWrapper& wrapper);
+// The object that has the language model's fields apart from the rest; null: there is none.
+const json::object* language_part(const json::object& config);
+json::object* language_part(json::object& config);
 
 using ReadConfig = void(Fields& fields, ModelConfig& config);
 #define CONFIG_FAMILY(hf_name, base_name, model_type, name, read, ...) ReadConfig read;
@@ -62,14 +73,16 @@ void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta
 // One such object, which `fields` has under the name `where`.
 void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
                       bool may_be_partial = false);
+// Qwen's window, which the file may name and leave unused; 0: there is none.
+std::int32_t read_optional_window(Fields& fields);
 // num_layers is known. Which layers have windows, where they are written out one by one; false: they are not.
 bool read_layer_types(Fields& fields, ModelConfig& config);
 // sliding_window is known. Which layers have it: written out, or all but every `period`-th.
 void read_window_pattern(Fields& fields, ModelConfig& config, std::int32_t period);
 // No window at all where no layer has one.
 void finish_windows(Fields& fields, ModelConfig& config);
-// window_layers is known. "layer_rope_theta": one base for layers with a window and one for the others; 0: such a
-// layer does not rotate.
+// window_layers is known. "layer_rope_theta": one base for layers with a window and one for the others; 0:
+// such a layer does not rotate.
 void read_layer_thetas(Fields& fields, ModelConfig& config);
 // num_layers is known. Which layers have a mixture: "mlp_layer_types", or all behind the first `dense`.
 void read_mlp_types(Fields& fields, std::int32_t dense, ModelConfig& config);

@@ -12,10 +12,10 @@
 namespace pagoda {
 namespace {
 
-std::string supported_names() {
-  std::string names;
-  for (const ConfigFamily& family : config_families())
-    names += concat(names.empty() ? "" : ", ", family.hf_name);
+std::vector<std::string_view> supported_names() {
+  std::vector<std::string_view> names;
+  for (const ConfigFamily& family : config_families()) names.push_back(family.hf_name);
+  for (const ConfigWrapper& wrapper : config_wrappers()) names.push_back(wrapper.class_name);
   return names;
 }
 
@@ -26,7 +26,23 @@ bool classifies(std::string_view name, std::string_view base_name) {
          name.substr(0, name.size() - kHead.size()) == base_name.substr(0, base_name.size() - kBase.size());
 }
 
-Result<const ConfigFamily*> find_family(Fields& fields) {
+// The family of a wrapper's language model, which says its own model_type in `part`; null: it lies flat
+// beside the rest. `wrapper` may be null, `name` is the whole's.
+Result<const ConfigFamily*> find_inner_family(Fields* part, const ConfigWrapper* wrapper,
+                                              std::string_view name) {
+  // Their language models read a prompt to both sides, or what another model makes of it.
+  for (const std::string_view other : {"PaliGemma", "paligemma", "Assistant", "assistant"})
+    if (name.find(other) != name.npos) return unsupported_architecture(name, supported_names());
+  std::string type = part != nullptr ? part->string("model_type", "") : "";
+  if (type.empty() && wrapper == nullptr) return unsupported_architecture(name, supported_names());
+  if (type.empty()) type = wrapper->text_type;
+  for (const ConfigFamily& family : config_families())
+    if (family.model_type == type) return &family;
+  return unsupported_architecture(concat("text_config '", type, "' of ", name), supported_names());
+}
+
+// `part`: the language model's fields, where they lie apart; null: they do not.
+Result<const ConfigFamily*> find_family(Fields& fields, Fields* part) {
   const std::string model_type = fields.string("model_type", "");
   std::string name;
   if (const json::value* list = fields.find("architectures")) {
@@ -45,6 +61,13 @@ Result<const ConfigFamily*> find_family(Fields& fields) {
   if (name.empty() && model_type.empty()) {
     return corrupt_data("config.json has neither 'architectures' nor 'model_type'");
   }
+  for (const ConfigWrapper& wrapper : config_wrappers()) {
+    if (name.empty() ? wrapper.model_type != model_type : !names_wrapper(name, wrapper)) continue;
+    if (part == nullptr && !fields.written("hidden_size")) fields.fail("text_config", "given");
+    if (!fields.status().ok()) return fields.status();
+    return find_inner_family(part, &wrapper, name.empty() ? model_type : name);
+  }
+  if (part != nullptr) return find_inner_family(part, nullptr, name.empty() ? model_type : name);
   bool other_type = false;
   for (const ConfigFamily& architecture : config_families()) {
     const bool named = name.empty() ? model_type == architecture.model_type
@@ -59,26 +82,21 @@ Result<const ConfigFamily*> find_family(Fields& fields) {
   return unsupported_architecture(name.empty() ? model_type : name, supported_names());
 }
 
-// Of a wrapper, the family that its text_config names, or else the wrapper's own.
-Result<const ConfigFamily*> text_family(Fields& text, const ConfigFamily& wrapper) {
-  const std::string model_type = text.string("model_type", "");
-  if (model_type.empty()) return &wrapper;
-  for (const ConfigFamily& family : config_families())
-    if (!family.wrapped && family.model_type == model_type) return &family;
-  return unsupported_architecture(concat("text_config '", model_type, "' of ", wrapper.hf_name),
-                                  supported_names());
+// "fp8", "awq", ...; MLX has a field of its own, or none of the method.
+std::string quantization_method(const json::object& how) {
+  const json::value* method = how.if_contains("quant_method");
+  if (method != nullptr && method->is_string()) return printable(std::string_view(method->get_string()), 40);
+  if (how.contains("quant_algo")) return "modelopt";
+  return how.contains("group_size") && how.contains("bits") ? "mlx" : "an unnamed method";
 }
 
 Status check_quantization(const ConfigFamily& family, Fields& fields) {
-  if (fields.find("quantization_config") == nullptr) return ok_status();
-  if (family.mxfp4) {
-    if (const json::object* how = fields.object("quantization_config")) {
-      const json::value* method = how->if_contains("quant_method");
-      if (method != nullptr && *method == "mxfp4") return ok_status();
-    }
-  }
-  return unimplemented(concat("config.json: 'quantization_config' is not supported; supported: ",
-                              family.mxfp4 ? "MXFP4, " : "", "F32, F16 and BF16 weights, or a GGUF file"));
+  const json::object* how = fields.object("quantization_config");
+  if (how == nullptr) how = fields.object("quantization");
+  if (how == nullptr || how->empty()) return fields.status();
+  const std::string method = quantization_method(*how);
+  if (family.mxfp4 && method == "mxfp4") return ok_status();
+  return unsupported_quantization(method, family.mxfp4);
 }
 
 }  // namespace
@@ -89,24 +107,24 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   if (!document) return document.error();
   Status status;
   Fields fields(*document, status);
-  const Result<const ConfigFamily*> found = find_family(fields);
+  const json::object* const part = language_part(*document);
+  Fields inner(part != nullptr ? *part : *document, status);
+  const Result<const ConfigFamily*> found = find_family(fields, part != nullptr ? &inner : nullptr);
   if (!found) return found.error();
-  const bool wrapped = (*found)->wrapped;
-
+  const ConfigFamily& family = **found;
   ModelConfig config;
-  const json::object* text_config = wrapped ? fields.object("text_config") : nullptr;
-  if (wrapped && text_config == nullptr) fields.fail("text_config", "given");
-  if (!status.ok()) return status;
-  Fields inner(text_config != nullptr ? *text_config : *document, status);
-  const Result<const ConfigFamily*> read_by = wrapped ? text_family(inner, **found) : found;
-  if (!read_by) return read_by.error();
-  const ConfigFamily& family = **read_by;
   config.architecture = family.name;
   config.family = family.model_type;
   for (Fields* each : {&fields, &inner}) PAGODA_RETURN_IF_ERROR(check_quantization(family, *each));
   family.read(inner, config);
-  // Where the whole says so, it decides: it is the whole that has the head.
-  if (wrapped) config.tie_embeddings = fields.boolean("tie_word_embeddings", config.tie_embeddings);
+  if (part != nullptr && config.encoder)
+    fields.refuse(
+        concat("a text encoder ('", family.model_type, "') inside of another model is not supported"));
+  // Where the whole says so, it decides: it is the whole that has the head. Where nobody does, some wrappers
+  // tie it and some do not, and the tensors show which.
+  if (part != nullptr)
+    config.tie_embeddings =
+        fields.boolean("tie_word_embeddings", !inner.written("tie_word_embeddings") || config.tie_embeddings);
   sort_unasked(inner, "", config);
   if (config.embedding_size == 0) config.embedding_size = config.hidden_size;
   for (Fields* each : {&inner, &fields}) {

@@ -119,6 +119,33 @@ TEST(ConfigJson, Overrides) {
   EXPECT_EQ(with_overrides("[]", "{}").error().code(), StatusCode::corrupt_data);
 }
 
+// In whichever form the file has its rotation.
+TEST(ConfigJson, OverridesOfARotation) {
+  const auto read = [](const std::string& more) {
+    const auto text =
+        with_rope(R"({"model_type":"llama")" + more + "}",
+                  R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":512})");
+    const auto config = parse_config_json(*text);
+    EXPECT_TRUE(config) << config.error().message();
+    return config ? *config : ModelConfig{};
+  };
+  for (const char* more :
+       {R"(,"rope_theta":5e5)", R"(,"rope_theta":5e5,"rope_scaling":null)",
+        R"(,"rope_theta":5e5,"rope_scaling":{"type":"linear","rope_type":"linear","factor":2.0})",
+        R"(,"rope_parameters":{"rope_theta":5e5,"rope_type":"default"})"}) {
+    const ModelConfig config = read(more);
+    EXPECT_EQ(config.rope_scaling, RopeScaling::yarn) << more;
+    EXPECT_FLOAT_EQ(config.rope_theta, 5e5f) << more;
+    EXPECT_FLOAT_EQ(config.rope_factor, 4) << more;
+    EXPECT_EQ(config.max_positions, 2048) << more;
+  }
+  const std::string wrapped =
+      *with_rope(R"({"text_config":{"rope_parameters":{"full_attention":{"rope_theta":7.0}}}})",
+                 R"({"factor":2.0,"rope_theta":9.0})");
+  EXPECT_EQ(json::parse(wrapped), json::parse(R"({"text_config":{"rope_theta":9.0,
+      "rope_parameters":{"full_attention":{"rope_theta":9.0,"factor":2.0}}}})"));
+}
+
 TEST(ConfigJson, RefusesByName) {
   const auto refused = [](std::string_view fields, std::string_view why) {
     const std::string text = R"({"model_type":"llama")" + std::string(fields) + "}";
@@ -128,7 +155,7 @@ TEST(ConfigJson, RefusesByName) {
         << text << " gives: " << config.error().message();
   };
   refused(R"(,"architectures":["MambaForCausalLM"])",
-          "architecture 'MambaForCausalLM' is not supported; supported: LlamaForCausalLM, ");
+          "architecture 'MambaForCausalLM' is not supported; docs/models.md lists all that are");
   refused(R"(,"architectures":["Qwen2ForCausalLM"])", "'model_type' says 'llama'");
   refused(R"(,"rope_scaling":{"rope_type":"yarrow","factor":4})",
           "type 'yarrow' is not supported; supported: default, linear");
@@ -137,7 +164,7 @@ TEST(ConfigJson, RefusesByName) {
   refused(R"(,"rope_parameters":{"full_attention":{"rope_theta":1}})", "for 'full_attention' layers");
   refused(R"(,"partial_rotary_factor":0.5)", "'partial_rotary_factor' = 0.5 is not supported");
   refused(R"(,"hidden_act":"quick_gelu")", "activation 'quick_gelu' is not supported; supported: silu");
-  refused(R"(,"quantization_config":{"quant_method":"gptq"})", "'quantization_config' is not supported");
+  refused(R"(,"quantization_config":{"quant_method":"gptq"})", "quantised by gptq are not supported");
   refused(R"(,"final_logit_softcapping":30.0)", "'final_logit_softcapping'");
   refused(R"(,"num_attention_heads":0)", "number of attention heads is 0");
   refused(R"(,"num_attention_heads":12,"num_key_value_heads":5)", "not a multiple");

@@ -86,14 +86,10 @@ void read_deepseek_v3(Fields& fields, ModelConfig& config) {
 void read_glm4_moe_lite(Fields& fields, ModelConfig& config) {
   read_common(fields, {154880, 2048, 10240, 47, 20, 20, 202752, 1e-5f, 10000.0f, 0, 1, -1, false}, config);
   config.rope_interleaved_rows = fields.boolean("rope_interleave", true);
-  read_deepseek_like(fields,
-                     {.count = 64,
-                      .per_token = 4,
-                      .shared = 1,
-                      .dense = 1,
-                      .renormalize = true,
-                      .intermediate = 1536},
-                     config);
+  read_deepseek_like(
+      fields,
+      {.count = 64, .per_token = 4, .shared = 1, .dense = 1, .renormalize = true, .intermediate = 1536},
+      config);
   if (fields.find("routed_scaling_factor") == nullptr) config.experts.scale = 1.8f;
   fields.only("topk_method", "noaux_tc");
   if (fields.find("mlp_layer_types") != nullptr) read_mlp_types(fields, 0, config);

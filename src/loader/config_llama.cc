@@ -5,12 +5,9 @@ namespace pagoda {
 namespace {
 
 // Qwen's windows: either "from layer max_window_layers on", or written out per layer.
-void read_window_layers(Fields& fields, ModelConfig& config) {
-  config.sliding_window = 0;
-  if (fields.boolean("use_sliding_window", false)) {
-    config.sliding_window = fields.written("sliding_window") ? fields.integer("sliding_window", 0) : 4096;
-  }
-  const std::int32_t first = fields.integer("max_window_layers", 28);
+void read_window_layers(Fields& fields, std::int32_t absent_first, ModelConfig& config) {
+  config.sliding_window = read_optional_window(fields);
+  const std::int32_t first = fields.integer("max_window_layers", absent_first);
   if (!read_layer_types(fields, config)) {
     for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
       config.window_layers.push_back(config.sliding_window > 0 && layer >= first);
@@ -48,7 +45,7 @@ void read_llama_like(Fields& fields, ModelConfig& config) {
   if (!fields.written("eos_token_id") && !qwen) config.eos_token_ids = {2};
   read_rope(fields, config, sees ? 500000.0f : 10000.0f);
   if (qwen) {
-    read_window_layers(fields, config);
+    read_window_layers(fields, 28, config);
   } else if (mistral) {
     config.sliding_window = fields.written("sliding_window") ? fields.integer("sliding_window", 0) : 4096;
     if (const json::value* types = fields.find("layer_types")) {
@@ -65,6 +62,14 @@ void read_llama_like(Fields& fields, ModelConfig& config) {
   } else {
     fields.only("sliding_window", nullptr);
   }
+}
+
+// Of Qwen2-VL and Qwen2.5-VL. Text has one position for all of a token's three.
+void read_qwen2_vl(Fields& fields, ModelConfig& config) {
+  read_common(fields, {152064, 8192, 29568, 80, 64, 8, 32768, 1e-5f, 1000000.0f, 151643, 151645, -1, false},
+              config);
+  config.attention_bias = true;
+  read_window_layers(fields, 80, config);
 }
 
 }  // namespace pagoda

@@ -94,8 +94,8 @@ void read_sparse_layers(Fields& fields, ModelConfig& config) {
 void read_qwen2_moe(Fields& fields, ModelConfig& config) {
   read_common(fields, {151936, 2048, 5632, 24, 16, 16, 32768, 1e-6f, 10000.0f, -1, -1, -1, false}, config);
   config.attention_bias = fields.boolean("qkv_bias", true);
-  if (fields.boolean("use_sliding_window", false)) {
-    config.sliding_window = fields.integer("sliding_window", 4096);
+  config.sliding_window = read_optional_window(fields);
+  if (config.sliding_window > 0) {
     const std::int32_t with = fields.integer("max_window_layers", 28);
     if (!read_layer_types(fields, config))
       for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
@@ -114,13 +114,23 @@ void read_qwen2_moe(Fields& fields, ModelConfig& config) {
 
 void read_qwen3_moe(Fields& fields, ModelConfig& config) {
   read_common(fields, {151936, 2048, 6144, 24, 32, 4, 32768, 1e-6f, 10000.0f, -1, -1, -1, false}, config);
-  if (fields.boolean("use_sliding_window", false))  // in all layers
-    config.sliding_window = fields.written("sliding_window") ? fields.integer("sliding_window", 0) : 4096;
+  config.sliding_window = read_optional_window(fields);  // in all layers
   ExpertsConfig& experts = config.experts;
   experts.count = num_experts(fields, 128);
   experts.per_token = fields.integer("num_experts_per_tok", 8);
   experts.intermediate_size = fields.integer("moe_intermediate_size", 768);
   experts.renormalize = fields.boolean("norm_topk_prob", false);
+  read_sparse_layers(fields, config);
+}
+
+void read_qwen3_vl_moe(Fields& fields, ModelConfig& config) {
+  read_common(fields, {151936, 2048, 5632, 24, 16, 16, 128000, 1e-6f, 500000.0f, -1, -1, -1, true}, config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 60);
+  experts.per_token = fields.integer("num_experts_per_tok", 4);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 1408);
+  experts.renormalize = true;
+  fields.only("norm_topk_prob", true);
   read_sparse_layers(fields, config);
 }
 
@@ -351,6 +361,16 @@ void read_glm4_moe(Fields& fields, ModelConfig& config) {
   absent.partial = 0.5f;
   read_common(fields, absent, config);
   config.query_key_norm = fields.boolean("use_qk_norm", false);
+  read_deepseek_like(fields, {.count = 128, .per_token = 8, .shared = 1, .dense = 1, .renormalize = true},
+                     config);
+}
+
+// The same without norms of queries and keys.
+void read_glm4v_moe(Fields& fields, ModelConfig& config) {
+  Defaults absent = {151424, 4096, 10944, 46, 96, 8, 65536, 1e-5f, 10000.0f, -1, -1, -1, false};
+  absent.partial = 1;
+  read_common(fields, absent, config);
+  fields.only("use_qk_norm", false);
   read_deepseek_like(fields, {.count = 128, .per_token = 8, .shared = 1, .dense = 1, .renormalize = true},
                      config);
 }

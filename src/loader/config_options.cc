@@ -97,6 +97,7 @@ constexpr std::array kHarmless = std::to_array<std::string_view>({
     "max_length",
     "mamba_chunk_size",
     "mamba_conv_bias",
+    "mamba_ssm_dtype",
     "max_window_layers",
     "min_length",
     "mlp_bias",
@@ -113,6 +114,7 @@ constexpr std::array kHarmless = std::to_array<std::string_view>({
     "num_nextn_predict_layers",
     "num_return_sequences",
     "output_attentions",
+    "output_gate_type",
     "output_hidden_states",
     "output_router_logits",
     "output_scores",
@@ -178,6 +180,12 @@ bool is_off(std::string_view name, const json::value& value) {
   return value.is_object() && value.get_object().empty();
 }
 
+// Where other parts of a model stand in the text, and layers that may draft tokens.
+bool is_of_others(std::string_view name) {
+  return name.ends_with("_token_id") || name.ends_with("_token_ids") || name.ends_with("_token_index") ||
+         name.starts_with("mtp_") || name.ends_with("_config");
+}
+
 }  // namespace
 
 void sort_unasked(Fields& fields, std::string_view where, ModelConfig& config) {
@@ -187,7 +195,8 @@ void sort_unasked(Fields& fields, std::string_view where, ModelConfig& config) {
     if (is_in(kComputing, name)) {
       fields.refuse(concat("config.json: '", where, name, "' = ", show(value),
                            " is not supported for this architecture"));
-    } else if (!is_in(kHarmless, name) && config.unknown_options.size() < kMostListed) {
+    } else if (!is_in(kHarmless, name) && !is_of_others(name) &&
+               config.unknown_options.size() < kMostListed) {
       config.unknown_options.push_back(printable(concat(where, name), 100));
     }
   }

@@ -42,6 +42,8 @@ void read_yarn(Fields& fields, Fields& rope, ModelConfig& config) {
                           ? yarn_scale(config.rope_factor, mscale) / yarn_scale(config.rope_factor, all)
                           : yarn_scale(config.rope_factor, 1);
   config.rope_attention_factor = rope.number("attention_factor", scale);
+  for (const Fields* each : {&fields, &rope})
+    if (each->find("original_max_position_embeddings") != nullptr) stretch_context(config);
   config.temperature_beta = rope.number("llama_4_scaling_beta", fields.number("llama_4_scaling_beta", 0));
   if (config.temperature_beta != 0) config.temperature_positions = config.rope_original_positions;
 }

@@ -177,6 +177,14 @@ void read_glm(Fields& fields, ModelConfig& config) {
   config.eos_token_ids = {151329, 151336, 151338};
 }
 
+// GLM 4's text part of one that sees.
+void read_glm4v(Fields& fields, ModelConfig& config) {
+  Defaults absent = {151552, 4096, 13696, 40, 32, 2, 32768, 1e-5f, 10000.0f, -1, -1, -1, false};
+  absent.partial = 1;
+  read_common(fields, absent, config);
+  config.rope_interleaved_rows = true;
+}
+
 // Rotates where there is a window, or everywhere if there is none.
 void read_exaone4(Fields& fields, ModelConfig& config) {
   read_common(fields, {102400, 4096, 16384, 32, 32, 0, 2048, 1e-5f, 10000.0f, 0, 2, -1, false}, config);

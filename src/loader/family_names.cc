@@ -9,6 +9,8 @@ std::vector<ConfigFamilyName> config_family_names() {
   std::vector<ConfigFamilyName> names;
   for (const ConfigFamily& family : config_families())
     names.push_back({family.hf_name, family.base_name, family.model_type});
+  for (const ConfigWrapper& wrapper : config_wrappers())
+    names.push_back({wrapper.class_name, wrapper.class_name, wrapper.model_type});
   return names;
 }
 

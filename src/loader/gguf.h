@@ -53,6 +53,8 @@ class GgufFile {
   static Result<GgufFile> parse(std::span<const std::byte> bytes);
 
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
+  // In place of what the file has.
+  void set(const std::string& key, GgufValue value) { metadata_[key] = std::move(value); }
   // Null or nullopt when the key is absent or of another kind; number() takes integers too.
   std::optional<std::int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;

@@ -108,9 +108,9 @@ void read_sizes(Keys& keys, ModelConfig& config) {
         {.num_kv_heads = kv_heads[layer], .intermediate_size = inner[layer], .num_heads = heads[layer]});
 }
 
-std::string supported_names() {
-  std::string names;
-  for (const GgufFamily& family : gguf_families()) names += concat(names.empty() ? "" : ", ", family.name);
+std::vector<std::string_view> supported_names() {
+  std::vector<std::string_view> names;
+  for (const GgufFamily& family : gguf_families()) names.push_back(family.name);
   return names;
 }
 
@@ -118,6 +118,12 @@ std::string supported_names() {
 
 Result<ModelConfig> gguf_config(const GgufFile& file) {
   const std::string* architecture = file.string("general.architecture");
+  if (const std::string* type = file.string("general.type"); type != nullptr && *type == "adapter") {
+    const std::string *kind = file.string("adapter.type"), *of = file.string("general.base_model.0.name");
+    return unimplemented(concat("the file is an adapter (", kind != nullptr ? printable(*kind) : "LoRA", ")",
+                                of != nullptr ? concat(" of ", printable(*of)) : "",
+                                ", not a model; adapters are not supported: merge it into its model"));
+  }
   if (architecture == nullptr) return corrupt_data("GGUF metadata 'general.architecture' is missing");
   const std::span<const GgufFamily> families = gguf_families();
   const auto family = std::find_if(families.begin(), families.end(),

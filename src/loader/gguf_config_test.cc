@@ -281,7 +281,14 @@ TEST(GgufConfig, SoftCapsAndHalvesThatSeeTheSame) {
 
 TEST(GgufConfig, RefusesByName) {
   expect_refused(GgufBuilder().u32("a", 1), "'general.architecture' is missing");
-  expect_refused(llama("mamba"), "architecture 'mamba' is not supported; supported: llama, qwen2, qwen3, ");
+  expect_refused(llama("mamba"), "architecture 'mamba' is not supported; docs/models.md lists all that are");
+  expect_refused(llama("qwen4"), "the nearest that is: qwen");
+  expect_refused(GgufBuilder()
+                     .string("general.architecture", "llama")
+                     .string("general.type", "adapter")
+                     .string("adapter.type", "lora")
+                     .string("general.base_model.0.name", "Llama 3.1 8B"),
+                 "the file is an adapter (lora) of Llama 3.1 8B, not a model");
   expect_refused(llama().u32("llama.expert_count", 8), "'llama.expert_used_count' is missing");
   expect_refused(llama().u32("llama.expert_count", 8).u32("llama.expert_used_count", 9),
                  "cannot use 9 of 8 experts");
@@ -323,8 +330,10 @@ TEST(GgufConfig, ContextOfGlm) {
     return config ? config->max_positions : -1;
   };
   GgufBuilder glm;
-  for (const auto& [key, value] : {std::pair("chatglm.context_length", 64u), {"chatglm.embedding_length", 64u},
-                                   {"chatglm.block_count", 2u}, {"chatglm.feed_forward_length", 128u},
+  for (const auto& [key, value] : {std::pair("chatglm.context_length", 64u),
+                                   {"chatglm.embedding_length", 64u},
+                                   {"chatglm.block_count", 2u},
+                                   {"chatglm.feed_forward_length", 128u},
                                    {"chatglm.attention.head_count", 4u}})
     glm.u32(key, value);
   glm.string("general.architecture", "chatglm")

@@ -108,6 +108,14 @@ void read_alibi(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.alibi_max = keys.number("attention.max_alibi_bias", 8.0f);
 }
 
+// Of those that see, converters lay out the rotated rows by halves, as llama.cpp's rotation in sections wants
+// them.
+void read_glm4(const GgufFile& file, Keys&, ModelConfig& config) {
+  const GgufArray* const sections = file.array("glm4.rope.dimension_sections");
+  if (sections != nullptr && sections->integers.size() > 1 && sections->integers[1] > 0)
+    config.rope_interleaved_rows = false;
+}
+
 void read_glm4_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
   read_layers_with_routers(file, keys, config);
   read_query_key_norm(file, keys, config);
@@ -233,7 +241,12 @@ std::span<const GgufFamily> gguf_families() {
        .experts = {.known = true}},
       {.name = "qwen2"},
       {.name = "qwen3"},
-      {.name = "qwen3vl"},
+      {.name = "qwen2vl"},
+      {.name = "qwen3vl", .own_keys = {"n_deepstack_layers"}},
+      {.name = "qwen3vlmoe",
+       .read = read_layers_with_routers,
+       .own_keys = {"n_deepstack_layers"},
+       .experts = {.known = true}},
       {.name = "qwen2moe", .read = read_qwen2_moe, .experts = {.known = true, .renormalize = false}},
       {.name = "qwen3moe", .read = read_layers_with_routers, .experts = {.known = true}},
       {.name = "gemma", .activation = "gelu_new"},
@@ -241,9 +254,7 @@ std::span<const GgufFamily> gguf_families() {
        .activation = "gelu_new",
        .read = read_gguf_gemma2,
        .own_keys = {"attn_logit_softcapping", "final_logit_softcapping"}},
-      {.name = "gemma3",
-       .activation = "gelu_new",
-       .read = read_gguf_gemma3},
+      {.name = "gemma3", .activation = "gelu_new", .read = read_gguf_gemma3},
       {.name = "gemma3n",
        .activation = "gelu_new",
        .read = read_gguf_gemma3n,
@@ -253,8 +264,8 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "gemma4",
        .activation = "gelu_new",
        .read = read_gguf_gemma4,
-       .own_keys = {"rope.dimension_count_swa", "attention.key_length_swa",
-                    "attention.value_length_swa", "attention.shared_kv_layers", "final_logit_softcapping",
+       .own_keys = {"rope.dimension_count_swa", "attention.key_length_swa", "attention.value_length_swa",
+                    "attention.shared_kv_layers", "final_logit_softcapping",
                     "embedding_length_per_layer_input"},
        .experts = {.known = true}},
       {.name = "granite",
@@ -280,7 +291,7 @@ std::span<const GgufFamily> gguf_families() {
        .read = read_mistral3,
        .own_keys = {"attention.temperature_scale", "attention.temperature_length"}},
       {.name = "chatglm", .interleaved_rows = true, .context_instead_of_width = 131072},
-      {.name = "glm4", .interleaved_rows = true},
+      {.name = "glm4", .interleaved_rows = true, .read = read_glm4},
       {.name = "command-r",
        .layer_norm = true,
        .interleaved_rows = true,
@@ -317,9 +328,7 @@ std::span<const GgufFamily> gguf_families() {
        .read = read_gguf_laguna,
        .own_keys = {"rope.dimension_count_swa"},
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
-      {.name = "mellum",
-       .read = read_gguf_mellum,
-       .experts = {.known = true}},
+      {.name = "mellum", .read = read_gguf_mellum, .experts = {.known = true}},
       {.name = "muse-glimmer",
        .interleaved_rows = true,
        .read = read_muse_glimmer,
@@ -367,14 +376,12 @@ std::span<const GgufFamily> gguf_families() {
        .layer_norm = true,
        .encoder = true,
        .read = read_gguf_modern_bert,
-       .own_keys = {"hidden_activation", "classifier.output_labels",
-                    "token_type_count"}},
+       .own_keys = {"hidden_activation", "classifier.output_labels", "token_type_count"}},
       {.name = "gemma-embedding",
        .activation = "gelu_new",
        .encoder = true,
        .read = read_gguf_gemma_embedding,
-       .own_keys = {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in",
-                    "dense_3_feat_out"}},
+       .own_keys = {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"}},
       {.name = "olmoe", .read = read_layers_with_routers, .experts = {.known = true, .renormalize = false}},
       {.name = "granitemoe",
        .interleaved_rows = true,

@@ -30,7 +30,7 @@ struct GgufFamily {
   bool may_be_parallel = false;   // as use_parallel_residual says
   // Where converters write the width because config.json has no such field: what the family's default is.
   std::int32_t context_instead_of_width = 0;
-  bool latent = false;            // latent attention; read() reads the sizes of heads
+  bool latent = false;  // latent attention; read() reads the sizes of heads
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
   std::array<std::string_view, 12> own_keys = {};
   GgufExperts experts = {};

@@ -24,6 +24,7 @@ void read_yarn(Keys& keys, float factor, ModelConfig& config) {
   config.rope_original_positions = keys.integer("rope.scaling.original_context_length", config.max_positions);
   config.rope_beta_fast = keys.number("rope.scaling.yarn_beta_fast", config.rope_beta_fast);
   config.rope_beta_slow = keys.number("rope.scaling.yarn_beta_slow", config.rope_beta_slow);
+  if (keys.has("rope.scaling.original_context_length")) stretch_context(config);
   const float all = keys.number("rope.scaling.yarn_log_multiplier", 0.0f);
   config.rope_attention_factor =
       gguf_yarn_scale(keys, yarn_scale(factor, 1) / (all != 0 ? yarn_scale(factor, all) : 1.0f));
@@ -52,8 +53,9 @@ void read_gguf_rope(const GgufFile& file, Keys& keys, ModelConfig& config) {
     config.rope_original_positions =
         keys.integer("rope.scaling.original_context_length", config.max_positions);
     if (factor != 1 && type != "longrope" && type != "none")
-      keys.fail(unimplemented("GGUF option 'rope.scaling.factor' beside rope_factors_long.weight is not "
-                              "supported"));
+      keys.fail(
+          unimplemented("GGUF option 'rope.scaling.factor' beside rope_factors_long.weight is not "
+                        "supported"));
   } else if (type == "yarn") {
     return read_yarn(keys, factor, config);
   } else if (type == "linear" || type.empty()) {

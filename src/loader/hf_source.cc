@@ -78,6 +78,24 @@ class HuggingFaceSource final : public ModelSource {
   std::map<std::string, TensorView, std::less<>> tensors_;
 };
 
+}  // namespace
+
+std::string_view quantization_of(const std::vector<SafetensorsTensor>& tensors) {
+  constexpr std::pair<std::string_view, std::string_view> kEnds[] = {
+      {".quant_state.bitsandbytes__nf4", "bitsandbytes (NF4)"},
+      {".quant_state.bitsandbytes__fp4", "bitsandbytes (FP4)"},
+      {".SCB", "bitsandbytes (INT8)"},
+      {".qweight", "GPTQ or AWQ"},
+      {".weight_packed", "compressed-tensors"},
+      {".weight_scale_inv", "fp8"}};
+  for (const SafetensorsTensor& tensor : tensors)
+    for (const auto& [end, method] : kEnds)
+      if (tensor.name.ends_with(end)) return method;
+  return {};
+}
+
+namespace {
+
 struct Weights {
   std::vector<SafetensorsFile> files;
   std::map<std::string, TensorView, std::less<>> tensors;
@@ -87,6 +105,8 @@ struct Weights {
 Status add_file(const std::string& path, Weights& weights) {
   Result<SafetensorsFile> file = SafetensorsFile::open(path);
   if (!file) return file.error();
+  if (const std::string_view method = quantization_of(file->tensor_list()); !method.empty())
+    return unsupported_quantization(method).annotate(printable(path));
   if (const Status status = file->check_supported(); !status.ok()) return status.annotate(printable(path));
   weights.files.push_back(std::move(*file));
   return ok_status();
@@ -152,7 +172,8 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
   return index;
 }
 
-Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides) {
+Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides,
+                                                       std::string_view rope) {
   const std::string config_path = in_folder(files.path, "config.json");
   const Result<std::string> config_text = read_text_file(config_path, kMaxConfigBytes);
   if (!config_text) return config_text.error();
@@ -165,7 +186,9 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   }
   const Result<std::string> overridden = with_overrides(*config_text, overrides);
   if (!overridden) return overridden.error().annotate("--hf-overrides");
-  Result<ModelConfig> config = parse_config_json(*overridden, generation_text);
+  const Result<std::string> rotated = with_rope(*overridden, rope);
+  if (!rotated) return rotated.error();
+  Result<ModelConfig> config = parse_config_json(*rotated, generation_text);
   if (!config) return config.error().annotate(printable(files.path));
 
   Weights weights;
@@ -186,7 +209,7 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   config->name = files.name;
   config->weight_type = describe_types(weights.bytes_by_type);
   return std::unique_ptr<ModelSource>(
-      std::make_unique<HuggingFaceSource>(files.path, std::string(overrides), std::move(*config),
+      std::make_unique<HuggingFaceSource>(files.path, concat(overrides, rope), std::move(*config),
                                           std::move(weights.files), std::move(weights.tensors)));
 }
 

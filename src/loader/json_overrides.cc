@@ -1,11 +1,10 @@
 #include "loader/json_overrides.h"
 
+#include "loader/config_families.h"
 #include "loader/json_object.h"
 
 namespace pagoda {
 namespace {
-
-namespace json = boost::json;
 
 // As deep as `more`, which the parser bounds.
 void merge(json::object& into, const json::object& more) {
@@ -29,6 +28,29 @@ Result<std::string> with_overrides(std::string_view text, std::string_view overr
   Result<json::object> whole = parse_json_object(text, "the file that is overridden");
   if (!whole) return whole.error();
   merge(*whole, *more);
+  return json::serialize(*whole);
+}
+
+Result<std::string> with_rope(std::string_view text, std::string_view rope) {
+  if (rope.empty()) return std::string(text);
+  const Result<json::object> fields = parse_json_object(rope, "the scaling of the rotation");
+  if (!fields) return fields.error();
+  Result<json::object> whole = parse_json_object(text, "config.json");
+  if (!whole) return whole.error();
+  json::object* const inner = language_part(*whole);
+  json::object& config = inner != nullptr ? *inner : *whole;
+  const auto object = [](json::object& from, std::string_view name) -> json::object* {
+    json::value* const value = from.if_contains(name);
+    return value != nullptr && value->is_object() && !value->get_object().empty() ? &value->get_object()
+                                                                                  : nullptr;
+  };
+  json::object* target = object(config, "rope_scaling");
+  if (target == nullptr) target = object(config, "rope_parameters");
+  if (target != nullptr)
+    if (json::object* const full = object(*target, "full_attention")) target = full;
+  if (const json::value* const theta = fields->if_contains("rope_theta")) config["rope_theta"] = *theta;
+  if (target == nullptr) target = &(config["rope_scaling"] = json::object()).get_object();
+  merge(*target, *fields);
   return json::serialize(*whole);
 }
 

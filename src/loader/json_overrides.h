@@ -13,6 +13,11 @@ namespace pagoda {
 // an entry away. `overrides` empty: `text` as it is.
 Result<std::string> with_overrides(std::string_view text, std::string_view overrides);
 
+// The config.json `text` with these fields of its rotation's scaling instead, wherever it has them: of the
+// language model, in rope_scaling, or in rope_parameters, there of the layers that see everything. `rope`
+// empty: as it is.
+Result<std::string> with_rope(std::string_view text, std::string_view rope);
+
 // `overrides` without what turns a language model into a reranker: vLLM has it in the same option, but the
 // model's weights stay what config.json says (model_runner/pooling_model.h reads it). Nothing left: empty.
 // What is no JSON object comes back as it is.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/edit_distance.h"
 #include "base/strings.h"
 #include "loader/printable.h"
 
@@ -29,8 +30,8 @@ Status check_experts(const ModelConfig& config) {
     return corrupt_data(concat("experts of ", experts.intermediate_size, " features and a shared one of ",
                                experts.shared_intermediate_size, " are not plausible"));
   if (!std::isfinite(experts.shared_scale) || experts.shared_scale <= 0)
-    return corrupt_data(
-        concat("the model's scale of its shared expert is ", experts.shared_scale, ", not a positive number"));
+    return corrupt_data(concat("the model's scale of its shared expert is ", experts.shared_scale,
+                               ", not a positive number"));
   if (!std::isfinite(experts.scale) || experts.scale <= 0)
     return corrupt_data(concat("the model's scale of experts is ", experts.scale, ", not a positive number"));
   if (!experts.layers.empty() && experts.layers.size() != static_cast<std::size_t>(config.num_layers))
@@ -121,8 +122,27 @@ void set_state_size(ModelConfig& config) {
   config.state_size = (config.conv_taps - 1) * (2 * keys + values) + values * state.key_size;
 }
 
+namespace {
+
+// "qwen3" of "Qwen3ForCausalLM" and of "qwen3".
+std::string family_stem(std::string_view name) {
+  constexpr std::size_t kMost = 64;  // characters; no family's name is longer
+  std::string stem;
+  for (const char c : name.substr(0, std::min(name.find("For"), kMost)))
+    if (c != '_' && c != '-' && c != '.') stem += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return stem;
+}
+
+}  // namespace
+
 float yarn_scale(float factor, float weight) {
   return factor <= 1 ? 1.0f : 0.1f * weight * std::log(factor) + 1.0f;
+}
+
+void stretch_context(ModelConfig& config) {
+  const double stretched = static_cast<double>(config.rope_original_positions) * config.rope_factor;
+  if (stretched > config.max_positions && stretched <= static_cast<double>(1 << 30))
+    config.max_positions = static_cast<std::int32_t>(stretched);
 }
 
 Status finish_config(ModelConfig& config) {
@@ -275,9 +295,25 @@ std::string describe_unknown_options(const ModelConfig& config) {
   return concat("options of the model that are not known were left aside: ", names);
 }
 
-Status unsupported_architecture(std::string_view name, std::string_view supported) {
-  return unimplemented(
-      concat("architecture '", printable(name), "' is not supported; supported: ", supported));
+Status unsupported_quantization(std::string_view method, bool mxfp4) {
+  return unimplemented(concat("weights quantised by ", method, " are not supported; supported: ",
+                              mxfp4 ? "MXFP4, " : "", "F32, F16 and BF16 weights, or a GGUF file"));
+}
+
+Status unsupported_architecture(std::string_view name, const std::vector<std::string_view>& supported) {
+  const std::string stem = family_stem(name);
+  std::string_view nearest;
+  std::size_t least = std::max<std::size_t>(2, stem.size() / 4) + 1;
+  for (const std::string_view each : supported) {
+    const std::size_t distance = edit_distance(stem, family_stem(each));
+    if (distance < least) {
+      least = distance;
+      nearest = each;
+    }
+  }
+  const std::string near = nearest.empty() ? "" : concat("the nearest that is: ", nearest, "; ");
+  return unimplemented(concat("architecture '", printable(name), "' is not supported; ", near,
+                              "docs/models.md lists all that are"));
 }
 
 }  // namespace pagoda

@@ -185,6 +185,10 @@ Status finish_config(ModelConfig& config);
 // YaRN's scale of cosines and sines where the context is `factor` times as long, to the power of `weight`.
 float yarn_scale(float factor, float weight);
 
+// The file says which context its rotation stretches: the model's is at least what becomes of that, as in
+// vLLM.
+void stretch_context(ModelConfig& config);
+
 // conv_taps and state are known. state_size: the last inputs of a convolution, and the heads' matrices.
 void set_state_size(ModelConfig& config);
 
@@ -197,7 +201,10 @@ std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_t
 // "the file has 2 options that are not known, which were left aside: a, b"; "" if there are none.
 std::string describe_unknown_options(const ModelConfig& config);
 
-// "architecture 'X' is not supported; supported: ..."
-Status unsupported_architecture(std::string_view name, std::string_view supported);
+// Of weights of a folder; a family may take MXFP4.
+Status unsupported_quantization(std::string_view method, bool mxfp4 = false);
+
+// "architecture 'X' is not supported; the nearest that is: Y", where one of `supported` is near.
+Status unsupported_architecture(std::string_view name, const std::vector<std::string_view>& supported);
 
 }  // namespace pagoda

@@ -7,6 +7,8 @@
 
 #include "base/strings.h"
 #include "loader/hub_cache.h"
+#include "loader/json_object.h"
+#include "loader/mapped_file.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -53,6 +55,21 @@ std::string base_name(const std::string& path) {
   return clean.filename().string();
 }
 
+// A PEFT folder.
+Status refuse_adapter(const std::string& config_path) {
+  std::string of;
+  if (const Result<std::string> text = read_text_file(config_path, std::size_t{1} << 20)) {
+    if (const Result<boost::json::object> config = parse_json_object(*text, "adapter_config.json")) {
+      const boost::json::value* base = config->if_contains("base_model_name_or_path");
+      if (base != nullptr && base->is_string())
+        of = concat(" of ", printable(std::string_view(base->get_string())));
+    }
+  }
+  return unimplemented(concat("'", printable(fs::path(config_path).parent_path().string()),
+                              "' is an adapter (PEFT)", of,
+                              ", not a model; adapters are not supported: merge it into its model"));
+}
+
 Result<ModelFiles> from_file(const std::string& path) {
   const std::string extension = fs::path(path).extension().string();
   ModelFiles files;
@@ -64,6 +81,9 @@ Result<ModelFiles> from_file(const std::string& path) {
   }
   if (extension == ".safetensors") {
     const std::string folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : ".";
+    const auto beside = [&](const char* name) { return (fs::path(folder) / name).string(); };
+    if (exists(beside("adapter_config.json")) && !exists(beside("config.json")))
+      return refuse_adapter(beside("adapter_config.json"));
     Result<ModelFiles> whole = model_files_in_folder(folder);
     // A shard stands for its folder; any other file is the weights, with the folder's config.json.
     if (whole && !whole->index.empty() &&
@@ -176,8 +196,8 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
     }
   }
   if (gguf.empty() && !projectors.empty())
-    return not_found(concat("folder '", printable(folder), "' holds only the vision part of a model: ",
-                            join(projectors)));
+    return not_found(
+        concat("folder '", printable(folder), "' holds only the vision part of a model: ", join(projectors)));
   if (gguf.size() == 1) return from_file(full(gguf.front()));
   // The parts of one model; sorted, the first comes first.
   if (const auto parts = gguf.empty() ? std::vector<std::string>()
@@ -188,6 +208,7 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
     return invalid_argument(
         concat("folder '", printable(folder), "' has several .gguf files; name one of: ", join(gguf)));
   }
+  if (exists(full("adapter_config.json"))) return refuse_adapter(full("adapter_config.json"));
   if (!safetensors.empty()) return not_found(concat("folder '", printable(folder), "' has no config.json"));
   if (!foreign.empty()) {
     std::sort(foreign.begin(), foreign.end());

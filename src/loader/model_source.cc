@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "loader/gguf_config.h"
+#include "loader/gguf_overrides.h"
 #include "loader/hf_source.h"
 #include "loader/json_overrides.h"
 #include "loader/model_files.h"
@@ -82,7 +83,7 @@ Result<std::vector<GgufFile>> open_parts(const std::string& path, std::int64_t c
   return parts;
 }
 
-Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files) {
+Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files, const ModelOverrides& overrides) {
   Result<GgufFile> file = GgufFile::open(files.path);
   if (!file) return file.error();
   std::vector<GgufFile> parts = {*file};
@@ -91,6 +92,11 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files) {
     if (!others) return others.error();
     for (GgufFile& part : *others) parts.push_back(std::move(part));
   }
+  if (const Status status = override_as_config(*file, overrides.config); !status.ok())
+    return status.annotate("--hf-overrides");
+  if (const Status status = override_rope(*file, overrides.rope); !status.ok()) return status;
+  if (const Status status = override_metadata(*file, overrides.metadata); !status.ok())
+    return status.annotate("--override-kv");
   Result<ModelConfig> config = gguf_config(*file);
   if (!config) return config.error().annotate(printable(files.path));
   if (const Status status = file->check_supported(); !status.ok())
@@ -103,14 +109,17 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files) {
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> ModelSource::open(const std::string& model, const HubPaths& hub,
-                                                       std::string_view overrides) {
+                                                       const ModelOverrides& overrides) {
   const Result<ModelFiles> files = find_model_files(model, hub);
   if (!files) return files.error();
-  const std::string of_config = without_pooling_keys(overrides);
-  if (files->format != ModelFormat::gguf) return open_hugging_face(*files, of_config);
-  if (!of_config.empty())
-    return invalid_argument("--hf-overrides is for a folder with config.json, and the model is a GGUF file");
-  return open_gguf(*files);
+  const std::string of_config = without_pooling_keys(overrides.config);
+  if (files->format == ModelFormat::gguf)
+    return open_gguf(*files, {of_config, overrides.rope, overrides.metadata});
+  if (!overrides.metadata.empty())
+    return invalid_argument(
+        "--override-kv is for a GGUF file, and the model is a folder; --hf-overrides sets fields "
+        "of its config.json");
+  return open_hugging_face(*files, of_config, overrides.rope);
 }
 
 }  // namespace pagoda

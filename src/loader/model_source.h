@@ -22,14 +22,21 @@ struct HubPaths {
   std::vector<std::string> cache_dirs;  // folders of the form ~/.cache/huggingface/hub, searched in order
 };
 
+// What a user says instead of a model's files.
+struct ModelOverrides {
+  std::string config = {};    // a JSON object of fields of config.json (json_overrides.h, gguf_overrides.h)
+  std::string rope = {};      // one of fields of its rope_scaling, wherever the file has those
+  std::string metadata = {};  // of GGUF: KEY=TYPE:VALUE,...
+};
+
 class ModelSource {
  public:
   // MODEL, the first that fits: a folder (Hugging Face layout, or with exactly one .gguf); a .gguf or
   // .safetensors file; ORG/NAME[@REV] in the local Hugging Face cache. not_found names every place tried.
   // .bin/.pt (pickle) weights are refused by name, and so is any tensor of a type that is not run.
-  // `overrides`: a JSON object instead of fields of config.json (json_overrides.h), or empty.
+  // invalid_argument: overrides that are not understood.
   static Result<std::unique_ptr<ModelSource>> open(const std::string& model, const HubPaths& hub = {},
-                                                   std::string_view overrides = {});
+                                                   const ModelOverrides& overrides = {});
   virtual ~ModelSource() = default;
 
   virtual ModelFormat format() const = 0;

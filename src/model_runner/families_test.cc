@@ -1,6 +1,8 @@
 // Goal: every family computes what transformers computes, and what a sequence gets does not depend on its
 // batch, its chunks, recomputation or threads. Each fixture of tests/fixtures/families is a family, made by
 // make_families.py there; a new one's is in here by itself.
+#include "models/families.h"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,7 +13,6 @@
 #include "model_runner/family_model.h"
 #include "model_runner/fused_gguf.h"
 #include "model_runner/test_ranks.h"
-#include "models/families.h"
 
 namespace pagoda::testing {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
-// For tests: a GGUF file as other versions and options of llama.cpp's converter write it: query, key and value
-// in one matrix (--fuse-qkv), gate above up (of experts by --fuse-gate-up-exps), outer dimensions of 1 left
-// out (older files).
+// For tests: a GGUF file as other versions and options of llama.cpp's converter write it: query, key and
+// value in one matrix (--fuse-qkv), gate above up (of experts by --fuse-gate-up-exps), outer dimensions of 1
+// left out (older files).
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -44,9 +44,9 @@ class FusedGguf {
       const std::size_t type = at + entry.size() + 4 + 8 * tensor.shape.size();
       std::uint32_t code = 0;
       std::memcpy(&code, whole.data() + type, sizeof code);
-      tensors_.push_back({tensor.name, tensor.shape, code,
-                          std::string(reinterpret_cast<const char*>(tensor.data),
-                                      static_cast<std::size_t>(tensor.bytes))});
+      tensors_.push_back(
+          {tensor.name, tensor.shape, code,
+           std::string(reinterpret_cast<const char*>(tensor.data), static_cast<std::size_t>(tensor.bytes))});
     }
   }
 

@@ -138,8 +138,8 @@ class LocalModelRunner final : public ModelRunner {
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
   std::unique_ptr<DecoderModel> decoder_;
-  std::string identity_;   // of the source that it was loaded from
-  bool released_ = false;  // its weights are
+  std::string identity_;            // of the source that it was loaded from
+  bool released_ = false;           // its weights are
   std::optional<Sampler> sampler_;  // rank 0, as the pooler
   std::optional<VectorPooler> pooler_;
   KvLayout layout_;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "models/weight_reader.h"
+
 namespace pagoda {
 namespace {
 
@@ -69,18 +71,25 @@ std::int64_t active_weight_bytes(const DecoderConfig& decoder, const WeightNames
                                  std::span<const StoredTensor> tensors) {
   std::vector<std::string_view> prefixes(names.other_prefixes.begin(), names.other_prefixes.end());
   prefixes.push_back(names.prefix);
+  prefixes.push_back("");
   // The longest that fits comes first: "" fits everything.
   std::ranges::sort(prefixes, [](auto a, auto b) { return a.size() > b.size(); });
   const std::string_view embedding = std::string_view(names.token_embedding).substr(names.prefix.size());
   std::int64_t sum = 0;
   for (const StoredTensor& tensor : tensors) {
-    const bool head = names_tensor(names.head, tensor.name) || names_tensor(names.other_head, tensor.name);
+    std::string_view name = tensor.name;
+    for (const std::string_view wrapper : wrapper_prefixes()) {
+      if (!name.starts_with(wrapper)) continue;
+      name.remove_prefix(wrapper.size());
+      break;
+    }
+    const bool head = names_tensor(names.head, name) || names_tensor(names.other_head, name);
     if (head && !decoder.tied_head) {
       sum += tensor.bytes;
       continue;
     }
     for (const std::string_view prefix : prefixes) {
-      const auto own_name = behind(tensor.name, prefix);
+      const auto own_name = behind(name, prefix);
       if (!own_name) continue;
       if (decoder.tied_head && names_tensor(embedding, *own_name)) sum += tensor.bytes;
       sum += read_of_layer(decoder, names, tensor, *own_name);

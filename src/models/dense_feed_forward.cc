@@ -46,7 +46,7 @@ bool gate_is_in_up(const DenseNames& names, std::int64_t inner, const LayerPlace
                    WeightLoader& loader) {
   const WeightReader& reader = loader.reader();
   return !reader.has(place.prefix + names.gate + ".weight") &&
-         reader.has_matrix(place.prefix + names.up + ".weight", 2 * inner, place.hidden_size);
+         reader.has_tensor(place.prefix + names.up + ".weight", {2 * inner, place.hidden_size});
 }
 
 Matrices read_dense(const DenseFeedForwardConfig& config, const DenseNames& names, Range own,

@@ -25,7 +25,10 @@ class Stack {
       scales_ = reader.bytes(name_ + names.scales, {experts, rows, columns / 32});
       if (columns % 32 != 0) reader.fail(corrupt_data(concat("'", name_, "' has rows of no whole blocks")));
     } else {
-      if (transposed) std::swap(rows, columns);
+      // transformers saves some [out, in] that hubs have [in, out].
+      if (rows != columns && reader.has_tensor(name_ + names.weight, {experts, rows, columns}))
+        transposed_ = false;
+      if (transposed_) std::swap(rows, columns);
       weight_ = names.joined ? reader.tensor(name_ + names.weight, {experts * rows, columns})
                              : reader.tensor(name_ + names.weight, {experts, rows, columns});
       weight_.shape = {experts, rows, columns};

@@ -1,8 +1,9 @@
 #pragma once
 // The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence
 // (attention.cc, latent_attention.cc, linear_attention.cc, short_conv.cc, two of them: parallel_mixers.cc), a
-// FeedForward works on each token alone (dense_feed_forward.cc, sparse_feed_forward.cc, mixture.cc, mixture_beside_dense.cc). The
-// decoder (decoder.cc) keeps the residual stream, the norms around the parts and the chunks of rows. A part
+// FeedForward works on each token alone (dense_feed_forward.cc, sparse_feed_forward.cc, mixture.cc,
+// mixture_beside_dense.cc). The decoder (decoder.cc) keeps the residual stream, the norms around the parts
+// and the chunks of rows. A part
 //   * takes its weights where it is made, out of a WeightLoader, by the names of its architecture,
 //   * says what it keeps of a sequence in decoder_config.h (LayerState), and
 //   * runs forward over rows: entering and leaving chunk by chunk, mixing over the whole batch.

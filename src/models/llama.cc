@@ -55,12 +55,10 @@ WeightNames llama_names(ModelFormat format) {
             .experts = gguf_expert_names()};
   }
   return {.prefix = "model.",
-          // Alone, or inside of a model that also sees or hears.
-          .other_prefixes = {"", "model.language_model.", "language_model.model."},
+          .other_prefixes = {""},
           .token_embedding = "model.embed_tokens",
           .final_norm = "model.norm",
           .head = "lm_head",
-          .other_head = "language_model.lm_head",
           .of_other_heads = {"score.weight", "score.bias"},
           .layer = "model.layers.{}.",
           .attention_norm = "input_layernorm",

@@ -120,7 +120,7 @@ WeightNames nemotron_names(ModelFormat format) {
     return names;
   }
   names.prefix = "backbone.";
-  names.other_prefixes = {"model.", "", "language_model.backbone."};
+  names.other_prefixes = {"model.", ""};
   names.token_embedding = "backbone.embeddings";
   names.final_norm = "backbone.norm_f";
   names.layer = "backbone.layers.{}.";

@@ -1,7 +1,8 @@
 // SparseFeedForward: a gated feed-forward of which each row keeps few features: those whose gate is beyond a
 // cutoff, so many standard deviations above the mean of the row's gates, and the gate counts from there
-// (Gemma 3n): down(f(max(0, g - cutoff)) * up). On several ranks the gates are gathered, so that all cut off at the
-// same place. Source: arXiv 2411.07501 is for the residual beside it; transformers' modeling_gemma3n for this.
+// (Gemma 3n): down(f(max(0, g - cutoff)) * up). On several ranks the gates are gathered, so that all cut off
+// at the same place. Source: arXiv 2411.07501 is for the residual beside it; transformers' modeling_gemma3n
+// for this.
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -29,8 +30,7 @@ class SparseFeedForward final : public FeedForward {
     };
     gate_ = load(joined ? names.up : names.gate, 0);
     up_ = load(names.up, joined ? features_ : 0);
-    out_ =
-        loader.last_linear(place.prefix + names.down, place.hidden_size, features_, own_, *place.shard);
+    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, features_, own_, *place.shard);
   }
 
   std::int64_t inner_width() const override { return padded(features_) + own_.count; }

@@ -3,12 +3,26 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 #include <string_view>
 
 #include "base/strings.h"
 
 namespace pagoda {
 namespace {
+
+// Of what sees, hears or speaks, and of what stands between it and the language model.
+constexpr auto kSenses = std::to_array<std::string_view>(
+    {"vision",    "visual",      "image",     "audio",   "multi_modal", "mm_",       "speech",
+     "projector", "connector",   "merger",    "aligner", "mlp1.",       "resampler", "perceiver",
+     "qformer",   "patch_embed", "sam_model", "talker",  "token2wav",   "vqmodel"});
+
+// "vision_tower" of "model.vision_tower.layers.0.norm.weight".
+std::string_view tower_of(std::string_view name) {
+  constexpr std::string_view kBefore = "model.";
+  if (name.starts_with(kBefore)) name.remove_prefix(kBefore.size());
+  return name.substr(0, name.find('.'));
+}
 
 bool has_any(std::string_view name, std::span<const std::string_view> parts) {
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != name.npos; });
@@ -30,13 +44,13 @@ std::int32_t layer_of(std::string_view name) {
 
 std::string describe_unused(std::span<const std::string> names, std::int32_t num_layers) {
   static constexpr std::array<std::string_view, 2> kDrafts = {"mtp.", "nextn."};
-  static constexpr std::array<std::string_view, 8> kSenses = {
-      "vision", "visual", "image", "audio", "multi_modal", "mm_", "embed_vision", "speech"};
   std::size_t drafts = 0, senses = 0, others = 0;
   std::string_view first_other;
+  std::set<std::string_view> towers;
   for (const std::string& name : names) {
     if (has_any(name, kSenses)) {
       ++senses;
+      towers.insert(tower_of(name));
     } else if (has_any(name, kDrafts) || layer_of(name) >= num_layers) {
       ++drafts;
     } else if (++others == 1) {
@@ -50,7 +64,9 @@ std::string describe_unused(std::span<const std::string> names, std::int32_t num
                    text.empty() ? count == 1 ? " tensor " : " tensors " : " ", what);
   };
   add(drafts, "of multi-token prediction");
-  add(senses, "for pictures and sounds");
+  std::string listed;
+  for (const std::string_view tower : towers) listed += concat(listed.empty() ? "" : ", ", tower);
+  add(senses, concat("for pictures and sounds (", listed, ")"));
   add(others, concat("of the file beside (", others > 1 ? "first: " : "", first_other, ")"));
   return text;
 }

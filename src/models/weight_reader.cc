@@ -28,25 +28,56 @@ bool same_shape(const std::vector<std::int64_t>& a, const std::vector<std::int64
 
 }  // namespace
 
+std::span<const std::string_view> wrapper_prefixes() {
+  static constexpr std::array<std::string_view, 8> kPrefixes = {
+      "model.language_model.", "model.text_model.", "model.language.", "language_model.",
+      "text_model.",           "model.llm.",        "language.",       "llm."};
+  return kPrefixes;
+}
+
 WeightReader::WeightReader(const ModelSource& source, std::string prefix,
                            std::vector<std::string> other_prefixes)
-    : source_(source), prefix_(std::move(prefix)), other_prefixes_(std::move(other_prefixes)) {}
+    : source_(source), prefix_(std::move(prefix)), other_prefixes_(std::move(other_prefixes)) {
+  if (source.format() == ModelFormat::gguf) return;
+  const std::vector<std::string> names = source.tensor_names();
+  for (const std::string_view each : wrapper_prefixes()) {
+    if (std::ranges::none_of(names, [&](const std::string& name) { return name.starts_with(each); }))
+      continue;
+    wrapper_ = each;
+    return;
+  }
+}
 
 void WeightReader::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
-const TensorView* WeightReader::find(const std::string& name) const {
-  if (const TensorView* tensor = source_.find(name)) return tensor;
-  if (!name.starts_with(prefix_)) return nullptr;
-  for (const std::string& other : other_prefixes_)
-    if (const TensorView* tensor = source_.find(other + name.substr(prefix_.size()))) return tensor;
-  return nullptr;
+std::string WeightReader::name_in_file(const std::string& name) const {
+  if (source_.find(name) != nullptr) return name;
+  const bool prefixed = name.starts_with(prefix_);
+  std::vector<std::string> others;
+  if (!wrapper_.empty()) others.push_back(wrapper_ + name);
+  if (!wrapper_.empty() && prefixed) others.push_back(wrapper_ + name.substr(prefix_.size()));
+  if (prefixed)
+    for (const std::string& other : other_prefixes_) others.push_back(other + name.substr(prefix_.size()));
+  const auto found =
+      std::ranges::find_if(others, [&](const std::string& other) { return source_.find(other) != nullptr; });
+  return found == others.end() ? std::string() : *found;
 }
 
-bool WeightReader::has_matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const {
+const TensorView* WeightReader::find(const std::string& name) const {
+  const std::string found = name_in_file(name);
+  return found.empty() ? nullptr : source_.find(found);
+}
+
+void WeightReader::ignore(const std::string& name) {
+  const std::string found = name_in_file(name);
+  taken_.insert(found.empty() ? name : found);
+}
+
+bool WeightReader::has_tensor(const std::string& name, const std::vector<std::int64_t>& shape) const {
   const TensorView* const tensor = find(name);
-  return tensor != nullptr && same_shape(tensor->shape, {rows, columns});
+  return tensor != nullptr && same_shape(tensor->shape, shape);
 }
 
 TensorView WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes) {
@@ -72,7 +103,7 @@ TensorView WeightReader::take(const std::string& name, const std::vector<std::in
                              " elements, which are not whole blocks of ", dtype_info(tensor->dtype).name)));
     return {};
   }
-  taken_.insert(name);
+  taken_.insert(name_in_file(name));
   return {tensor->dtype, shape, tensor->data};
 }
 
@@ -136,12 +167,7 @@ std::vector<std::string> WeightReader::unused() const {
   for (const std::string& name : source_.tensor_names()) {
     const bool buffer = std::any_of(kBuffers.begin(), kBuffers.end(),
                                     [&](std::string_view suffix) { return name.ends_with(suffix); });
-    const auto is_taken = [&](const std::string& prefix) {
-      return name.starts_with(prefix) && taken_.contains(prefix_ + name.substr(prefix.size()));
-    };
-    if (!buffer && !taken_.contains(name) &&
-        std::none_of(other_prefixes_.begin(), other_prefixes_.end(), is_taken))
-      names.push_back(name);
+    if (!buffer && !taken_.contains(name)) names.push_back(name);
   }
   return names;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,14 +16,20 @@
 
 namespace pagoda {
 
+// What stands in front of a language model's names inside of a model that also sees or hears: of all of them,
+// or of those of layers and embedding in place of their own prefix. The longest first.
+std::span<const std::string_view> wrapper_prefixes();
+
 class WeightReader {
  public:
-  // Names that begin with `prefix` are also looked for with each of the others in its place.
+  // Names that begin with `prefix` are also looked for with each of the others in its place, and all of them
+  // behind the wrapper's prefix where the file has one.
   WeightReader(const ModelSource& source, std::string prefix, std::vector<std::string> other_prefixes);
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
-  bool has_matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
-  // Each of these in the shape that is asked for: outer dimensions of 1 may be left out of the file, or stand there.
+  bool has_tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  // Each of these in the shape that is asked for: outer dimensions of 1 may be left out of the file, or stand
+  // there.
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
   TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape);
   TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape);  // of U8
@@ -32,7 +39,7 @@ class WeightReader {
   // channels].
   std::vector<float> channel_taps(const std::string& name, std::int64_t channels, std::int64_t taps);
   std::vector<float> optional_vector(const std::string& name, std::int64_t size);  // empty when absent
-  void ignore(const std::string& name) { taken_.insert(name); }
+  void ignore(const std::string& name);
   void fail(Status status);
 
   const Status& status() const { return status_; }
@@ -42,13 +49,16 @@ class WeightReader {
 
  private:
   const TensorView* find(const std::string& name) const;
+  // What the file calls it; empty: it has none.
+  std::string name_in_file(const std::string& name) const;
   // Without data on failure.
   TensorView take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes = false);
 
   const ModelSource& source_;
   std::string prefix_;
   std::vector<std::string> other_prefixes_;
-  std::set<std::string, std::less<>> taken_;
+  std::string wrapper_;                       // of this file; empty: none
+  std::set<std::string, std::less<>> taken_;  // as the file calls them
   Status status_;
 };
 

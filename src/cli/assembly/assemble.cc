@@ -19,6 +19,7 @@
 #include "cli/assembly/loaded_runner.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/memory_plan.h"
+#include "cli/assembly/model_overrides.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/pooling.h"
 #include "cli/assembly/ranks.h"
@@ -89,7 +90,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto ranks = join_ranks(flags);
   if (!ranks) return ranks.error();
   parts.ranks = *std::move(ranks);
-  auto opened = ModelSource::open(*path, hub_paths_from_environment(), flags.hf_overrides);
+  const auto overrides = model_overrides(flags);
+  if (!overrides) return overrides.error();
+  auto opened = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
   if (!opened) return opened.error();
   const std::shared_ptr<const ModelSource> source = std::move(*opened);
   const ModelConfig& config = source->config();

@@ -1,6 +1,6 @@
 #pragma once
-// LoadedRunner: a model on what flags say computes it, until the engine takes it: this process's CPU, rank 0 of
-// a group, or a device. What it tells is of this rank, without totals(). Threads: one caller.
+// LoadedRunner: a model on what flags say computes it, until the engine takes it: this process's CPU, rank 0
+// of a group, or a device. What it tells is of this rank, without totals(). Threads: one caller.
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ class LoadedRunner {
   MemoryPlan memory_plan() const;
   std::int64_t embedding_bytes() const;
   const std::vector<std::string>& ignored_tensors() const;
-  bool head_is_tied() const;  // to the embedding
+  bool head_is_tied() const;         // to the embedding
   std::int32_t vector_size() const;  // 0: it generates
   RankTotals totals() const;         // of all ranks
   // Bytes that are there for a KV cache, and so many of them that the rest of the model still takes.

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
+#include "cli/assembly/model_overrides.h"
 #include "cli/assembly/pooling.h"
 #include "cli/assembly/rank_places.h"
 #include "cli/assembly/runner_options.h"
@@ -33,7 +34,9 @@ std::string mpi_library() {
 Status serve(const EngineFlags& flags, Communicator& communicator) {
   auto path = model_path(flags);
   if (!path) return path.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment(), flags.hf_overrides);
+  const auto overrides = model_overrides(flags);
+  if (!overrides) return overrides.error();
+  auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
   if (!source) return source.error();
   auto options = runner_options(flags, (*source)->config());
   if (!options) return options.error();
@@ -55,7 +58,9 @@ void ignore_signals() {
 Status check_split(const EngineFlags& flags) {
   auto path = model_path(flags);
   if (!path) return path.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment(), flags.hf_overrides);
+  const auto overrides = model_overrides(flags);
+  if (!overrides) return overrides.error();
+  auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
   if (!source) return source.error();
   return DecoderModel::check_split(**source, flags.dtype, flags.tensor_parallel_size,
                                    flags.deterministic_allreduce ? ExchangeKind::gather : ExchangeKind::sum);

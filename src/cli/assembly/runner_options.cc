@@ -7,6 +7,7 @@
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/memory_modes.h"
+#include "cli/assembly/model_overrides.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/virtual_memory.h"
 #include "cli/assembly/weight_caching.h"
@@ -51,10 +52,11 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
   options.cpu_level = *level;
   options.weight_caching = weight_caching(flags);
-  options.reopen = [path = model_path(flags), overrides = flags.hf_overrides]()
-      -> Result<std::shared_ptr<const ModelSource>> {
+  options.reopen = [path = model_path(flags),
+                    overrides = model_overrides(flags)]() -> Result<std::shared_ptr<const ModelSource>> {
     if (!path) return path.error();
-    auto source = ModelSource::open(*path, hub_paths_from_environment(), overrides);
+    if (!overrides) return overrides.error();
+    auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
     if (!source) return source.error();
     return std::shared_ptr<const ModelSource>(*std::move(source));
   };

@@ -30,11 +30,25 @@ Status check_overrides(std::string_view overrides) {
   return ok_status();
 }
 
+// The same fields in GGUF metadata, as llama.cpp's converter copies them and llama.cpp reads them.
+std::string written_in(const GgufFile& file) {
+  boost::json::object fields;
+  for (const auto& [key, field] : {std::pair("temp", "temperature"),
+                                   {"top_p", "top_p"},
+                                   {"top_k", "top_k"},
+                                   {"min_p", "min_p"},
+                                   {"penalty_repeat", "repetition_penalty"}})
+    if (const std::optional<double> value = file.number(concat("general.sampling.", key)))
+      fields[field] = *value;
+  return boost::json::serialize(fields);
+}
+
 }  // namespace
 
 Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::string_view overrides) {
   SamplingDefaults defaults;
-  std::string text = source.side_file("generation_config.json").value_or("{}");
+  std::string text = source.gguf() != nullptr ? written_in(*source.gguf())
+                                              : source.side_file("generation_config.json").value_or("{}");
   boost::system::error_code error;
   if (boost::json::parse(text, error); error) text = "{}";  // it is for people's convenience
   if (!overrides.empty()) {

@@ -1,6 +1,7 @@
 #pragma once
-// What requests get that say nothing of how to sample: generation_config.json beside the model, as vLLM's
-// --generation-config auto, with --override-generation-config instead. Of cli/ alone.
+// What requests get that say nothing of how to sample: generation_config.json beside the model, or what its
+// GGUF file has of it, as vLLM's --generation-config auto, with --override-generation-config instead. Of cli/
+// alone.
 #include <string_view>
 
 #include "api/api_context.h"

@@ -1,5 +1,7 @@
 #include "cli/commands/models_page.h"
 
+#include <set>
+
 #include "base/check.h"
 #include "base/strings.h"
 #include "cli/commands/model_facts.h"
@@ -16,8 +18,9 @@ constexpr const char* kIntroduction =
 
 A model is a GGUF file or a Hugging Face folder (config.json, safetensors). What a file asks for and Pagoda does not
 understand is refused by name; nothing is guessed. `pagoda inspect MODEL` says whether a file can be run, of which
-family it is, what it takes of memory and, as an estimate, how fast it can be on this machine. How to get one, notes on
-families, adding a family: [model-notes.md](model-notes.md).
+family it is, whether it has all tensors, what it takes of memory and, as an estimate, how fast it can be on this machine.
+How to get one, notes on families, adding a family: [model-notes.md](model-notes.md). Of models that also see or hear the
+language model is run, of those listed and of any other whose config.json has one of these families inside.
 
 "transformers" means a small random model whose log-probabilities transformers computed, equal to 1e-3 in float32. A
 second reference, in numpy (`tests/fixtures/make_tiny_models.py`), stands behind the older ones of the models that are
@@ -73,8 +76,9 @@ void add(std::string& list, std::string_view name) { list += concat(list.empty()
 
 std::string config_names(const ModelFamily& family) {
   std::string out;
+  std::set<std::string_view> listed;  // one class may be of several model_types
   for (const ConfigFamilyName& each : config_family_names()) {
-    if (!is_one_of(each.model_type, family.model_types)) continue;
+    if (!is_one_of(each.model_type, family.model_types) || !listed.insert(each.class_name).second) continue;
     if (family.vectors) add(out, each.base_name);
     add(out, each.class_name);
   }

@@ -306,6 +306,7 @@ std::vector<Flag> engine_flag_table(EngineFlags& flags) {
     all.insert(all.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
   };
   add("Model", model_flag_table(flags));
+  add("Model", rope_flag_table(flags));
   add("Server", server_flag_table(flags.server));
   add("KV cache", kv_cache_flag_table(flags));
   add("Scheduler", scheduler_flag_table(flags));

@@ -67,6 +67,14 @@ inline constexpr std::int64_t kMinEmulatedGranule = 4096;
 inline constexpr std::int64_t kMinEmulatedMemory = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxEmulatedMemory = std::int64_t{1} << 40;
 
+// Of a model's rotation, instead of what its files say; empty or 0: as they say.
+struct RopeFlags {
+  std::string scaling = {};  // none, linear, yarn
+  double scale = 0, freq_scale = 0, freq_base = 0;
+  std::int32_t yarn_original = 0;
+  double yarn_scale = 0, yarn_beta_fast = 0, yarn_beta_slow = 0;
+};
+
 struct EngineFlags {
   std::string config;  // YAML file that gave some of these; empty: none
 
@@ -84,6 +92,8 @@ struct EngineFlags {
   bool any_model_name = false;                  // requests may name any model
   std::string dtype = "auto";                   // auto, float32, bfloat16, int8
   std::string hf_overrides, override_generation_config;  // JSON objects; empty: the model's own files
+  std::string override_kv;                               // of GGUF: KEY=TYPE:VALUE,...
+  RopeFlags rope;
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.
   std::optional<std::int32_t> max_model_len;
   std::uint64_t seed = 0;

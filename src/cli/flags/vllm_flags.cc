@@ -57,14 +57,15 @@ std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
                            "enable-prompt-tokens-details", "enable-request-id-headers", "use-tqdm-on-load"})
     rows.push_back(ignored(name, Shape::on, warnings));
   for (const char* name : {"gpu-memory-utilization", "cpu-offload-gb", "download-dir", "uvicorn-log-level",
-                           "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo", "max-loras",
-                           "max-lora-rank", "max-cpu-loras", "lora-dtype"})
+                           "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo",
+                           "max-loras", "max-lora-rank", "max-cpu-loras", "lora-dtype"})
     rows.push_back(ignored(name, Shape::one, warnings));
   rows.push_back(
       only("load-format", {"auto", "safetensors", "gguf"}, "weights are read as the file stores them"));
   rows.push_back(only("tokenizer-mode", {"auto", "hf"}, "the tokenizer is the one of the model's files"));
   rows.push_back(only("generation-config", {"auto"},
                       "generation_config.json beside the model is used; requests may say otherwise"));
+  rows.push_back(only("yarn-ext-factor", {"-1", "-1.0", "1", "1.0"}, "yarn blends by the whole of its ramp"));
   rows.push_back(only("response-role", {"assistant"}, "answers are the assistant's"));
   rows.push_back(only("chat-template-content-format", {"auto"}, "the template says which form it wants"));
   rows.push_back(only_one("pipeline-parallel-size", {"--pp"}));

@@ -1,0 +1,78 @@
+#include "cli/assembly/model_overrides.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "cli/assembly/sampling_defaults.h"
+#include "loader/test_files.h"
+#include "loader/test_gguf.h"
+
+namespace pagoda {
+namespace {
+
+boost::json::value rope_of(const EngineFlags& flags) {
+  const auto overrides = model_overrides(flags);
+  if (!overrides) {
+    ADD_FAILURE() << overrides.error().message();
+    return {};
+  }
+  return overrides->rope.empty() ? boost::json::object() : boost::json::parse(overrides->rope);
+}
+
+TEST(ModelOverrides, RotationByLlamaServersNames) {
+  EngineFlags flags;
+  EXPECT_EQ(rope_of(flags), boost::json::object());
+  flags.rope.scale = 4;
+  EXPECT_EQ(rope_of(flags), boost::json::parse(R"({"rope_type":"linear","factor":4.0})"));
+  flags.max_model_len = 9000;
+  EXPECT_EQ(model_overrides(flags)->config, R"({"max_position_embeddings":9000})");
+  flags.rope.yarn_original = 32768;
+  EXPECT_EQ(rope_of(flags), boost::json::parse(R"({"rope_type":"yarn","factor":4.0,
+      "original_max_position_embeddings":32768})"));
+  EXPECT_EQ(model_overrides(flags)->config, "") << "yarn's factor says how long";
+  flags.rope = {.freq_scale = 0.5, .freq_base = 5e5};
+  EXPECT_EQ(rope_of(flags), boost::json::parse(R"({"rope_type":"linear","factor":2.0,"rope_theta":5e5})"));
+  flags.rope.scale = 2;
+  EXPECT_FALSE(model_overrides(flags));
+  flags.rope = {.scaling = "linear", .yarn_beta_fast = 8};
+  EXPECT_FALSE(model_overrides(flags));
+  flags.rope = {.scaling = "none"};
+  EXPECT_EQ(rope_of(flags).at("rope_type"), "default");
+}
+
+// As generation_config.json has them for a folder.
+TEST(SamplingDefaults, OfGgufMetadata) {
+  const testing::ScratchFolder scratch;
+  const std::string path = scratch.write("m.gguf", testing::GgufBuilder()
+                                                       .string("general.architecture", "llama")
+                                                       .u32("llama.context_length", 64)
+                                                       .u32("llama.embedding_length", 8)
+                                                       .u32("llama.block_count", 1)
+                                                       .u32("llama.feed_forward_length", 8)
+                                                       .u32("llama.attention.head_count", 2)
+                                                       .f32("llama.attention.layer_norm_rms_epsilon", 1e-6f)
+                                                       .strings("tokenizer.ggml.tokens", {"a"})
+                                                       .f32("general.sampling.temp", 0.75f)
+                                                       .u32("general.sampling.top_k", 20)
+                                                       .f32("general.sampling.top_p", 0.5f)
+                                                       .f32("general.sampling.penalty_repeat", 1.25f)
+                                                       .build());
+  const auto source = ModelSource::open(path);
+  ASSERT_TRUE(source) << source.error().message();
+  auto defaults = sampling_defaults(**source, "");
+  ASSERT_TRUE(defaults);
+  EXPECT_EQ(defaults->temperature, 0.75f);
+  EXPECT_EQ(defaults->top_k, 20);
+  EXPECT_EQ(defaults->top_p, 0.5f);
+  EXPECT_EQ(defaults->repetition_penalty, 1.25f);
+  EXPECT_EQ(defaults->min_p, std::nullopt);
+  defaults = sampling_defaults(**source, R"({"temperature": 0.25, "top_k": null})");
+  ASSERT_TRUE(defaults);
+  EXPECT_EQ(defaults->temperature, 0.25f);
+  EXPECT_EQ(defaults->top_k, std::nullopt);
+  EXPECT_EQ(defaults->top_p, 0.5f);
+}
+
+}  // namespace
+}  // namespace pagoda

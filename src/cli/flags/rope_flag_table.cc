@@ -1,0 +1,45 @@
+// The rows of flags that change a model's rotation, by llama-server's names, and of GGUF metadata.
+#include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_values.h"
+
+namespace pagoda {
+
+std::vector<Flag> rope_flag_table(EngineFlags& flags) {
+  RopeFlags& rope = flags.rope;
+  const auto number = [](const char* name, double& variable, double high, const char* help) {
+    return Flag{.name = name,
+                .value = flags::number(variable, 0, high),
+                .help = help,
+                .default_text = "the model's own"};
+  };
+  FlagValue scaling = flags::choice(rope.scaling, {"none", "linear", "yarn"});
+  const auto store_kv = [&flags](const std::string& value) {
+    flags.override_kv += (flags.override_kv.empty() ? "" : ",") + value;
+    return ok_status();
+  };
+  return {
+      {.name = "override-kv",
+       .value = {.shape = FlagValue::Shape::repeated, .type = "KEY=TYPE:VALUE,...", .store = store_kv},
+       .help = "metadata of a GGUF file instead of its own; TYPE is int, float, bool or str",
+       .default_text = "none"},
+      {.name = "rope-scaling",
+       .value = std::move(scaling),
+       .help = "how the context is stretched",
+       .details = "how the context is stretched; without it, `--rope-scale` alone is linear and any of "
+                  "`--yarn-*` is yarn",
+       .default_text = "the model's own"},
+      number("rope-scale", rope.scale, 1e6, "by how much the context is stretched"),
+      number("rope-freq-scale", rope.freq_scale, 1, "the same as 1/N"),
+      number("rope-freq-base", rope.freq_base, 1e12, "base of the rotation (rope_theta)"),
+      {.name = "yarn-orig-ctx",
+       .value = flags::int32(rope.yarn_original, 0),
+       .help = "yarn: the context that the model was trained with",
+       .default_text = "the model's own"},
+      number("yarn-attn-factor", rope.yarn_scale, 1e6,
+             "yarn: scale of attention; else it follows from --rope-scale"),
+      number("yarn-beta-fast", rope.yarn_beta_fast, 1e6, "yarn: where its blend begins"),
+      number("yarn-beta-slow", rope.yarn_beta_slow, 1e6, "yarn: where its blend ends"),
+  };
+}
+
+}  // namespace pagoda

@@ -1,0 +1,130 @@
+#include "loader/gguf_overrides.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "base/strings.h"
+#include "loader/json_object.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+template <class T>
+bool parse(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+Status override_one(GgufFile& file, std::string_view entry) {
+  const std::size_t equals = entry.find('='), colon = entry.find(':', equals == entry.npos ? 0 : equals);
+  if (equals == entry.npos || equals == 0 || colon == entry.npos)
+    return invalid_argument(concat("'", printable(entry), "' is not KEY=TYPE:VALUE"));
+  const std::string key(entry.substr(0, equals));
+  const std::string_view type = entry.substr(equals + 1, colon - equals - 1), value = entry.substr(colon + 1);
+  std::int64_t integer = 0;
+  double number = 0;
+  if (type == "int" && parse(value, integer))
+    file.set(key, integer);
+  else if (type == "float" && parse(value, number) && std::isfinite(number))
+    file.set(key, number);
+  else if (type == "bool" && (value == "true" || value == "false"))
+    file.set(key, value == "true");
+  else if (type == "str")
+    file.set(key, std::string(value));
+  else
+    return invalid_argument(concat("'", printable(entry), "': ",
+                                   type == "int" || type == "float" || type == "bool"
+                                       ? concat("no value of type ", type)
+                                       : std::string("the types are int, float, bool and str")));
+  return ok_status();
+}
+
+// A field of config.json, where it lies, and what metadata call it, behind the architecture's name.
+struct Counterpart {
+  std::string_view field, key;
+  bool integer = false;
+};
+constexpr auto kFields = std::to_array<Counterpart>({{"max_position_embeddings", "context_length", true},
+                                                     {"rope_theta", "rope.freq_base"},
+                                                     {"sliding_window", "attention.sliding_window", true},
+                                                     {"num_experts_per_tok", "expert_used_count", true},
+                                                     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"}});
+constexpr auto kRopeFields = std::to_array<Counterpart>(
+    {{"rope_theta", "rope.freq_base"},
+     {"factor", "rope.scaling.factor"},
+     {"original_max_position_embeddings", "rope.scaling.original_context_length", true},
+     {"attention_factor", "rope.scaling.yarn_attn_factor"},
+     {"beta_fast", "rope.scaling.yarn_beta_fast"},
+     {"beta_slow", "rope.scaling.yarn_beta_slow"}});
+
+Status override_field(GgufFile& file, const std::string& prefix, std::span<const Counterpart> known,
+                      std::string_view name, const json::value& value) {
+  for (const Counterpart& each : known) {
+    if (each.field != name) continue;
+    boost::system::error_code error;
+    if (each.integer && value.is_number()) {
+      const auto integer = value.to_number<std::int64_t>(error);
+      if (!error) return file.set(prefix + std::string(each.key), integer), ok_status();
+    } else if (value.is_number()) {
+      return file.set(prefix + std::string(each.key), value.to_number<double>()), ok_status();
+    }
+    return invalid_argument(concat("'", printable(name), "' must be a number"));
+  }
+  return invalid_argument(
+      concat("'", printable(name),
+             "' of config.json has no counterpart in a GGUF file's metadata; --override-kv "
+             "sets those by their own names"));
+}
+
+Status override_scaling(GgufFile& file, const std::string& prefix, const json::value& value) {
+  if (value.is_null()) return file.set(prefix + "rope.scaling.type", std::string("none")), ok_status();
+  if (!value.is_object()) return invalid_argument("'rope_scaling' must be an object");
+  for (const auto& [key, each] : value.get_object()) {
+    const std::string_view name = key;
+    if (name != "rope_type" && name != "type") {
+      PAGODA_RETURN_IF_ERROR(override_field(file, prefix, kRopeFields, name, each));
+      continue;
+    }
+    if (!each.is_string()) return invalid_argument(concat("'", name, "' must be a string"));
+    const std::string_view type = each.get_string();
+    file.set(prefix + "rope.scaling.type", std::string(type == "default" ? "none" : type));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Status override_metadata(GgufFile& file, std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    PAGODA_RETURN_IF_ERROR(override_one(file, text.substr(0, comma)));
+    text.remove_prefix(comma == text.npos ? text.size() : comma + 1);
+  }
+  return ok_status();
+}
+
+Status override_as_config(GgufFile& file, std::string_view overrides) {
+  if (overrides.empty()) return ok_status();
+  const Result<json::object> given = parse_json_object(overrides, "what is given instead");
+  if (!given) return invalid_argument(given.error().message());
+  const std::string* architecture = file.string("general.architecture");
+  if (architecture == nullptr) return ok_status();  // refused where it is read
+  const std::string prefix = *architecture + ".";
+  for (const auto& [key, value] : *given) {
+    const std::string_view name = key;
+    PAGODA_RETURN_IF_ERROR(name == "rope_scaling" || name == "rope_parameters"
+                               ? override_scaling(file, prefix, value)
+                               : override_field(file, prefix, kFields, name, value));
+  }
+  return ok_status();
+}
+
+Status override_rope(GgufFile& file, std::string_view rope) {
+  return rope.empty() ? ok_status() : override_as_config(file, concat("{\"rope_scaling\":", rope, "}"));
+}
+
+}  // namespace pagoda
