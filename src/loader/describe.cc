@@ -62,6 +62,8 @@ Result<Description> describe_gguf(const std::string& path) {
 Status add_safetensors(const std::string& path, Description& out) {
   const Result<SafetensorsFile> file = SafetensorsFile::open(path);
   if (!file) return file.error();
+  if (const std::string_view method = quantization_of(file->tensor_list()); !method.empty())
+    unsupported(out, unsupported_quantization(method));
   if (const Status status = file->check_supported(); !status.ok()) unsupported(out, status);
   for (const SafetensorsTensor& tensor : file->tensor_list()) {
     out.tensors.push_back({tensor.name, std::string(tensor.type), tensor.shape, tensor.bytes});
@@ -113,10 +115,7 @@ Result<Description> describe_folder(const ModelFiles& files) {
   for (const auto& [tensor, shard] : index) shards[(fs::path(files.path) / shard).string()] = 0;
   for (const std::string& path : files.weights) shards[path] = 0;
   for (const auto& [path, ignored] : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out));
-  if (shards.empty()) {
-    out.supported = false;
-    out.reason = "the folder holds no weights";
-  }
+  if (shards.empty()) unsupported(out, not_found("the folder holds no weights"));
   if (out.config) {
     out.config->name = files.name;
     out.config->weight_type = describe_types(out.bytes_by_type());

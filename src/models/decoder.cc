@@ -64,6 +64,21 @@ Status DecoderModel::check_split(const ModelSource& source, std::string_view dty
   return shard ? ok_status() : shard.error();
 }
 
+Status DecoderModel::check_tensors(const ModelSource& source, bool with_head) {
+  auto config = describe_decoder(source.config());
+  if (!config) return config.error();
+  auto architecture = find_architecture(source.config().architecture);
+  if (!architecture) return architecture.error();
+  const WeightNames names = (*architecture)->names(source.format());
+  config->head = with_head;
+  config->tied_head = head_is_tied(source, names, *config);
+  const auto shard = plan_shard(*config, {}, 0, 1, ExchangeKind::sum);
+  if (!shard) return shard.error();
+  const auto weights = load_decoder_weights({.backend = Backend::reference}, source, names, *config, *shard,
+                                            "auto", WeightStore::checking());
+  return weights ? ok_status() : weights.error();
+}
+
 Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
                                                          const ModelSource& source, std::string_view dtype,
                                                          std::int32_t max_batched_tokens,
@@ -253,8 +268,7 @@ void DecoderModel::finish_layer(std::size_t index, Rows rows) {
   ResidualStreams* const streams = weights_.streams ? &*weights_.streams : nullptr;
   if (streams != nullptr) streams->correct(context_, index, rows.first, rows.count, x);
   if (weights_.layer_inputs) {
-    const float* const reads =
-        streams != nullptr ? streams->scaled(context_, index, rows.count, x) : x;
+    const float* const reads = streams != nullptr ? streams->scaled(context_, index, rows.count, x) : x;
     const auto ids = std::span(row_ids_).subspan(static_cast<std::size_t>(rows.first),
                                                  static_cast<std::size_t>(rows.count));
     const float* const given = weights_.layer_inputs->make(

@@ -50,6 +50,9 @@ class DecoderModel {
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
                             ExchangeKind exchange);
 
+  // What load() would say of the files' tensors, from their names, types and shapes: nothing is packed.
+  static Status check_tensors(const ModelSource& source, bool with_head = true);
+
   // Gives back the memory of weights and activations. From then on it only says what it was: what runs again
   // is another one, loaded anew.
   void release();

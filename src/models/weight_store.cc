@@ -8,6 +8,12 @@
 
 namespace pagoda {
 
+WeightStore WeightStore::checking() {
+  WeightStore store;
+  store.checking_ = true;
+  return store;
+}
+
 WeightStore WeightStore::mapped(std::shared_ptr<const PackedFile> file) {
   WeightStore store;
   store.file_ = std::move(file);
@@ -26,6 +32,7 @@ WeightStore WeightStore::written(PackedFileWriter& writer, ThreadPool* pool,
 
 Result<PackedLinear> WeightStore::matrix(const std::string& recipe, const PackedShape& shape,
                                          const std::function<Result<PackedLinear>()>& pack) {
+  if (checking_) return PackedLinear{};
   if (file_ != nullptr) {
     const PackedPiece* const piece = file_->find(recipe);
     if (piece == nullptr) return not_found(concat("the packed file has no '", recipe, "'"));
@@ -43,6 +50,7 @@ Result<PackedLinear> WeightStore::matrix(const std::string& recipe, const Packed
 Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView& source) {
   const auto bytes = static_cast<std::size_t>(source.bytes());
   TensorView view = source;
+  if (checking_) return view;
   if (file_ != nullptr) {
     const PackedPiece* const piece = file_->find(recipe);
     if (piece == nullptr || piece->bytes.size() != bytes)

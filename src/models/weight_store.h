@@ -26,13 +26,15 @@ struct PackedShape {
 class WeightStore {
  public:
   WeightStore() = default;  // in memory
+  // Nothing is packed: of a load that only checks names and shapes.
+  static WeightStore checking();
   static WeightStore mapped(std::shared_ptr<const PackedFile> file);
   // Nothing stays in memory. `on_read` is told of bytes of the source that were packed.
   static WeightStore written(PackedFileWriter& writer, ThreadPool* pool,
                              std::function<void(std::int64_t)> on_read);
 
-  // Mapped: not_found or corrupt_data where the file has no such matrix. Else what `pack` makes; written: an
-  // empty matrix of that.
+  // Mapped: not_found or corrupt_data where the file has no such matrix. Else what `pack` makes; written and
+  // checking: an empty matrix of that.
   Result<PackedLinear> matrix(const std::string& recipe, const PackedShape& shape,
                               const std::function<Result<PackedLinear>()>& pack);
   // Rows of the source as they are stored, in bytes of owners().
@@ -47,6 +49,7 @@ class WeightStore {
  private:
   std::shared_ptr<const PackedFile> file_;
   PackedFileWriter* writer_ = nullptr;
+  bool checking_ = false;
   ThreadPool* pool_ = nullptr;
   std::function<void(std::int64_t)> on_read_;
   std::vector<std::shared_ptr<const void>> owners_;

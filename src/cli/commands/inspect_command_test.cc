@@ -106,6 +106,34 @@ TEST(Inspect, SpeedIsAnEstimateFromWhatATokenReads) {
               speed.at("memory_bytes_per_second").to_number<double>(), 1e3);
 }
 
+// A tensor that is missing, one of another shape, and one that the model does without.
+TEST(Inspect, ComparesTensorsWithThoseOfTheFamily) {
+  namespace fs = std::filesystem;
+  const fs::path original = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/mixtral";
+  const fs::path folder =
+      fs::temp_directory_path() / ("pagoda_inspect_tensors_" + std::to_string(::getpid()));
+  fs::copy(original, folder);
+  std::ifstream in(original / "config.json");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const auto reason = [&](const char* field, std::int64_t more) -> std::string {
+    boost::json::value config = boost::json::parse(text);
+    boost::json::value& value = config.at(field);
+    value = value.to_number<std::int64_t>() + more;
+    std::ofstream(folder / "config.json") << boost::json::serialize(config);
+    const Outcome outcome = inspect(folder.string(), true);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    const boost::json::value out = boost::json::parse(outcome.out);
+    return out.at("supported") == true ? "" : std::string(out.at("reason").as_string());
+  };
+  EXPECT_EQ(reason("num_hidden_layers", 0), "");
+  EXPECT_EQ(reason("num_hidden_layers", -1), "");
+  EXPECT_NE(reason("num_hidden_layers", 1).find("' is missing"), std::string::npos);
+  EXPECT_NE(reason("intermediate_size", 8).find("has shape ["), std::string::npos);
+  EXPECT_NE(reason("vocab_size", 8).find("has shape ["), std::string::npos);
+  fs::remove_all(folder);
+}
+
 TEST(Inspect, OneLineOnStderr) {
   const std::filesystem::path file = std::filesystem::temp_directory_path() / "pagoda_inspect_test.gguf";
   std::ofstream(file) << "GGUF\n";

@@ -12,6 +12,21 @@
 namespace pagoda {
 namespace {
 
+// Whether a model of this class gives logits: others make vectors, by what stands in place of the head.
+bool has_head(const Description& description) {
+  if (description.format == "gguf") return !description.config->encoder;
+  const std::string& name = description.architecture;
+  return !description.config->encoder && !name.ends_with("Model") && !name.ends_with("Classification");
+}
+
+// The files' tensors against those that the family needs.
+Status check_files(const Description& description) {
+  if (description.format != "gguf" && description.format != "hugging_face") return ok_status();
+  const auto source = ModelSource::open(description.path);
+  if (!source) return source.error();
+  return DecoderModel::check_tensors(**source, has_head(description));
+}
+
 Status fill(Description& description) {
   const ModelConfig& config = *description.config;
   ServingFacts facts;
@@ -35,7 +50,7 @@ Status fill(Description& description) {
         tensors);
   }
   description.facts = std::move(facts);
-  return ok_status();
+  return description.supported && !description.tensors.empty() ? check_files(description) : ok_status();
 }
 
 }  // namespace
