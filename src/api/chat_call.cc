@@ -50,16 +50,6 @@ void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingPara
   if (!names.repetition_penalty.empty())
     assign(sampling.repetition_penalty, fields.number_above(names.repetition_penalty, 0, 100));
   if (!names.top_k.empty()) assign(sampling.top_k, fields.integer(names.top_k, -1, kMaxInt32));
-  const auto check = [&](std::string_view name, bool good) {
-    if (!good && (name.empty() || fields.raw(name) == nullptr))
-      fields.fail(name.empty() ? "temperature" : name,
-                  "has no usable default in the model's generation_config.json: the request must set it");
-  };
-  check(names.temperature, sampling.temperature >= 0 && sampling.temperature <= 100);
-  check(names.top_p, sampling.top_p > 0 && sampling.top_p <= 1);
-  check(names.top_k, sampling.top_k >= -1);
-  check(names.min_p, sampling.min_p >= 0 && sampling.min_p <= 1);
-  check(names.repetition_penalty, sampling.repetition_penalty > 0 && sampling.repetition_penalty <= 100);
   // A seed may use all 64 bits; -1 is "none" everywhere.
   const boost::json::value* seed = names.seed.empty() ? nullptr : fields.raw(names.seed);
   if (seed == nullptr) return;

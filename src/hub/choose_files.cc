@@ -69,7 +69,7 @@ Result<std::vector<std::string>> whole(std::vector<std::string> parts) {
 
 // What is read beside safetensors.
 bool is_companion(std::string_view name) {
-  for (const std::string_view end : {".json", ".jinja", ".txt", ".model"})
+  for (const std::string_view end : {".json", ".jinja", ".txt", ".model", ".tiktoken"})
     if (name.ends_with(end)) return true;
   return false;
 }

@@ -127,10 +127,11 @@ void linear_max(const KernelContext& context, const PackedLinear& weight, const 
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {
   if (dtype == "float32") return LinearType::float32;
   if (dtype == "bfloat16") return LinearType::bfloat16;
+  if (dtype == "float16") return LinearType::float16;
   if (dtype == "int8") return LinearType::int8;
   if (dtype != "auto") {
     return invalid_argument(
-        concat("dtype '", dtype, "' is not supported; use auto, float32, bfloat16 or int8"));
+        concat("dtype '", dtype, "' is not supported; use auto, float32, bfloat16, float16 or int8"));
   }
   if (is_quantized(stored)) return LinearType::int8;
   return level == CpuLevel::portable ? LinearType::float32 : LinearType::bfloat16;

@@ -25,6 +25,7 @@ enum class LinearType {
   bfloat16,  // bf16 weights and activations, f32 accumulation
   int8,  // weights int8 with one scale per output (from 4-bit types kept as 4 bits, widened on their way to
          // the multiplier), activations int8 with one scale per token and 64 inputs
+  float16,  // f16 weights, which saturate at its largest number; f32 activations and accumulation
 };
 
 // stacked: the matrices one below the other (fused QKV), N rows together.
@@ -112,7 +113,7 @@ BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows);
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
                 std::span<LogitMax> largest);
 
-// The LinearType that `dtype` ("auto", "float32", "bfloat16", "int8") means for weights stored as
+// The LinearType that `dtype` ("auto", "float32", "bfloat16", "float16", "int8") means for weights stored as
 // `stored` on this CPU. auto: bfloat16 for plain types (float32 without AVX2), int8 for quantised ones.
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level);
 

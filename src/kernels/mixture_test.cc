@@ -243,7 +243,8 @@ TEST(GroupedPair, EveryRowHasTheBitsThatItHasAlone) {
   ThreadPool pool(3);
   std::uint64_t seed = 1;
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : {LinearType::float32, LinearType::bfloat16, LinearType::int8}) {
+    for (const LinearType type :
+         {LinearType::float32, LinearType::bfloat16, LinearType::float16, LinearType::int8}) {
       for (const DType stored : weight_types()) {
         const std::int64_t block = dtype_info(stored).block_elements;
         const Shape shape = {.hidden = std::max<std::int64_t>(block, 52) / block * block,
@@ -269,7 +270,8 @@ TEST(GroupedPair, EveryRowHasTheBitsThatItHasAlone) {
 }
 
 TEST(GroupedPair, AgreesWithTheReference) {
-  for (const LinearType type : {LinearType::float32, LinearType::bfloat16, LinearType::int8}) {
+  for (const LinearType type :
+       {LinearType::float32, LinearType::bfloat16, LinearType::float16, LinearType::int8}) {
     const Shape shape = {.hidden = 64, .inner = 96, .stored = DType::q4_0, .type = type, .biased = true};
     Mixture plain = make_mixture(kPlain, shape, 77, 4), fast = make_mixture({}, shape, 77, 4);
     choose(plain, 3, 9, 2);

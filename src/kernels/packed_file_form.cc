@@ -51,6 +51,8 @@ bool fits(const PackedLinear::Storage& storage, PackedFormat format) {
       return format == PackedFormat::f32;
     case LinearType::bfloat16:
       return format == PackedFormat::bf16;
+    case LinearType::float16:
+      return format == PackedFormat::f16;
     case LinearType::int8:
       return format == PackedFormat::q8 || format == PackedFormat::q4;
   }
@@ -87,7 +89,7 @@ bool read_description(Reader& in, PackedLinear::Storage& storage) {
              form = in.take<std::uint8_t>();
   storage.n = in.take<std::int64_t>();
   storage.k = in.take<std::int64_t>();
-  if (!in.ok() || backend > 1 || type > 2 || form > 1 || storage.n < 1 || storage.n > kMaxRows ||
+  if (!in.ok() || backend > 1 || type > 3 || form > 1 || storage.n < 1 || storage.n > kMaxRows ||
       storage.k < 1 || storage.k > kMaxColumns)
     return false;
   storage.backend = static_cast<Backend>(backend);

@@ -14,7 +14,8 @@
 namespace pagoda {
 namespace {
 
-constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::int8};
+constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::float16,
+                                 LinearType::int8};
 
 struct Weights {
   std::vector<std::vector<std::byte>> bytes;

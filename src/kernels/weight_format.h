@@ -19,13 +19,14 @@ enum class PackedFormat : std::uint8_t {
   q8,     // one d for an output: w = d * (u - 128), u in 1..255
   q4,     // the same, but u in 0..255 as base + ((256 * n + start) * step + 2^14 >> 15): n in 0..15, two to a
           // byte, and step, base and start for 32 inputs
+  f16,    // float16 [N/16][K][16]
 };
-inline constexpr int kNumPackedFormats = 5;
+inline constexpr int kNumPackedFormats = 6;
 
 struct WeightFormat {
   // The reference dequantiser: `elements`, whole blocks of them, to float32.
   void (*decode)(const std::uint8_t* data, std::int64_t elements, float* out) = nullptr;
-  // The panels that 8-bit products take it in. Plain products take all types as f32 or bf16.
+  // The panels that 8-bit products take it in. Plain products take all types as f32, bf16 or f16.
   PackedFormat int8_panels = PackedFormat::q8;
   // Of q4 panels: 32 of a row's weights as scale, minimum and 4-bit numbers.
   NibbleGroup (*nibbles)(const std::uint8_t* row, std::int64_t group) = nullptr;

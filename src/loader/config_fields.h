@@ -26,7 +26,9 @@ inline std::string show(const json::value& value) {
 // defaults, so that a caller checks once at the end. Null counts as absent unless `has` is asked.
 class Fields {
  public:
-  Fields(const json::object& object, Status& status) : object_(object), status_(status) {}
+  // `file` is named in errors.
+  Fields(const json::object& object, Status& status, std::string_view file = "config.json")
+      : object_(object), status_(status), file_(file) {}
 
   const json::value* find(std::string_view name) const {
     asked_.insert(std::string(name));
@@ -127,7 +129,7 @@ class Fields {
   }
 
   void fail(std::string_view name, std::string_view expected) {
-    if (status_.ok()) status_ = corrupt_data(concat("config.json: '", name, "' must be ", expected));
+    if (status_.ok()) status_ = corrupt_data(concat(file_, ": '", name, "' must be ", expected));
   }
   void corrupt(std::string message) {
     if (status_.ok()) status_ = corrupt_data(std::move(message));
@@ -149,6 +151,7 @@ class Fields {
   const json::object& object_;
   mutable std::set<std::string, std::less<>> asked_;
   Status& status_;
+  std::string_view file_;
 };
 
 // Quotient or 0, which finish_config refuses.

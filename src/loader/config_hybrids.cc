@@ -48,6 +48,7 @@ void read_delta_net(Fields& fields, ModelConfig& config) {
   set_state_size(config);
   fields.only("attn_output_gate", true);
   fields.only("use_sliding_window", false);
+  fields.only("hidden_act", "silu");  // the convolution has it, too
   config.recurrent_layers = recurrent_layers(fields, "linear_attention", config);
   const std::int32_t interval = fields.integer("full_attention_interval", 4);
   if (!config.recurrent_layers.empty()) return;

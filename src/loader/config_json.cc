@@ -135,7 +135,7 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   if (generation_config) {
     Result<json::object> generation = parse_json_object(*generation_config, "generation_config.json");
     if (!generation) return generation.error();
-    Fields more(*generation, status);
+    Fields more(*generation, status, "generation_config.json");
     for (const std::int32_t id : more.integers("eos_token_id")) {
       if (std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), id) ==
           config.eos_token_ids.end()) {

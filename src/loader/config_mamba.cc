@@ -102,6 +102,8 @@ void read_granite_hybrid(Fields& fields, ModelConfig& config) {
     config.recurrent_layers.push_back(blocks.empty() ||
                                       (static_cast<std::size_t>(layer) < blocks.size() &&
                                        blocks[static_cast<std::size_t>(layer)] == Block::mamba));
+  if (std::ranges::find(config.recurrent_layers, true) != config.recurrent_layers.end())
+    fields.only("hidden_act", "silu");  // the convolution has it, too
   if (!blocks.empty() && std::ssize(blocks) != config.num_layers)
     fields.fail("layer_types", "a list with one entry for each layer");
   if (fields.find("position_embedding_type") == nullptr ||
@@ -124,6 +126,7 @@ void read_falcon_h1(Fields& fields, ModelConfig& config) {
              config);
   config.recurrent_layers.assign(static_cast<std::size_t>(listed_layers(config)), true);
   config.state_beside_kv = true;
+  fields.only("hidden_act", "silu");  // the convolution has it, too
   set_state_size(config);
   if (!fields.boolean("mamba_rms_norm", false)) config.state.norm_groups = 0;
   config.state.gate_first = !fields.boolean("mamba_norm_before_gate", true);

@@ -35,8 +35,13 @@ std::string quoted_infinities(std::string_view text) {
 Result<boost::json::object> parse_json_object(std::string_view text, std::string_view what) {
   namespace json = boost::json;
   boost::system::error_code error;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   json::value value = json::parse(json::string_view(text.data(), text.size()), error);
-  if (error) value = json::parse(quoted_infinities(text), error);
+  // As people's editors leave files, and as Python writes them.
+  json::parse_options tolerant;
+  tolerant.allow_trailing_commas = true;
+  if (error) value = json::parse(quoted_infinities(text), error, {}, tolerant);
   if (error) return corrupt_data(concat(what, " is not well-formed JSON: ", error.message()));
   if (!value.is_object()) return corrupt_data(concat(what, " is not a JSON object"));
   return std::move(value.get_object());

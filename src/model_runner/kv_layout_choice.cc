@@ -22,6 +22,7 @@ Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::s
                        std::int32_t head_size, bool latent) {
   if (kv_cache_dtype == "auto") {
     if (dtype == "float32") return DType::f32;
+    if (dtype == "float16") return DType::f16;
     return !latent && head_size <= kMaxInt8HeadSize && computes_in_int8(source, dtype) ? DType::i8
                                                                                        : DType::bf16;
   }

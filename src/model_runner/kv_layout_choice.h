@@ -11,7 +11,8 @@
 namespace pagoda {
 
 // Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes. kv_cache_dtype
-// "auto" follows the arithmetic: float32 beside float32 matrices, int8 beside 8-bit ones, bfloat16 otherwise.
+// "auto" follows the arithmetic: float32 or float16 beside such matrices, int8 beside 8-bit ones, bfloat16
+// otherwise.
 Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
                                 std::string_view kv_cache_dtype, std::int32_t block_size);
 

@@ -31,7 +31,7 @@
 namespace pagoda {
 
 struct RunnerOptions {
-  std::string dtype = "auto";           // auto, float32, bfloat16, int8
+  std::string dtype = "auto";           // auto, float32, bfloat16, float16, int8
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16, int8
   std::int32_t threads = 1;
   std::int32_t block_size = 16;

@@ -63,6 +63,20 @@ class Bpe final : public TokenModel {
     return ok_status();
   }
 
+  // Every pair of tokens that are one together.
+  void add_all_merges() {
+    for (TokenId id = 0; id < vocabulary_.end_id(); ++id) {
+      const std::string_view token = vocabulary_.token(id);
+      for (std::size_t at = 0; at < token.size();) {
+        at += utf8_length(token[at]);
+        if (at >= token.size()) break;
+        const auto left = vocabulary_.find(token.substr(0, at));
+        const auto right = left ? vocabulary_.find(token.substr(at)) : std::nullopt;
+        if (right) merges_.set(*left, *right, {static_cast<std::uint32_t>(id), id});
+      }
+    }
+  }
+
   bool encode(std::string_view piece, std::vector<TokenId>& ids) const override {
     if (piece.empty()) return true;
     if (options_.ignore_merges) {
@@ -210,6 +224,12 @@ std::vector<TokenId> byte_tokens(const Vocabulary& vocabulary) {
     if (const auto id = vocabulary.find({name.data(), name.size()})) ids[byte] = *id;
   }
   return ids;
+}
+
+TokenModelPtr make_ranked_bpe(const Vocabulary& vocabulary, BpeOptions options) {
+  auto model = std::make_unique<Bpe>(vocabulary, std::move(options));
+  model->add_all_merges();
+  return model;
 }
 
 Result<TokenModelPtr> make_bpe(const Vocabulary& vocabulary, const MergeList& merges, BpeOptions options) {

@@ -37,6 +37,10 @@ using MergeList = std::vector<std::pair<std::string_view, std::string_view>>;
 // `vocabulary` must outlive the model. corrupt_data naming the first merge that does not fit.
 Result<TokenModelPtr> make_bpe(const Vocabulary& vocabulary, const MergeList& merges, BpeOptions options);
 
+// BPE that merges the pair whose joint piece is the token of the lowest id: tiktoken's, which lists no
+// merges.
+TokenModelPtr make_ranked_bpe(const Vocabulary& vocabulary, BpeOptions options);
+
 // BPE that merges the pair whose joint piece has the highest score: SentencePiece's.
 struct ScoredBpeOptions {
   std::vector<float> scores;    // by id

@@ -76,6 +76,15 @@ class Tokenizer {
   // A SentencePiece tokenizer.model (protobuf).
   static Result<std::unique_ptr<Tokenizer>> from_sentencepiece(std::string_view bytes,
                                                                const TokenizerSideFiles& files = {});
+  // Mistral's tekken.json.
+  static Result<std::unique_ptr<Tokenizer>> from_tekken(std::string_view json);
+  // Lines of tokens and their ranks. The rest is known by the file's name, which is one of tiktoken_files():
+  // unimplemented for others.
+  static Result<std::unique_ptr<Tokenizer>> from_tiktoken(std::string_view file_name, std::string_view text,
+                                                          const TokenizerSideFiles& files = {});
+  static std::vector<std::string_view> tiktoken_files();
+  // Whether a tokenizer.model is such a list (Llama 3's own form) and not SentencePiece's.
+  static bool is_rank_list(std::string_view text);
   // `unimplemented` naming the model or pre-tokenizer, and those that are known.
   static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
   // A folder of GPT-2's or OPT's form: vocab.json and merges.txt.

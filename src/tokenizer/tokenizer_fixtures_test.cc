@@ -93,6 +93,79 @@ TEST(TokenizerFixtures, FilesBesideTheTokenizer) {
   EXPECT_GE(count, 60u);
 }
 
+// Files that list tokens by rank, and what mistral_common and tiktoken make of them (make_rank_files.py).
+TEST(TokenizerFixtures, TokensByRank) {
+  const auto read = [](const std::string& name) {
+    std::ifstream file(kFolder + "ranks/" + name, std::ios::binary);
+    std::stringstream bytes;
+    bytes << file.rdbuf();
+    return bytes.str();
+  };
+  std::map<std::string, std::unique_ptr<Tokenizer>> made;
+  const auto load = [&](const std::string& name) -> const Tokenizer& {
+    std::unique_ptr<Tokenizer>& slot = made[name];
+    if (slot) return *slot;
+    const std::string config = name == "tiktoken.model" ? read("tiktoken_config.json") : "";
+    auto tokenizer = name.starts_with("tekken")
+                         ? Tokenizer::from_tekken(read(name))
+                         : Tokenizer::from_tiktoken(name, read(name), {.config = config});
+    if (!tokenizer) ADD_FAILURE() << name << ": " << tokenizer.error().message();
+    slot = *std::move(tokenizer);
+    return *slot;
+  };
+  const std::size_t count = for_each_line("ranks/cases.jsonl", [&](const boost::json::object& entry) {
+    const Tokenizer& tokenizer = load(std::string(entry.at("file").as_string()));
+    const std::string text(entry.at("text").as_string());
+    const auto ids = tokenizer.encode(text);
+    ASSERT_TRUE(ids) << ids.error().message();
+    EXPECT_EQ(*ids, ids_of(entry.at("ids")));
+    for (const TokenId id : *ids) EXPECT_LT(id, tokenizer.vocab_size());
+  });
+  EXPECT_GT(count, 150u);
+  const Tokenizer& tekken = load("tekken.json");
+  EXPECT_EQ(tekken.bos(), 1);
+  EXPECT_EQ(tekken.eos(), 2);
+  EXPECT_EQ(tekken.encode("", {.add_special_tokens = true})->front(), 1);
+  const std::string typed = "<s>";
+  const ByteRange all{0, typed.size()};
+  const auto plain = tekken.encode(typed, {.plain_ranges = std::span(&all, 1)});
+  ASSERT_TRUE(plain);
+  for (const TokenId id : *plain) EXPECT_GE(id, 30) << "no control token";
+  EXPECT_EQ(tekken.decode(*plain, true), typed);
+  EXPECT_EQ(tekken.decode(std::vector<TokenId>{1}, false), typed);
+  const Tokenizer& kimi = load("tiktoken.model");
+  EXPECT_EQ(kimi.token_string(kimi.bos()), "[BOS]");
+  EXPECT_EQ(kimi.token_string(kimi.eos()), "[EOS]");
+  EXPECT_EQ(load("tokenizer.model")
+                .token_string(load("tokenizer.model").encode("", {.add_special_tokens = true})->front()),
+            "<|begin_of_text|>");
+  EXPECT_EQ(load("qwen.tiktoken").token_string(load("qwen.tiktoken").eos()), "<|endoftext|>");
+  EXPECT_TRUE(Tokenizer::is_rank_list(read("tokenizer.model")));
+  EXPECT_FALSE(Tokenizer::is_rank_list("\x0A\x0E\x0A\x05<unk>"));
+  const auto other = Tokenizer::from_tiktoken("other.tiktoken", read("qwen.tiktoken"));
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().message().find("other.tiktoken: which rule"), std::string::npos);
+}
+
+TEST(TokenizerFixtures, DamagedRankFilesAreErrors) {
+  const std::string config =
+      R"("config": {"pattern": "\\s+", "default_vocab_size": 4, "default_num_special_tokens": 2})";
+  for (const std::string& bad :
+       {std::string("{}"), "{" + config + "}", "{" + config + R"(, "vocab": 3})",
+        "{" + config + R"(, "vocab": [{"rank": 0, "token_bytes": "!!"}]})",
+        "{" + config + R"(, "vocab": [{"token_bytes": "YQ=="}]})",
+        "{" + config +
+            R"(, "vocab": [{"rank": 0, "token_bytes": "YQ=="}, {"rank": 1, "token_bytes": "YQ=="}]})",
+        "{" + config + R"(, "vocab": [], "special_tokens": [{"rank": 2, "token_str": "x"}]})",
+        std::string(R"({"config": {"pattern": "(", "default_vocab_size": 4, "default_num_special_tokens": 2},
+                        "vocab": []})"),
+        std::string(R"({"config": {"pattern": "a", "default_vocab_size": 99999999999,
+                        "default_num_special_tokens": 2}, "vocab": []})")})
+    EXPECT_FALSE(Tokenizer::from_tekken(bad)) << bad;
+  for (const char* bad : {"", "YQ==", "YQ== x", "YQ== 0\nYQ== 1", "YQ== -1", "YQ== 99999999", "!! 0"})
+    EXPECT_FALSE(Tokenizer::from_tiktoken("qwen.tiktoken", bad)) << bad;
+}
+
 // What a converter makes of gemma.json: the same pieces, merges and added tokens as GGUF's lists.
 TEST(TokenizerFixtures, Gemma4FromGguf) {
   std::ifstream file(kFolder + "gemma.json");

@@ -522,23 +522,6 @@ TEST(RequestParser, AModelMayHaveSeveralNames) {
   EXPECT_EQ(call.error().reason(), "model_not_found");
 }
 
-TEST(RequestParser, TheModelsSamplingDefaultsAreHeldToTheRangesOfARequest) {
-  const auto refused = [](const char* name, auto set) {
-    TestModel model;
-    set(model.context.defaults);
-    const auto call = parse(kText, with(kText, ""), model.context);
-    EXPECT_FALSE(call.has_value()) << name;
-    if (!call) EXPECT_EQ(call.error().param(), name);
-    const std::string own = concat("\"", name, "\":1");
-    EXPECT_TRUE(parse(kText, with(kText, own), model.context).has_value()) << own;
-  };
-  refused("temperature", [](SamplingDefaults& defaults) { defaults.temperature = -1.0f; });
-  refused("top_p", [](SamplingDefaults& defaults) { defaults.top_p = 0.0f; });
-  refused("top_k", [](SamplingDefaults& defaults) { defaults.top_k = -2; });
-  refused("min_p", [](SamplingDefaults& defaults) { defaults.min_p = 1.5f; });
-  refused("repetition_penalty", [](SamplingDefaults& defaults) { defaults.repetition_penalty = 0.0f; });
-}
-
 TEST(RequestParser, BeamSearchDoesWithoutTheModelsSamplingDefaults) {
   TestModel model;
   model.context.defaults.temperature = 0.7f;

@@ -50,11 +50,17 @@ Made from_folder(const std::string& path, const TextOf& text_of) {
   const TokenizerSideFiles files = texts.files();
   if (const auto json = text_of("tokenizer.json"))
     return named(Tokenizer::from_json(*json, files), path + "/tokenizer.json");
-  if (const auto model = text_of("tokenizer.model"))
+  if (const auto tekken = text_of("tekken.json"))
+    return named(Tokenizer::from_tekken(*tekken), path + "/tekken.json");
+  if (const auto model = text_of("tokenizer.model"); model && !Tokenizer::is_rank_list(*model))
     return named(Tokenizer::from_sentencepiece(*model, files), path + "/tokenizer.model");
+  for (const std::string_view name : Tokenizer::tiktoken_files())
+    if (const auto ranks = text_of(name)) return named(Tokenizer::from_tiktoken(name, *ranks, files), path);
   const auto vocab = text_of("vocab.json"), merges = text_of("merges.txt");
   if (vocab && merges) return named(Tokenizer::from_vocab_and_merges(*vocab, *merges, files), path);
-  return not_found(concat(path, ": no tokenizer.json, tokenizer.model, or vocab.json with merges.txt"));
+  return not_found(concat(path,
+                          ": no tokenizer.json, tekken.json, tokenizer.model, tiktoken file, or vocab.json "
+                          "with merges.txt"));
 }
 
 std::optional<std::string> read_if_there(const fs::path& path) {
@@ -154,12 +160,20 @@ Made load_tokenizer(const std::string& path) {
   const TextOf beside = [&](std::string_view name) {
     return read_if_there(fs::path(path).parent_path() / name);
   };
+  const std::string name = fs::path(path).filename().string();
+  if (name.starts_with("tekken") && name.ends_with(".json"))
+    return named(Tokenizer::from_tekken(bytes), path);
+  if (Tokenizer::is_rank_list(bytes)) {
+    const SideTexts texts(beside);
+    return named(Tokenizer::from_tiktoken(name, bytes, texts.files()), path);
+  }
   const std::size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && bytes[first] == '{') {
     const SideTexts texts(beside);
     return named(Tokenizer::from_json(bytes, texts.files()), path);
   }
-  return named(Tokenizer::from_sentencepiece(bytes), path);
+  const SideTexts texts(beside);
+  return named(Tokenizer::from_sentencepiece(bytes, texts.files()), path);
 }
 
 }  // namespace pagoda

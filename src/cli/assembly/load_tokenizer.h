@@ -10,8 +10,8 @@
 
 namespace pagoda {
 
-// `path` is a folder (tokenizer.json, else tokenizer.model, else vocab.json with merges.txt, else one
-// .gguf), or a file: .json, .model or .gguf. A tokenizer_config.json beside it is read too.
+// `path` is a folder (tokenizer.json, else tekken.json, tokenizer.model, a tiktoken file, vocab.json with
+// merges.txt, one .gguf), or one of these files. tokenizer_config.json and the like beside it are read too.
 // not_found, or the reader's error with the file's name before it.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path);
 

@@ -10,7 +10,8 @@
 
 namespace pagoda {
 
-// invalid_argument names what of the overrides is not understood. What the file has beside is passed over.
+// invalid_argument names what of the overrides cannot be used. What of the file cannot is named in the log
+// and left out, so that no request meets it.
 Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::string_view overrides);
 
 }  // namespace pagoda

@@ -96,11 +96,14 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .value = flags::on(flags.any_model_name),
        .help = "requests may name any model: this one answers"},
       {.name = "dtype",
-       .value = flags::choice(flags.dtype, {"auto", "float32", "bfloat16", "int8"}),
+       .value = flags::choice(flags.dtype, {"auto", "float32", "bfloat16", "float16", "int8"},
+                              {{"half", "float16"}, {"float", "float32"}}),
        .help = "weights in memory",
        .details = "type of the weights in memory. `auto` computes quantised weights in 8 bits, 4-bit ones "
-                  "kept as 4 bits, and plain ones in bfloat16 (in float32 without AVX2); `int8` rounds plain "
-                  "weights to 8 bits with one scale for an output"},
+                  "kept as 4 bits, and plain ones in bfloat16 (in float32 without AVX2); `float16`, also "
+                  "called `half`, keeps weights of that type as they are, multiplies in float32, and keeps "
+                  "keys and values in float16 unless told otherwise; `int8` rounds plain weights to 8 bits "
+                  "with one scale for an output"},
       {.name = "weight-cache",
        .value = flags::on_off(flags.weight_cache),
        .help = "keep packed weights on disk and map them from there",

@@ -133,7 +133,7 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
       {{"--block-size", "257"}, "--block-size: 257 is not between 1 and 256"},
       {{"--max-num-seqs", "0"}, "--max-num-seqs: 0 is less than 1"},
       {{"--max-model-len", "0"}, "--max-model-len: '0' is neither a number of tokens nor auto"},
-      {{"--dtype", "float64"}, "--dtype: 'float64' is not one of auto, float32, bfloat16, int8"},
+      {{"--dtype", "float64"}, "--dtype: 'float64' is not one of auto, float32, bfloat16, float16, int8"},
       {{"--kv-cache-dtype", "fp8_e4m3"},
        "--kv-cache-dtype: 'fp8_e4m3' is not supported; int8 has 8 bits too"},
       {{"--kv-cache-dtype", "int4"},

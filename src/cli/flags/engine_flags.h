@@ -90,7 +90,7 @@ struct EngineFlags {
   std::vector<std::string> served_model_names;  // first is reported; empty: named after the model
   std::string default_chat_template_kwargs;     // a JSON object; empty: none
   bool any_model_name = false;                  // requests may name any model
-  std::string dtype = "auto";                   // auto, float32, bfloat16, int8
+  std::string dtype = "auto";                   // auto, float32, bfloat16, float16, int8
   std::string hf_overrides, override_generation_config;  // JSON objects; empty: the model's own files
   std::string override_kv;                               // of GGUF: KEY=TYPE:VALUE,...
   RopeFlags rope;

@@ -93,8 +93,14 @@ FlagValue number(double& variable, double low, double high) {
           .store = parse};
 }
 
-FlagValue choice(std::string& variable, std::vector<std::string> choices) {
-  const auto parse = [&variable, choices](const std::string& value) -> Status {
+FlagValue choice(std::string& variable, std::vector<std::string> choices,
+                 std::vector<std::pair<std::string, std::string>> aliases) {
+  const auto parse = [&variable, choices, aliases = std::move(aliases)](const std::string& value) -> Status {
+    for (const auto& [alias, meaning] : aliases) {
+      if (value != alias) continue;
+      variable = meaning;
+      return ok_status();
+    }
     if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
       std::string listed;
       for (const std::string& one : choices) listed += (listed.empty() ? "" : ", ") + one;

@@ -21,7 +21,9 @@ FlagValue int64(std::int64_t& variable, std::int64_t low, std::int64_t high);
 // A finite number in [low, high].
 FlagValue number(double& variable, double low, double high);
 
-FlagValue choice(std::string& variable, std::vector<std::string> choices);
+// `aliases`: other names that are taken, and what each means.
+FlagValue choice(std::string& variable, std::vector<std::string> choices,
+                 std::vector<std::pair<std::string, std::string>> aliases = {});
 
 FlagValue text(std::string& variable, std::string type);
 

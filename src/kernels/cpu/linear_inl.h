@@ -212,9 +212,16 @@ void floats_to_bf16(const float* x, std::int64_t n, std::uint16_t* out) {
     store_bf16(out + i, n - i >= 16 ? load(x + i) : load_n(x + i, n - i));
 }
 
+void floats_to_half(const float* x, std::int64_t n, std::uint16_t* out) {
+  const F largest = set1(65504.0f), least = set1(-65504.0f);
+  for (std::int64_t i = 0; i < n; i += 16)
+    store_half(out + i, min(max(n - i >= 16 ? load(x + i) : load_n(x + i, n - i), least), largest));
+}
+
 constexpr LinearKernels kLinearKernels = {
     // By PackedFormat; the reference alone reads plain.
-    .tiles = {nullptr, run_tile<F32Kernel>, run_tile<Bf16Kernel>, run_tile<Int8Kernel<false>>, run_nibbles},
+    .tiles = {nullptr, run_tile<FloatKernel<false>>, run_tile<Bf16Kernel>, run_tile<Int8Kernel<false>>,
+              run_nibbles, run_tile<FloatKernel<true>>},
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
     .int8_rows = kInt8Rows,
@@ -228,6 +235,7 @@ constexpr LinearKernels kLinearKernels = {
     .row_weights = to_bytes,
     .half_to_floats = half_to_floats,
     .floats_to_bf16 = floats_to_bf16,
+    .floats_to_half = floats_to_half,
 };
 
 }  // namespace

@@ -78,9 +78,12 @@ PAGODA_INLINE void fetch_one(const Ahead& ahead, std::int64_t line) {
     prefetch_far(ahead.step + 64 * line);
 }
 
-struct F32Kernel {
+// Weights in f32, or in f16, which are widened: the same products.
+template <bool kHalf>
+struct FloatKernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
-  static constexpr int kStep = 16;  // inputs from one fetch to the next
+  static constexpr int kLineInputs = kHalf ? 2 : 1;  // that a line of 64 bytes holds for a strip
+  static constexpr int kStep = 16 * kLineInputs;     // inputs from one fetch to the next
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
@@ -95,12 +98,15 @@ struct F32Kernel {
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t k = 0; k < t.k; ++k) {
       if (k % kStep == 0) fetch<kOneByOne>(ahead);
-      fetch_one<kOneByOne, kRows>(ahead, k % kStep);
+      if (k % kLineInputs == 0) fetch_one<kOneByOne, kRows>(ahead, k % kStep / kLineInputs);
       F weights[kCols];
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
-        const std::byte* p = w + c * t.strip_bytes + k * 64;
-        weights[c] = load(reinterpret_cast<const float*>(p));
+        const std::byte* p = w + c * t.strip_bytes + k * (64 / kLineInputs);
+        if constexpr (kHalf)
+          weights[c] = load_half(p);
+        else
+          weights[c] = load(reinterpret_cast<const float*>(p));
       }
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {

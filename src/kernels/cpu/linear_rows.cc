@@ -23,6 +23,7 @@ bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage&
 std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight, bool two_strips) {
   switch (weight.type) {
     case LinearType::float32:
+    case LinearType::float16:
       return kernels.f32_rows;
     case LinearType::bfloat16:
       return kernels.bf16_rows;
@@ -80,6 +81,7 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
   const std::int64_t height = ceil_div(num_rows, panels_.count);
   switch (type_) {
     case LinearType::float32:
+    case LinearType::float16:
       panels_.bytes = k_ * height * 4;
       break;
     case LinearType::bfloat16:
@@ -109,7 +111,8 @@ void PreparedRows::advance(Place& place) const {
 void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {
   const std::int64_t height = place.height, row = place.row;
   switch (type_) {
-    case LinearType::float32: {
+    case LinearType::float32:
+    case LinearType::float16: {
       float* const to = reinterpret_cast<float*>(place.panel) + first * height + row;
       for (std::int64_t i = 0; i < count; ++i) to[i * height] = from[i];
       break;

@@ -85,6 +85,7 @@ struct LinearKernels {
   // Rows of plain weights, for packing; written up to the next multiple of 16.
   void (*half_to_floats)(const void* x, std::int64_t n, float* out);  // reads up to that multiple too
   void (*floats_to_bf16)(const float* x, std::int64_t n, std::uint16_t* out);
+  void (*floats_to_half)(const float* x, std::int64_t n, std::uint16_t* out);  // saturates
 };
 
 const LinearKernels& linear_kernels_avx512();
@@ -109,6 +110,7 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"bf16", 0, 2, 64},
     {"q8", 64, 64, 1024},
     {"q4", 64, 64, 2 * kNibbleBlock},
+    {"f16", 0, 2, 64},
 };
 constexpr const PanelLayout& panel_layout(PackedFormat format) {
   return kPanelLayouts[static_cast<std::size_t>(format)];

@@ -65,6 +65,13 @@ const std::uint16_t* bf16_row(const LinearKernels& kernels, const Strip& s, std:
   return out;
 }
 
+// The same as f16.
+const std::uint16_t* half_row(const LinearKernels& kernels, const Strip& s, float* row, std::uint16_t* out) {
+  if (s.view->dtype != DType::f16) kernels.floats_to_half(row, s.k, out);  // else pack_floats copied it there
+  if (s.k % 2 != 0) out[s.k] = 0;
+  return out;
+}
+
 // A row of weights with one scale.
 void put_row(const LinearKernels& kernels, std::uint8_t* strip, std::int64_t c, const float* row,
              std::int64_t k, std::uint8_t* bytes) {
@@ -84,7 +91,7 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
     if (s.view->dtype == DType::f16) {
       // By way of a copy: the vectors read up to the next multiple of 16, and the file may end there.
       std::memcpy(narrow, s.row(c), static_cast<std::size_t>(s.k) * 2);
-      kernels.half_to_floats(narrow, s.k, row);
+      if (format != PackedFormat::f16) kernels.half_to_floats(narrow, s.k, row);
     } else if (format != PackedFormat::bf16 || s.view->dtype != DType::bf16) {
       dequantize(s.view->dtype, reinterpret_cast<const std::byte*>(s.row(c)), s.k, row);
     }
@@ -95,6 +102,10 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
       for (std::int64_t pair = 0; pair < ceil_div(s.k, 2); ++pair) {
         std::memcpy(s.out + pair * 64 + c * 4, values + 2 * pair, 4);
       }
+    } else if (format == PackedFormat::f16) {
+      const std::uint16_t* values = half_row(kernels, s, row, narrow);
+      for (std::int64_t k = 0; k < round_up(s.k, 2); ++k)
+        std::memcpy(s.out + (k * kStrip + c) * 2, values + k, 2);
     } else {
       put_row(kernels, s.out, c, row, s.k, reinterpret_cast<std::uint8_t*>(narrow));
     }
@@ -139,6 +150,8 @@ PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const
       return PackedFormat::f32;
     case LinearType::bfloat16:
       return PackedFormat::bf16;
+    case LinearType::float16:
+      return PackedFormat::f16;
     case LinearType::int8:
       break;
   }

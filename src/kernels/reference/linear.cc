@@ -11,17 +11,22 @@
 namespace pagoda::reference {
 namespace {
 
+constexpr float kLargestHalf = 65504.0f;
+
 enum class Operand { weight, activation };
 
-// A row as bf16 or 8-bit arithmetic sees it, as floats again.
+// A row as 16-bit or 8-bit arithmetic sees it, as floats again.
 void round_row(LinearType type, Operand operand, float* row, std::int64_t k) {
   if (type == LinearType::bfloat16) {
     for (std::int64_t i = 0; i < k; ++i) row[i] = bfloat16_to_float(float_to_bfloat16(row[i]));
+  } else if (type == LinearType::float16 && operand == Operand::weight) {
+    for (std::int64_t i = 0; i < k; ++i)
+      row[i] = half_to_float(float_to_half(std::clamp(row[i], -kLargestHalf, kLargestHalf)));
   } else if (type == LinearType::int8 && operand == Operand::weight) {
     float inverse;
     const float scale = row_scale(row, k, &inverse);
     for (std::int64_t i = 0; i < k; ++i) row[i] = scale * row_weight(row[i], inverse);
-  } else if (type == LinearType::int8) {
+  } else if (type == LinearType::int8 && operand == Operand::activation) {
     for (std::int64_t begin = 0; begin < k; begin += kQuantGroup) {
       const int count = static_cast<int>(std::min<std::int64_t>(kQuantGroup, k - begin));
       std::int8_t q[kQuantGroup];
