@@ -95,7 +95,7 @@ Status check_quantization(const ConfigFamily& family, Fields& fields) {
   if (how == nullptr) how = fields.object("quantization");
   if (how == nullptr || how->empty()) return fields.status();
   const std::string method = quantization_method(*how);
-  if (family.mxfp4 && method == "mxfp4") return ok_status();
+  if (method == "none" || (family.mxfp4 && method == "mxfp4")) return ok_status();
   return unsupported_quantization(method, family.mxfp4);
 }
 
