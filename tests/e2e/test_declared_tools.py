@@ -211,3 +211,33 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_messages(client):
 def test_an_empty_list_is_answered(client):
     assert client.responses.create(input=[], instructions="You are brief.", **GREEDY).status in ("completed", "incomplete")
     assert client.responses.create(input=[], **GREEDY).usage.input_tokens
+
+
+def test_each_sdk_reads_the_list_of_models(server):
+    with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
+        assert [(model.id, model.object) for model in client.models.list()] == [("smol", "model")]
+    with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0) as client:
+        page = client.models.list()
+        assert (page.first_id, page.last_id, page.has_more) == ("smol", "smol", False)
+        [model] = page.data
+        assert (model.type, model.id, model.display_name, model.max_input_tokens) == ("model", "smol", "smol", 2048) and model.created_at.year > 2000
+        assert client.models.retrieve("smol").id == "smol"
+
+
+def test_claude_code_is_told_that_a_prompt_is_too_long_in_words_it_knows(server):
+    for words in 3000, 40000:  # counted, and too long to be
+        answer = httpx.post(server.url + "/v1/messages", timeout=120, json={
+            "model": "smol", "max_tokens": 4, "messages": [{"role": "user", "content": "word " * words}]})
+        error = answer.json()["error"]
+        assert answer.status_code == 400 and error["type"] == "invalid_request_error"
+        length, limit = re.fullmatch(r"prompt is too long: (\d+) tokens > (\d+) maximum", error["message"]).groups()
+        assert int(length) > int(limit) == 2048
+
+
+def test_a_budget_of_thinking_refuses_nothing(server):
+    thinking = {"model": "smol", "max_tokens": 2, "messages": [{"role": "user", "content": "x"}]}
+    for fields in {"thinking": {"type": "enabled", "budget_tokens": 1024}}, {"thinking": {"type": "between_tools"}}:
+        assert httpx.post(server.url + "/v1/messages", json={**thinking, **fields}, timeout=120).status_code == 200
+    for fields in {"thinking": {"type": "disabled"}}, {"reasoning": {"enabled": False, "effort": "low", "max_tokens": 9}}:
+        answer = httpx.post(server.url + "/v1/chat/completions", json={**thinking, **fields}, timeout=120)
+        assert answer.status_code == 200 and answer.json()["usage"]["completion_tokens_details"] == {"reasoning_tokens": 0}
