@@ -38,11 +38,6 @@ def test_any_name():
         assert answer.status_code == 200 and answer.json()["model"] == "small"
 
 
-def test_a_model_behind_the_names_is_not_taken_for_one():
-    done = subprocess.run([binary(), "serve", "--served-model-name", "a", str(small_model())], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "MODEL stands before" in done.stderr and done.stderr.count("\n") == 1
-
-
 def test_paths_with_and_without_the_version(named):
     for path in ["/chat/completions", "/v1/v1/chat/completions", "/messages", "/v1/api/chat"]:
         assert httpx.post(named.url + path, json={"model": "small", "stream": False, **ASK}).status_code == 200, path

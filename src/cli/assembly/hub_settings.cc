@@ -82,11 +82,6 @@ Result<std::string> local_model(const std::string& model) {
 
 Status fetch_if_missing(EngineFlags& flags) {
   std::error_code error;
-  if (flags.model.empty() && flags.served_model_names.size() > 1 &&
-      std::filesystem::exists(flags.served_model_names.back(), error))
-    return invalid_argument(concat("--served-model-name takes every word up to the next flag, also '",
-                                   printable(flags.served_model_names.back()),
-                                   "', which is a file: MODEL stands before it"));
   if (flags.model.empty() || std::filesystem::exists(flags.model, error) || flags.mpi_local_size > 0)
     return ok_status();
   const auto name = parse_pull_name(flags.model);

@@ -86,12 +86,13 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .help = "ignored (accepted for vLLM compatibility)",
        .hidden = true},
       {.name = "served-model-name",
-       .value = flags::several(flags.served_model_names, "NAME"),
+       .value = flags::texts(flags.served_model_names, "NAME"),
        .help = "names in the API, the first is reported; '*' stands for any text",
        .details =
            "names in the API, else named after the file: the first is reported, all are accepted. A name "
-           "with `*`, which stands for any text (`claude-*`), is accepted and not listed. Takes all words "
-           "up to the next flag, so MODEL stands before it"},
+           "with `*`, which stands for any text (`claude-*`), is accepted and not listed. One "
+           "flag takes several words, or each has its own; where MODEL is not given before, the last word is "
+           "MODEL"},
       {.name = "any-model-name",
        .value = flags::on(flags.any_model_name),
        .help = "requests may name any model: this one answers"},

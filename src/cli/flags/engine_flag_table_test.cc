@@ -121,6 +121,20 @@ TEST(EngineFlags, ARepeatableFlagLeavesTheModelAlone) {
   EXPECT_EQ(parsed.flags.model, "model.gguf");
 }
 
+TEST(EngineFlags, SeveralNamesStandBehindOneFlag) {
+  using Words = std::vector<std::string>;
+  for (const Words& words :
+       {Words{"m.gguf", "--served-model-name", "a", "b", "c-*", "--seed", "1"},
+        Words{"--model", "m.gguf", "--served_model_name", "a", "b", "c-*"},
+        Words{"--served-model-name", "a", "b", "c-*", "m.gguf"},
+        Words{"--served-model-name", "a", "--served-model-name", "b", "c-*", "m.gguf"}}) {
+    const Parsed parsed = parse(words);
+    EXPECT_EQ(parsed.error, "");
+    EXPECT_EQ(parsed.flags.model, "m.gguf");
+    EXPECT_EQ(parsed.flags.served_model_names, (Words{"a", "b", "c-*"}));
+  }
+}
+
 TEST(EngineFlags, RefusesWhatIsOutOfRange) {
   const std::map<std::vector<std::string>, std::string> cases = {
       {{"--port", "65536"}, "--port: 65536 is not between 0 and 65535"},

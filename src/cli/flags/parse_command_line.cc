@@ -53,6 +53,38 @@ std::string with_dashes(std::string argument) {
   return argument;
 }
 
+// vLLM's "--served-model-name A B" as "--served-model-name A --served-model-name B". Where nothing before
+// says which model it is, the last of the words is the model: "--served-model-name A MODEL".
+std::vector<std::string> with_a_flag_for_each_name(const Command& root, std::vector<std::string> arguments) {
+  const std::string flag = "--served-model-name";
+  const auto is_word = [](const std::string& argument) { return !argument.starts_with('-'); };
+  std::size_t at = 0;
+  for (const Command* command = &root; at < arguments.size(); ++at) {
+    const auto named = std::ranges::find(command->subcommands, arguments[at], &Command::name);
+    if (named == command->subcommands.end()) break;
+    command = &*named;
+  }
+  const bool has_model = (at < arguments.size() && is_word(arguments[at])) ||
+                         std::ranges::any_of(arguments, [](const std::string& argument) {
+                           return argument == "--model" || argument.starts_with("--model=");
+                         });
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    out.push_back(arguments[i]);
+    if (arguments[i] == "--") {
+      out.insert(out.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
+      break;
+    }
+    if (arguments[i] != flag || i + 1 == arguments.size()) continue;
+    out.push_back(arguments[++i]);
+    std::size_t end = i + 1;
+    while (end < arguments.size() && is_word(arguments[end])) ++end;
+    if (!has_model && end > i + 1) --end;
+    while (i + 1 < end) out.insert(out.end(), {flag, arguments[++i]});
+  }
+  return out;
+}
+
 // The innermost subcommand that was named.
 const Node& chosen(const Node& root, std::string& path) {
   const Node* node = &root;
@@ -103,8 +135,11 @@ Result<CommandLine> parse_command_line(const Command& root, std::vector<std::str
   app.set_help_flag("-h,--help");
   Node tree{.command = &root, .app = &app};
   build(tree);
+  // What follows "--" is no flag of ours.
+  for (auto at = arguments.begin(); at != std::ranges::find(arguments, "--"); ++at)
+    *at = with_dashes(with_two_dashes(*at));
+  arguments = with_a_flag_for_each_name(root, std::move(arguments));
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-  for (std::string& argument : arguments) argument = with_dashes(with_two_dashes(argument));
   CommandLine line;
   try {
     app.parse(arguments);
