@@ -30,6 +30,7 @@
 #include "cli/flags/environment.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/vllm_flags.h"
+#include "cli/launch/launch_command.h"
 #include "cli/serve/serve_command.h"
 #include "cli/simulate/simulate_flags.h"
 
@@ -370,6 +371,8 @@ Command command_table() {
       engine_command<ChatArgs>("chat", "talk to a model in the terminal", run_chat, chat_flags),
       engine_command<ChatArgs>("run", "one answer, or a conversation in the terminal", run_run, run_flags,
                                Words::own),
+      plain_command<LaunchArgs>("launch", "start an agent with a running server as its model", run_launch,
+                                launch_flags),
       engine_command<GenerateArgs>("generate", "continue a prompt, or complete a file of requests",
                                    run_generate, generate_flags, Words::own),
       engine_command<RunBatchArgs>("run-batch", "run a file of API calls through the engine, without HTTP",

@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "cli/chat/chat_backend.h"
+#include "cli/launch/served_model.h"
 #include "hub/http_call.h"
 #include "load/sse_scanner.h"
 #include "loader/printable.h"
@@ -35,13 +36,10 @@ class ServerBackend final : public ChatBackend {
   Status choose_model(const std::string& model) {
     model_ = model;
     if (!model_.empty()) return ok_status();
-    std::string body;
-    const auto head =
-        http_call({.url = at("/models"), .token = key_, .timeout_s = kTimeoutSeconds}, keep(body));
-    if (!head) return head.error().annotate(url_.authority());
-    if (head->status != 200) return refused(head->status, body);
-    model_ = text_at(parsed(body), "/data/0/id");
-    return model_.empty() ? not_found(concat(url_.authority(), " serves no model")) : ok_status();
+    Result<ServedModel> first = served_model(url_, key_, "");
+    if (!first) return first.error();
+    model_ = std::move(first->name);
+    return ok_status();
   }
 
   std::string name() const override { return concat(model_, " at ", url_.authority()); }
@@ -97,15 +95,6 @@ class ServerBackend final : public ChatBackend {
     url.target += path;
     return url;
   }
-  static BodyTaker keep(std::string& body) {
-    return {.begin = [](const HttpHead&) { return ok_status(); },
-            .piece =
-                [&body](std::string_view piece) {
-                  if (body.size() + piece.size() > kMostBytes) return corrupt_data("a body without end");
-                  body.append(piece);
-                  return ok_status();
-                }};
-  }
   Status refused(int status, const std::string& body) const {
     const std::string message = text_at(parsed(body), "/error/message");
     return unavailable(
@@ -120,10 +109,8 @@ class ServerBackend final : public ChatBackend {
 }  // namespace
 
 Result<std::unique_ptr<ChatBackend>> server_backend(const std::string& url, const EngineFlags& flags) {
-  auto parts = parse_url(url);
-  if (!parts) return invalid_argument(concat("--url: '", printable(url), "' is not http://HOST:PORT"));
-  while (parts->target.ends_with('/')) parts->target.pop_back();
-  if (!parts->target.ends_with("/v1")) parts->target += "/v1";
+  auto parts = api_url(url);
+  if (!parts) return parts.error();
   const std::vector<std::string>& keys = flags.server.api_keys;
   auto backend =
       std::make_unique<ServerBackend>(*std::move(parts), keys.empty() ? std::string() : keys.front());
