@@ -9,6 +9,7 @@ import struct
 
 LAYERS, WIDTH, HEADS, KV_HEADS, HIDDEN, VOCAB, CONTEXT = 5, 64, 8, 4, 192, 512, 512
 UINT32, INT32, FLOAT32, STRING, ARRAY = 4, 5, 6, 8, 9
+F32, Q8_0 = 0, 8  # types of tensors
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 
 
@@ -57,10 +58,18 @@ def tensors():
             yield f"blk.{layer}.{name}.weight", (WIDTH,), None
 
 
+def tokenizer_entries(markers=(), without="", control=False):
+    tokens, merges = vocabulary(markers, without)
+    return [
+        entry("tokenizer.ggml.model", STRING, "gpt2"), entry("tokenizer.ggml.pre", STRING, "gpt-2"),
+        entry("tokenizer.ggml.tokens", STRING, tokens), entry("tokenizer.ggml.merges", STRING, merges),
+        entry("tokenizer.ggml.token_type", INT32, [CONTROL] + [NORMAL] * (VOCAB - 1 - len(markers)) + [CONTROL if control else USER_DEFINED] * len(markers)),
+        entry("tokenizer.ggml.bos_token_id", UINT32, 0), entry("tokenizer.ggml.eos_token_id", UINT32, 0)]
+
+
 def write_small_model(path, markers=(), without="", control=False):
     """`markers`: tokens of their own, as models have for what begins and ends their reasoning, `control`: special ones;
     `without`: characters that no token holds."""
-    tokens, merges = vocabulary(markers, without)
     entries = [
         entry("general.architecture", STRING, "llama"), entry("general.name", STRING, "small"),
         entry("general.alignment", UINT32, 32), entry("llama.block_count", UINT32, LAYERS),
@@ -68,16 +77,23 @@ def write_small_model(path, markers=(), without="", control=False):
         entry("llama.attention.head_count", UINT32, HEADS), entry("llama.attention.head_count_kv", UINT32, KV_HEADS),
         entry("llama.attention.layer_norm_rms_epsilon", FLOAT32, 1e-5), entry("llama.context_length", UINT32, CONTEXT),
         entry("llama.rope.dimension_count", UINT32, WIDTH // HEADS), entry("llama.vocab_size", UINT32, VOCAB),
-        entry("tokenizer.ggml.model", STRING, "gpt2"), entry("tokenizer.ggml.pre", STRING, "gpt-2"),
-        entry("tokenizer.ggml.tokens", STRING, tokens), entry("tokenizer.ggml.merges", STRING, merges),
-        entry("tokenizer.ggml.token_type", INT32, [CONTROL] + [NORMAL] * (VOCAB - 1 - len(markers)) + [CONTROL if control else USER_DEFINED] * len(markers)),
-        entry("tokenizer.ggml.bos_token_id", UINT32, 0), entry("tokenizer.ggml.eos_token_id", UINT32, 0)]
-    draw, infos, data = random.Random(1), [], bytearray()
-    for name, shape, deviation in tensors():
-        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        values = array.array("f", [1.0] * count if deviation is None else [draw.gauss(0, deviation) for _ in range(count)])
-        infos.append(string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data)))
-        data += values.tobytes()
+        *tokenizer_entries(markers, without, control)]
+    draw = random.Random(1)
+
+    def written():
+        for name, shape, deviation in tensors():
+            count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+            values = [1.0] * count if deviation is None else [draw.gauss(0, deviation) for _ in range(count)]
+            yield name, shape, F32, array.array("f", values).tobytes()
+    write_gguf(path, entries, written())
+
+
+def write_gguf(path, entries, tensors):
+    """`tensors`: of each its name, shape (innermost first), GGUF type and bytes."""
+    infos, data = [], bytearray()
+    for name, shape, kind, stored in tensors:
+        infos.append(string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, len(data)))
+        data += stored
         data += bytes(-len(data) % 32)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(infos), len(entries)) + b"".join(entries) + b"".join(infos)
     path.write_bytes(head + bytes(-len(head) % 32) + data)

@@ -159,6 +159,12 @@ std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
       {.name = "bos",
        .value = flags::on(args.bos),
        .help = "each window begins with the model's BOS token, as Gemma needs it"},
+      {.name = "kl-divergence",
+       .value = flags::on(args.kl_divergence),
+       .help = "also how far each token's distribution is from that of the same weights in float32",
+       .details = "also compares each token's distribution with what the same file gives under `--dtype float32 "
+                  "--kv-cache-dtype float32`: Kullback-Leibler divergence, share of equal best tokens. Takes the memory "
+                  "of both"},
   };
 }
 

@@ -39,6 +39,8 @@ struct DescribedKvGroup {
 struct ServingFacts {
   std::string family, checked;  // what people call it; what it was compared with
   std::vector<DescribedKvGroup> kv_groups;
+  // In which types it is computed, and keys and values are kept, where no flag says otherwise.
+  std::string default_dtype, default_kv_dtype;
   std::int64_t active_bytes = 0;       // of weights that a token's step reads
   double memory_bytes_per_second = 0;  // measured just now; 0: it was not
 };

@@ -219,6 +219,10 @@ void facts_rows(const ServingFacts& facts, Table& table) {
     table.row({"family", facts.family});
     table.row({"checked against", facts.checked});
   }
+  if (!facts.default_dtype.empty())
+    table.row({"by default", concat("computed in ", facts.default_dtype,
+                                    facts.default_kv_dtype.empty() ? "" : ", keys and values in ",
+                                    facts.default_kv_dtype)});
   for (const DescribedKvGroup& group : facts.kv_groups) {
     if (group.state) {
       table.row({"", concat(group.num_layers, " layers with a state of ",
@@ -253,6 +257,8 @@ json::object facts_json(const ServingFacts& facts) {
                       {"bytes_full_context", kv_json(group.full_context)}});
   json::object out = {{"family", facts.family.empty() ? json::value(nullptr) : json::value(facts.family)},
                       {"checked_against", facts.checked},
+                      {"default_dtype", facts.default_dtype},
+                      {"default_kv_cache_dtype", facts.default_kv_dtype},
                       {"kv_groups", std::move(groups)},
                       {"active_weight_bytes", facts.active_bytes}};
   if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)

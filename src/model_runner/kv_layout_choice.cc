@@ -1,31 +1,44 @@
 #include "model_runner/kv_layout_choice.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <vector>
 
 #include "base/strings.h"
-#include "kernels/linear.h"
+#include "kernels/dequantize.h"
+#include "models/architecture.h"
 #include "models/decoder.h"
 
 namespace pagoda {
 namespace {
 
-// Whether matrices are computed in 8 bits; the CPU's level makes no difference to that.
-bool computes_in_int8(const ModelSource& source, std::string_view dtype) {
-  return std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
-    const auto type = choose_linear_type(dtype, source.find(name)->dtype, CpuLevel::portable);
-    return type && *type == LinearType::int8;
-  });
+// The largest number that a file adds to, or multiplies into, all keys of a head: their biases, alone or beside
+// queries' and values', and the weights of their norms.
+float largest_in_keys(const ModelSource& source) {
+  const auto architecture = find_architecture(source.config().architecture);
+  if (!architecture) return 0;
+  const WeightNames names = (*architecture)->names(source.format());
+  std::vector<std::string> ends;
+  for (const std::string& name : {names.key, names.fused_qkv})
+    if (!name.empty()) ends.push_back(concat(".", name, ".bias"));
+  if (!names.key_norm.empty()) ends.push_back(concat(".", names.key_norm, ".weight"));
+  float largest = 0;
+  std::vector<float> values;
+  for (const std::string& name : source.tensor_names()) {
+    if (std::ranges::none_of(ends, [&](const std::string& end) { return name.ends_with(end); })) continue;
+    const TensorView& tensor = *source.find(name);
+    if (tensor.shape.empty() || tensor.elements() % dtype_info(tensor.dtype).block_elements != 0) continue;
+    values.resize(static_cast<std::size_t>(tensor.elements()));
+    dequantize(tensor.dtype, tensor.data, tensor.elements(), values.data());
+    for (const float value : values) largest = std::max(largest, std::fabs(value));
+  }
+  return largest;
 }
 
 Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype,
                        std::int32_t head_size, bool latent) {
-  if (kv_cache_dtype == "auto") {
-    if (dtype == "float32") return DType::f32;
-    if (dtype == "float16") return DType::f16;
-    return !latent && head_size <= kMaxInt8HeadSize && computes_in_int8(source, dtype) ? DType::i8
-                                                                                       : DType::bf16;
-  }
+  if (kv_cache_dtype == "auto") return automatic_kv_dtype(source, dtype);
   if (kv_cache_dtype == "float32") return DType::f32;
   if (kv_cache_dtype == "bfloat16") return DType::bf16;
   if (kv_cache_dtype == "float16") return DType::f16;
@@ -45,6 +58,16 @@ Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::s
 
 }  // namespace
 
+DType automatic_kv_dtype(const ModelSource& source, std::string_view dtype) {
+  if (dtype == "float32") return DType::f32;
+  if (dtype == "float16") return DType::f16;
+  // bfloat16 rounds what is as large as this by more than what keys are about. float16 has three bits more, and
+  // an end, from which the upper bound keeps away.
+  constexpr float kLarge = 8, kTooLarge = 4096;
+  const float largest = largest_in_keys(source);
+  return largest >= kLarge && largest <= kTooLarge ? DType::f16 : DType::bf16;
+}
+
 Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
                                 std::string_view kv_cache_dtype, std::int32_t block_size) {
   if (block_size < 1 || block_size > 256)
@@ -60,8 +83,6 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
   }
   auto stored = kv_dtype(source, dtype, kv_cache_dtype, largest, latent);
   if (!stored) return stored.error();
-  // What lies there for the length of a layer costs no memory worth saving.
-  if (source.config().encoder && kv_cache_dtype == "auto" && *stored == DType::i8) stored = DType::bf16;
   return KvLayout{.dtype = *stored,
                   .num_layers = decoder->num_layers(),
                   .num_kv_heads = layers.front().num_kv_heads,

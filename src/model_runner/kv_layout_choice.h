@@ -10,9 +10,12 @@
 
 namespace pagoda {
 
-// Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes. kv_cache_dtype
-// "auto" follows the arithmetic: float32 or float16 beside such matrices, int8 beside 8-bit ones, bfloat16
-// otherwise.
+// What kv_cache_dtype "auto" is: float32 and float16 with the dtype of that name; else float16 where biases or
+// norms make some channels of keys so large that bfloat16's rounding of them counts (Qwen2: biases of hundreds);
+// otherwise bfloat16. Never int8: one scale a head loses what lies beside such channels.
+DType automatic_kv_dtype(const ModelSource& source, std::string_view dtype);
+
+// Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes.
 Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
                                 std::string_view kv_cache_dtype, std::int32_t block_size);
 

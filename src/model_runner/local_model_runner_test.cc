@@ -272,7 +272,8 @@ INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
                                            Case{"gemma3", "auto"}, Case{"mistral", "bfloat16"},
                                            Case{"llama_gguf_quantized", "auto"}, Case{"default", "auto"},
                                            Case{"llama", "float32", "int8"}, Case{"opt", "bfloat16", "int8"},
-                                           Case{"default", "auto", "bfloat16"}),
+                                           Case{"default", "auto", "int8"},
+                                           Case{"qwen2", "auto", "float16"}),
                          [](const auto& info) {
                            return std::string(info.param.model) + "_" + info.param.dtype + "_" +
                                   info.param.kv_cache_dtype;
@@ -317,50 +318,6 @@ TEST(LocalModelRunner, BadOptionsAreRefusedByName) {
   EXPECT_NE(message({.threads = 0}), "");
   EXPECT_NE(message({.max_num_batched_tokens = 0}), "");
   EXPECT_NE(message({.num_blocks = 1, .num_swap_blocks = 2}), "");
-}
-
-TEST(LocalModelRunner, KvIsStoredAsTheMatricesCompute) {
-  const auto stored = [](const char* model, const char* dtype, const char* kv_cache_dtype = "auto") {
-    const auto layout = plan_kv_layout(*open(fixture(model)), dtype, kv_cache_dtype, 16);
-    EXPECT_TRUE(layout);
-    return layout->dtype;
-  };
-  EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "auto"), DType::i8);
-  EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "bfloat16"), DType::bf16);
-  EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "float32"), DType::f32);
-  EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "auto", "bfloat16"), DType::bf16);
-  EXPECT_EQ(stored("llama", "auto"), DType::bf16);
-  EXPECT_EQ(stored("llama", "int8"), DType::i8);
-  EXPECT_EQ(stored("llama", "float32", "int8"), DType::i8);
-}
-
-// A model with other heads; nothing else of it is looked at.
-class WithHeadSize final : public ModelSource {
- public:
-  WithHeadSize(std::shared_ptr<const ModelSource> model, std::int32_t head_size)
-      : model_(std::move(model)), config_(model_->config()) {
-    config_.head_size = head_size;
-  }
-  ModelFormat format() const override { return model_->format(); }
-  const ModelConfig& config() const override { return config_; }
-  const TensorView* find(std::string_view name) const override { return model_->find(name); }
-  std::vector<std::string> tensor_names() const override { return model_->tensor_names(); }
-  const std::string& path() const override { return model_->path(); }
-
- private:
-  std::shared_ptr<const ModelSource> model_;
-  ModelConfig config_;
-};
-
-TEST(LocalModelRunner, HugeHeadsAreNotStoredInEightBits) {
-  const auto model = open(fixture("llama"));
-  const WithHeadSize large(model, 512), huge(model, 516);
-  EXPECT_EQ(plan_kv_layout(large, "int8", "auto", 16)->dtype, DType::i8);
-  EXPECT_EQ(plan_kv_layout(large, "int8", "int8", 16)->dtype, DType::i8);
-  EXPECT_EQ(plan_kv_layout(huge, "int8", "auto", 16)->dtype, DType::bf16);
-  const auto refused = plan_kv_layout(huge, "int8", "int8", 16);
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("have 516"), std::string::npos) << refused.error().message();
 }
 
 TEST(LocalModelRunner, TellsWhatItsMemoryIsTakenFor) {

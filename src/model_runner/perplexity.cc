@@ -5,56 +5,60 @@
 
 namespace pagoda {
 
-Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const TokenId> tokens,
-                                        const PerplexityOptions& options) {
+WindowRun::WindowRun(ModelRunner& runner, std::span<const TokenId> tokens, const PerplexityOptions& options,
+                     std::int32_t num_top)
+    : runner_(runner), tokens_(tokens), num_top_(num_top) {
   const std::vector<KvGroup> groups =
       options.groups.empty() ? one_full_group(options.block_size) : options.groups;
-  std::vector<BlockId> pages;
   std::vector<std::size_t> begins;  // of each group's, and of what follows
   for (const KvGroup& group : groups) {
-    begins.push_back(pages.size());
+    begins.push_back(pages_.size());
     for (std::int64_t i = group.rows_for(std::ssize(tokens)) * group.pages_per_row; i > 0; --i)
-      pages.push_back(static_cast<BlockId>(pages.size()));
+      pages_.push_back(static_cast<BlockId>(pages_.size()));
   }
-  begins.push_back(pages.size());
-  std::vector<KvTable> tables;
+  begins.push_back(pages_.size());
   for (std::size_t i = 0; i < groups.size(); ++i)
-    tables.push_back({.blocks = std::span(pages).subspan(begins[i], begins[i + 1] - begins[i])});
+    tables_.push_back({.blocks = std::span(pages_).subspan(begins[i], begins[i + 1] - begins[i])});
+}
+
+Result<std::vector<TokenLogprobs>> WindowRun::next(std::size_t count) {
+  ScheduledSequence sequence;
+  sequence.num_computed_tokens = static_cast<std::int32_t>(first_);
+  sequence.tokens = tokens_.subspan(first_, std::min(count, tokens_.size() - first_));
+  sequence.all_tokens = tokens_;
+  sequence.num_prompt_tokens = static_cast<std::int32_t>(tokens_.size());
+  sequence.block_table = tables_.front().blocks;
+  sequence.more_tables = std::span(tables_).subspan(1);
+  sequence.prompt_logprobs = num_top_;
+  sequence.rotation = runner_.rotation_rule().rotation_of(sequence.num_prompt_tokens);
+  ScheduledBatch batch;
+  batch.num_tokens = static_cast<std::int32_t>(sequence.tokens.size());
+  batch.sequences.push_back(sequence);
+  StepResult result = runner_.run(batch);
+  PAGODA_RETURN_IF_ERROR(result.status);
+  first_ += sequence.tokens.size();
+  return std::move(result.sequences.front().prompt_logprobs);
+}
+
+Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const TokenId> tokens,
+                                        const PerplexityOptions& options) {
   std::vector<float> logprobs;
-  const auto step = static_cast<std::size_t>(std::max(options.max_num_batched_tokens, 1));
-  for (std::size_t first = 0; first < tokens.size(); first += step) {
-    ScheduledSequence sequence;
-    sequence.num_computed_tokens = static_cast<std::int32_t>(first);
-    sequence.tokens = tokens.subspan(first, std::min(step, tokens.size() - first));
-    sequence.all_tokens = tokens;
-    sequence.num_prompt_tokens = static_cast<std::int32_t>(tokens.size());
-    sequence.block_table = tables.front().blocks;
-    sequence.more_tables = std::span(tables).subspan(1);
-    sequence.prompt_logprobs = 0;
-    sequence.rotation = runner.rotation_rule().rotation_of(sequence.num_prompt_tokens);
-    ScheduledBatch batch;
-    batch.num_tokens = static_cast<std::int32_t>(sequence.tokens.size());
-    batch.sequences.push_back(sequence);
-    const StepResult result = runner.run(batch);
-    PAGODA_RETURN_IF_ERROR(result.status);
-    for (const TokenLogprobs& entry : result.sequences.front().prompt_logprobs) {
-      logprobs.push_back(entry.chosen.logprob);
-    }
+  WindowRun window(runner, tokens, options);
+  while (!window.done()) {
+    const auto entries = window.next(static_cast<std::size_t>(std::max(options.max_num_batched_tokens, 1)));
+    if (!entries) return entries.error();
+    for (const TokenLogprobs& entry : *entries) logprobs.push_back(entry.chosen.logprob);
   }
   return logprobs;
 }
 
-Result<PerplexityResult> measure_perplexity(ModelRunner& runner, std::span<const TokenId> tokens,
-                                            const PerplexityOptions& options,
-                                            const std::function<void(std::int64_t, std::int64_t)>& progress) {
+Status for_each_window(std::span<const TokenId> tokens, const PerplexityOptions& options,
+                       const std::function<Status(std::span<const TokenId> window)>& body) {
   if (options.context < 2) return invalid_argument("context must be at least 2 tokens");
   const std::size_t heading = options.bos ? 1 : 0;
   if (tokens.size() + heading < 2)
     return invalid_argument("the text has fewer than 2 tokens: there is nothing to score");
   const std::size_t context = static_cast<std::size_t>(options.context) - heading;  // of the text
-  const auto num_windows = static_cast<std::int64_t>((tokens.size() + context - 1) / context);
-  PerplexityResult result;
-  double sum = 0;
   std::vector<TokenId> window;
   for (std::size_t start = 0; start < tokens.size(); start += context) {
     const std::span<const TokenId> text = tokens.subspan(start, std::min(context, tokens.size() - start));
@@ -62,6 +66,17 @@ Result<PerplexityResult> measure_perplexity(ModelRunner& runner, std::span<const
     if (options.bos) window.push_back(*options.bos);
     window.insert(window.end(), text.begin(), text.end());
     if (window.size() < 2) break;
+    PAGODA_RETURN_IF_ERROR(body(window));
+  }
+  return ok_status();
+}
+
+Result<PerplexityResult> measure_perplexity(ModelRunner& runner, std::span<const TokenId> tokens,
+                                            const PerplexityOptions& options,
+                                            const std::function<void(std::int64_t)>& progress) {
+  PerplexityResult result;
+  double sum = 0;
+  PAGODA_RETURN_IF_ERROR(for_each_window(tokens, options, [&](std::span<const TokenId> window) {
     const auto logprobs = score_window(runner, window, options);
     if (!logprobs) return logprobs.error();
     double window_sum = 0;
@@ -69,8 +84,9 @@ Result<PerplexityResult> measure_perplexity(ModelRunner& runner, std::span<const
     sum += window_sum;
     result.num_scored += static_cast<std::int64_t>(logprobs->size());
     result.window_mean_nll.push_back(window_sum / static_cast<double>(logprobs->size()));
-    if (progress) progress(static_cast<std::int64_t>(result.window_mean_nll.size()), num_windows);
-  }
+    if (progress) progress(std::ssize(result.window_mean_nll));
+    return ok_status();
+  }));
   result.mean_nll = sum / static_cast<double>(result.num_scored);
   result.perplexity = std::exp(result.mean_nll);
   return result;

@@ -29,14 +29,40 @@ struct PerplexityResult {
   std::vector<double> window_mean_nll;
 };
 
-// `progress` (may be empty) is told windows done and windows in all. invalid_argument: fewer than two tokens,
-// BOS included.
-Result<PerplexityResult> measure_perplexity(
-    ModelRunner& runner, std::span<const TokenId> tokens, const PerplexityOptions& options,
-    const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+// `progress` (may be empty) is told the windows done. invalid_argument: fewer than two tokens, BOS included.
+Result<PerplexityResult> measure_perplexity(ModelRunner& runner, std::span<const TokenId> tokens,
+                                            const PerplexityOptions& options,
+                                            const std::function<void(std::int64_t)>& progress = {});
 
-// The log-probability of every token of one window but the first; the KV pages 0, 1, ... are used.
+// One window, run chunk by chunk as the only sequence of the runner, in the KV pages 0, 1, ...
+class WindowRun {
+ public:
+  // Borrows all of them. num_top: so many of the most likely tokens at each position are told.
+  WindowRun(ModelRunner& runner, std::span<const TokenId> tokens, const PerplexityOptions& options,
+            std::int32_t num_top = 0);
+  WindowRun(const WindowRun&) = delete;
+  WindowRun& operator=(const WindowRun&) = delete;
+
+  bool done() const { return first_ >= tokens_.size(); }
+  // Runs the next `count` tokens, or those that are left, at most max_num_batched_tokens. What is known of the
+  // tokens behind each of them; the window's last has none.
+  Result<std::vector<TokenLogprobs>> next(std::size_t count);
+
+ private:
+  ModelRunner& runner_;
+  std::span<const TokenId> tokens_;
+  std::int32_t num_top_;
+  std::size_t first_ = 0;
+  std::vector<BlockId> pages_;
+  std::vector<KvTable> tables_;
+};
+
+// The log-probability of every token of one window but the first.
 Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const TokenId> tokens,
                                         const PerplexityOptions& options);
+
+// Calls `body` with each window of the text. invalid_argument: as of measure_perplexity.
+Status for_each_window(std::span<const TokenId> tokens, const PerplexityOptions& options,
+                       const std::function<Status(std::span<const TokenId> window)>& body);
 
 }  // namespace pagoda

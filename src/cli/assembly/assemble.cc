@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "cli/assembly/answer_ends.h"
 #include "cli/assembly/answer_format_names.h"
+#include "cli/assembly/chosen_types.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/load_chat_template.h"
@@ -174,7 +175,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                                                           return pages +
                                                                  (group.is_state() ? 0 : group.pages_per_row);
                                                         }) *
-                                        block_bytes / block_size};
+                                        block_bytes / block_size,
+                  .computed_in = !uses_device(flags)      ? chosen_arithmetic(flags.dtype, *source)
+                                 : flags.dtype == "auto" ? "bfloat16"
+                                                         : flags.dtype,
+                  .kv_dtype = std::string(kv_dtype_name(runner->kv_page_layout().dtype))};
   parts.memory.concurrency = groups.empty() ? flags.max_num_seqs
                              : groups.size() == 1
                                  ? static_cast<double>(parts.memory.kv_tokens) / plan->max_model_len

@@ -32,6 +32,8 @@ struct MemoryTable {
   std::int64_t step_bytes = 0;        // both of all ranks
   std::int64_t kv_tokens = 0;
   std::int64_t kv_bytes_per_token = 0;
+  // What the flags' types come to: "int8" of --dtype auto, "bfloat16" of --kv-cache-dtype auto.
+  std::string computed_in, kv_dtype;
   double concurrency = 0;  // sequences of the longest length that fit together
 };
 

@@ -137,11 +137,12 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
     size.insert(0, size.size() < 14 ? 14 - size.size() : 0, ' ');
     log_info("memory", concat(padded, size, "  ", note));
   };
-  row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", --dtype ", flags.dtype));
+  row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", computed in ", memory.computed_in, " (--dtype ", flags.dtype, ")"));
   row("embedding, as stored", memory.embedding_bytes,
       memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
   row("KV cache", memory.kv_bytes,
-      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; resident as it is used"));
+      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes in ", memory.kv_dtype,
+             " (--kv-cache-dtype ", flags.kv_cache_dtype, "); resident as it is used"));
   if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "base/thread_pool.h"
+#include "cli/assembly/chosen_types.h"
+#include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
+#include "model_runner/kv_layout_choice.h"
 #include "model_runner/kv_memory.h"
 #include "models/active_weights.h"
 #include "models/decoder.h"
@@ -37,6 +40,14 @@ Status fill(Description& description) {
   auto groups = described_kv_groups(config);
   if (!groups) return groups.error();
   facts.kv_groups = *std::move(groups);
+  std::vector<StoredMatrices> matrices;
+  for (const DescribedTensor& tensor : description.tensors) {
+    const auto type = parse_dtype(tensor.type);
+    if (type && tensor.shape.size() > 1) matrices.push_back({*type, tensor.bytes});
+  }
+  facts.default_dtype = chosen_arithmetic("auto", matrices);
+  if (const auto source = ModelSource::open(description.path, hub_paths_from_environment()))
+    facts.default_kv_dtype = kv_dtype_name(automatic_kv_dtype(**source, "auto"));
   const auto decoder = describe_decoder(config);
   if (!decoder) return decoder.error();
   if (!config.encoder) {

@@ -1,5 +1,6 @@
 #include "cli/commands/perplexity_command.h"
 
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -13,7 +14,7 @@
 #include "cli/assembly/runner_options.h"
 #include "cli/commands/progress_bar.h"
 #include "loader/mapped_file.h"
-#include "model_runner/perplexity.h"
+#include "model_runner/divergence.h"
 
 namespace pagoda {
 namespace {
@@ -21,6 +22,12 @@ namespace {
 Result<std::string> read_text(const std::string& file) {
   if (file != "-") return read_text_file(file);
   return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+}
+
+void print(std::size_t num_tokens, std::int64_t num_scored, std::int32_t context, double mean_nll) {
+  std::printf("tokens %zu, scored %lld in windows of %d\n", num_tokens, static_cast<long long>(num_scored), context);
+  std::printf("mean negative log-likelihood %.6f\n", mean_nll);
+  std::printf("perplexity %.6f\n", std::exp(mean_nll));
 }
 
 }  // namespace
@@ -60,29 +67,48 @@ Status run_perplexity(const PerplexityArgs& args) {
         concat("--context ", context, " is over the model's ", source->config().max_positions, " positions"));
   }
 
+  if (args.kl_divergence && flags.tensor_parallel_size > 1)
+    return invalid_argument("--kl-divergence takes a model on one rank");
+
   auto options = runner_options(flags, source->config());
   if (!options) return options.error();
   if (!flags.max_num_batched_tokens) options->max_num_batched_tokens = context;
-  auto runner = LoadedRunner::create(source, *options, flags, ranks->get());
+  const auto load = [&]() -> Result<LoadedRunner> {
+    auto runner = LoadedRunner::create(source, *options, flags, ranks->get());
+    if (!runner) return runner.error();
+    PAGODA_RETURN_IF_ERROR(
+        runner->allocate_kv_cache(pages_for(runner->kv_plan().groups, context, 1, 0, context), 0));
+    return runner;
+  };
+  auto runner = load();
   if (!runner) return runner.error();
-  const std::vector<KvGroup>& groups = runner->kv_plan().groups;
-  PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(pages_for(groups, context, 1, 0, context), 0));
 
+  const PerplexityOptions how = {.context = context,
+                                 .block_size = options->block_size,
+                                 .groups = runner->kv_plan().groups,
+                                 .max_num_batched_tokens = options->max_num_batched_tokens,
+                                 .bos = args.bos ? std::optional(bos) : std::nullopt};
   const std::int64_t of_text = context - (args.bos ? 1 : 0);  // tokens in a window
-  ProgressBar progress("scoring", (static_cast<std::int64_t>(tokens->size()) + of_text - 1) / of_text,
-                       "windows");
-  auto result = measure_perplexity(runner->runner(), *tokens,
-                                   {.context = context,
-                                    .block_size = options->block_size,
-                                    .groups = groups,
-                                    .max_num_batched_tokens = options->max_num_batched_tokens,
-                                    .bos = args.bos ? std::optional(bos) : std::nullopt},
-                                   [&](std::int64_t done, std::int64_t) { progress.update(done); });
-  if (!result) return result.error();
-  std::printf("tokens %zu, scored %lld in windows of %d\n", tokens->size(),
-              static_cast<long long>(result->num_scored), context);
-  std::printf("mean negative log-likelihood %.6f\n", result->mean_nll);
-  std::printf("perplexity %.6f\n", result->perplexity);
+  ProgressBar progress("scoring", (std::ssize(*tokens) + of_text - 1) / of_text, "windows");
+  const auto report = [&](std::int64_t done) { progress.update(done); };
+  if (!args.kl_divergence) {
+    auto result = measure_perplexity(runner->runner(), *tokens, how, report);
+    if (!result) return result.error();
+    print(tokens->size(), result->num_scored, context, result->mean_nll);
+  } else {
+    options->dtype = options->kv_cache_dtype = "float32";
+    auto reference = load();
+    if (!reference) return reference.error();
+    auto result = measure_divergence(runner->runner(), reference->runner(),
+                                     reference->kv_plan().groups, source->config().vocab_size, *tokens, how,
+                                     report);
+    if (!result) return result.error();
+    print(tokens->size(), result->num_scored, context, result->mean_nll);
+    std::printf("float32 mean negative log-likelihood %.6f\n", result->reference_mean_nll);
+    std::printf("mean KL divergence from float32 %.6g\n", result->mean);
+    std::printf("99%% of KL divergences below %.6g, largest %.6g\n", result->p99, result->largest);
+    std::printf("same best token %.2f %%\n", 100 * result->same_top);
+  }
   if (std::fflush(stdout) != 0) return internal_error("cannot write to standard output");
   return ok_status();
 }

@@ -14,6 +14,7 @@ struct PerplexityArgs {
   std::string file;             // UTF-8 text; "-": stdin
   std::int32_t context = 512;   // tokens in a window
   bool bos = false;             // each window begins with the model's BOS token
+  bool kl_divergence = false;   // also from the same weights in float32
   std::int64_t max_tokens = 0;  // score only the first so many tokens of the text; 0: all
 };
 

@@ -1,0 +1,27 @@
+#pragma once
+// What --dtype auto and --kv-cache-dtype auto come to for a model, in the words of these flags: for the memory
+// table and `pagoda inspect`. The choices themselves: kernels/linear.h, model_runner/kv_layout_choice.h.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "loader/model_source.h"
+#include "tensor/dtype.h"
+
+namespace pagoda {
+
+struct StoredMatrices {
+  DType dtype = DType::f32;
+  std::int64_t bytes = 0;
+};
+
+// How the CPU computes with matrices that are stored so: "int8", or "int8 and bfloat16", the larger part first.
+// What holds less than a hundredth of the bytes is left out. Empty: there are none.
+std::string chosen_arithmetic(std::string_view dtype, std::span<const StoredMatrices> stored);
+std::string chosen_arithmetic(std::string_view dtype, const ModelSource& source);
+
+// "bfloat16" for DType::bf16.
+std::string_view kv_dtype_name(DType dtype);
+
+}  // namespace pagoda
