@@ -1,6 +1,5 @@
 #include "api/chat_prompt_tokens.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "api/prompt_limits.h"
@@ -30,20 +29,7 @@ Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const
   for (const auto& [name, value] : context.template_kwargs) conversation.template_kwargs.emplace(name, value);
   const auto text_of = [&](TokenId id) { return id < 0 ? std::string() : tokenizer.token_string(id); };
   const TemplateTokens tokens{.bos = text_of(tokenizer.bos()), .eos = text_of(tokenizer.eos())};
-  // Clients send null for the content of a message that is calls alone; templates that know no tools add it
-  // to a text.
-  const auto lacks_content = [](const ChatMessage& m) { return m.content.form == Content::Form::none; };
-  std::optional<Conversation> with_content;
-  if (std::ranges::any_of(conversation.messages, lacks_content)) {
-    with_content = conversation;
-    for (ChatMessage& message : with_content->messages)
-      if (lacks_content(message)) message.content = Content::of("");
-  }
   Result<RenderedText> prompt = render_chat(chat_template, std::move(conversation), tokens);
-  if (!prompt && with_content) {
-    Result<RenderedText> again = render_chat(chat_template, *std::move(with_content), tokens);
-    if (again) prompt = std::move(again);
-  }
   if (!prompt) return prompt.error();
   if (exceeds_byte_bound(context, prompt->text.size()))
     return context_length_exceeded(context, "messages",

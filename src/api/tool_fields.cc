@@ -1,5 +1,6 @@
 #include "api/tool_fields.h"
 
+#include <boost/json/serialize.hpp>
 #include <utility>
 
 #include "base/strings.h"
@@ -29,33 +30,26 @@ ToolSpec read_function_tool(FieldReader& tool, const json::object& value) {
           .shown = value};
 }
 
-json::object read_call_arguments(FieldReader& call, std::size_t& keys_left) {
-  const json::value* arguments = call.raw("arguments");
-  if (arguments == nullptr || !call.ok()) return {};
-  if (arguments->is_object()) return arguments->as_object();
-  if (!arguments->is_string()) {
-    call.fail("arguments", "must be the JSON text of an object");
-    return {};
+ToolArguments read_call_arguments(FieldReader& call, std::string_view name, std::size_t& keys_left) {
+  ToolArguments out;
+  const json::value* arguments = call.raw(name);
+  if (arguments == nullptr || !call.ok()) return out;
+  if (arguments->is_object()) {
+    out.object = arguments->as_object();
+    return out;
   }
-  const json::string& text = arguments->as_string();
-  if (text.empty()) return {};
-  Result<json::value> parsed = parse_json(std::string_view(text.data(), text.size()), keys_left);
+  out.text = arguments->is_string() ? std::string(arguments->as_string()) : json::serialize(*arguments);
+  if (out.text.empty()) return out;
+  Result<json::value> parsed = parse_json(out.text, keys_left);
   if (!parsed && keys_left == 0)
-    call.fail("arguments", concat("have, with those of other calls, over ", kMaxArgumentKeys, " keys"));
-  else if (!parsed || !parsed->is_object())
-    call.fail("arguments", "must be the JSON text of an object");
-  if (!call.ok()) return {};
-  return std::move(parsed->as_object());
+    call.fail(name, concat("have, with those of other calls, over ", kMaxArgumentKeys, " keys"));
+  out.is_object = parsed && parsed->is_object();
+  if (out.is_object) out.object = std::move(parsed->as_object());
+  return out;
 }
 
 std::string tool_call_id(std::string_view answer_id, std::size_t choice, std::int32_t call) {
-  std::uint64_t hash = 1469598103934665603U;  // FNV-1a
-  for (const char c : concat(answer_id, "/", choice, "/", call))
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  std::string id;
-  for (int i = 0; i < 9; ++i, hash /= kDigits.size()) id += kDigits[hash % kDigits.size()];
-  return id;
+  return short_call_id(concat(answer_id, "/", choice, "/", call));
 }
 
 }  // namespace pagoda

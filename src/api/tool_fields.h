@@ -22,8 +22,10 @@ inline constexpr std::size_t kAnyLength = std::size_t{1} << 30;  // the body's s
 // template as it is. What is wrong is said through `tool`.
 ToolSpec read_function_tool(FieldReader& tool, const boost::json::object& value);
 
-// A call's "arguments": an object, or the JSON text of one. The keys of texts are taken off `keys_left`.
-boost::json::object read_call_arguments(FieldReader& call, std::size_t& keys_left);
+// A call's arguments, in the field `name`: an object, or a text, which is the JSON of one unless the model
+// has made a mistake. A conversation must not die of that, so anything is taken. The keys of texts are taken
+// off `keys_left`, and must not be more.
+ToolArguments read_call_arguments(FieldReader& call, std::string_view name, std::size_t& keys_left);
 
 // Nine letters and digits, which is what Mistral's templates take; the same for the same answer.
 std::string tool_call_id(std::string_view answer_id, std::size_t choice, std::int32_t call);

@@ -9,6 +9,7 @@
 #include "base/sentence.h"
 #include "base/strings.h"
 #include "jinja/unicode.h"
+#include "text/normalise.h"
 
 namespace pagoda {
 namespace {
@@ -28,34 +29,6 @@ constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 Status bad_field(std::string param, std::string_view what) {
   std::string message = with_full_stop(concat("'", param, "' ", what));
   return invalid_argument(std::move(message)).with_param(std::move(param));
-}
-
-json::value shown(const ContentPart& part) { return {{"type", "text"}, {"text", part.text}}; }
-
-// Content in the form that the template takes.
-json::value shown(const Content& content, ChatTemplate::ContentFormat format) {
-  using Format = ChatTemplate::ContentFormat;
-  const bool as_list =
-      content.form == Content::Form::parts ? format != Format::text : format == Format::parts_only;
-  if (content.form == Content::Form::none) return nullptr;
-  if (!as_list) return json::string(content.joined());
-  json::array parts;
-  for (const ContentPart& part : content.parts) parts.push_back(shown(part));
-  return parts;
-}
-
-// Under the names that templates read: reasoning_content most, some thinking.
-json::object shown(ChatMessage& message, ChatTemplate::ContentFormat format) {
-  json::object out{{"role", message.role}, {"content", shown(message.content, format)}};
-  if (!message.tool_calls.empty()) {
-    json::array& calls = out["tool_calls"].emplace_array();
-    for (ToolCall& call : message.tool_calls) calls.push_back(std::move(call.shown));
-  }
-  if (message.name) out["name"] = *message.name;
-  if (message.tool_call_id) out["tool_call_id"] = *message.tool_call_id;
-  if (message.reasoning)
-    for (const char* const name : {"reasoning_content", "thinking"}) out[name] = *message.reasoning;
-  return out;
 }
 
 // Cuts `prompt` at the tag. False: the template does not show it.
@@ -94,37 +67,25 @@ Result<RenderedText> render_chat(const ChatTemplate* chat_template, Conversation
   }
   if (conversation.continue_final_message && conversation.add_generation_prompt)
     return bad_field("continue_final_message", "and 'add_generation_prompt' cannot both be true");
-  json::object context;
-  for (auto& entry : conversation.template_kwargs) {
+  for (const auto& entry : conversation.template_kwargs)
     if (is_reserved_template_name(entry.key()))
       return bad_field(concat("chat_template_kwargs.", std::string_view(entry.key())), "is a reserved name");
-    context[entry.key()] = std::move(entry.value());
-  }
-  if (conversation.continue_final_message) {
+  const bool continues = conversation.continue_final_message;
+  const auto last_part = [&] {
     ChatMessage* message = last_of(conversation.messages);
-    ContentPart* part = message == nullptr ? nullptr : last_of(message->content.parts);
-    if (part == nullptr) return bad_field("continue_final_message", "needs a last message with a text");
-    part->text.append(kTag);
-  }
-  json::array messages;
-  for (ChatMessage& message : conversation.messages)
-    messages.push_back(shown(message, chat_template->content_format()));
-  context["messages"] = std::move(messages);
-  context["tools"] = nullptr;
-  if (!conversation.tools.empty()) {
-    json::array& tools = context["tools"].emplace_array();
-    for (ToolSpec& tool : conversation.tools) tools.push_back(std::move(tool.shown));
-  }
-  context["documents"] = std::move(conversation.documents);
-  context["add_generation_prompt"] = conversation.add_generation_prompt;
-  context["bos_token"] = tokens.bos;
-  context["eos_token"] = tokens.eos;
-
+    return message == nullptr ? nullptr : last_of(message->content.parts);
+  };
+  if (continues && last_part() == nullptr)
+    return bad_field("continue_final_message", "needs a last message with a text");
+  normalise(conversation, chat_template->traits());
+  if (ContentPart* part = last_part(); continues && part != nullptr) part->text.append(kTag);
+  json::object context = template_context(std::move(conversation), tokens);
+  if (chat_template->traits().empty_tools && context["tools"].is_null()) context["tools"] = json::array();
   Result<RenderedText> prompt = chat_template->render(context);
   if (!prompt)
     return bad_field("messages",
                      concat("cannot be rendered by the chat template: ", prompt.error().message()));
-  if (conversation.continue_final_message && !cut_at_tag(*prompt))
+  if (continues && !cut_at_tag(*prompt))
     return bad_field("continue_final_message", "needs a last message that the chat template shows");
   return prompt;
 }

@@ -7,18 +7,14 @@
 
 #include "text/chat_template.h"
 #include "text/conversation.h"
+#include "text/template_context.h"
 
 namespace pagoda {
-
-struct TemplateTokens {
-  std::string bos, eos;  // as text; empty where the model has none
-};
 
 // What a template may rely on, so that chat_template_kwargs must not set it.
 bool is_reserved_template_name(std::string_view name);
 
-// Content lists go to the template as they are where it loops over content, else as one text, joined by line
-// breaks; text becomes a list only where the template loops and never asks whether it has a text.
+// The conversation is brought into the shape that the template shows whole first (normalise.h).
 // `chat_template` null: invalid_argument that names --chat-template; a model without a template gets no
 // default, because a wrong one fails silently. Other errors: invalid_argument with a param() in the words of
 // Conversation ("messages", "continue_final_message", "chat_template_kwargs.NAME").

@@ -50,9 +50,6 @@ Conversation two_parts() { return input({{"user", parts_of({"a", "b"})}}); }
 Conversation one_text() { return input({{"user", Content::of("hi")}}); }
 
 TEST(ChatPrompt, ContentTakesTheFormTheTemplateWants) {
-  EXPECT_EQ(parse(kPlain).content_format(), ChatTemplate::ContentFormat::text);
-  EXPECT_EQ(parse(kLoops).content_format(), ChatTemplate::ContentFormat::text_or_parts);
-  EXPECT_EQ(parse(kOnlyLoops).content_format(), ChatTemplate::ContentFormat::parts_only);
   EXPECT_EQ(prompt_of(kPlain, two_parts()), "[user]a\nb[go]");
   EXPECT_EQ(prompt_of(kPlain, one_text()), "[user]hi[go]");
   EXPECT_EQ(prompt_of(kLoops, two_parts()), "PaPb");
@@ -105,17 +102,18 @@ TEST(ChatPrompt, GivesReasoningUnderTheNamesTemplatesRead) {
 // What a protocol builds from its own fields reads as what transformers passes to a template.
 TEST(ChatPrompt, ShowsToolsAndCallsInTheFormOfTransformers) {
   Conversation in = input({{"assistant", {}}});
-  in.messages[0].tool_calls.push_back(ToolCall::of("c1", "add", {{"a", 1}}));
+  in.messages[0].tool_calls.push_back(ToolCall::of("c1", "add", {.object = {{"a", 1}}}));
   in.messages.push_back({.role = "tool", .content = Content::of("2"), .tool_call_id = "c1"});
   in.tools.push_back(ToolSpec::of("add", "Adds.", {{"type", "object"}}));
   EXPECT_EQ(prompt_of("{{ tools | tojson }}", in),
             R"([{"type": "function", "function": {"name": "add", "description": "Adds.", )"
             R"("parameters": {"type": "object"}}}])");
+  in.tools.clear();
   EXPECT_EQ(prompt_of("{% for m in messages %}{{ m.content }}{% if m.tool_calls %}"
-                      "{{ m.tool_calls[0].function.arguments.a }}{% else %}{{ m.tool_call_id }}{% endif %};"
+                      "{{ m.tool_calls[0].function | tojson }}{% else %}{{ m.tool_call_id }}{% endif %};"
                       "{% endfor %}",
                       in),
-            "None1;2c1;");
+            R"({"name": "add", "arguments": {"a": 1}};2c1;)");
 }
 
 TEST(ChatPrompt, WithoutATemplateNamesTheFlag) {

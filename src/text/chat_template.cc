@@ -1,5 +1,6 @@
 #include "text/chat_template.h"
 
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -10,7 +11,6 @@
 #include "jinja/render.h"
 #include "jinja/scope.h"
 #include "jinja/tests.h"
-#include "text/content_format.h"
 
 namespace pagoda {
 
@@ -18,7 +18,8 @@ struct ChatTemplate::Program {
   std::string source;
   TemplateOptions options;
   jinja::TemplateCode code;
-  ContentFormat content_format = ContentFormat::text;
+  std::once_flag probed;
+  TemplateTraits traits;
 };
 
 namespace {
@@ -38,7 +39,11 @@ ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
 const std::string& ChatTemplate::source() const { return program_->source; }
-ChatTemplate::ContentFormat ChatTemplate::content_format() const { return program_->content_format; }
+
+const TemplateTraits& ChatTemplate::traits() const {
+  std::call_once(program_->probed, [this] { program_->traits = probe_template(*this); });
+  return program_->traits;
+}
 
 TemplateOptions timed_template_options() {
   TemplateOptions out;
@@ -57,10 +62,6 @@ Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions opt
         jinja::tokenize(program.source, {program.options.trim_blocks, program.options.lstrip_blocks}),
         3 * program.options.limits.max_depth);  // a bracket is two or three levels of the grammar
     jinja::resolve_names(program.code, {jinja::is_filter, jinja::is_test});
-    const jinja::ContentUse use = jinja::find_content_use(program.code);
-    if (use.iterates) {
-      program.content_format = use.tests_string ? ContentFormat::text_or_parts : ContentFormat::parts_only;
-    }
   } catch (const jinja::TemplateError& error) {
     return to_status(error);
   }

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "jinja/template_options.h"
+#include "text/template_traits.h"
 
 namespace pagoda {
 
@@ -27,12 +28,8 @@ class ChatTemplate {
 
   const std::string& source() const;
 
-  enum class ContentFormat {
-    text,           // a message's content is printed: lists must be joined first
-    text_or_parts,  // the template also loops over a list of parts
-    parts_only,     // it loops without asking whether it has a text
-  };
-  ContentFormat content_format() const;
+  // Which conversations it shows whole. Found out at the first call, which may take up to 0.2 seconds.
+  const TemplateTraits& traits() const;
 
  private:
   ChatTemplate();

@@ -7,6 +7,7 @@
 #include <boost/json/value.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,16 +32,33 @@ struct Content {
   }
   // The parts on lines of their own.
   std::string joined() const;
+  // Becomes one text, in which an empty line stands before `more`.
+  void add(const Content& more);
+};
+
+// The arguments of a call: what the model wrote, so it may be anything.
+struct ToolArguments {
+  boost::json::object object = {};
+  std::string text = {};  // as it was given; empty: as an object
+  bool is_object = true;  // false: `text` is not the JSON of an object
 };
 
 // A call of a tool, in a message of the assistant.
 struct ToolCall {
-  // As templates read it: {"id", "type": "function", "function": {"name", "arguments": {…}}}, in the order in
-  // which it was given, which some templates print.
+  // As templates read it: {"id", "type": "function", "function": {"name", "arguments"}}, in the order in
+  // which it was given, which some templates print. The arguments are an object where they can be read as
+  // one, else a text.
   boost::json::object shown;
+  std::string arguments_text = {};  // ToolArguments::text
 
-  static ToolCall of(std::string_view id, std::string_view name, boost::json::object arguments);
+  static ToolCall of(std::string_view id, std::string_view name, ToolArguments arguments);
+  boost::json::object& function() { return shown["function"].as_object(); }
+  void set_arguments(ToolArguments arguments);
 };
+
+// Nine letters and digits, which is what Mistral's templates take as the id of a call: `id` itself, or a hash
+// of it.
+std::string short_call_id(std::string_view id);
 
 // A tool that the model may call.
 struct ToolSpec {

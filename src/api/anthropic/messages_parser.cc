@@ -147,9 +147,9 @@ class MessageReader {
     const std::string id = required_text(block, "id");
     const std::optional<std::string> name = block.string("name", kMaxToolNameBytes);
     if (block.ok() && !name) block.fail("name", "is required");
-    const json::object* input = block.object("input");
+    ToolArguments arguments = read_call_arguments(block, "input", keys_left_);
     if (!block.ok()) return;
-    turn.tool_calls.push_back(ToolCall::of(id, *name, input == nullptr ? json::object() : *input));
+    turn.tool_calls.push_back(ToolCall::of(id, *name, std::move(arguments)));
     if (turn.tool_calls.size() > kMaxTools) block.fail("type", "is 'tool_use' too often");
   }
 
@@ -189,11 +189,26 @@ class MessageReader {
 
   Warnings& warnings_;
   std::vector<ChatMessage>& out_;
+  std::size_t keys_left_ = kMaxArgumentKeys;
 };
+
+// Claude Code begins its system prompt with a line for Anthropic's billing. It says nothing to a model and is
+// another one in each session or request, so that nothing behind it would be found in the prefix cache.
+void leave_out_billing(Content& system) {
+  for (std::size_t i = 0; i < system.parts.size(); ++i) {
+    std::string& text = system.parts[i].text;
+    if (!text.starts_with("x-anthropic-billing-header:")) continue;
+    const std::size_t end = text.find('\n');
+    text.erase(0, end == std::string::npos ? end : end + 1);
+    if (text.empty()) system.parts.erase(system.parts.begin() + static_cast<std::ptrdiff_t>(i--));
+  }
+}
 
 void read_messages(FieldReader& fields, Conversation& conversation, Warnings& warnings) {
   MessageReader reader(warnings, conversation.messages);
-  if (Content system = reader.read_texts(fields, "system"); system.form != Content::Form::none)
+  Content system = reader.read_texts(fields, "system");
+  leave_out_billing(system);
+  if (!system.parts.empty())
     conversation.messages.push_back({.role = "system", .content = std::move(system)});
   const json::array* messages = fields.array("messages", kMaxMessages);
   if (!fields.ok()) return;
@@ -283,8 +298,9 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   }
   if (!fields.ok()) return fields.status();
   if (!counting)
-    note_unknown_fields(fields, "messages",
-                        {"metadata", "service_tier", "context_management", "inference_geo", "betas"});
+    note_unknown_fields(
+        fields, "messages",
+        {"metadata", "service_tier", "cache_control", "context_management", "inference_geo", "betas"});
   return call;
 }
 

@@ -85,7 +85,7 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
       FieldReader inner(*function, reader.path_of("function"));
       const std::optional<std::string> name = inner.string("name", kMaxToolNameBytes);
       if (inner.ok() && !name) inner.fail("name", "is required");
-      json::object arguments = read_call_arguments(inner, keys_left);
+      ToolArguments arguments = read_call_arguments(inner, "arguments", keys_left);
       if (inner.ok())
         out.push_back(ToolCall::of(
             reader.string("id", 256).value_or(tool_call_id("ollama", 0, static_cast<std::int32_t>(i))), *name,

@@ -57,10 +57,9 @@ ToolCall read_custom_call(FieldReader& call, const DeclaredTools& tools) {
   const std::string id = call.string("id", kAnyLength).value_or("");
   if (!fields.ok()) call.fail(fields.status());
   if (!call.ok()) return {};
-  return ToolCall::of(id, tools.model_name(group, *name), {{"input", input}});
+  return ToolCall::of(id, tools.model_name(group, *name), {.object = {{"input", input}}});
 }
 
-// OpenAI sends a call's arguments as JSON text; templates expect the object.
 // `keys_left`: for the arguments of the whole request.
 std::vector<ToolCall> read_tool_calls(FieldReader& message, const DeclaredTools& tools,
                                       std::size_t& keys_left) {
@@ -82,23 +81,21 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, const DeclaredTools&
     }
     const json::object* function = reader.object("function");
     if (reader.ok() && function == nullptr) reader.fail("function", "is required");
-    json::object copy = *call;
+    ToolCall out{.shown = *call};
     if (reader.ok()) {
       FieldReader fields(*function, reader.path_of("function"));
       const std::optional<std::string> name = fields.string("name", 1024);
       if (!name && fields.ok()) fields.fail("name", "is required");
       const std::string group = reader.string("namespace", kMaxToolNameBytes).value_or("");
-      if (name && !group.empty()) copy["function"].as_object()["name"] = tools.model_name(group, *name);
-      if (const json::value* arguments = fields.raw("arguments");
-          arguments != nullptr && arguments->is_string())
-        copy["function"].as_object()["arguments"] = read_call_arguments(fields, keys_left);
+      if (name && !group.empty()) out.function()["name"] = tools.model_name(group, *name);
+      out.set_arguments(read_call_arguments(fields, "arguments", keys_left));
       if (!fields.ok()) reader.fail(fields.status());
     }
     if (!reader.ok()) {
       message.fail(reader.status());
       return calls;
     }
-    calls.push_back({.shown = std::move(copy)});
+    calls.push_back(std::move(out));
   }
   return calls;
 }

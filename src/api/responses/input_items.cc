@@ -124,10 +124,10 @@ json::object as_arguments(const json::value& value, std::string_view name) {
   return {{name, value}};
 }
 
-// The assistant's turn that still may grow.
-ChatMessage& open_turn(std::vector<ChatMessage>& out, bool usable) {
+// The assistant's turn: its reasoning, messages and calls come as items of their own, in any order.
+ChatMessage& open_turn(std::vector<ChatMessage>& out) {
   ChatMessage* last = last_of(out);
-  if (last != nullptr && last->role == "assistant" && usable) return *last;
+  if (last != nullptr && last->role == "assistant") return *last;
   return out.emplace_back(ChatMessage{.role = "assistant"});
 }
 
@@ -168,8 +168,6 @@ class ItemReader {
   }
 
  private:
-  const ChatMessage* last() const { return last_of(out_); }
-
   void read_message(FieldReader& item, std::string role) {
     if (item.ok() && role != "user" && role != "assistant" && role != "system" && role != "developer")
       item.fail("role", "must be 'user', 'assistant', 'system' or 'developer'");
@@ -177,19 +175,20 @@ class ItemReader {
     Content content = read_content(item, "content", warnings_);
     if (!item.ok()) return;
     if (role != "assistant") return out_.push_back({.role = std::move(role), .content = std::move(content)});
-    const bool open =
-        last() != nullptr && last()->content.form == Content::Form::none && last()->tool_calls.empty();
-    open_turn(out_, open).content = std::move(content);
+    ChatMessage& turn = open_turn(out_);
+    if (turn.content.form == Content::Form::none)
+      turn.content = std::move(content);
+    else
+      turn.content.add(content);
   }
 
   void read_reasoning(FieldReader& item) {
     Content text = read_content(item, "content", warnings_);
     if (text.form == Content::Form::none) text = read_content(item, "summary", warnings_);
     if (!item.ok()) return;
-    const bool open =
-        last() != nullptr && last()->content.form == Content::Form::none && last()->tool_calls.empty();
-    ChatMessage& turn = open_turn(out_, open);
-    turn.reasoning = concat(turn.reasoning.value_or(""), text.joined());
+    std::optional<std::string>& reasoning = open_turn(out_).reasoning;
+    if (reasoning && !reasoning->empty() && !text.joined().empty()) reasoning->append("\n\n");
+    reasoning = concat(reasoning.value_or(""), text.joined());
   }
 
   // The name that the model is shown for the tool of a call.
@@ -208,9 +207,9 @@ class ItemReader {
     const std::string name = read_tool_name(item);
     const std::optional<std::string> id = item.string("call_id", 256);
     if (item.ok() && !id) item.fail("call_id", "is required");
-    json::object arguments = read_call_arguments(item, keys_left_);
+    ToolArguments arguments = read_call_arguments(item, "arguments", keys_left_);
     if (!item.ok()) return;
-    open_turn(out_, true).tool_calls.push_back(ToolCall::of(*id, name, std::move(arguments)));
+    open_turn(out_).tool_calls.push_back(ToolCall::of(*id, name, std::move(arguments)));
   }
 
   void read_custom_call(FieldReader& item) {
@@ -220,20 +219,20 @@ class ItemReader {
     const std::optional<std::string> input = item.string("input", kAnyLength);
     if (item.ok() && !input) item.fail("input", "is required");
     if (!item.ok()) return;
-    open_turn(out_, true).tool_calls.push_back(ToolCall::of(*id, name, {{"input", *input}}));
+    open_turn(out_).tool_calls.push_back(ToolCall::of(*id, name, {.object = {{"input", *input}}}));
   }
 
   void read_action(FieldReader& item, const ItemType& type) {
     const std::string id = read_call_id(item).value_or("");
     const std::string name = type.tool.empty() ? read_tool_name(item) : std::string(type.tool);
     const json::value* input = item.raw(type.input);
-    json::object arguments;
+    ToolArguments arguments;
     if (input != nullptr && type.tool.empty())
-      arguments = read_call_arguments(item, keys_left_);
+      arguments = read_call_arguments(item, type.input, keys_left_);
     else if (input != nullptr)
-      arguments = as_arguments(*input, type.input);
+      arguments.object = as_arguments(*input, type.input);
     if (!item.ok()) return;
-    open_turn(out_, true).tool_calls.push_back(ToolCall::of(id, name, std::move(arguments)));
+    open_turn(out_).tool_calls.push_back(ToolCall::of(id, name, std::move(arguments)));
     if (type.form != hosted) return;
     const json::value* result = item.raw(type.output);
     if (result == nullptr) result = item.raw("error");

@@ -133,8 +133,7 @@ TEST(ResponsesParser, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("input":"x","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"})"),
             "tool_choice.type");
   EXPECT_EQ(param(R"("input":"x","tools":[{"type":"web_search"}],"tool_choice":"required")"), "tool_choice");
-  EXPECT_EQ(param(R"("input":[{"type":"function_call","call_id":"c","name":"f","arguments":"["}])"),
-            "input.0.arguments");
+  EXPECT_EQ(param(R"("input":[{"type":"function_call","call_id":"c","arguments":"["}])"), "input.0.name");
   EXPECT_EQ(param(R"("input":"x","previous_response_id":"resp_no")"), "previous_response_id");
   EXPECT_EQ(param(R"("input":"x","truncation":"middle")"), "truncation");
   EXPECT_EQ(param(R"("input":"x","max_output_tokens":0)"), "max_output_tokens");
