@@ -71,6 +71,13 @@ std::string MessageWriter::call_id(const ChoiceState::CallPiece& call) const {
   return call.id.empty() ? concat("toolu_", tool_call_id(id_, 0, call.index)) : to_valid_utf8(call.id);
 }
 
+// Clients keep a thought only if it is signed, and send it back as it was. Nobody reads the signature here.
+std::string MessageWriter::signature() const {
+  std::string out;
+  for (const char part : std::string_view("abcd")) out += short_call_id(concat(id_, "/thinking/", part));
+  return out;
+}
+
 void MessageWriter::write_usage(JsonWriter& json) const {
   const Usage usage = state_.usage();
   json.begin_object().key("input_tokens").integer(usage.prompt_tokens - usage.cached_tokens);
@@ -132,7 +139,7 @@ void MessageWriter::open_block(std::string& out, Block kind, const ChoiceState::
 
 void MessageWriter::close_block(std::string& out) {
   if (open_ == Block::none) return;
-  if (open_ == Block::thinking) write_delta(out, "signature_delta", "signature", "");
+  if (open_ == Block::thinking) write_delta(out, "signature_delta", "signature", signature());
   event(out, "content_block_stop", [this](JsonWriter& json) { json.key("index").integer(num_blocks_ - 1); });
   open_ = Block::none;
 }
@@ -185,7 +192,7 @@ void MessageWriter::write_body(std::string& out) {
   json.key("model").string(context_.model_names.front()).key("content").begin_array();
   if (!fresh.reasoning.empty()) {
     json.begin_object().key("type").string("thinking").key("thinking").string(to_valid_utf8(fresh.reasoning));
-    json.key("signature").string("").end_object();
+    json.key("signature").string(signature()).end_object();
   }
   if (!fresh.text.empty())
     json.begin_object().key("type").string("text").key("text").string(to_valid_utf8(fresh.text)).end_object();

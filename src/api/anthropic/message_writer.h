@@ -33,6 +33,7 @@ class MessageWriter final : public StateWriter {
   void end_message(std::string& out);
   void write_stop(JsonWriter& json) const;
   void write_usage(JsonWriter& json) const;
+  std::string signature() const;
   std::string call_id(const ChoiceState::CallPiece& call) const;
 
   const std::string id_;

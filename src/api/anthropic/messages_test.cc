@@ -46,6 +46,30 @@ TEST(MessagesParser, SystemBlocksAreOneMessageAndCacheControlIsAccepted) {
   EXPECT_TRUE(got.add_generation_prompt);
 }
 
+TEST(MessagesParser, TheLineForBillingIsLeftOut) {
+  const auto system_of = [](std::string_view system) {
+    const Conversation got =
+        conversation_of(concat(R"("system":)", system, R"(,"messages":[{"role":"user","content":"c"}])"));
+    return got.messages.size() == 2 ? got.messages[0].content.joined() : std::string("none");
+  };
+  EXPECT_EQ(system_of(R"([{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1; cch=1f;"},)"
+                      R"({"type":"text","text":"a"},{"type":"text","text":"b"}])"),
+            "a\nb");
+  EXPECT_EQ(system_of(R"("x-anthropic-billing-header: cc_version=2.1;\na x-anthropic-billing-header: b")"),
+            "a x-anthropic-billing-header: b");
+  EXPECT_EQ(system_of(R"("x-anthropic-billing-header: cc_version=2.1;")"), "none");
+}
+
+TEST(MessagesParser, AnyInputOfACallIsTakenBack) {
+  for (const char* const input : {R"("{\"a\": 1")", "[1]", "null", "7", R"("")"}) {
+    const Conversation got = conversation_of(concat(
+        R"("messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"t",)",
+        R"("name":"f","input":)", input,
+        R"(}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}])"));
+    EXPECT_EQ(got.messages.size(), 3u) << input;
+  }
+}
+
 TEST(MessagesParser, CallsAndTheirResults) {
   const Conversation got = conversation_of(
       R"("tools":[{"name":"f","description":"d","input_schema":{"type":"object"}}],)"
@@ -262,6 +286,7 @@ TEST(MessageWriter, AWholeMessage) {
   const json::array& content = got.at("content").as_array();
   ASSERT_EQ(content.size(), 3u);
   EXPECT_EQ(content[0].at("thinking"), "hm");
+  EXPECT_FALSE(content[0].at("signature").as_string().empty());
   EXPECT_EQ(content[1].at("text"), "Ok");
   EXPECT_EQ(content[2].at("name"), "f");
   EXPECT_EQ(content[2].at("input").at("a"), 1);
