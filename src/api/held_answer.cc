@@ -375,6 +375,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
     if (!grammar) return grammar.error();
     if (grammars.empty() || grammars.back().text != grammar->text) grammars.push_back(*std::move(grammar));
   }
+  parser.calls_forced = forced;
   parser.held_shape = held_calls && written.style == "json" ? &written : nullptr;
   return grammars;
 }

@@ -33,7 +33,7 @@ class ContentFeed final : public answer::AnswerOutput {
 
 struct AnswerParser::Pipeline {
   explicit Pipeline(const AnswerParserOptions& options)
-      : tools(options.tools), keep_special_tokens(options.keep_special_tokens) {}
+      : tools(options.tools), keep_special_tokens(options.keep_special_tokens), sink(options.calls_forced) {}
 
   // Stages in the order of the text; without any, all is content.
   void add(std::unique_ptr<answer::AnswerStage> stage) {

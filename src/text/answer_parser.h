@@ -70,6 +70,8 @@ struct AnswerParserOptions {
   bool keep_special_tokens = false;  // those that no format means something by are text; else left out
   // Given: a grammar holds the calls to this shape of the format's: arguments are told as written.
   const CallShape* held_shape = nullptr;
+  // The grammar lets nothing but calls be written: what is left of a call that was cut off is no content.
+  bool calls_forced = false;
   bool calls_allowed = true;  // false (tool_choice none): tool markup stays content
   // Whether the prompt has already opened the reasoning (prompt_opens_reasoning in answer_formats.h). Absent:
   // what the format's models usually do.

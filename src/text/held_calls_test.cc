@@ -109,6 +109,26 @@ TEST(HeldCalls, TextAroundAndWhatIsCutOff) {
   }
 }
 
+TEST(HeldCalls, AForcedCallThatIsCutIsACallOrNothing) {
+  for (const CallShape& shape : call_shapes()) {
+    SCOPED_TRACE(shape.tool_parser);
+    const std::string text = written(shape, {{"f", R"({"a": 1})"}});
+    for (std::size_t size = 1; size < text.size(); ++size) {
+      AnswerParserOptions options;
+      options.tool_parser = std::string(shape.tool_parser);
+      options.calls_forced = true;
+      if (shape.style == "json") options.held_shape = &shape;
+      Result<AnswerParser> parser = AnswerParser::create(std::move(options));
+      ASSERT_TRUE(parser);
+      std::vector<AnswerEvent> events;
+      parser->push({.text = std::string_view(text).substr(0, size), .token = {}}, events);
+      parser->finish(events);
+      for (const AnswerEvent& event : events)
+        EXPECT_NE(event.kind, AnswerEvent::Kind::content) << event.text << " of " << text.substr(0, size);
+    }
+  }
+}
+
 TEST(AnswerFormats, TemplatesOfNemotronAndApriel) {
   const AnswerFormatNames nemotron =
       detect_answer_formats("{{ '<TOOLCALL>[' }}{{ call.arguments }}{{ ']</TOOLCALL>' }}");

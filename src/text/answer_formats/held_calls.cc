@@ -74,9 +74,7 @@ class HeldCallsStage final : public AnswerStage {
   }
 
   void on_end() override {
-    // Cut off before its name was known: one behind others says nothing.
-    if (state_ == State::name && told_ == 0) out_.content(std::string(shape_.begin) + name_);
-    if (state_ == State::arguments) out_.call_ended();  // cut off
+    if (state_ == State::arguments) out_.call_ended();  // cut off; before the arguments a call says nothing
   }
 
   bool uses_special(std::string_view token) const override {

@@ -31,6 +31,7 @@ void MessageSink::reasoning(std::string_view text) {
 }
 
 void MessageSink::content(std::string_view text) {
+  if (calls_alone_) return;
   tell(AnswerEvent::Kind::content, content_, text, !reasoning_.begun && num_calls_ == 0);
 }
 

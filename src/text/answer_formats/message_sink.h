@@ -11,6 +11,7 @@ namespace pagoda::answer {
 
 class MessageSink final : public AnswerOutput {
  public:
+  explicit MessageSink(bool calls_alone) : calls_alone_(calls_alone) {}
   void set_events(std::vector<AnswerEvent>* events) { events_ = events; }
 
   void reasoning(std::string_view text) override;
@@ -29,6 +30,7 @@ class MessageSink final : public AnswerOutput {
   };
   void tell(AnswerEvent::Kind kind, Part& part, std::string_view text, bool keep_leading);
 
+  const bool calls_alone_;  // content is markup that was cut off
   std::vector<AnswerEvent>* events_ = nullptr;
   Part reasoning_;
   Part content_;
