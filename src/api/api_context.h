@@ -47,6 +47,7 @@ struct VectorModel {
 struct ApiContext {
   const Tokenizer* tokenizer = nullptr;         // required; borrowed
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
+  const ChatTemplate* tool_template = nullptr;  // of conversations with tools; null: chat_template
   GrammarService* grammars = nullptr;           // borrowed; null: answers cannot be held to a form
   std::vector<std::string> model_names;         // at least one; answers carry the first
   std::vector<std::string> model_patterns;      // further names, where '*' stands for any text; not listed

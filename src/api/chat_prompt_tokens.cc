@@ -20,6 +20,7 @@ Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const
                                                 const ChatPromptOptions& options) {
   const Tokenizer& tokenizer = *context.tokenizer;
   const ChatTemplate* chat_template = context.chat_template;
+  if (!conversation.tools.empty() && context.tool_template != nullptr) chat_template = context.tool_template;
   std::optional<ChatTemplate> parsed;
   if (options.own_template) {
     Result<ChatTemplate> own = ChatTemplate::parse(*options.own_template, timed_template_options());

@@ -74,6 +74,12 @@ bool is_companion(std::string_view name) {
   return false;
 }
 
+// Chat templates beside the default one: "additional_chat_templates/tool_use.jinja".
+bool is_chat_template(std::string_view file) {
+  constexpr std::string_view kFolder = "additional_chat_templates/";
+  return file.starts_with(kFolder) && file.find('/', kFolder.size()) == file.npos && file.ends_with(".jinja");
+}
+
 // A file of a sentence-transformers' module, which modules.json names: "1_Pooling/config.json".
 bool is_of_module(std::string_view file) {
   const std::size_t slash = file.find('/');
@@ -132,7 +138,7 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
       (is_projector_name(name) ? projectors : gguf).push_back(file);
     } else if (top && name.ends_with(".safetensors")) {
       if (!name.starts_with("consolidated") && !name.starts_with("adapter")) safetensors.push_back(file);
-    } else if (top && is_companion(name)) {
+    } else if ((top && is_companion(name)) || is_chat_template(file)) {
       companions.push_back(file);
       config = config || name == "config.json";
     } else if (is_of_module(file)) {

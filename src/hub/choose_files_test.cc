@@ -44,6 +44,16 @@ TEST(ChooseFiles, WhatSeesIsLeftOutUnlessAskedFor) {
   EXPECT_FALSE(choose_files(all, "mmproj-Q4"));
 }
 
+TEST(ChooseFiles, ChatTemplatesBesideTheDefaultOne) {
+  const Names wanted = {"model.safetensors", "config.json", "chat_template.jinja",
+                        "additional_chat_templates/tool_use.jinja"};
+  Names all = wanted;
+  for (const char* other :
+       {"additional_chat_templates/x/y.jinja", "additional_chat_templates/notes.txt", "x/a.jinja"})
+    all.emplace_back(other);
+  EXPECT_EQ(*choose_files(all, ""), wanted);
+}
+
 TEST(ChooseFiles, ModulesOfSentenceTransformers) {
   const Names model = {"model.safetensors", "config.json", "modules.json"},
               modules = {"1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"};

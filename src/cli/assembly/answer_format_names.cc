@@ -5,9 +5,18 @@
 
 namespace pagoda {
 
-Status choose_answer_formats(const EngineFlags& flags, const ChatTemplate* chat_template, ApiContext& api) {
-  const AnswerFormatNames found =
-      chat_template != nullptr ? detect_answer_formats(chat_template->source()) : AnswerFormatNames();
+Status choose_answer_formats(const EngineFlags& flags, const ChatTemplates& chat_templates, ApiContext& api) {
+  const auto detect = [](const std::unique_ptr<ChatTemplate>& one) {
+    return one != nullptr ? detect_answer_formats(one->source()) : AnswerFormatNames();
+  };
+  AnswerFormatNames found = detect(chat_templates.usual);
+  // The template for tools is the one that writes calls.
+  if (const AnswerFormatNames of_tools = detect(chat_templates.tool_use); !of_tools.tool_parser.empty())
+    found.tool_parser = of_tools.tool_parser;
+  const ChatTemplate* shows_tools =
+      chat_templates.tool_use != nullptr ? chat_templates.tool_use.get() : chat_templates.usual.get();
+  if (found.tool_parser.empty() && shows_tools != nullptr && !shows_tools->traits().tool_calls)
+    found.tool_parser = "hermes";
   const auto choose = [](const std::string& given, const std::string& automatic) {
     return given == "auto" ? automatic : given == "none" ? std::string() : given;
   };

@@ -40,7 +40,7 @@ struct AssembledEngine::Parts {
   SteadyClock clock;
   MetricsRegistry metrics;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<ChatTemplate> chat_template;
+  ChatTemplates chat_templates;
   std::unique_ptr<GrammarService> grammars;  // null: this build has none
   ApiContext api;
   MemoryTable memory;
@@ -104,9 +104,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   } else if (tokenizer.error().code() != StatusCode::not_found || !flags.tokenizer.empty()) {
     return tokenizer.error();
   }
-  auto chat_template = load_chat_template(flags.chat_template, *source);
-  if (!chat_template) return chat_template.error();
-  parts.chat_template = std::move(*chat_template);
+  auto chat_templates = load_chat_templates(flags.chat_template, *source);
+  if (!chat_templates) return chat_templates.error();
+  parts.chat_templates = *std::move(chat_templates);
 
   auto options = runner_options(flags, config);
   if (!options) return options.error();
@@ -255,8 +255,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   }
 
   parts.api.tokenizer = parts.tokenizer.get();
-  parts.api.chat_template = parts.chat_template.get();
-  PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_template.get(), parts.api));
+  parts.api.chat_template = parts.chat_templates.usual.get();
+  parts.api.tool_template = parts.chat_templates.tool_use.get();
+  PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_templates, parts.api));
   parts.api.model_names = model_names(flags, *source);
   parts.api.model_root = parts.api.model_names.front();
   for (const std::string& name : flags.served_model_names)
@@ -295,7 +296,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (parts.tokenizer != nullptr) {
     parts.api.make_ready();
     parts.api.tokenizer_info = tokenizer_info(*source, flags.tokenizer, *parts.tokenizer,
-                                              parts.chat_template.get(), plan->max_model_len);
+                                              parts.chat_templates.usual.get(), plan->max_model_len);
   }
 
   if (report == Report::table) {
@@ -319,7 +320,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
 EngineClient& AssembledEngine::client() { return *parts_->engine; }
 MetricsRegistry& AssembledEngine::metrics() { return parts_->metrics; }
 const Tokenizer* AssembledEngine::tokenizer() const { return parts_->tokenizer.get(); }
-const ChatTemplate* AssembledEngine::chat_template() const { return parts_->chat_template.get(); }
+const ChatTemplate* AssembledEngine::chat_template() const { return parts_->chat_templates.usual.get(); }
 const ApiContext& AssembledEngine::api() const { return parts_->api; }
 const MemoryTable& AssembledEngine::memory() const { return parts_->memory; }
 MemoryBudget& AssembledEngine::ledger() { return *parts_->ledger; }

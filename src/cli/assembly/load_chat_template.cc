@@ -10,55 +10,77 @@
 namespace pagoda {
 namespace {
 
-// tokenizer_config.json: a string, or a list of {"name", "template"} of which "default" is taken.
-std::string template_in_tokenizer_config(const std::string& text) {
+constexpr std::string_view kToolUse = "tool_use";
+
+struct Sources {
+  std::string usual, tool_use;  // empty: none
+};
+
+// The field "chat_template" of a JSON file: a string, or a list of {"name", "template"}.
+void read_field(const std::string& text, Sources& out) {
   boost::system::error_code error;
   const boost::json::value config = boost::json::parse(text, error);
-  if (error || !config.is_object()) return {};
+  if (error || !config.is_object()) return;
   const boost::json::value* field = config.as_object().if_contains("chat_template");
-  if (field == nullptr) return {};
-  if (const auto* source = field->if_string()) return std::string(*source);
-  if (const auto* list = field->if_array()) {
-    for (const boost::json::value& entry : *list) {
-      if (!entry.is_object()) continue;
-      const boost::json::value* name = entry.as_object().if_contains("name");
-      const boost::json::value* source = entry.as_object().if_contains("template");
-      if (name != nullptr && name->is_string() && name->as_string() == "default" && source != nullptr &&
-          source->is_string())
-        return std::string(source->as_string());
-    }
+  if (field == nullptr) return;
+  if (const auto* source = field->if_string()) out.usual = *source;
+  const auto* list = field->if_array();
+  if (list == nullptr) return;
+  for (const boost::json::value& entry : *list) {
+    if (!entry.is_object()) continue;
+    const boost::json::value* name = entry.as_object().if_contains("name");
+    const boost::json::value* source = entry.as_object().if_contains("template");
+    if (name == nullptr || !name->is_string() || source == nullptr || !source->is_string()) continue;
+    if (name->as_string() == "default") out.usual = source->as_string();
+    if (name->as_string() == kToolUse) out.tool_use = source->as_string();
   }
-  return {};
 }
 
-std::string template_of(const ModelSource& source) {
+Sources sources_of(const ModelSource& source) {
+  Sources out;
   if (const GgufFile* gguf = source.gguf()) {
-    const auto* text = gguf->string("tokenizer.chat_template");
-    return text != nullptr ? std::string(*text) : std::string();
+    if (const auto* text = gguf->string("tokenizer.chat_template")) out.usual = *text;
+    if (const auto* text = gguf->string(concat("tokenizer.chat_template.", kToolUse))) out.tool_use = *text;
+    return out;
   }
-  if (auto file = source.side_file("chat_template.jinja")) return *file;
-  if (auto config = source.side_file("tokenizer_config.json")) return template_in_tokenizer_config(*config);
-  return {};
+  if (auto file = source.side_file("chat_template.jinja")) out.usual = *file;
+  for (const char* const name : {"chat_template.json", "processor_config.json", "tokenizer_config.json"}) {
+    if (!out.usual.empty()) break;
+    if (const auto file = source.side_file(name)) read_field(*file, out);
+  }
+  if (auto file = source.side_file(concat("additional_chat_templates/", kToolUse, ".jinja")))
+    out.tool_use = *file;
+  return out;
+}
+
+std::unique_ptr<ChatTemplate> own_template(std::string text, std::string_view what) {
+  if (text.empty()) return nullptr;
+  auto parsed = ChatTemplate::parse(std::move(text), timed_template_options());
+  if (!parsed) {
+    log_warning("start", concat("the model's ", what, " cannot be used: ", parsed.error().message()));
+    return nullptr;
+  }
+  return std::make_unique<ChatTemplate>(*std::move(parsed));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<ChatTemplate>> load_chat_template(const std::string& file, const ModelSource& source) {
-  if (!file.empty()) {
+Result<ChatTemplates> load_chat_templates(const std::string& file, const ModelSource& source) {
+  ChatTemplates out;
+  if (file.empty()) {
+    Sources sources = sources_of(source);
+    out.usual = own_template(std::move(sources.usual), "chat template");
+    out.tool_use = own_template(std::move(sources.tool_use), "chat template for tools");
+  } else {
     auto text = read_text_file(file);
     if (!text) return text.error().annotate("--chat-template");
     auto parsed = ChatTemplate::parse(*std::move(text), timed_template_options());
     if (!parsed) return parsed.error().annotate("--chat-template");
-    return std::make_unique<ChatTemplate>(*std::move(parsed));
+    out.usual = std::make_unique<ChatTemplate>(*std::move(parsed));
   }
-  const std::string text = template_of(source);
-  if (text.empty()) return std::unique_ptr<ChatTemplate>();
-  auto parsed = ChatTemplate::parse(text, timed_template_options());
-  if (!parsed) {
-    log_warning("start", concat("the model's chat template cannot be used: ", parsed.error().message()));
-    return std::unique_ptr<ChatTemplate>();
-  }
-  return std::make_unique<ChatTemplate>(*std::move(parsed));
+  for (const auto* one : {&out.usual, &out.tool_use})
+    if (*one != nullptr) (void)(*one)->traits();  // before the first request
+  return out;
 }
 
 Result<boost::json::object> default_template_kwargs(const std::string& text) {

@@ -1,6 +1,11 @@
 #pragma once
-// The chat template of a model: --chat-template FILE, else the one the model brings (GGUF metadata,
-// chat_template.jinja, tokenizer_config.json).
+// The chat templates of a model: --chat-template FILE, else those that the model brings.
+//
+// GGUF: tokenizer.chat_template, and tokenizer.chat_template.tool_use for requests with tools. A folder, the
+// first place that has a default: chat_template.jinja, chat_template.json and processor_config.json
+// (processors of 2024 and later), tokenizer_config.json; further ones in
+// additional_chat_templates/NAME.jinja. Source: transformers and vLLM, which take `tool_use` where there are
+// tools.
 #include <boost/json/object.hpp>
 #include <memory>
 #include <string>
@@ -11,9 +16,14 @@
 
 namespace pagoda {
 
-// Null when the model has none. invalid_argument: --chat-template cannot be read or parsed. A template of
-// the model's own that cannot be parsed is a warning: completions still work.
-Result<std::unique_ptr<ChatTemplate>> load_chat_template(const std::string& file, const ModelSource& source);
+struct ChatTemplates {
+  std::unique_ptr<ChatTemplate> usual;     // null: the model has none
+  std::unique_ptr<ChatTemplate> tool_use;  // for requests with tools; null: the usual one
+};
+
+// invalid_argument: --chat-template cannot be read or parsed. A template of the model's own that cannot be
+// parsed is a warning: completions still work.
+Result<ChatTemplates> load_chat_templates(const std::string& file, const ModelSource& source);
 
 // The object of --default-chat-template-kwargs; of an empty text an empty one. invalid_argument: it is none,
 // or sets what conversations set.
