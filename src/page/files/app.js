@@ -21,10 +21,10 @@ let keyForm = null;
 function askKey() {
   if (keyForm) return;
   const input = h('input', {type: 'password', autocomplete: 'off', 'aria-label': 'API key', required: true});
-  const dialog = h('dialog', {class: 'key', 'aria-labelledby': 'key-title'}, h('h2', {id: 'key-title'}, 'This server asks for a key'),
-    h('p', null, 'It stays in this tab, and is sent to this server only.'), input,
-    h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: () => use()}, 'Use it'),
-      h('button', {type: 'button', onclick: () => dialog.close()}, 'Not now')));
+  const dialog = h('dialog', {class: 'key-dialog', 'aria-labelledby': 'key-title'}, h('h2', {id: 'key-title'}, 'API key required'),
+    h('p', null, 'The key is kept in this tab only and sent to no other server.'), input,
+    h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: () => use()}, 'Save'),
+      h('button', {type: 'button', onclick: () => dialog.close()}, 'Cancel')));
   const use = () => {
     if (!input.value) return;
     key.set(input.value);
@@ -76,9 +76,11 @@ function theme(next) {
   } catch { /* not kept */ }
   if (now) document.documentElement.dataset.theme = now;
   else delete document.documentElement.dataset.theme;
+  for (const view of Object.values(views)) view.theme?.();
 }
 
 theme(false);
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => theme(false));
 fill(document.getElementById('tools'), iconButton('moon', 'Light, dark, or as the system says', () => theme(true)),
   iconButton('key', 'API key', askKey));
 document.addEventListener('keydown', (event) => { if (views.chat?.onKey(event)) event.preventDefault(); });

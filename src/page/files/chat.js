@@ -1,11 +1,13 @@
 // The chat: conversations on the left, the one that is shown in the middle, its settings on the right.
-import {h, fill, iconButton, announce, download, pickFile, oncePerFrame} from './dom.js';
+import {h, fill, iconButton, announce, download, pickFile, oncePerFrame, plural} from './dom.js';
 import {loadChats, saveChat, dropChat, newChat, addMessage, children, path, kRoot, exportText, importText, kept} from './store.js';
 import {askFor} from './answer.js';
 import {viewOf} from './message.js';
 import {showSettings, lastSettings} from './settings.js';
 
 const kPrompts = ['Explain a KV cache to a child.', 'Write a haiku about memory.', 'Give me three names for a cat.'];
+
+const narrow = () => matchMedia('(max-width: 999px)').matches;
 
 export class ChatView {
   // page: {model(), askKey(), say(text)}
@@ -23,45 +25,62 @@ export class ChatView {
   build() {
     this.search = h('input', {type: 'search', placeholder: 'Search', 'aria-label': 'Search conversations', oninput: () => this.drawList()});
     this.list = h('ul', {class: 'chats'});
-    this.side = h('aside', {id: 'side', class: 'side', 'aria-label': 'Conversations'},
+    this.side = h('aside', {id: 'side', class: 'side', 'aria-label': 'Conversations', hidden: narrow()},
+      h('div', {class: 'panel-head'}, h('h2', null, 'Conversations'), iconButton('close', 'Close the list', () => this.setOpen(this.side, false))),
       h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: () => this.open(null)}, 'New chat'),
         iconButton('load', 'Import conversations', () => this.importFile()),
         iconButton('save', 'Export all conversations', () => this.exportChats(this.chats))), this.search, this.list);
     this.log = h('div', {class: 'log', role: 'log', 'aria-live': 'off', 'aria-label': 'Conversation', tabindex: '0'});
     this.input = h('textarea', {id: 'prompt', rows: 1, placeholder: 'Write a message', 'aria-label': 'Message', autocomplete: 'off'});
     this.button = h('button', {type: 'button', id: 'send', class: 'main send'});
-    this.settings = h('aside', {id: 'settings', class: 'settings', 'aria-label': 'Settings', hidden: true});
+    this.form = h('div', {class: 'form'});
+    this.settings = h('aside', {id: 'settings', class: 'settings', 'aria-label': 'Settings', hidden: true},
+      h('div', {class: 'panel-head'}, h('h2', null, 'Settings'), iconButton('close', 'Close settings', () => this.setOpen(this.settings, false))), this.form);
+    this.shade = h('div', {class: 'shade', hidden: true, onclick: () => this.closePanels()});
+    this.sideButton = iconButton('more', 'List of conversations (Ctrl+B)', () => this.toggle(this.side), {id: 'show-side', 'aria-controls': 'side'});
+    this.settingsButton = iconButton('gear', 'Settings', () => this.toggle(this.settings), {id: 'show-settings', 'aria-controls': 'settings'});
     const composer = h('div', {class: 'composer'}, this.input, this.button);
     this.node = h('div', {class: 'chat'}, this.side, h('section', {class: 'middle', 'aria-label': 'Chat'}, h('div', {class: 'row bar'},
-      iconButton('more', 'List of conversations (Ctrl+B)', () => this.toggle(this.side), {id: 'show-side'}),
+      this.sideButton,
       this.title = h('h1', {class: 'title'}, 'New chat'),
-      iconButton('gear', 'Settings', () => this.toggle(this.settings), {id: 'show-settings'})), this.log, composer), this.settings);
+      this.settingsButton), this.log, composer), this.settings, this.shade);
+    for (const panel of this.panels()) this.setOpen(panel, !panel.hidden);
     this.input.addEventListener('input', () => this.grow());
     this.input.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.send(); }
     });
     this.button.addEventListener('click', () => this.running() ? this.stop() : this.send());
-    this.node.addEventListener('keydown', (event) => { if (event.key === 'Escape' && this.running()) this.stop(); });
     // Follows the end while the reader is at the end.
     this.log.addEventListener('scroll', () => {
       this.atEnd = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 40;
     });
     this.atEnd = true;
-    this.side.classList.toggle('closed', innerWidth < 1000);
   }
 
-  shown() { this.showSettings(); this.redraw(); this.drawList(); }
+  shown() { this.onScreen = true; this.showSettings(); this.redraw(); this.drawList(); }
+  hidden() { this.onScreen = false; if (narrow()) this.closePanels(); }
   running() { return this.calls.get(this.chat.id); }
-  toggle(part) {
-    if (part === this.settings) part.hidden = !part.hidden;
-    else part.classList.toggle('closed');
+
+  // The list and the settings stand beside the chat. On a narrow screen they lie over it, one at a time.
+  panels() { return [this.side, this.settings]; }
+  setOpen(panel, open) {
+    const button = panel === this.side ? this.sideButton : this.settingsButton;
+    if (open && narrow()) for (const other of this.panels()) if (other !== panel && !other.hidden) this.setOpen(other, false);
+    const hadFocus = panel.contains(document.activeElement);
+    panel.hidden = !open;
+    button.setAttribute('aria-expanded', String(open));
+    this.shade.hidden = this.panels().every((other) => other.hidden);
+    if (!open && hadFocus) button.focus();
   }
+  toggle(panel) { this.setOpen(panel, panel.hidden); }
+  closePanels() { for (const panel of this.panels()) if (!panel.hidden) this.setOpen(panel, false); }
+
   grow() {
     this.input.style.height = 'auto';
     this.input.style.height = `${Math.min(this.input.scrollHeight + 2, innerHeight / 3)}px`;
   }
   showSettings() {
-    showSettings(this.settings, this.chat.settings, () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); });
+    showSettings(this.form, this.chat.settings, () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); });
   }
 
   open(chat) {
@@ -71,7 +90,7 @@ export class ChatView {
     this.showSettings();
     this.draw();
     this.drawList();
-    if (innerWidth < 1000) this.side.classList.add('closed');
+    if (narrow()) this.closePanels();
     this.input.focus();
   }
 
@@ -208,7 +227,7 @@ export class ChatView {
       try {
         const chats = importText(text, new Set(this.chats.map((chat) => chat.id)));
         for (const chat of chats) await this.save(chat);
-        this.page.say(`${chats.length} conversations imported.`);
+        this.page.say(`${plural(chats.length, 'conversation')} imported.`);
         if (chats[0]) this.open(chats[0]);
       } catch (error) {
         this.page.say(error.message);
@@ -218,9 +237,21 @@ export class ChatView {
 
   // Keys that work everywhere on the page; true: taken.
   onKey(event) {
+    if (!this.onScreen || event.isComposing || document.querySelector('dialog[open]')) return false;
+    if (event.key === 'Escape') return this.onEscape();
     if (event.ctrlKey && event.shiftKey && event.key.toLowerCase() === 'o') this.open(null);
-    else if (event.ctrlKey && event.key.toLowerCase() === 'k') { this.side.classList.remove('closed'); this.search.focus(); }
+    else if (event.ctrlKey && event.key.toLowerCase() === 'k') { this.setOpen(this.side, true); this.search.focus(); }
     else if (event.ctrlKey && event.key.toLowerCase() === 'b') this.toggle(this.side);
+    else return false;
+    return true;
+  }
+
+  // Closes what lies over the chat, else stops the answer, else closes the panel that has the focus.
+  onEscape() {
+    const open = this.panels().filter((panel) => !panel.hidden && (narrow() || panel.contains(document.activeElement)));
+    if (narrow() && open.length) this.closePanels();
+    else if (this.running()) this.stop();
+    else if (open.length) this.setOpen(open[0], false);
     else return false;
     return true;
   }

@@ -92,3 +92,13 @@ export function oncePerFrame(work) {
     requestAnimationFrame(() => { asked = false; work(); });
   };
 }
+
+// The sheet's colours in the theme that is on, for what is painted on a canvas: {bg, text, held, ...}.
+const kColourNames = ['bg', 'text', 'dim', 'accent', 'good', 'bad', 'free', 'cached', 'held', 'shared', 'pinned'];
+export function themeColours() {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(kColourNames.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+
+// "1 block", "2 blocks".
+export const plural = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -2,7 +2,7 @@
 import {h, fill, iconButton, pickFile, oncePerFrame} from './dom.js';
 import {LiveState} from './livestate.js';
 import {LiveStream, framesOf} from './livesource.js';
-import {KvMap, kLit} from './kvmap.js';
+import {KvMap} from './kvmap.js';
 import {Timeline, Curve} from './timeline.js';
 
 const kReasons = {
@@ -56,7 +56,7 @@ export class EngineView {
         this.legend, this.mapView.node, this.panel, this.swap, this.slots),
       h('section', {'aria-label': 'Requests'}, h('h2', null, 'Requests'), h('div', {class: 'wide', tabindex: '0', role: 'group', 'aria-label': 'Requests'}, this.table), this.beams),
       h('section', {'aria-label': 'Steps'}, h('h2', null, 'Steps'), this.timeline.node, this.stepLine, h('ul', {class: 'legend'},
-        [['prefill', 'tokens of prompts'], ['decode', 'tokens of answers'], ['mark', 'preempted or swapped'], ['copy', 'copied before a write']].map(([kind, says]) => h('li', null, h('span', {class: `key ${kind}`}), says))),
+        [['prefill', 'tokens of prompts'], ['decode', 'tokens of answers'], ['mark', 'preempted or swapped'], ['copy', 'copied before a write']].map(([kind, says]) => h('li', null, h('span', {class: `swatch ${kind}`}), says))),
         h('div', {class: 'curves'}, Object.values(this.curves).map((curve) => curve.node)))));
     this.node.addEventListener('keydown', (event) => {
       if (!this.file || event.target.closest('input, textarea')) return;
@@ -71,6 +71,7 @@ export class EngineView {
     this.mapView.layout();
     this.redraw();
   }
+  theme() { this.mapView.paint(); this.redraw(); }
   hidden() { this.onScreen = false; this.stream.stop(); this.stopPlay(); }
 
   status(kind, text) {
@@ -197,7 +198,7 @@ export class EngineView {
     const text = JSON.stringify(counts);
     if (text === this.legendText) return;
     this.legendText = text;
-    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, h('span', {class: `key ${kind}`}), `${kind} ${count}`)));
+    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, h('span', {class: `swatch ${kind}`}), `${kind} ${count}`)));
   }
 
   drawQueue() {
@@ -213,7 +214,8 @@ export class EngineView {
       const written = own.reduce((sum, one) => sum + Math.max(0, one.tokens - request.prompt), 0);
       const blocks = new Set(own.flatMap((one) => one.blocks)).size + own.reduce((sum, one) => sum + one.swapped, 0);
       const colour = this.mapView.lit.get(request.id);
-      const swatch = colour ? h('span', {class: `key lit lit${kLit.indexOf(colour)}`}) : null;
+      const swatch = colour ? h('span', {class: 'swatch'}) : null;
+      if (swatch) swatch.style.background = colour;
       return h('tr', {class: request.state}, [[swatch, String(request.id)], request.state, (kReasons[request.code] ?? (() => request.code))(request, state),
         `${Math.min(request.prompt, own[0]?.computed ?? 0)}/${request.prompt}${request.cached ? ` (${request.cached} cached)` : ''}`, `${written}${own.length > 1 ? ` in ${own.length}` : ''}`, blocks, request.preemptions,
         seconds(state.now - request.arrival)].map((cell) => h('td', null, cell)));

@@ -1,13 +1,9 @@
 // The KV cache as a map: a cell a block, in the order of the pool, or a row a sequence. Only what has changed is painted.
 // A state is a colour and a shape.
-import {h} from './dom.js';
+import {h, themeColours} from './dom.js';
 
-const kColours = {
-  light: {bg: '#ffffff', line: '#aab1bb', cached: '#6b7079', held: '#1d3fd0', shared: '#8a4300', pinned: '#2b0a20', swapped: '#00a03a', text: '#14171b'},
-  dark: {bg: '#14171b', line: '#59616d', cached: '#858c96', held: '#26baff', shared: '#e69f00', pinned: '#e8e6ff', swapped: '#0f8a1e', text: '#e8eaee'},
-};
 // Owners that are lit, in their order.
-export const kLit = ['#d6247a', '#7a3fd6', '#0a8f6b', '#c25700', '#0077a8', '#8a7a00'];
+const kLit = ['#d6247a', '#7a3fd6', '#0a8f6b', '#c25700', '#0077a8', '#8a7a00'];
 
 export class KvMap {
   constructor(state, pick) {
@@ -24,12 +20,6 @@ export class KvMap {
     this.canvas.addEventListener('click', (event) => { this.point(event); this.light(); });
     this.canvas.addEventListener('keydown', (event) => this.key(event));
     new ResizeObserver(() => this.layout()).observe(this.node);
-  }
-
-  theme() {
-    const chosen = document.documentElement.dataset.theme;
-    const dark = chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-    return kColours[dark ? 'dark' : 'light'];
   }
 
   layout() {
@@ -74,7 +64,7 @@ export class KvMap {
   paint() {
     if (!this.cell) return;
     const context = this.context = this.canvas.getContext('2d');
-    this.colours = this.theme();
+    this.colours = themeColours();
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = this.colours.bg;
     context.fillRect(0, 0, this.canvas.width, this.canvas.height);
@@ -111,7 +101,7 @@ export class KvMap {
     const owners = state.owners[block] ?? [];
     const lit = owners.map((id) => this.lit.get(id < 0 ? id : state.sequences.get(id)?.request)).find(Boolean);
     if (kind === 'free') {
-      context.strokeStyle = colours.line;
+      context.strokeStyle = colours.free;
       context.lineWidth = 0.5;
       context.strokeRect(left + 0.5, top + 0.5, w - 1, w - 1);
     } else if (kind === 'cached') {

@@ -120,7 +120,7 @@ class UserView {
     const input = h('textarea', {rows: 4, 'aria-label': 'Edit the message', value: this.message.text});
     const send = () => { this.show(); this.actions.edit(this.message, input.value); };
     input.addEventListener('keydown', (event) => {
-      if (event.key === 'Escape') this.show();
+      if (event.key === 'Escape') { event.stopPropagation(); this.show(); }
       if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); send(); }
     });
     fill(this.node, input, h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: send}, 'Send'),

@@ -57,7 +57,7 @@ function shown(field, value) {
 
 // Fills `node` with the form; `changed(settings)` after each change that is right.
 export function showSettings(node, settings, changed) {
-  fill(node, h('h2', null, 'Settings'), kFields.map((field) => {
+  fill(node, kFields.map((field) => {
     const id = `set-${field.name}`;
     const note = h('small', {id: `${id}-note`}, field.hint ?? '');
     const input = field.kind === 'tick' ? h('input', {id, type: 'checkbox', 'aria-describedby': `${id}-note`})

@@ -1,10 +1,5 @@
 // Steps as bars, and a few curves below them; plain canvas, the newest on the right.
-import {h} from './dom.js';
-
-const kColours = {
-  light: {bg: '#ffffff', text: '#4d5661', prefill: '#1d3fd0', decode: '#0b6b2f', mark: '#a3192e', copy: '#8a4300', line: '#c9ced6'},
-  dark: {bg: '#14171b', text: '#a9b2bf', prefill: '#8fb4ff', decode: '#6fdc98', mark: '#ff9aa8', copy: '#e69f00', line: '#434b57'},
-};
+import {h, themeColours} from './dom.js';
 
 function prepare(canvas) {
   const ratio = devicePixelRatio || 1;
@@ -12,9 +7,7 @@ function prepare(canvas) {
   if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
   const context = canvas.getContext('2d');
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  const chosen = document.documentElement.dataset.theme;
-  const dark = chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-  const colours = kColours[dark ? 'dark' : 'light'];
+  const colours = themeColours();
   context.fillStyle = colours.bg;
   context.fillRect(0, 0, width, height);
   context.font = '12px system-ui';
@@ -45,12 +38,12 @@ export class Timeline {
       const x = (this.offset + i) * this.bar;
       const decode = step.decode * scale;
       const prefill = step.prefill * scale;
-      context.fillStyle = colours.decode;
+      context.fillStyle = colours.good;
       context.fillRect(x, height - 14 - decode, this.bar - 1, decode);
-      context.fillStyle = colours.prefill;
+      context.fillStyle = colours.accent;
       context.fillRect(x, height - 14 - decode - prefill, this.bar - 1, prefill);
       if (step.preempted || step.out || step.back) {
-        context.fillStyle = colours.mark;
+        context.fillStyle = colours.bad;
         context.beginPath();
         context.moveTo(x, 2);
         context.lineTo(x + this.bar + 2, 2);
@@ -58,14 +51,14 @@ export class Timeline {
         context.fill();
       }
       if (step.copies) {
-        context.fillStyle = colours.copy;
+        context.fillStyle = colours.shared;
         context.fillRect(x, height - 11, this.bar - 1, 5);
       }
     });
-    context.fillStyle = colours.text;
+    context.fillStyle = colours.dim;
     context.fillText(`${top} tokens a step`, 4, 22);
     if (budget && budget <= top * 1.2) {
-      context.strokeStyle = colours.mark;
+      context.strokeStyle = colours.bad;
       context.setLineDash([4, 3]);
       context.beginPath();
       context.moveTo(0, height - 14 - budget * scale);
@@ -89,7 +82,7 @@ export class Curve {
     const {context, width, height, colours} = prepare(this.canvas);
     const shown = values.slice(-200);
     const top = Math.max(1e-9, ...shown);
-    context.strokeStyle = colours.prefill;
+    context.strokeStyle = colours.accent;
     context.lineWidth = 1.5;
     context.beginPath();
     shown.forEach((value, i) => {

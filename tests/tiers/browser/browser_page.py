@@ -77,6 +77,24 @@ def keep(page, name):
     page.screenshot(path=ARTEFACTS / f"{name}.png")
 
 
+def click_seen(page, target):
+    """Clicks in the middle of what a person sees: `target` is a locator, or a text or label on the screen. Fails where
+    the middle lies outside the window or something else covers it."""
+    if isinstance(target, str):
+        target = page.get_by_text(target, exact=True).or_(page.get_by_label(target, exact=True)).locator("visible=true").first
+    target.wait_for()
+    box = target.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    size = page.viewport_size
+    assert 0 <= x < size["width"] and 0 <= y < size["height"], f"{target} lies outside the window: {box}"
+    top = target.evaluate("""(node, [x, y]) => {
+      const top = document.elementFromPoint(x, y);
+      return node.contains(top) || top?.contains(node) ? '' : top?.outerHTML.slice(0, 200) ?? 'nothing';
+    }""", [x, y])
+    assert not top, f"{target} is covered by {top}"
+    page.mouse.click(x, y)
+
+
 def send(page, text):
     page.fill("#prompt", text)
     page.press("#prompt", "Enter")

@@ -187,12 +187,12 @@ def test_an_error_keeps_the_text_and_can_be_tried_again(fake, watched):
 def test_a_key_is_asked_for_and_stays_in_the_tab(watched):
     with serving(default_model(), "--max-model-len", "512", "--served-model-name", "smol", "--api-key", "s3cret") as server:
         watched.allow("401")
-        page = watched.open(server.url + "/", wait="dialog.key")
+        page = watched.open(server.url + "/", wait=".key-dialog")
         page.fill("dialog input", "wrong")
         page.press("dialog input", "Enter")
-        page.wait_for_selector("dialog.key")
-        page.fill("dialog.key input", "s3cret")
-        page.press("dialog.key input", "Enter")
+        page.wait_for_selector(".key-dialog")
+        page.fill(".key-dialog input", "s3cret")
+        page.press(".key-dialog input", "Enter")
         page.wait_for_function("() => document.querySelector('#model').textContent === 'smol'")
         page.click("#show-settings")
         page.fill("#set-max_tokens", "3")
@@ -235,7 +235,7 @@ def test_conversations_go_out_and_come_back_as_json(fake, watched, tmp_path):
     with other.expect_file_chooser() as chooser:
         other.get_by_label("Import conversations").click()
     chooser.value.set_files(file)
-    other.wait_for_selector("text=1 conversations imported")
+    other.wait_for_selector("text=1 conversation imported.")
     assert other.locator(".message.assistant > .markdown strong").inner_text() == "kept"
     for text in ("{", '{"format":"pagoda-chats","chats":[{"id":1}]}', "[]"):
         file.write_text(text)

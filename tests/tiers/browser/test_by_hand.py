@@ -1,0 +1,132 @@
+"""The page as people use it: clicks at the place where a thing is seen, on a desk and on a phone, with keys on."""
+import pytest
+
+from browser_page import browser, click_seen, keep, watched, wait_done  # noqa: F401
+from conftest import default_model, serving
+from fake_api import chunk, faking, says
+
+SIZES = {"desk": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 800}}
+both = pytest.mark.parametrize("size", SIZES)
+
+
+@pytest.fixture
+def fake(server):
+    with faking(server.url) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def locked():
+    flags = ("--max-model-len", "512", "--served-model-name", "smol", "--api-key", "s3cret")
+    with serving(default_model(), *flags) as running:
+        yield running
+
+
+def ask(page, text):
+    click_seen(page, page.get_by_placeholder("Write a message"))
+    page.keyboard.type(text)
+    click_seen(page, "Send")
+
+
+@both
+def test_a_key_is_typed_into_the_dialog(locked, watched, size):
+    watched.allow("401")
+    page = watched.open(locked.url + "/", wait=".key-dialog", viewport=SIZES[size])
+    keep(page, f"key-{size}")
+    box = page.locator(".key-dialog").bounding_box()
+    assert box["width"] > 250 and box["height"] > 120, box
+    click_seen(page, page.get_by_label("API key", exact=True).locator("visible=true").last)
+    page.keyboard.type("s3cret")
+    click_seen(page, page.locator(".key-dialog button.main"))
+    page.wait_for_function("() => document.querySelector('#model').textContent.includes('smol')")
+    assert page.locator(".key-dialog").count() == 0
+    ask(page, "hello")
+    wait_done(page)
+    # The button at the top right asks again, and can be left.
+    click_seen(page, page.locator("#tools").get_by_label("API key"))
+    click_seen(page, "Cancel")
+    assert page.locator(".key-dialog").count() == 0
+
+
+@both
+@pytest.mark.parametrize("panel", ["settings", "side"])
+@pytest.mark.parametrize("way", ["close", "escape", "outside"])
+def test_a_panel_that_was_opened_can_be_closed(fake, watched, size, panel, way):
+    page = watched.open(fake.url, viewport=SIZES[size])
+    part = page.locator(f"#{panel}")
+    if not part.is_visible():
+        click_seen(page, page.locator(f"#show-{panel}"))
+    assert part.is_visible()
+    if way == "close":
+        click_seen(page, part.get_by_label("Close"))
+    elif way == "escape":
+        if size == "desk":  # where panels stand beside the chat, the one that has the focus
+            part.locator("input, textarea").first.focus()
+        page.keyboard.press("Escape")
+    elif size == "phone":
+        page.mouse.click(380 if panel == "side" else 10, 400)
+    else:
+        click_seen(page, page.locator(f"#show-{panel}"))
+    assert not part.is_visible()
+    ask(page, "hello")
+    wait_done(page)
+
+
+def test_a_panel_on_a_phone_does_not_outlive_its_view(fake, watched):
+    page = watched.open(fake.url, viewport=SIZES["phone"])
+    click_seen(page, page.locator("#show-settings"))
+    click_seen(page, "Engine")
+    page.wait_for_selector(".kvmap")
+    click_seen(page, "Chat")
+    ask(page, "hello")
+    wait_done(page)
+
+
+@both
+def test_escape_stops_a_second_answer_wherever_the_focus_is(server, watched, size):
+    page = watched.open(server.url + "/", viewport=SIZES[size])
+    click_seen(page, page.locator("#show-settings"))
+    for name, value in {"max_tokens": "3", "temperature": "0"}.items():
+        page.fill(f"#set-{name}", value)
+    click_seen(page, page.locator("#settings").get_by_label("Close settings"))
+    ask(page, "Write a long story about a dragon and a knight.")
+    wait_done(page)
+    click_seen(page, page.locator("#show-settings"))
+    page.fill("#set-max_tokens", "1500")
+    click_seen(page, page.locator("#settings").get_by_label("Close settings"))
+    click_seen(page, "Answer again")
+    page.wait_for_function("() => document.querySelector('.message.assistant > .markdown')?.textContent.length > 40")
+    page.evaluate("() => document.activeElement.blur()")
+    page.keyboard.press("Escape")
+    wait_done(page)
+    assert "stopped" in page.locator(".message.assistant").last.inner_text()
+    assert server.wait_until_idle()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_legend_has_the_colours_of_the_map(server, watched, scheme):
+    """Also after the button for the theme: a block in use is painted in the colour of its swatch."""
+    page = watched.open(server.url + "/#engine", wait=".kvmap", color_scheme=scheme)
+    page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+    seen = []
+    for _ in range(3):
+        same = page.evaluate("""async () => {
+          const folder = document.querySelector('script[type=module]').src.replace(/[^/]*$/, '');
+          const {LiveState} = await import(folder + 'livestate.js');
+          const {KvMap} = await import(folder + 'kvmap.js');
+          const state = new LiveState();
+          const map = new KvMap(state, () => {});
+          document.querySelector('.engine').append(map.node);
+          state.apply({type: 'hello', boot: 'x', blocks: 4, block_size: 16, groups: [{}]});
+          state.apply({type: 'snap', n: 0, step: 1, now: 1, available: 1, swap_free: 0, steps: [], events: [], ended: [], missed: 0,
+            cached: [], prefixes: [], requests: [], sequences: [[0, 0, 0, 'resident', 16, 15, 0, -1, 0, 0, [0]]]});
+          map.layout();
+          const painted = [...map.canvas.getContext('2d').getImageData(map.cell / 2, map.cell / 2, 1, 1).data].slice(0, 3).join(', ');
+          map.node.remove();
+          const swatch = document.querySelector('.legend li[data-kind=held] .swatch');
+          return [`rgb(${painted})`, getComputedStyle(swatch).backgroundColor];
+        }""")
+        seen.append(same[0])
+        assert same[0] == same[1]
+        click_seen(page, page.locator("#tools").get_by_role("button").first)
+    assert len(set(seen)) == 2, seen
