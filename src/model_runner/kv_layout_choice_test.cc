@@ -32,6 +32,7 @@ TEST(KvLayoutChoice, KvIsStoredInSixteenBitsWhateverTheMatricesAre) {
   EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "auto", "int8"), DType::i8);
   EXPECT_EQ(stored("llama", "auto"), DType::bf16);
   EXPECT_EQ(stored("llama", "int8"), DType::bf16);
+  EXPECT_EQ(stored("llama", "float16"), DType::f16);
   EXPECT_EQ(stored("llama", "float32", "int8"), DType::i8);
 }
 

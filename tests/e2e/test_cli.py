@@ -81,7 +81,7 @@ def test_completions_are_scripts_that_the_shell_reads(shell, tmp_path):
     ("pagoda ser", {"serve"}),
     ("pagoda bench ser", {"serve"}),
     ("pagoda serve --max-model", {"--max-model-len"}),
-    ("pagoda serve --dtype fl", {"float32"}),
+    ("pagoda serve --dtype fl", {"float16", "float32"}),
     ("pagoda serve --no-enable-pre", {"--no-enable-prefix-caching"}),
     ("pagoda bench serve --burst", {"--burstiness"}),
 ])

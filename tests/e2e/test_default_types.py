@@ -59,6 +59,8 @@ def test_the_choice_is_told(tmp_path):
         assert f"computed in int8, keys and values in {chosen}" in inspected.stdout
         told = json.loads(subprocess.run([binary(), "inspect", model, "--json"], capture_output=True, text=True).stdout)
         assert told["serving"]["default_kv_cache_dtype"] == chosen
-        with serving(model, "--no-weight-cache") as server:
-            log = "\n".join(server.log)
-        assert f"in {chosen} (--kv-cache-dtype auto)" in log and "computed in int8 (--dtype auto)" in log
+        for dtype, computed in (("auto", "int8"), ("float16", "float16")):
+            with serving(model, "--no-weight-cache", "--dtype", dtype) as server:
+                log = "\n".join(server.log)
+            kept = chosen if dtype == "auto" else "float16"
+            assert f"in {kept} (--kv-cache-dtype auto)" in log and f"computed in {computed} (--dtype {dtype})" in log
