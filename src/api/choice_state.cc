@@ -107,7 +107,11 @@ void ChoiceState::add_arguments(std::int32_t call, std::string text) {
 bool ChoiceState::absorb(SequenceDelta&& delta) {
   if (finished()) return false;
   // A token that ends the sequence is counted and listed, but is no text unless asked for.
-  const bool ends_by_token = delta.finish_reason == FinishReason::stop && !options_.include_stop;
+  // One that completed a stop string while a beam search went on is text, up to the stop.
+  const bool by_text = !options_.stop.empty() && !delta.stop_token && !delta.token_ids.empty() &&
+                       !tokenizer_.is_special(delta.token_ids.back());
+  const bool ends_by_token =
+      delta.finish_reason == FinishReason::stop && !options_.include_stop && !by_text;
   const bool keep_logprobs = options_.logprobs && delta.logprobs.size() == delta.token_ids.size();
   double later_logprobs = 0;  // of tokens after the one that completed a stop string
   bool stopped = false;

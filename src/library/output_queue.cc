@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "constraint/grammar_service.h"
+#include "text/stop_constraint.h"
 
 namespace pagoda {
 namespace {
@@ -43,7 +44,8 @@ Status OutputQueue::compile_grammar(ApiGeneration& call, std::uint64_t id) {
     });
     Result<GrammarService::Factory> compiled = ready.get();
     if (compiled) {
-      for (Request& request : call.requests) request.constraint = *compiled;
+      for (Request& request : call.requests)
+        request.constraint = both_constraints(*compiled, std::move(request.constraint));
       return ok_status();
     }
     refused = compiled.error();

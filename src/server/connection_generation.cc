@@ -11,6 +11,7 @@
 #include "server/deadline.h"
 #include "server/endpoints.h"
 #include "server/keys/key_policy.h"
+#include "text/stop_constraint.h"
 
 namespace pagoda {
 namespace {
@@ -127,7 +128,8 @@ asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
     }
     Result<GrammarService::Factory>& compiled = **outcome;
     if (compiled) {
-      for (Request& request : generation.requests) request.constraint = *compiled;
+      for (Request& request : generation.requests)
+        request.constraint = both_constraints(*compiled, std::move(request.constraint));
       co_return ok_status();
     }
     refused = compiled.error();

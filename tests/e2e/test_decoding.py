@@ -31,6 +31,18 @@ def stream(http, path="/v1/completions", **body):
     return [json.loads(event) for event in events[:-1]]
 
 
+def test_a_stop_string_ends_a_hypothesis_of_the_search(small):
+    """A stop that is one token is what the token's id is: other hypotheses, each scored up to its stop."""
+    probe = complete(small, **{**ASK, "max_tokens": 6, "logprobs": 1})["choices"][0]
+    token, text = probe["token_ids"][2], probe["logprobs"]["tokens"][2]
+    by_id = complete(small, **ASK, stop_token_ids=[token])["choices"]
+    by_text = complete(small, **ASK, stop=[text])["choices"]
+    assert any(choice["finish_reason"] == "stop" for choice in by_text), by_text
+    assert len({tuple(choice["token_ids"]) for choice in by_text}) == len(by_text), by_text
+    stopped = {round(choice["cumulative_logprob"], 4) for choice in by_id if choice["stop_reason"] == token}
+    assert stopped & {round(choice["cumulative_logprob"], 4) for choice in by_text if choice["stop_reason"] == text}, (by_id, by_text)
+
+
 def joined(events):
     """{index: (text, ids, last choice)} of a stream."""
     out = {}

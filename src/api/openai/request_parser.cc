@@ -14,6 +14,7 @@
 #include "api/openai/sampling_fields.h"
 #include "api/unknown_fields.h"
 #include "base/strings.h"
+#include "text/stop_constraint.h"
 
 namespace pagoda {
 namespace {
@@ -257,6 +258,9 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   // echo with logprobs shows the prompt's too: lm-eval's way to score a text.
   if (response.echo && kind == CallKind::completion && response.logprobs && !request.sampling.prompt_logprobs)
     request.sampling.prompt_logprobs = response.logprobs;
+  // Other answers are cut behind the engine; a hypothesis is scored by where it ends.
+  if (request.sampling.use_beam_search)
+    request.constraint = make_stop_constraint(*context.tokenizer, response.stop);
   for (std::size_t i = 0; i < response.prompts.size(); ++i) {
     const PromptInfo& prompt = response.prompts[i];
     const std::string path = response.prompts.size() == 1 ? param : concat(param, ".", i);
