@@ -296,6 +296,20 @@ pagoda_change_text(text "  builder_.UpdateRuleBody(kBasicEscape, Choice({escaped
       Choice({escaped_character, Sequence({ByteString("u"), not_d, hex, hex, hex}),
               Sequence({ByteString("u"), d, builder_.AddCharacterClass({{'0', '7'}}), hex, hex}),
               Sequence({ByteString("u"), d, first, hex, hex, ByteString("\\u"), d, second, hex, hex})}));]])
+# No white space at all is a bound, too.
+pagoda_change_text(text "max_whitespace_cnt.value() <= 0" "max_whitespace_cnt.value() < 0")
+# A number may be said by an expression (constraint/number_patterns.h).
+pagoda_change_text(text "  // Check for pattern\n  if (spec.pattern.has_value()) {" [[
+  if (spec.pattern.has_value() && !spec.pattern->empty() && spec.pattern->front() == '\x01') {
+    return RegexExpression(spec.pattern->substr(1), false);
+  }
+  // Check for pattern
+  if (spec.pattern.has_value()) {]])
+pagoda_change_text(text "      return RegexExpression(*spec.pattern, false, /*force_cfg_expansion=*/true);" [[
+      return RegexExpression(
+          spec.pattern->substr(!spec.pattern->empty() && spec.pattern->front() == '\x01'), false,
+          /*force_cfg_expansion=*/true
+      );]])
 # Whether an expression has an automaton is asked once for each (known_regexes.h).
 pagoda_change_text(text "    auto fsm_result = GrammarFSMBuilder::Regex(regex, json_string);" [[
     static thread_local pagoda::KnownRegexes<std::string, bool> known_regexes;

@@ -84,7 +84,11 @@ std::int32_t counted_characters(xgrammar::GrammarBuilder& builder, const std::st
   };
   const std::int32_t rule = rule_of("_counted", character);
   repeats_itself(builder, rule, kEndless);
-  return rule_of("_repeated", builder.AddRepeat(rule, least, most));
+  if (least > 0) return rule_of("_repeated", builder.AddRepeat(rule, least, most));
+  // A rule that may be empty has to say so: XGrammar does not see it of a repetition.
+  return builder.AddRuleWithHint(
+      name + "_repeated",
+      builder.AddChoices({builder.AddEmptyStr(), builder.AddSequence({builder.AddRepeat(rule, 1, most)})}));
 }
 
 bool is_counted(const xgrammar::Grammar& grammar, std::int32_t rule) {

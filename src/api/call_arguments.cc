@@ -101,7 +101,7 @@ json::value one_of(json::array elements) {
 }
 json::value optional(json::value content) { return {{"type", "optional"}, {"content", std::move(content)}}; }
 json::value of_schema(const json::value& schema) {
-  return {{"type", "json_schema"}, {"json_schema", schema}, {"max_whitespace_cnt", 4}};
+  return {{"type", "json_schema"}, {"json_schema", schema}, {"max_whitespace_cnt", kMaxWhiteSpace}};
 }
 
 bool is_name(std::string_view key) {

@@ -110,9 +110,16 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
     FieldReader inner(*outputs, "structured_outputs");
     Wish one(inner);
     for (const auto& [name, kind] : kKinds) one.add(name, read_kind(inner, name, kind));
-    for (const std::string_view option : {"whitespace_pattern", "disable_any_whitespace"})
-      inner.not_built(option, "white space is not chosen by the request");
     std::optional<GrammarSpec> spec = one.take();
+    // None is what every pattern of white space allows that programs send: "[ ]?", "[\n\t ]*".
+    bool compact = inner.boolean("disable_any_whitespace").value_or(false);
+    if (const std::optional<std::string> pattern = inner.string("whitespace_pattern", 256)) {
+      const bool optional = pattern->empty() || pattern->ends_with('*') || pattern->ends_with('?') ||
+                            pattern->find("{0,") != std::string::npos;
+      if (!optional) inner.fail("whitespace_pattern", "must allow no white space, as '[ ]?' does");
+      compact = true;
+    }
+    if (spec) spec->compact = compact;
     if (!spec && inner.ok())
       fields.fail("structured_outputs",
                   "needs one of json, regex, choice, grammar, json_object, structural_tag");

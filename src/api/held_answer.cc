@@ -17,8 +17,6 @@ namespace json = boost::json;
 
 constexpr std::string_view kSpace = "[ \\n]{0,4}";  // between the reasoning and what is held
 
-constexpr int kMaxCallSpace = 4;  // between the parts of arguments: small models fill calls with white space
-
 json::value text_of(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
 json::value sequence(json::array elements) {
   if (elements.size() == 1) return std::move(elements.front());
@@ -54,7 +52,7 @@ Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, b
   }
   if (is_own_style(shape.style)) return own_arguments(schema, shape.style);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
-  part["max_whitespace_cnt"] = kMaxCallSpace;
+  if (!tool.strict && !any) part[kMostOfSchema] = true;
   return json::value(std::move(part));
 }
 
@@ -266,16 +264,20 @@ class Builder {
     const auto part = [](std::string_view type, std::string_view key, json::value value) {
       return json::value{{"type", type}, {key, std::move(value)}};
     };
+    const auto spaced = [&](json::value value) {
+      if (form.compact) value.as_object()["max_whitespace_cnt"] = 0;
+      return value;
+    };
     const auto refused = [&](const Status& status) {
       return bad_field(form.param, "cannot be used: " + status.message()).with_reason("invalid_grammar");
     };
     switch (form.kind) {
       case GrammarSpec::Kind::json_object:
-        return part("json_schema", "json_schema", {{"type", "object"}, {"additionalProperties", true}});
+        return spaced(part("json_schema", "json_schema", {{"type", "object"}, {"additionalProperties", true}}));
       case GrammarSpec::Kind::json_schema: {
         Result<json::value> schema = parse_grammar_json(form.text);
         if (!schema) return refused(schema.error());
-        return part("json_schema", "json_schema", *std::move(schema));
+        return spaced(part("json_schema", "json_schema", *std::move(schema)));
       }
       case GrammarSpec::Kind::regex:
         return part("regex", "pattern", json::string(form.text));
@@ -333,8 +335,6 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
       parser.tool_parser, [&](std::string_view token) { return context.tokenizer->find(token).has_value(); });
   const bool strict = std::ranges::any_of(wishes.tools, &ToolSpec::strict);
   const bool automatic = !wishes.tools.empty() && wishes.choice.kind == ToolChoice::Kind::automatic;
-  if (forced && wishes.form)
-    return bad_field("tool_choice", concat("cannot be forced beside '", wishes.form->param, "'"));
   // What its form has no words for is written as hermes does.
   if (forced && shape != nullptr && is_own_style(shape->style) && !all_writable(wishes, *shape)) {
     shape = &hermes_call_shape();
@@ -352,9 +352,10 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   // Without a tool that wants it, an automatic call is written as the model likes to.
   const bool held_calls =
       forced || (automatic && (strict || wishes.form) && shape != nullptr && shape->marked);
-  const bool whole_form = wishes.form && Builder::reasoning_of(parser).end.empty() && !held_calls;
-  if (whole_form) return std::vector<GrammarSpec>{*wishes.form};
   AnswerWishes known = wishes;
+  if (forced) known.form = std::nullopt;  // the form is of a final text, and there is none
+  const bool whole_form = known.form && Builder::reasoning_of(parser).end.empty() && !held_calls;
+  if (whole_form) return std::vector<GrammarSpec>{*wishes.form};
   if (!held_calls) known.tools = {};
   if (!held_calls && !wishes.form && !wishes.thinking_budget) return std::vector<GrammarSpec>();
   const CallShape& written =

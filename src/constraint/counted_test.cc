@@ -127,14 +127,15 @@ TEST_F(Counted, ExpressionsAreThoseOfStdRegex) {
     }
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
       const std::string text = walk(*factory, seed);
-      if (text.find("é") == std::string::npos && !text.empty())
+      const bool ascii = std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+      if (ascii && !text.empty())  // std::regex reads bytes
         EXPECT_TRUE(std::regex_match(text, oracle)) << text;
     }
   };
   for (const char* const expression : kExpressions) check(Kind::regex, expression, expression);
   // Grammars have no groups that are not rules, and write alternatives as expressions do.
   for (const char* const expression :
-       {"[ab]{3,9}", "([ab]{5,20} | [bc]{7})[c]", "[a]{5,} [b]", "([a-b]{6,11} [c]?){2,7}"}) {
+       {"[ab]{3,9}", "([ab]{5,20} | [bc]{7})[c]", "[a]{5,} [b]", "[c] ([b]{0,9} [a])* [b]{0,9} [c]", "([a-b]{6,11} [c]?){2,7}"}) {
     std::string plain;
     for (const char* c = expression; *c != 0; ++c)
       if (*c != ' ') plain += *c;
@@ -203,14 +204,12 @@ TEST_F(Counted, BoundsCostNothing) {
     EXPECT_LT(bytes(schema), 3 * small) << schema;
 }
 
-// What was computed of a grammar that is refused is kept, and counts as much when it is found.
+// The bound is one of work: the second time is as the first.
 TEST_F(Counted, AGrammarThatIsRefusedStaysRefused) {
-  std::string costly = "root ::= ";
-  for (int i = 0; i < 1500; ++i) costly += concat(i > 0 ? " | " : "", "r", i);
-  for (int i = 0; i < 1500; ++i)
-    costly += concat("\nr", i, " ::= [^b] r", (i + 1) % 1500, " | [^a] r", i * 7 % 1500, " | \"c\"");
+  std::string costly;
+  for (int i = 0; i < 300; ++i) costly += "(a|a)*";
   for (int i = 0; i < 2; ++i) {
-    const auto compiled = backend_->compile({.kind = Kind::grammar, .text = costly});
+    const auto compiled = backend_->compile({.kind = Kind::regex, .text = costly});
     ASSERT_FALSE(compiled);
     EXPECT_NE(compiled.error().message().find("too long"), std::string::npos) << compiled.error().message();
   }

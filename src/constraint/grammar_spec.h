@@ -19,10 +19,11 @@ struct GrammarSpec {
   std::string param = {};  // the field that asked for it, which errors name
   // Special tokens whose text stands in the grammar may be said where it does. Others never may.
   bool special_tokens = false;
+  bool compact = false;  // no white space between the parts of a JSON text
 
   // Equal exactly for equal grammars.
   std::string key() const {
-    return std::to_string(static_cast<int>(kind)) + (special_tokens ? "+" : "-") + text;
+    return std::to_string(static_cast<int>(kind)) + (special_tokens ? "+" : "-") + (compact ? "c" : "") + text;
   }
 };
 

@@ -1,10 +1,10 @@
 #include "constraint/schema_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
 
+#include "constraint/schema_addresses.h"
 #include "constraint/schema_preparer.h"
 
 namespace pagoda {
@@ -13,33 +13,37 @@ namespace {
 constexpr std::size_t kMaxDepth = 64;
 
 // About any value; the first of them that is there decides, and what stands beside it has to agree.
-const Keywords kDeciding = {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"};
-const Keywords kNeverHeld = {"not",
-                             "if",
-                             "then",
-                             "else",
-                             "dependentRequired",
-                             "dependentSchemas",
-                             "dependencies",
-                             "contains",
-                             "minContains",
-                             "maxContains",
-                             "$dynamicRef",
-                             "$recursiveRef",
-                             "propertyDependencies"};
+const Keywords kDeciding = {"$ref", "const", "enum", "anyOf", "oneOf"};
+const Keywords kNeverHeld = {"$dynamicRef", "$recursiveRef", "propertyDependencies"};
 
-bool among(const Keywords& list, std::string_view word) {
-  return std::ranges::find(list, word) != list.end();
+// A reference that says nothing else.
+bool only_refers(json::object schema) {
+  for (const std::string_view name : {"$defs", "definitions", "title", "description", "default", "examples", "$comment",
+                                      "$schema", "$id"})
+    schema.erase(name);
+  return schema.size() == 1 && schema.contains("$ref");
 }
 
-std::string_view type_of(const json::value& value) {
-  if (value.is_object()) return "object";
-  if (value.is_array()) return "array";
-  if (value.is_string()) return "string";
-  if (value.is_bool()) return "boolean";
-  if (value.is_null()) return "null";
-  if (value.is_double() && value.as_double() != std::floor(value.as_double())) return "number";
-  return "integer";
+// A part of a JSON pointer in a URI's fragment.
+std::optional<std::string> unescaped(std::string_view part) {
+  std::string out;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  };
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (part[i] != '%') {
+      out.push_back(part[i]);
+      continue;
+    }
+    if (i + 2 >= part.size() || digit(part[i + 1]) < 0 || digit(part[i + 2]) < 0) return std::nullopt;
+    out.push_back(static_cast<char>(digit(part[i + 1]) * 16 + digit(part[i + 2])));
+    i += 2;
+  }
+  for (std::size_t tilde = out.find('~'); tilde != std::string::npos; tilde = out.find('~', tilde + 1)) {
+    if (tilde + 1 >= out.size() || (out[tilde + 1] != '0' && out[tilde + 1] != '1')) return std::nullopt;
+    out.replace(tilde, 2, out[tilde + 1] == '0' ? "~" : "/");
+  }
+  return out;
 }
 
 }  // namespace
@@ -63,7 +67,7 @@ Status SchemaPreparer::prepare(const json::value& schema, const std::string& pat
   if (depth > kMaxDepth) return refuse(path, "is nested more than 64 deep");
   if ((states_ += 8) > kMaxStates) return too_large(path);
   if (schema.is_bool()) {
-    if (!schema.as_bool()) return refuse(path, "is false, which no answer can satisfy");
+    if (!schema.as_bool()) return refuse(path, "is false, which no answer can satisfy").with_reason(std::string(kNoAnswer));
     out = json::object();
     return ok_status();
   }
@@ -74,6 +78,7 @@ Status SchemaPreparer::prepare(const json::value& schema, const std::string& pat
   drop_annotations(object);
   for (const std::string_view keyword : kNeverHeld)
     if (object.contains(keyword)) return not_held(keyword, path);
+  PAGODA_RETURN_IF_ERROR(rewrite(object, path, depth));
   for (const std::string_view keyword : kDeciding)
     if (object.contains(keyword)) return decided(keyword, object, path, depth);
   return typed(object, path, depth);
@@ -81,59 +86,128 @@ Status SchemaPreparer::prepare(const json::value& schema, const std::string& pat
 
 Status SchemaPreparer::decided(std::string_view keyword, json::object& object, const std::string& path,
                                std::size_t depth) {
-  json::value value = object.at(keyword);
-  const std::optional<json::value> type =
-      object.contains("type") ? std::optional(object.at("type")) : std::nullopt;
-  const bool checks_type = keyword == "const" || keyword == "enum";
-  for (const auto& entry : object) {
-    const std::string_view other(entry.key().data(), entry.key().size());
-    if (other == keyword || (other == "type" && checks_type) || other == "$defs" || other == "definitions")
-      continue;
-    const bool says_something = other == "type" || among(kDeciding, other) || among(kOfObjects, other) ||
-                                among(kOfArrays, other) || among(kOfStrings, other) ||
-                                among(kOfNumbers, other);
-    if (says_something) return not_held(other, path, concat(" beside '", keyword, "'"));
-  }
-  json::object kept;
-  if (checks_type) {
-    if (keyword == "const") value = json::array{value};
-    if (!value.is_array() || value.as_array().empty())
-      return refuse(path, "has an 'enum' that is no list, or empty");
-    json::array fit;
-    for (const json::value& entry : value.as_array())
-      if (!type || fits(entry, *type)) fit.push_back(entry);
-    if (fit.empty()) return refuse(path, concat("has no value in '", keyword, "' of its 'type'"));
-    states_ += static_cast<std::int64_t>(json::serialize(fit).size());
-    kept["enum"] = std::move(fit);
+  if (keyword == "const" || keyword == "enum") {
+    PAGODA_RETURN_IF_ERROR(enumerated(object, path));
   } else if (keyword == "$ref") {
-    Result<std::string> name = follow(value, path);
+    Result<std::string> name = follow(object.at("$ref"), path);
     if (!name) return name.error();
-    kept["$ref"] = concat("#/$defs/", *name);
+    object = {{"$ref", concat("#/$defs/", *name)}};
   } else {
-    if (!value.is_array() || value.as_array().empty())
-      return refuse(path, concat("has a '", keyword, "' that is no list, or empty"));
-    json::array parts;
-    for (std::size_t i = 0; i < value.as_array().size(); ++i) {
-      json::value part;
-      const json::value& option = value.as_array()[i];
-      if (keyword != "allOf" && option.is_bool() && !option.as_bool()) continue;  // nobody's case
-      PAGODA_RETURN_IF_ERROR(prepare(option, at(path, concat(keyword, "/", i)), depth + 1, part));
-      parts.push_back(std::move(part));
-    }
-    if (parts.empty()) return refuse(path, concat("has no '", keyword, "' that an answer can satisfy"));
-    if (keyword == "allOf" && parts.size() > 1) return not_held("allOf", path, " of more than one");
-    kept[keyword] = std::move(parts);
+    PAGODA_RETURN_IF_ERROR(alternatives(keyword, object, path, depth));
   }
-  object = std::move(kept);
   return states_ > kMaxStates ? too_large(path) : ok_status();
 }
 
-bool SchemaPreparer::fits(const json::value& value, const json::value& type) {
-  if (const json::array* types = type.if_array())
-    return std::ranges::any_of(*types, [&](const json::value& one) { return fits(value, one); });
-  if (!type.is_string()) return false;
-  const std::string_view name(type.as_string());
-  return name == type_of(value) || (name == "number" && type_of(value) == "integer");
+Status SchemaPreparer::enumerated(json::object& object, const std::string& path) {
+  const std::string keyword = object.contains("const") ? "const" : "enum";
+  const json::value values = keyword == "const" ? json::array{object.at("const")} : object.at("enum");
+  if (!values.is_array() || values.as_array().empty())
+    return refuse(path, "has an 'enum' that is no list, or empty");
+  json::object rest = object;
+  rest.erase(keyword);
+  json::array fit;
+  for (const json::value& entry : values.as_array()) {
+    const std::optional<bool> fits = satisfies(entry, rest, finder());
+    if (!fits) return not_held(keyword, path, " beside what it cannot be compared with");
+    if (*fits) fit.push_back(entry);
+  }
+  if (fit.empty())
+    return refuse(path, concat("has no value in '", keyword, "' that satisfies the rest of it")).with_reason(std::string(kNoAnswer));
+  states_ += static_cast<std::int64_t>(json::serialize(fit).size());
+  object = {{"enum", std::move(fit)}};
+  return ok_status();
+}
+
+Status SchemaPreparer::alternatives(std::string_view keyword, json::object& object, const std::string& path,
+                                    std::size_t depth) {
+  const json::value value = object.at(keyword);
+  if (!value.is_array() || value.as_array().empty())
+    return refuse(path, concat("has a '", keyword, "' that is no list, or empty"));
+  json::object rest = object;
+  rest.erase(keyword);
+  json::object unevaluated;
+  for (const std::string_view name : {"unevaluatedProperties", "unevaluatedItems"})
+    if (const json::value* found = rest.if_contains(name)) {
+      unevaluated[name] = *found;
+      rest.erase(name);
+    }
+  for (const std::string_view name : {"$defs", "definitions"}) rest.erase(name);
+  json::array cases;
+  for (const json::value& option : value.as_array()) {
+    if (option.is_bool() && !option.as_bool()) continue;  // nobody's case
+    if (rest.empty() && unevaluated.empty()) {
+      cases.push_back(option);
+      continue;
+    }
+    json::object both = unevaluated;
+    both["allOf"] = json::array{rest, option};
+    cases.push_back(std::move(both));
+  }
+  std::vector<std::string> names;
+  if (keyword == "oneOf" && cases.size() > 1) PAGODA_RETURN_IF_ERROR(exclude_each_other(cases, path, names));
+  names.resize(cases.size());
+  json::array parts;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (!names[i].empty()) {
+      parts.push_back({{"$ref", concat("#/$defs/", names[i])}});
+      continue;
+    }
+    json::value part;
+    const Status status = prepare(cases[i], at(path, concat(keyword, "/", i)), depth + 1, part);
+    if (!status.ok() && status.reason() == kNoAnswer) continue;
+    PAGODA_RETURN_IF_ERROR(status);
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty())
+    return refuse(path, concat("has no '", keyword, "' that an answer can satisfy")).with_reason(std::string(kNoAnswer));
+  object = {{"anyOf", std::move(parts)}};
+  return ok_status();
+}
+
+// Alternatives of which exactly one may hold become alternatives that exclude each other anyway. A property that
+// tells them apart is always written: without it several would hold.
+Status SchemaPreparer::exclude_each_other(json::array& cases, const std::string& path,
+                                          std::vector<std::string>& names) {
+  constexpr std::size_t kMaxCases = 200;
+  if (cases.size() > kMaxCases) return not_held("oneOf", path, " of so many cases");
+  json::array flat, given;
+  for (const json::value& one : cases) {
+    Result<json::value> made = flatten_schema(one, finder());
+    if (!made && made.error().reason() == kNoAnswer) continue;
+    if (!made) return refuse(path, made.error().message());
+    if (!made->is_object()) return not_held("oneOf", path, " whose cases are not known to exclude each other");
+    flat.push_back(*std::move(made));
+    given.push_back(one);
+  }
+  std::vector<std::string> tags(flat.size());
+  for (std::size_t i = 0; i < flat.size(); ++i)
+    for (std::size_t j = 0; j < flat.size(); ++j) {
+      if (i == j) continue;
+      std::string tag;
+      if (!excludes(flat[i].as_object(), flat[j].as_object(), finder(), tag))
+        return not_held("oneOf", path, " whose cases are not known to exclude each other");
+      if (tag.empty()) continue;
+      json::value& required = flat[i].as_object()["required"];
+      if (!required.is_array()) required = json::array();
+      required.as_array().push_back(json::string(tag));
+      tags[i] += concat(" with ", tag);
+    }
+  names.resize(flat.size());
+  for (std::size_t i = 0; i < flat.size(); ++i) {
+    if (tags[i].empty()) continue;
+    const json::object& own = given[i].as_object();
+    if (!only_refers(own)) {
+      given[i] = std::move(flat[i]);
+      continue;
+    }
+    // A definition of its own: a schema that leads back to itself would else be written out for ever.
+    const std::string place = std::string(own.at("$ref").as_string()) + tags[i];
+    const auto [known, fresh] = names_.try_emplace(place, concat("r", names_.size()));
+    if (fresh) pending_.push_back({place, &made_.emplace_back(std::move(flat[i]))});
+    names[i] = known->second;
+  }
+  cases = std::move(given);
+  return ok_status();
 }
 
 Result<std::string> SchemaPreparer::follow(const json::value& reference, const std::string& path) {
@@ -145,7 +219,7 @@ Result<std::string> SchemaPreparer::follow(const json::value& reference, const s
     if (!chain.insert(target).second) return refuse(path, "has a '$ref' that leads back to itself");
     const json::value* found = find(target);
     if (found == nullptr) return not_held("$ref", path, concat(" to '", target.substr(0, 100), "'"));
-    if (const json::object* next = found->if_object(); next != nullptr && next->contains("$ref")) {
+    if (const json::object* next = found->if_object(); next != nullptr && only_refers(*next)) {
       uri = &next->at("$ref");
       continue;
     }
@@ -157,12 +231,20 @@ Result<std::string> SchemaPreparer::follow(const json::value& reference, const s
 
 const json::value* SchemaPreparer::find(const std::string& target) const {
   if (target == "#") return &root_;
-  if (!target.starts_with("#/") || target.find_first_of("~%") != std::string::npos) return nullptr;
+  if (!target.starts_with("#/")) return nullptr;
   const json::value* found = &root_;
   for (std::size_t begin = 2; begin <= target.size() && found != nullptr;) {
     const std::size_t end = std::min(target.find('/', begin), target.size());
-    const json::object* object = found->if_object();
-    found = object == nullptr ? nullptr : object->if_contains(target.substr(begin, end - begin));
+    const std::optional<std::string> key = unescaped(std::string_view(target).substr(begin, end - begin));
+    if (!key) return nullptr;
+    if (const json::array* list = found->if_array()) {
+      const bool number = !key->empty() && key->size() < 6 && key->find_first_not_of("0123456789") == std::string::npos;
+      const std::size_t index = number ? std::stoul(*key) : list->size();
+      found = index < list->size() ? &(*list)[index] : nullptr;
+    } else {
+      const json::object* object = found->if_object();
+      found = object == nullptr ? nullptr : object->if_contains(*key);
+    }
     begin = end + 1;
   }
   return found;
@@ -212,8 +294,64 @@ Status SchemaPreparer::typed(json::object& object, const std::string& path, std:
   return states_ > kMaxStates ? too_large(path) : ok_status();
 }
 
+namespace {
+
+// Leaves out `keyword` at `path`; where neither is in the schema as it was sent, the deepest part on the way but
+// its type. False: nothing is left to leave out.
+bool leave_out(json::value& schema, std::string_view path, const std::string& keyword) {
+  json::value* part = &schema;
+  bool whole = true;
+  path.remove_prefix(std::min<std::size_t>(path.size(), 2));
+  while (!path.empty() && whole) {
+    const std::string key(path.substr(0, path.find('/')));
+    json::value* next = nullptr;
+    if (json::object* object = part->if_object()) {
+      next = object->if_contains(key);
+    } else if (json::array* list = part->if_array();
+               list != nullptr && !key.empty() && key.find_first_not_of("0123456789") == std::string::npos &&
+               key.size() < 6 && std::stoul(key) < list->size()) {
+      next = &(*list)[std::stoul(key)];
+    }
+    whole = next != nullptr;
+    if (whole) part = next;
+    if (whole) path.remove_prefix(std::min(path.size(), key.size() + 1));
+  }
+  json::object* object = part->if_object();
+  if (whole && object != nullptr && !keyword.empty() && object->contains(keyword)) {
+    const json::value cases = object->at(keyword);
+    object->erase(keyword);
+    if (keyword == "oneOf" && !object->contains("anyOf")) (*object)["anyOf"] = cases;  // one of them at least
+    return true;
+  }
+  const json::value* type = object == nullptr ? nullptr : object->if_contains("type");
+  json::value rest = json::object();
+  if (type != nullptr && !type->is_null()) rest.as_object()["type"] = *type;
+  if (*part == rest || part->is_array()) return false;
+  *part = std::move(rest);
+  return true;
+}
+
+}  // namespace
+
+Result<json::value> prepare_most(const json::value& schema, HoldsPattern holds_pattern,
+                                 std::vector<std::string>& dropped) {
+  constexpr int kMostDropped = 200;
+  json::value left = references_by_place(schema);
+  for (int i = 0;; ++i) {
+    SchemaPreparer preparer(left, holds_pattern);
+    json::value out;
+    const Status status = preparer.prepare_all(out);
+    if (status.ok()) return out;
+    if (i == kMostDropped || !leave_out(left, preparer.refused_path(), preparer.refused_keyword())) return status;
+    dropped.push_back(preparer.refused_keyword().empty()
+                          ? preparer.refused_path()
+                          : concat(preparer.refused_keyword(), " at ", preparer.refused_path()));
+  }
+}
+
 Result<json::value> prepare_schema(const json::value& schema, HoldsPattern holds_pattern) {
-  SchemaPreparer preparer(schema, holds_pattern);
+  const json::value placed = references_by_place(schema);
+  SchemaPreparer preparer(placed, holds_pattern);
   json::value out;
   if (Status status = preparer.prepare_all(out); !status.ok()) return status;
   return out;

@@ -8,6 +8,7 @@
 // Source: JSON Schema 2020-12 and draft 7; docs/structured-output.md has the table. Threads: any.
 #include <boost/json/value.hpp>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 
@@ -15,7 +16,7 @@ namespace pagoda {
 
 // Between the parts of a JSON text. Models that may write as much white space as they like do, and never
 // stop.
-inline constexpr int kMaxWhiteSpace = 32;
+inline constexpr int kMaxWhiteSpace = 1;
 inline constexpr std::size_t kMaxGrammarBytes = std::size_t{64} << 10;  // of a schema's or grammar's text
 // Of a structural tag's, which holds the schemas of all tools.
 inline constexpr std::size_t kMaxTagBytes = std::size_t{1} << 20;
@@ -27,5 +28,10 @@ using HoldsPattern = bool (*)(const std::string& pattern);
 // The schema to compile. invalid_argument names the keyword and where it stands. Null: any pattern is held.
 Result<boost::json::value> prepare_schema(const boost::json::value& schema,
                                           HoldsPattern holds_pattern = nullptr);
+
+// The same of what can be held of a schema: keywords that cannot are left out, or the part of the schema that they
+// stand in, and named in `dropped`.
+Result<boost::json::value> prepare_most(const boost::json::value& schema, HoldsPattern holds_pattern,
+                                        std::vector<std::string>& dropped);
 
 }  // namespace pagoda

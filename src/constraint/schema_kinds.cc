@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "constraint/number_patterns.h"
+#include "constraint/pattern_lengths.h"
 #include "constraint/schema_preparer.h"
 
 namespace pagoda {
@@ -60,6 +62,25 @@ const FormatPattern kFormats[] = {
     {"iri-reference", false},
     {"regex", false}};
 
+// Of the formats whose shape is the compiler's, one that lengths can be said of: it has no other texts.
+const std::pair<std::string_view, std::string_view> kPlainFormats[] = {
+    {"time", "^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"},
+    {"duration", "^P[0-9]+[DWMY]$"},
+    {"ipv6", "^[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}$"},
+    {"hostname", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$"},
+    {"uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"},
+    {"uri", "^[a-z]{2,8}://[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:[0-9]{1,4})?(/[A-Za-z0-9._~!$&()*+,;=:@/?-]*)?$"},
+    {"uri-reference", "^/[A-Za-z0-9._~!$&()*+,;=:@-][A-Za-z0-9._~!$&()*+,;=:@/?-]*$"},
+    {"uri-template", "^[A-Za-z0-9._/-]*([{][a-z]+[}][A-Za-z0-9._/-]*)*$"}};
+
+std::string_view pattern_of_format(std::string_view name) {
+  for (const FormatPattern& one : kFormats)
+    if (one.name == name && !one.pattern.empty()) return one.pattern;
+  for (const auto& [format, pattern] : kPlainFormats)
+    if (format == name) return pattern;
+  return "(?";  // none
+}
+
 }  // namespace
 
 bool SchemaPreparer::of_strings(const json::object& schema) {
@@ -113,10 +134,22 @@ Status SchemaPreparer::string_case(const json::object& object, const std::string
                       concat(" '", std::string_view(pattern->as_string()).substr(0, 100), "'"));
     out["pattern"] = ascii;
   }
-  for (const std::string_view keyword : {"minLength", "maxLength"})
-    if (lengths.contains(keyword) && (pattern != nullptr || by_format))
-      return not_held(keyword, path, pattern != nullptr ? " beside 'pattern'" : " beside 'format'");
   if (lengths.empty()) return ok_status();
+  if (pattern != nullptr || by_format) {
+    const auto length = [&](const char* keyword, std::int64_t otherwise) {
+      return lengths.contains(keyword) ? lengths.at(keyword).as_int64() : otherwise;
+    };
+    const std::string_view of = pattern != nullptr ? std::string_view(out.at("pattern").as_string())
+                                                   : pattern_of_format(std::string_view(format->as_string()));
+    const std::optional<std::string> held =
+        pattern_of_lengths(of, length("minLength", 0), length("maxLength", kMaxCount));
+    if (!held)
+      return not_held(lengths.contains("maxLength") ? "maxLength" : "minLength", path,
+                      pattern != nullptr ? " beside 'pattern'" : " beside 'format'");
+    out.erase("format");
+    out["pattern"] = *held;
+    return ok_status();
+  }
   const auto bound = [&](std::string_view keyword) {
     return lengths.contains(keyword) ? std::to_string(lengths.at(keyword).as_int64()) : std::string();
   };
@@ -158,6 +191,7 @@ std::string SchemaPreparer::printable_pattern(std::string_view pattern) {
 
 Status SchemaPreparer::number_case(const json::object& object, const std::string& path, std::string_view type,
                                    json::object& out) {
+  int places = 0;
   for (const std::string_view keyword : kOfNumbers) {
     const json::value* value = object.if_contains(keyword);
     if (value == nullptr) continue;
@@ -165,10 +199,16 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
     if (!value->is_number()) return refuse(path, concat("has a '", keyword, "' that is no number"));
     const double number = value->to_number<double>();
     if (keyword == "multipleOf") {
-      if (number == 1 && type == "integer") continue;
-      if (type != "integer" || number != std::floor(number) || number < 1 || number > kMaxMultiple)
+      if (type == "integer" && number > 0 && 1 / number == std::floor(1 / number)) continue;
+      if (type == "number" && (number == 0.1 || number == 0.01)) {
+        places = number == 0.1 ? 1 : 2;
+        continue;
+      }
+      const double whole = number * 2 == std::floor(number * 2) && number != std::floor(number) ? number * 2 : number;
+      if (whole != std::floor(whole) || whole < 1 || whole > kMaxMultiple)
         return not_held(keyword, path, concat(" of ", type));
-      out[keyword] = static_cast<std::int64_t>(number);
+      if (type == "number") out["type"] = "integer";  // of all multiples those that are whole
+      out[keyword] = static_cast<std::int64_t>(whole);
       states_ += static_cast<std::int64_t>(number);
       continue;
     }
@@ -188,15 +228,35 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
       out[name] = static_cast<std::int64_t>(bound);
     }
   }
-  if (out.contains("multipleOf") && (out.contains("minimum") || out.contains("maximum")))
-    return not_held("multipleOf", path, " beside bounds");
+  if (places > 0) {
+    const auto bound = [&](const char* name) {
+      return out.contains(name) ? std::optional(out.at(name).to_number<double>()) : std::nullopt;
+    };
+    if (out.contains("exclusiveMinimum") || out.contains("exclusiveMaximum"))
+      return not_held("multipleOf", path, " beside exclusive bounds");
+    const auto pattern = decimals(places, bound("minimum"), bound("maximum"));
+    if (!pattern) return not_held("multipleOf", path, " beside bounds without a whole number between them");
+    out = {{"type", "string"}, {"pattern", concat(std::string(1, kNumberPattern), *pattern)}};
+    return ok_status();
+  }
+  if (out.contains("multipleOf") && (out.contains("exclusiveMinimum") || out.contains("exclusiveMaximum")))
+    return not_held("multipleOf", path, " beside exclusive bounds");
+  if (!out.contains("multipleOf") || (!out.contains("minimum") && !out.contains("maximum"))) return ok_status();
+  const std::optional<json::array> values = multiples(out);
+  if (!values) return not_held("multipleOf", path, " beside bounds so far away");
+  if (values->empty()) return refuse(path, "has no 'multipleOf' within its bounds").with_reason(std::string(kNoAnswer));
+  states_ += static_cast<std::int64_t>(json::serialize(*values).size());
+  out = {{"enum", *values}};
   return ok_status();
 }
 
 Status SchemaPreparer::array_case(const json::object& object, const std::string& path, std::size_t depth,
                                   json::object& out) {
-  if (const json::value* unique = object.if_contains("uniqueItems"); unique != nullptr && *unique != false)
-    return not_held("uniqueItems", path);
+  if (const json::value* unique = object.if_contains("uniqueItems"); unique != nullptr && *unique != false) {
+    const json::value* most = object.if_contains("maxItems");
+    const bool single = most != nullptr && most->is_number() && most->to_number<double>() < 2;
+    if (!single) return unique_items(object, path, out);
+  }
   PAGODA_RETURN_IF_ERROR(count(object, "minItems", path, out, 2));
   PAGODA_RETURN_IF_ERROR(count(object, "maxItems", path, out, 2));
   const json::value* items = object.if_contains("items");
@@ -224,11 +284,81 @@ Status SchemaPreparer::array_case(const json::object& object, const std::string&
   if (items != nullptr && items->is_bool() && !items->as_bool()) {
     out["items"] = false;
   } else if (items != nullptr) {
-    PAGODA_RETURN_IF_ERROR(prepare(*items, at(path, "items"), depth + 1, out["items"]));
+    const Status status = prepare(*items, at(path, "items"), depth + 1, out["items"]);
+    if (!status.ok() && status.reason() == kNoAnswer)
+      out["items"] = false;
+    else
+      PAGODA_RETURN_IF_ERROR(status);
   }
-  // All of a prefix is written: a shorter list cannot be asked for.
-  if (out.contains("maxItems") && out.at("maxItems").as_int64() < static_cast<std::int64_t>(length))
-    return not_held("maxItems", path, " below the length of 'prefixItems'");
+  if (out.contains("maxItems") && out.at("maxItems").as_int64() <= static_cast<std::int64_t>(length)) {
+    const auto most = static_cast<std::size_t>(out.at("maxItems").as_int64());
+    if (length > 0) out.at("prefixItems").as_array().resize(most);
+    if (most == 0) out.erase("prefixItems");
+    if (length > 0) out["items"] = false;
+    if (length > 0) out.erase("maxItems");
+  }
+  return ok_status();
+}
+
+Status SchemaPreparer::unique_items(const json::object& object, const std::string& path, json::object& out) {
+  constexpr std::size_t kMostLists = 1000;
+  const json::value* items = object.if_contains("items");
+  for (const std::string_view word : {"prefixItems", "additionalItems", "unevaluatedItems"})
+    if (object.contains(word)) return not_held("uniqueItems", path, concat(" beside '", word, "'"));
+  json::value part;
+  json::array values;
+  if (items != nullptr && !items->is_array()) {
+    Result<json::value> flat = flatten_schema(*items, finder());
+    if (flat && flat->is_object()) {
+      drop_annotations(flat->as_object());
+      const json::value* type = flat->as_object().if_contains("type");
+      if (flat->as_object().contains("enum") || flat->as_object().contains("const")) {
+        PAGODA_RETURN_IF_ERROR(enumerated(flat->as_object(), path));
+        values = flat->as_object().at("enum").as_array();
+      } else if (flat->as_object().size() == 1 && type != nullptr && (*type == "boolean" || *type == "null")) {
+        values = *type == "null" ? json::array{nullptr} : json::array{false, true};
+      }
+    }
+  }
+  if (values.empty()) return not_held("uniqueItems", path, " of items that are not listed");
+  json::array different;
+  for (const json::value& value : values)
+    if (std::ranges::find(different, value) == different.end()) different.push_back(value);
+  json::object counts;
+  PAGODA_RETURN_IF_ERROR(count(object, "minItems", path, counts, 0));
+  PAGODA_RETURN_IF_ERROR(count(object, "maxItems", path, counts, 0));
+  const auto bound = [&](const char* name, std::size_t otherwise) {
+    return counts.contains(name) ? static_cast<std::size_t>(counts.at(name).as_int64()) : otherwise;
+  };
+  const std::size_t least = bound("minItems", 0), most = std::min(bound("maxItems", different.size()), different.size());
+  // All lists in all orders while they are few, then in the order of the values alone.
+  json::array lists;
+  for (const bool ordered : {false, true}) {
+    std::vector<std::vector<std::size_t>> open = {{}};
+    lists.clear();
+    bool whole = true;
+    for (std::size_t length = 0; length <= most && whole; ++length) {
+      if (length >= least)
+        for (const auto& one : open) {
+          json::array list;
+          for (const std::size_t i : one) list.push_back(different[i]);
+          lists.push_back(std::move(list));
+        }
+      std::vector<std::vector<std::size_t>> longer;
+      for (const auto& one : open)
+        for (std::size_t i = ordered && !one.empty() ? one.back() + 1 : 0; i < different.size(); ++i)
+          if (std::ranges::find(one, i) == one.end()) {
+            longer.push_back(one);
+            longer.back().push_back(i);
+          }
+      whole = lists.size() + longer.size() <= kMostLists;
+      open = std::move(longer);
+    }
+    if (whole && !lists.empty()) break;
+    if (ordered) return not_held("uniqueItems", path, " of so many items");
+  }
+  states_ += static_cast<std::int64_t>(json::serialize(lists).size());
+  out = {{"enum", std::move(lists)}};
   return ok_status();
 }
 
@@ -251,7 +381,12 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
         continue;
       }
       json::value part;
-      PAGODA_RETURN_IF_ERROR(prepare(entry.value(), at(path, concat("properties/", name)), depth + 1, part));
+      const Status status = prepare(entry.value(), at(path, concat("properties/", name)), depth + 1, part);
+      if (!status.ok() && status.reason() == kNoAnswer) {
+        never.emplace(name);
+        continue;
+      }
+      PAGODA_RETURN_IF_ERROR(status);
       properties[name] = std::move(part);
       states_ += static_cast<std::int64_t>(name.size());
     }
@@ -267,7 +402,8 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
       const bool free = additional == nullptr || !additional->is_bool() || additional->as_bool();
       if (!free || never.contains(std::string(name.as_string())))
         return refuse(path,
-                      concat("requires '", std::string_view(name.as_string()), "' and does not allow it"));
+                      concat("requires '", std::string_view(name.as_string()), "' and does not allow it"))
+            .with_reason(std::string(kNoAnswer));
       if (patterns != nullptr) return not_held("patternProperties", path, " beside 'required'");
       json::value part;
       PAGODA_RETURN_IF_ERROR(prepare(additional == nullptr ? json::value(true) : *additional,

@@ -5,6 +5,7 @@
 // on what the compiler will have to do, counted before it is done. Threads: none.
 #include <boost/json.hpp>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "constraint/schema_check.h"
+#include "constraint/schema_merge.h"
 
 namespace pagoda {
 
@@ -42,11 +44,16 @@ class SchemaPreparer {
   // The root, with all that is referred to as its definitions.
   Status prepare_all(json::value& out);
 
+  // Of the error that prepare_all() returned: where it stands, and the keyword, if it is about one.
+  const std::string& refused_path() const { return path_; }
+  const std::string& refused_keyword() const { return keyword_; }
+
  private:
   Status prepare(const json::value& schema, const std::string& path, std::size_t depth, json::value& out);
 
   static std::string at(const std::string& path, std::string_view key) { return concat(path, "/", key); }
-  static Status refuse(const std::string& path, std::string_view problem) {
+  Status refuse(const std::string& path, std::string_view problem) const {
+    if (path_.empty()) path_ = path;
     return invalid_argument(concat("the schema at '", shortened(path), "' ", shortened(problem)));
   }
   // Both may hold names of the client's, who does not need all of a long one back.
@@ -56,10 +63,11 @@ class SchemaPreparer {
     text = text.substr(0, kMaxBytes);
     return concat(text.substr(0, valid_utf8_prefix(text)), "...");
   }
-  static Status not_held(std::string_view keyword, const std::string& path, std::string_view why = "") {
+  Status not_held(std::string_view keyword, const std::string& path, std::string_view why = "") const {
+    if (path_.empty()) keyword_ = keyword;
     return refuse(path, concat("has '", keyword, "'", why, ", which is not supported"));
   }
-  static Status too_large(const std::string& path) {
+  Status too_large(const std::string& path) const {
     return refuse(path, "makes a grammar that is too large");
   }
 
@@ -71,16 +79,33 @@ class SchemaPreparer {
       object.erase(name);
   }
 
-  // $ref, const, enum, anyOf, oneOf, allOf: the compiler reads this keyword alone.
-  Status decided(std::string_view keyword, json::object& object, const std::string& path, std::size_t depth);
+  // Rewrites `object` until no keyword is left that the cases below do not take: schemas said together become one,
+  // conditions become alternatives, what names no type gets it from `not`.
+  Status rewrite(json::object& object, const std::string& path, std::size_t depth);
+  Status rewrite_not(json::object& object, const std::string& path);
+  static void rewrite_if(json::object& object);
+  static void rewrite_dependents(json::object& object);
+  Status rewrite_contains(json::object& object, const std::string& path);
+  Status rewrite_names(json::object& object, const std::string& path);
 
-  static bool fits(const json::value& value, const json::value& type);
+  // Values that the rest of the schema allows.
+  Status enumerated(json::object& object, const std::string& path);
+  // anyOf, oneOf: each case with what stands beside them.
+  Status alternatives(std::string_view keyword, json::object& object, const std::string& path, std::size_t depth);
+  // `names` gets those of definitions for cases that are references and need a property more; else empty.
+  Status exclude_each_other(json::array& cases, const std::string& path, std::vector<std::string>& names);
+
+  // $ref, const, enum, anyOf, oneOf: the compiler reads this keyword alone.
+  Status decided(std::string_view keyword, json::object& object, const std::string& path, std::size_t depth);
 
   // The name of the definition that a reference leads to. It is prepared later, once.
   Result<std::string> follow(const json::value& reference, const std::string& path);
 
-  // A part of this schema, by names alone; null: none.
+  // A part of this schema, by its place; null: none.
   const json::value* find(const std::string& target) const;
+  FindSchema finder() const {
+    return [this](const std::string& target) { return find(target); };
+  }
 
   // By `type`, or by the keywords that are there.
   Status typed(json::object& object, const std::string& path, std::size_t depth);
@@ -100,6 +125,9 @@ class SchemaPreparer {
   Status number_case(const json::object& object, const std::string& path, std::string_view type,
                      json::object& out);
 
+  // Lists of different values of few.
+  Status unique_items(const json::object& object, const std::string& path, json::object& out);
+
   Status array_case(const json::object& object, const std::string& path, std::size_t depth,
                     json::object& out);
 
@@ -109,12 +137,14 @@ class SchemaPreparer {
   const json::value& root_;
   const HoldsPattern holds_pattern_;
   std::int64_t states_ = 0, pairs_ = 0;
+  mutable std::string path_, keyword_;  // of the first refusal
   struct Definition {
     std::string path;
     const json::value* schema;
   };
   std::vector<Definition> pending_;
   std::map<std::string, std::string> names_;  // of definitions, by their path
+  std::deque<json::value> made_;              // definitions that are not in the schema
 };
 
 }  // namespace pagoda

@@ -24,6 +24,7 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 #include <optional>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "constraint/grammar_text.h"
 #include "constraint/json_string_grammar.h"
@@ -147,6 +148,12 @@ std::vector<TokenId> said_tokens(std::string_view tag) {
   return out;
 }
 
+std::string join(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
 // {"type": "json_string", "syntax": "lark" | "regex", "grammar": …} is a text of that grammar as it stands
 // inside a JSON string.
 Result<boost::json::value> json_string(const boost::json::object& part) {
@@ -223,7 +230,7 @@ class XgrammarBackend final : public GrammarBackend {
                                 bytes - shared, shared};
     };
     const auto by_schema = [&](const boost::json::value& schema) {
-      return whole(compiler->json_schema(boost::json::serialize(schema), kMaxWhiteSpace));
+      return whole(compiler->json_schema(boost::json::serialize(schema), spec.compact ? 0 : kMaxWhiteSpace));
     };
     switch (spec.kind) {
       case GrammarSpec::Kind::json_object:
@@ -245,8 +252,12 @@ class XgrammarBackend final : public GrammarBackend {
       case GrammarSpec::Kind::grammar:
         return whole(is_lark(spec.text) ? compiler->lark(spec.text) : compiler->ebnf(spec.text));
       case GrammarSpec::Kind::structural_tag: {
-        const Result<std::string> tag = prepare_structural_tag(spec.text, xgrammar_holds_pattern);
+        std::vector<std::string> dropped;
+        const Result<std::string> tag = prepare_structural_tag(spec.text, xgrammar_holds_pattern, &dropped);
         if (!tag) return tag.error();
+        if (!dropped.empty())
+          log_warning("constraint", concat("calls are held without what cannot be held of their schemas: ",
+                                           problem(join(dropped))));
         const Result<std::string> expanded = with_json_strings(*tag);
         if (!expanded) return expanded.error();
         return whole(compiler->structural_tag(*expanded));

@@ -119,12 +119,29 @@ def test_an_agent_loop_of_three_calls(client, seed):
     agent_loop(client, seed)
 
 
+def test_a_form_of_the_final_text_is_no_form_of_a_forced_call(client):
+    form = {"type": "json_schema", "json_schema": {"name": "o", "schema": {"type": "object", "properties": {"m": {"type": "null"}}, "required": ["m"]}}}
+    choice = ask(client, tools=[ADD], tool_choice="required", parallel_tool_calls=False, response_format=form).choices[0]
+    [call] = choice.message.tool_calls
+    check(call)
+
+
+def test_what_cannot_be_held_of_a_schema_leaves_the_rest_of_it(client):
+    properties = {"flag": {"type": "boolean"}, "names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "maxItems": 2}}
+    tool = {"type": "function", "function": {"name": "save", "parameters": {"type": "object", "properties": properties, "required": list(properties)}}}
+    for seed in range(3):
+        choice = ask(client, tools=[tool], tool_choice="required", parallel_tool_calls=False, seed=seed, temperature=1, max_tokens=300).choices[0]
+        if choice.finish_reason == "length":
+            continue
+        got = json.loads(choice.message.tool_calls[0].function.arguments)
+        assert isinstance(got["flag"], bool) and all(isinstance(name, str) for name in got["names"]), got
+
+
 @pytest.mark.parametrize("fields, param", [
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "sub"}}}, "tool_choice"),
     ({"tools": [ADD], "tool_choice": "always"}, "tool_choice"),
     ({"tools": [ADD], "tool_choice": {"type": "function"}}, "tool_choice.function"),
-    ({"tools": [ADD], "tool_choice": "required", "response_format": {"type": "json_object"}}, "tool_choice"),
     ({"tools": [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {"not": {}}}}], "tool_choice": "required"}, "tools"),
     ({"extra_body": {"thinking_token_budget": 5}}, "thinking_token_budget"),
     ({"extra_body": {"thinking_token_budget": -1}}, "thinking_token_budget"),

@@ -1,0 +1,262 @@
+// SchemaPreparer: keywords that are said by others. Each rewriting leaves a schema whose answers the given one has,
+// too; where that would leave fewer than a reader of the schema expects, the keyword is refused.
+#include <algorithm>
+#include <set>
+
+#include "constraint/schema_preparer.h"
+
+namespace pagoda {
+namespace {
+
+// What stands there as null was not there: Go's programs write what they do not have so.
+const Keywords kNeverNull = {"properties", "required", "items",      "prefixItems", "$defs",    "definitions", "anyOf",
+                             "oneOf",      "allOf",    "enum",       "type",        "$ref",     "pattern",     "format",
+                             "minimum",    "maximum",  "multipleOf", "minLength",   "maxLength", "minItems",   "maxItems",
+                             "uniqueItems", "additionalProperties", "patternProperties", "propertyNames", "not",
+                             "if", "then", "else", "dependentRequired", "dependentSchemas", "exclusiveMinimum",
+                             "exclusiveMaximum", "minProperties", "maxProperties"};
+
+bool asserts(std::string_view keyword) {
+  for (const Keywords* list : {&kOfObjects, &kOfArrays, &kOfStrings, &kOfNumbers})
+    if (std::ranges::find(*list, keyword) != list->end()) return true;
+  for (const std::string_view word : {"type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "$ref"})
+    if (keyword == word) return true;
+  return false;
+}
+
+void require(json::object& object, std::string_view name) {
+  json::value& required = object["required"];
+  if (!required.is_array()) required = json::array();
+  json::array& list = required.as_array();
+  if (std::ranges::find(list, json::value(name)) == list.end()) list.push_back(json::string(name));
+}
+
+json::value both(const json::value* a, json::value b) {
+  return a == nullptr ? std::move(b) : json::value{{"allOf", json::array{*a, std::move(b)}}};
+}
+
+json::value negated(const json::value& schema) { return {{"not", schema}}; }
+
+}  // namespace
+
+Status SchemaPreparer::rewrite(json::object& object, const std::string& path, std::size_t depth) {
+  for (const std::string_view name : kNeverNull)
+    if (const json::value* value = object.if_contains(name); value != nullptr && value->is_null()) object.erase(name);
+  for (int round = 0; round < 32; ++round) {
+    const bool beside = std::ranges::any_of(object, [](const auto& entry) {
+      return entry.key() != "$ref" && asserts(std::string_view(entry.key().data(), entry.key().size()));
+    });
+    if (object.contains("allOf") || (object.contains("$ref") && beside)) {
+      Result<json::value> flat = flatten_schema(object, finder());
+      if (!flat) return refuse(path, flat.error().message()).with_reason(flat.error().reason());
+      object = flat->as_object();
+      drop_annotations(object);
+    } else if (object.contains("dependentRequired") || object.contains("dependentSchemas") ||
+               object.contains("dependencies")) {
+      rewrite_dependents(object);
+    } else if (object.contains("if") || object.contains("then") || object.contains("else")) {
+      rewrite_if(object);
+    } else if (object.contains("not")) {
+      PAGODA_RETURN_IF_ERROR(rewrite_not(object, path));
+    } else if (object.contains("contains") || object.contains("minContains") || object.contains("maxContains")) {
+      PAGODA_RETURN_IF_ERROR(rewrite_contains(object, path));
+    } else {
+      return rewrite_names(object, path);
+    }
+    if ((states_ += 8) > kMaxStates || depth > 64) return too_large(path);
+  }
+  return refuse(path, "says too much at once");
+}
+
+// Answers of the first kind, and of the other.
+void SchemaPreparer::rewrite_if(json::object& object) {
+  const auto take = [&](std::string_view name) {
+    const json::value* found = object.if_contains(name);
+    json::value out = found == nullptr ? json::value(true) : *found;
+    object.erase(name);
+    return out;
+  };
+  const bool conditional = object.contains("if");
+  const json::value condition = take("if"), then = take("then"), otherwise = take("else");
+  if (!conditional || (then == true && otherwise == true)) return;
+  json::value cases = {{"anyOf", json::array{{{"allOf", json::array{condition, then}}},
+                                             {{"allOf", json::array{negated(condition), otherwise}}}}}};
+  object = {{"allOf", json::array{object, std::move(cases)}}};
+}
+
+// What a property asks for beside it is asked for anyway, where the property may come.
+void SchemaPreparer::rewrite_dependents(json::object& object) {
+  json::array all;
+  std::vector<std::string> required;
+  for (const std::string_view word : {"dependentRequired", "dependentSchemas", "dependencies"}) {
+    const json::value* list = object.if_contains(word);
+    const json::object* properties = object.contains("properties") ? object.at("properties").if_object() : nullptr;
+    const bool closed = properties != nullptr && !object.contains("additionalProperties");
+    if (list != nullptr && list->is_object())
+      for (const auto& entry : list->as_object()) {
+        if (closed && !properties->contains(entry.key())) continue;
+        if (const json::array* names = entry.value().if_array()) {
+          for (const json::value& name : *names)
+            if (name.is_string()) required.emplace_back(name.as_string());
+        } else {
+          all.push_back(entry.value());
+        }
+      }
+  }
+  for (const std::string_view word : {"dependentRequired", "dependentSchemas", "dependencies"}) object.erase(word);
+  for (const std::string& name : required) require(object, name);
+  if (all.empty()) return;
+  all.insert(all.begin(), json::value(object));
+  object = {{"allOf", std::move(all)}};
+}
+
+Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path) {
+  const json::value given = object.at("not");
+  object.erase("not");
+  if (given.is_bool()) {
+    if (!given.as_bool()) return ok_status();
+    return refuse(path, "has 'not' of everything, which no answer can satisfy").with_reason(std::string(kNoAnswer));
+  }
+  Result<json::value> flat = flatten_schema(given, finder());
+  if (!flat && flat.error().reason() == kNoAnswer) return ok_status();
+  if (!flat) return refuse(path, flat.error().message());
+  if (flat->is_bool() || !flat->is_object()) return not_held("not", path);
+  json::object& other = flat->as_object();
+  drop_annotations(other);
+  if (other.empty())
+    return refuse(path, "has 'not' of everything, which no answer can satisfy").with_reason(std::string(kNoAnswer));
+  std::string tag;
+  if (excludes(object, other, finder(), tag) && tag.empty()) return ok_status();
+  const bool alone = other.size() == 1;
+  const std::string_view first(other.begin()->key().data(), other.begin()->key().size());
+  if (alone && first == "not") {
+    object = {{"allOf", json::array{object, other.at("not")}}};
+    return ok_status();
+  }
+  if (alone && (first == "anyOf") && other.at("anyOf").is_array()) {
+    json::array all = {json::value(object)};
+    for (const json::value& one : other.at("anyOf").as_array()) all.push_back(negated(one));
+    object = {{"allOf", std::move(all)}};
+    return ok_status();
+  }
+  if (object.contains("enum") || object.contains("const")) {
+    const bool one = object.contains("const");
+    json::array kept;
+    for (const json::value& value : one ? json::array{object.at("const")} : object.at("enum").as_array()) {
+      const auto fits = satisfies(value, other, finder());
+      if (!fits) return not_held("not", path);
+      if (!*fits) kept.push_back(value);
+    }
+    object.erase("const");
+    object["enum"] = kept;
+    if (kept.empty()) return refuse(path, "has no value that is left").with_reason(std::string(kNoAnswer));
+    return ok_status();
+  }
+  if (alone && (first == "type" || first == "enum" || first == "const")) {  // other types remain
+    const json::value any = {"object", "array", "string", "number", "integer", "boolean", "null"};
+    const json::value* given_type = object.if_contains("type");
+    const json::array types = given_type == nullptr  ? any.as_array()
+                              : given_type->is_array() ? given_type->as_array()
+                                                       : json::array{*given_type};
+    json::array kept;
+    for (const json::value& type : types) {
+      std::string none;
+      const bool whole = first == "type" || !(type == "string" || type == "number" || type == "integer");
+      if (excludes({{"type", type}}, other, finder(), none) && none.empty() && whole) kept.push_back(type);
+      else if (excludes({{"type", type}}, other, finder(), none) && none.empty()) kept.push_back(type);
+    }
+    if (kept.empty()) return not_held("not", path);
+    if (given_type != nullptr && kept.size() < types.size() && first != "type") return not_held("not", path);
+    object["type"] = std::move(kept);
+    return ok_status();
+  }
+  // A property that is something else, or is not there.
+  const json::object* properties = other.contains("properties") ? other.at("properties").if_object() : nullptr;
+  json::array names = other.contains("required") && other.at("required").is_array() ? other.at("required").as_array()
+                                                                                    : json::array();
+  if (alone && first == "required" && names.size() == 1 && names.front().is_string()) {
+    json::value& own = object["properties"];
+    if (!own.is_object()) own = json::object();
+    own.as_object()[names.front().as_string()] = false;
+    return ok_status();
+  }
+  const bool of_one = properties != nullptr && properties->size() == 1 &&
+                      other.size() == (names.empty() ? 1u : 2u) &&
+                      (names.empty() || (names.size() == 1 && names.front() == json::value(properties->begin()->key())));
+  if (!of_one) return not_held("not", path);
+  const std::string name(properties->begin()->key());
+  json::value& own = object["properties"];
+  if (!own.is_object()) own = json::object();
+  own.as_object()[name] = both(own.as_object().if_contains(name), negated(properties->begin()->value()));
+  require(object, name);
+  return ok_status();
+}
+
+// The first items are those that the list has to contain; where there may be so many at most, the others are not.
+Status SchemaPreparer::rewrite_contains(json::object& object, const std::string& path) {
+  const auto count_of = [&](std::string_view name, std::int64_t otherwise) {
+    const json::value* value = object.if_contains(name);
+    return value == nullptr ? otherwise
+           : value->is_number() && value->to_number<double>() >= 0 && value->to_number<double>() < 1000
+               ? static_cast<std::int64_t>(value->to_number<double>())
+               : -2;
+  };
+  const std::int64_t least = count_of("minContains", 1), most = count_of("maxContains", -1);
+  const bool contains = object.contains("contains");
+  const json::value wanted = contains ? object.at("contains") : json::value(true);
+  if (least == -2 || most == -2) return not_held("contains", path, " of such a number");
+  for (const std::string_view name : {"contains", "minContains", "maxContains"}) object.erase(name);
+  if (!contains) return ok_status();
+  if (most >= 0 && most < least)
+    return refuse(path, "has a 'minContains' above its 'maxContains', which no answer can satisfy")
+        .with_reason(std::string(kNoAnswer));
+  Result<json::value> flat = flatten_schema(json::value(object), finder());  // lists of items by one name
+  if (!flat) return refuse(path, flat.error().message()).with_reason(flat.error().reason());
+  if (object.contains("items") && object.at("items").is_array()) return not_held("contains", path, " beside lists of items");
+  json::array prefix = object.contains("prefixItems") && object.at("prefixItems").is_array()
+                           ? object.at("prefixItems").as_array()
+                           : json::array();
+  const json::value* items = object.if_contains("items");
+  json::value rest = items == nullptr ? json::value(true) : *items;
+  if (object.contains("unevaluatedItems")) {  // what the list contains is evaluated: nothing else comes
+    if (items == nullptr) rest = wanted;
+    object.erase("unevaluatedItems");
+    object["items"] = rest;
+    items = object.if_contains("items");
+  }
+  for (std::size_t i = 0; std::cmp_less(i, std::max<std::int64_t>(least, std::ssize(prefix))); ++i) {
+    if (i >= prefix.size()) prefix.push_back(rest);
+    if (std::cmp_less(i, least))
+      prefix[i] = json::value{{"allOf", json::array{prefix[i], wanted}}};
+    else if (most >= 0)
+      prefix[i] = json::value{{"allOf", json::array{prefix[i], negated(wanted)}}};
+  }
+  if (!prefix.empty()) object["prefixItems"] = std::move(prefix);
+  if (most >= 0)
+    object["items"] = rest == false ? rest : json::value{{"allOf", json::array{rest, negated(wanted)}}};
+  else if (items == nullptr)
+    object["items"] = true;
+  if (!object.contains("type")) object["type"] = "array";
+  const json::value* at_least = object.if_contains("minItems");
+  if (at_least == nullptr || (at_least->is_number() && at_least->to_number<double>() < static_cast<double>(least)))
+    object["minItems"] = least;
+  return ok_status();
+}
+
+// Of the declared names those that may come; others do not.
+Status SchemaPreparer::rewrite_names(json::object& object, const std::string& path) {
+  const json::value* names = object.if_contains("propertyNames");
+  json::value* properties = object.if_contains("properties");
+  if (names == nullptr || properties == nullptr || !properties->is_object() || properties->as_object().empty())
+    return ok_status();
+  for (auto& entry : properties->as_object()) {
+    const auto fits = satisfies(json::string(entry.key()), *names, finder());
+    if (!fits) return not_held("propertyNames", path, " beside 'properties'");
+    if (!*fits) entry.value() = false;
+  }
+  object.erase("propertyNames");
+  object["additionalProperties"] = false;
+  return ok_status();
+}
+
+}  // namespace pagoda
