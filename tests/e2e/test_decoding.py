@@ -26,7 +26,7 @@ def complete(http, **body):
 def stream(http, path="/v1/completions", **body):
     with http.stream("POST", path, json={**body, "stream": True}) as answer:
         assert answer.status_code == 200
-        events = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+        events = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: ")]
     assert events[-1] == "[DONE]"
     return [json.loads(event) for event in events[:-1]]
 

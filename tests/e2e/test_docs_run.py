@@ -75,7 +75,7 @@ class Page:
     def words(self, line):
         line = STANDS_FOR.get(re.sub(r"\s*…", "", line).strip(), line)
         line = re.sub(r"\s*…", "", line).replace("[MODEL]", "MODEL").replace("ORG/NAME[:TAG]", "ORG/NAME")
-        line = line.replace("ORG/NAME", REPO).replace("/etc/pagoda/", "").replace("requests=2000", "requests=50")
+        line = line.replace("ORG/NAME", REPO).replace("/etc/pagoda/", "").replace("requests=2000", "requests=50").replace("--max-model-len 64k", "--max-model-len 8k")
         line = line.replace('["no", "yes"]', '["n", "y"]')  # the small model knows letters only
         words = shlex.split(line.removesuffix("&").strip())
         return [str(binary()), *(str(default_model()) if word == "MODEL" else self.vectors(word) for word in words[1:])]

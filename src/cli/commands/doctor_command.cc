@@ -15,9 +15,9 @@
 namespace pagoda {
 namespace {
 
-// The engine's log-probabilities may differ from float32 by so much on average, by type of arithmetic;
-// more means that something computes wrong.
-constexpr double kMaxNllDifference = 0.1;
+// The mean log-probability may differ from float32's by so much: on tokens that make no text, 8-bit activations
+// alone move it by about 0.1. What computes wrong moves it by more than 1.
+constexpr double kMaxNllDifference = 0.2;
 constexpr int kNumTokens = 24;
 
 void print_row(const char* label, const std::string& value) {
