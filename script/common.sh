@@ -1,8 +1,16 @@
-# Sourced by the other scripts: where things lie, and how they speak. Runs nothing by itself.
+# Sourced by the other scripts: where things lie, how they speak, and --help.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cache=${PAGODA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pagoda}
 python=/usr/bin/python3
+
+# --help of a script that has nothing else to say: its first lines, before anything is installed.
+for word in "$@"; do
+  if [[ $word == -h || $word == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+  fi
+done
 
 say() { printf '==> %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }

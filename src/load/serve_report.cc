@@ -9,6 +9,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/plain_numbers.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -235,7 +236,7 @@ std::string report_json(const ServeSummary& s, const LoadResult& result, const R
   add("normalized_latency_ms", s.normalized);
   out["longest_gap_ms"] = s.longest_gap_ms;
   out["client_cpu_s"] = s.cpu_s;
-  return json::serialize(out);
+  return plain_numbers(json::serialize(out));
 }
 
 Result<GoodputLimits> parse_goodput(const std::vector<std::string>& limits) {

@@ -2,6 +2,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 
+#include "base/plain_numbers.h"
 #include "base/strings.h"
 #include "loader/describe.h"
 #include "loader/printable.h"
@@ -310,7 +311,7 @@ std::string describe_json(const Description& description) {
                        {"bytes", tensor.bytes}});
   }
   out["tensors"] = std::move(tensors);
-  return json::serialize(out);
+  return plain_numbers(json::serialize(out));
 }
 
 std::string describe_table(const Description& description) {

@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/plain_numbers.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -144,7 +145,7 @@ std::string summary_json(const SimulationSummary& s, const SimulationOptions& op
       {"tpot_s", latency_json(s.tpot)},
       {"itl_s", latency_json(s.inter_token)},
       {"e2e_s", latency_json(s.latency)}};
-  return boost::json::serialize(out) + "\n";
+  return plain_numbers(boost::json::serialize(out)) + "\n";
 }
 
 std::string outcome_csv_header() {

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plain_numbers.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
@@ -402,7 +403,7 @@ Status run_bench_kv_managers(const BenchKvManagersArgs& args) {
   if (wanted("kernel")) PAGODA_RETURN_IF_ERROR(bench_kernel(args, **source, json, plot));
   if (wanted("map")) PAGODA_RETURN_IF_ERROR(bench_calls(json));
   if (wanted("serve")) PAGODA_RETURN_IF_ERROR(bench_serving(args, json, plot));
-  PAGODA_RETURN_IF_ERROR(write_file(args.output_json, boost::json::serialize(json)));
+  PAGODA_RETURN_IF_ERROR(write_file(args.output_json, plain_numbers(boost::json::serialize(json))));
   return write_file(args.output_svg, args.output_svg.empty() ? std::string() : kv_managers_svg(plot));
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/plain_numbers.h"
 #include "base/strings.h"
 #include "cli/assembly/machine.h"
 
@@ -116,7 +117,7 @@ Status write_figures(const BenchFigures& figures, const std::string& path) {
       {"decode_step_bytes", figures.step_bytes ? boost::json::value(*figures.step_bytes) : nullptr},
       {"bandwidth_share", spread_json(figures.share)},
       {"peak_resident_bytes", peak_resident_bytes()}};
-  const std::string text = boost::json::serialize(object) + "\n";
+  const std::string text = plain_numbers(boost::json::serialize(object)) + "\n";
   if (path == "-") {
     std::fputs(text.c_str(), stdout);
     return ok_status();

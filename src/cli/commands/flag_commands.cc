@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "base/strings.h"
@@ -35,6 +36,8 @@ Status print_completion(const CompletionArgs& args, const Command& root) {
 Status print_man(const ManArgs& args, const Command& root) {
   if (args.markdown == "models") return print(models_page());
   if (!args.markdown.empty()) return print(args.markdown == "flags" ? flags_page(root) : commands_page(root));
+  std::error_code error;
+  if (!args.output.empty()) std::filesystem::create_directories(args.output, error);
   std::vector<std::string> names;
   for (const NamedCommand& named : all_commands(root)) {
     const std::string page = man_page(named, std::string(version()));

@@ -177,8 +177,14 @@ std::string differing_cut(const Case& one, const Message& whole) {
 
 int run_parse(const ParseArgs& given) {
   ParseArgs args = given;
+  // A template alone: which formats it has.
+  if (args.input.empty() && args.tool_parser.empty() && args.reasoning_parser.empty())
+    args.tool_parser = args.reasoning_parser = "auto";
   if (args.tool_parser == "auto" || args.reasoning_parser == "auto") {
-    if (args.template_path.empty()) return fail("auto needs --template, the model's chat template");
+    if (args.template_path.empty())
+      return fail(given.tool_parser.empty() && given.reasoning_parser.empty()
+                      ? "give --input, --template or both"
+                      : "auto needs --template, the model's chat template");
     std::ifstream file(args.template_path, std::ios::binary);
     const std::string source((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     if (!file) return fail(concat(args.template_path, ": cannot be read"));
@@ -189,8 +195,9 @@ int run_parse(const ParseArgs& given) {
     std::fputs(concat("auto: --tool-call-parser ", name(args.tool_parser), ", --reasoning-parser ",
                       name(args.reasoning_parser), "\n")
                    .c_str(),
-               stderr);
+               args.input.empty() ? stdout : stderr);
   }
+  if (args.input.empty()) return std::fflush(stdout) == 0 ? 0 : fail("cannot write to stdout");
   AnswerParserOptions names;
   names.tool_parser = args.tool_parser;
   names.reasoning_parser = args.reasoning_parser;

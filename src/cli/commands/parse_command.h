@@ -9,7 +9,7 @@ struct ParseArgs {
   std::string tool_parser;       // vLLM's names, or auto; empty: none
   std::string reasoning_parser;  // likewise
   std::string template_path;     // the chat template that auto is found in
-  std::string input;             // {"text", "tools", "tool_choice", "starts_in_reasoning", "id"} a line
+  std::string input;             // empty: only what `auto` finds in the template is printed; else {"text", "tools", "tool_choice", "starts_in_reasoning", "id"} a line
   bool every_cut = false;        // also feed each text in pieces, cut at every place
 };
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "base/plain_numbers.h"
 #include "base/strings.h"
 #include "cli/serve/serve_command.h"
 #include "cli/simulate/simulate_flags.h"
@@ -156,7 +157,7 @@ Status run_plan(const PlanArgs& args) {
                                      {"tpot_p99_s", plan->tpot_p99_s},
                                      {"batched_requests", plan->mean_batch},
                                      {"busy", plan->busy}};
-    const std::string text = boost::json::serialize(out) + "\n";
+    const std::string text = plain_numbers(boost::json::serialize(out)) + "\n";
     if (args.output_json == "-") {
       std::fputs(text.c_str(), stdout);
       return ok_status();
