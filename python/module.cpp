@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <pagoda.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <string>
@@ -80,6 +81,22 @@ nb::dict dict_of(const pagoda_output& output) {
   return dict;
 }
 
+// Threads stay in the process that made them: in a child of fork() an engine can neither run nor be ended.
+class Owner {
+ public:
+  bool is_here() const { return getpid() == process_; }
+  void check_here() const {
+    if (is_here()) return;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this engine was made before fork(): its threads are in the parent process. Make it in the "
+                    "child, or start processes with multiprocessing's 'spawn' method");
+    throw nb::python_error();
+  }
+
+ private:
+  const pid_t process_ = getpid();
+};
+
 class Engine {
  public:
   Engine(const std::string& model, const std::vector<std::pair<std::string, std::string>>& options) {
@@ -97,10 +114,12 @@ class Engine {
 
   void close() {
     pagoda_engine* const last = std::exchange(engine_, nullptr);
+    if (!owner_.is_here()) return;
     const nb::gil_scoped_release released;
     pagoda_engine_destroy(last);
   }
   pagoda_engine* get() const {
+    owner_.check_here();
     if (engine_ == nullptr) throw nb::value_error("the engine has been shut down");
     return engine_;
   }
@@ -173,6 +192,7 @@ class Engine {
     return copy;
   }
   pagoda_engine* engine_ = nullptr;
+  const Owner owner_;
 };
 
 class Queue {
@@ -183,6 +203,7 @@ class Queue {
 
   void close() {
     pagoda_queue* const last = std::exchange(queue_, nullptr);
+    if (!owner_.is_here()) return;
     const nb::gil_scoped_release released;
     pagoda_queue_destroy(last);
   }
@@ -207,6 +228,7 @@ class Queue {
         [&](std::uint64_t* id) { return pagoda_submit_call(queue_, path.c_str(), body.c_str(), id); });
   }
   bool abort(std::uint64_t id) const {
+    owner_.check_here();
     const pagoda_status status = pagoda_abort(queue_, id);
     if (status == PAGODA_NOT_FOUND) return false;
     check(status);
@@ -214,6 +236,7 @@ class Queue {
   }
   // None: nothing came in time.
   nb::object next(std::int64_t timeout_ms) const {
+    owner_.check_here();
     pagoda_output* output = nullptr;
     pagoda_status status = PAGODA_OK;
     {
@@ -230,6 +253,7 @@ class Queue {
  private:
   template <class Call>
   nb::object submit(Call&& call) const {
+    owner_.check_here();
     std::uint64_t id = 0;
     pagoda_status status = PAGODA_OK;
     {
@@ -241,6 +265,7 @@ class Queue {
     return nb::int_(id);
   }
   pagoda_queue* queue_ = nullptr;
+  const Owner owner_;
 };
 
 }  // namespace

@@ -115,7 +115,7 @@ class AsyncLLM:
                       request_id: str | None) -> AsyncIterator[RequestOutput]:
         name = request_id if request_id is not None else f"pagoda-{next(self._ids)}"
         delta = params.output_kind is RequestOutputKind.DELTA
-        stream = _Stream(Answer(name, prompt, params.n, delta))
+        stream = _Stream(Answer(name, prompt, params.n, delta, params.detokenize))
         try:
             # Tokenising and grammars take time, which the loop has for others.
             while not await asyncio.to_thread(self._submit, submit, stream, name):

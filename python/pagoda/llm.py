@@ -22,13 +22,20 @@ PAIRS_AT_ONCE = 64  # of one call
 
 class LLM:
     """`model`: a file, a folder or ORG/NAME; empty: the default model. The other arguments are the engine's, by vLLM's
-    names: LLM("model.gguf", kv_cache_memory_bytes=1 << 30, max_num_seqs=64). Its memory is given back when it goes."""
+    names: LLM("model.gguf", kv_cache_memory_bytes=1 << 30, max_num_seqs=64). Its memory is given back when it goes, or at the
+    end of `with LLM(...) as llm:`."""
 
     def __init__(self, model: str = "", **engine_args: Any) -> None:
         self._engine = _native.Engine(str(model), options_of(engine_args))
         self._calls = Calls(self._engine)
         self._count = 0
         self.llm_engine = LLMEngine(str(model), self._engine)
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
 
     def generate(self, prompts: Prompt | Sequence[Prompt],
                  sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *, use_tqdm: Any = True,
@@ -43,7 +50,7 @@ class LLM:
         for i, (prompt, params) in enumerate(zip(many, each)):
             more = {} if priority is None else {"priority": priority[i]}
             text, submit = self._calls.completion(prompt, params, more)
-            work.append((self._answer(text, params.n if params else 1), submit))
+            work.append((self._answer(text, params), submit))
         return self._generate(work, use_tqdm)
 
     def chat(self, messages: list[Message] | Sequence[list[Message]],
@@ -65,7 +72,7 @@ class LLM:
                 more[name] = value
         work = []
         for conversation, params in zip(many, _one_each(sampling_params, len(many))):
-            answer = self._answer(None, params.n if params else 1)
+            answer = self._answer(None, params)
             work.append((answer, self._calls.chat(conversation, params, more)))
         outputs = self._generate(work, use_tqdm)
         for output in outputs:
@@ -79,7 +86,7 @@ class LLM:
         work = []
         for prompt in prompts:
             text, submit = self._calls.completion(prompt, None, params.body())
-            work.append((self._answer(text, params.beam_width), submit))
+            work.append((self._answer(text, None, params.beam_width), submit))
         return [self._beams(output) for output in self._generate(work, use_tqdm, cumulative=True)]
 
     def _beams(self, output: RequestOutput) -> BeamSearchOutput:
@@ -175,8 +182,11 @@ class LLM:
         """Gives the memory back now; the object is of no more use."""
         self._engine.close()
 
-    def _answer(self, prompt: str | None, num_choices: int) -> Answer:
-        answer = Answer(str(self._count), prompt, num_choices)
+    def _answer(self, prompt: str | None, params: SamplingParams | None, num_choices: int = 1) -> Answer:
+        if params is None:
+            answer = Answer(str(self._count), prompt, num_choices)
+        else:
+            answer = Answer(str(self._count), prompt, params.n, detokenize=params.detokenize)
         self._count += 1
         return answer
 

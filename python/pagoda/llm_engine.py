@@ -49,7 +49,7 @@ class LLMEngine:
         if streams(params):
             more["stream"] = True
         text, submit = self._calls.completion(prompt, params, more)
-        answer = Answer(request_id, text, params.n, params.output_kind is RequestOutputKind.DELTA)
+        answer = Answer(request_id, text, params.n, params.output_kind is RequestOutputKind.DELTA, params.detokenize)
         self._waiting.append((answer, params.output_kind, submit))
         self._submit()  # what is wrong with it is said here
         return request_id

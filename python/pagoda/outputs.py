@@ -78,9 +78,10 @@ class BeamSearchOutput:
 class Answer:
     """A request's output as it grows."""
 
-    def __init__(self, request_id: str, prompt: str | None, num_choices: int, delta: bool = False) -> None:
+    def __init__(self, request_id: str, prompt: str | None, num_choices: int, delta: bool = False, detokenize: bool = True) -> None:
         self.output = RequestOutput(request_id, prompt, [], None, [CompletionOutput(i) for i in range(num_choices)], False)
         self.delta = delta
+        self.detokenize = detokenize
 
     def add(self, news: dict[str, Any]) -> RequestOutput:
         """With what the engine has said; the same object unless it gives deltas."""
@@ -94,7 +95,8 @@ class Answer:
             out.outputs = [CompletionOutput(choice[0]) for choice in news["choices"]]
         for place, (index, text, ids, positions, cumulative, finish_reason, stop_reason) in enumerate(news["choices"]):
             choice = out.outputs[place if self.delta else index]
-            choice.text += text
+            if self.detokenize:
+                choice.text += text
             choice.token_ids += ids
             if positions is not None:
                 choice.logprobs = (choice.logprobs or []) + (logprobs_of(positions) or [])

@@ -1,10 +1,20 @@
-"""How the next tokens are chosen: vLLM's names, meanings and defaults. What a value may be is checked by the engine."""
+"""How the next tokens are chosen: vLLM's names, meanings and defaults. What a value may be is checked here as in vLLM, and
+all that goes together by the engine."""
 from __future__ import annotations
 
 import copy
 import enum
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+
+def _within(value: float | None, low: float | None, high: float | None) -> bool:
+    """None is any number's place: it is left to the model, or off."""
+    return value is None or ((low is None or value >= low) and (high is None or value <= high))
+
+
+def _above(value: float | None, low: float) -> bool:
+    return value is None or value > low
 
 
 class RequestOutputKind(enum.Enum):
@@ -76,6 +86,28 @@ class SamplingParams:
     def __post_init__(self) -> None:
         if self.logits_processors is not None:
             raise ValueError("logits_processors: not supported; logit_bias, allowed_token_ids, bad_words and structured_outputs are")
+        for name, value, good, rule in (
+                ("n", self.n, self.n >= 1, "at least 1"),
+                ("presence_penalty", self.presence_penalty, _within(self.presence_penalty, -2, 2), "from -2 to 2"),
+                ("frequency_penalty", self.frequency_penalty, _within(self.frequency_penalty, -2, 2), "from -2 to 2"),
+                ("repetition_penalty", self.repetition_penalty, _above(self.repetition_penalty, 0), "above 0"),
+                ("temperature", self.temperature, _within(self.temperature, 0, None), "at least 0"),
+                ("top_p", self.top_p, _above(self.top_p, 0) and _within(self.top_p, None, 1), "above 0 and at most 1"),
+                ("top_k", self.top_k, _within(self.top_k, -1, None), "0 or -1 (all), or at least 1"),
+                ("min_p", self.min_p, _within(self.min_p, 0, 1), "from 0 to 1"),
+                ("max_tokens", self.max_tokens, _within(self.max_tokens, 1, None), "at least 1"),
+                ("min_tokens", self.min_tokens, _within(self.min_tokens, 0, self.max_tokens), "from 0 to max_tokens"),
+                ("logprobs", self.logprobs, _within(self.logprobs, 0, None), "at least 0"),
+                ("prompt_logprobs", self.prompt_logprobs, _within(self.prompt_logprobs, 0, None), "at least 0"),
+                ("truncate_prompt_tokens", self.truncate_prompt_tokens, _within(self.truncate_prompt_tokens, -1, None),
+                 "-1 or at least 1")):
+            if not good:
+                raise ValueError(f"{name} must be {rule}, got {value}")
+        stops = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        if "" in stops:
+            raise ValueError("stop cannot contain an empty string")
+        if stops and not self.detokenize:
+            raise ValueError("stop strings need detokenize=True")
 
     @staticmethod
     def from_optional(**given: Any) -> SamplingParams:
