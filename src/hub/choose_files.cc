@@ -126,6 +126,24 @@ bool has_tag(std::string_view file, std::string_view tag) {
   return false;
 }
 
+std::string tag_of(std::string_view file) {
+  std::string name = part_of(std::string(file)).model;
+  std::string_view stem = base_name(name);
+  if (stem.ends_with(".gguf")) stem.remove_suffix(5);
+  std::string found;
+  for (std::string_view rest = stem; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find_first_of(".-"));
+    const std::string small = lower(word);
+    const std::string_view number = std::string_view(small).substr(small.starts_with("iq") ? 2 : 1);
+    const bool quantised = (small.starts_with('q') || small.starts_with("iq") || small.starts_with("tq")) &&
+                           number.size() > 1 && number.find('_') == 1 + (small.starts_with("tq") ? 1u : 0u);
+    if (quantised || small == "bf16" || small == "f16" || small == "f32" || small.starts_with("mxfp4"))
+      found = word;
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  return found.empty() ? name : found;
+}
+
 Result<std::vector<std::string>> choose_files(const std::vector<std::string>& all, std::string_view tag) {
   std::vector<std::string> gguf, projectors, safetensors, companions, of_modules;
   bool config = false, pickles = false;

@@ -18,6 +18,10 @@ bool safe_file_name(std::string_view name);
 // Whether a GGUF file's name has `tag` as a word: capitals do not count, and Q4_K is not in "Q4_K_M".
 bool has_tag(std::string_view file, std::string_view tag);
 
+// The word of a GGUF file's name that says how its weights are stored: "Q4_K_M", "IQ3_XS", "BF16"; else the
+// name, of a split model without the number of its part.
+std::string tag_of(std::string_view file);
+
 Result<std::vector<std::string>> choose_files(const std::vector<std::string>& all, std::string_view tag);
 
 }  // namespace pagoda

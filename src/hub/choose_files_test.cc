@@ -84,5 +84,14 @@ TEST(ChooseFiles, WhatIsThereIsListed) {
   EXPECT_EQ(chosen.error().message(), "none with ':Q2_K'; there is: a-F16.gguf, a-Q8_0.gguf");
 }
 
+TEST(TagOf, IsTheWordOfTheQuantisation) {
+  EXPECT_EQ(tag_of("a/SmolLM2-135M-Instruct.Q4_1.gguf"), "Q4_1");
+  EXPECT_EQ(tag_of("Q8_0/a-Q8_0-00001-of-00002.gguf"), "Q8_0");
+  EXPECT_EQ(tag_of("m-q4_k_m.gguf"), "q4_k_m");
+  EXPECT_EQ(tag_of("m-IQ3_XS.gguf"), "IQ3_XS");
+  EXPECT_EQ(tag_of("Qwen3-8B-BF16.gguf"), "BF16");
+  EXPECT_EQ(tag_of("qwen-model.gguf"), "qwen-model.gguf");
+}
+
 }  // namespace
 }  // namespace pagoda

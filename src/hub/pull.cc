@@ -16,6 +16,7 @@
 #include "hub/digest.h"
 #include "hub/hub_client.h"
 #include "hub/repository_folder.h"
+#include "hub/short_names.h"
 
 namespace pagoda {
 namespace {
@@ -223,8 +224,10 @@ class Puller {
 
 }  // namespace
 
-std::optional<PullName> parse_pull_name(std::string_view text) {
+std::optional<PullName> parse_pull_name(std::string_view typed) {
   PullName out;
+  const std::string name_in_full = full_name(typed);
+  std::string_view text = name_in_full;
   if (const std::size_t colon = text.find(':'); colon != text.npos) {
     out.tag = text.substr(colon + 1);
     text = text.substr(0, colon);

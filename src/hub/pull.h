@@ -27,7 +27,7 @@ struct PullName {
   std::string tag;  // of ORG/NAME:TAG; empty: none
 };
 
-// "ORG/NAME[@REV][:TAG]".
+// "ORG/NAME[@REV][:TAG]", or what hub/short_names.h makes one of.
 std::optional<PullName> parse_pull_name(std::string_view text);
 
 struct PullSettings {
@@ -50,15 +50,21 @@ Result<Pulled> pull(const PullName& name, const PullSettings& settings);
 // The files of a model that was pulled; nullopt: it is not in the cache, or not whole.
 std::optional<Pulled> find_pulled(const PullName& name, const std::string& cache);
 
+// One model of the cache: a repository of safetensors, or one of a repository's GGUF models.
 struct CachedModel {
-  std::string name;
+  std::string name;       // ORG/NAME
+  std::string tag = {};   // of a GGUF model: "Q4_K_M", or its file where the name has no such word; else empty
+  std::string type = {};  // "gguf", "safetensors"; empty where nothing of a model is there
+  std::string path = {};  // to serve: the first file, or the folder
   std::int64_t bytes = 0;
-  bool incomplete = false;  // a download broke off, or goes on
+  std::int64_t modified = 0;  // unix seconds
+  bool incomplete = false;    // a download broke off, or goes on
 };
 
 std::vector<CachedModel> list_pulled(const std::string& cache);
 
-// All of a repository. The bytes that came free; not_found where it is not there.
-Result<std::int64_t> remove_pulled(const std::string& repository, const std::string& cache);
+// All of a repository, or with a tag the files of that model and no more. The bytes that came free; not_found
+// where it is not there.
+Result<std::int64_t> remove_pulled(const PullName& name, const std::string& cache);
 
 }  // namespace pagoda

@@ -1,17 +1,23 @@
 #pragma once
-// pagoda pull, list, rm: models by name, in the Hugging Face cache.
+// pagoda pull, list, rm, models: models by name, in the Hugging Face cache.
 #include <string>
 
 namespace pagoda {
 
 struct PullArgs {
-  std::string name;  // ORG/NAME[@REV][:TAG]
+  std::string name;  // ORG/NAME[@REV][:TAG], a short name or an address
 };
-struct ListArgs {};
+struct ListArgs {
+  bool json = false;
+};
+struct ModelsArgs {};
 
 // Prints the path of what is to be served: the GGUF file, or the folder.
 int run_pull(const PullArgs& args);
+// What is on this machine: the Hugging Face cache, and what script/model has put into Pagoda's own.
 int run_list(const ListArgs& args);
 int run_rm(const PullArgs& args);
+// The short names of hub/short_names.h.
+int run_models(const ModelsArgs& args);
 
 }  // namespace pagoda
