@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@
 #include "cli/commands/parse_command.h"
 #include "cli/commands/perplexity_command.h"
 #include "cli/commands/pull_command.h"
+#include "cli/commands/ps_command.h"
 #include "cli/commands/render_command.h"
 #include "cli/commands/tokenize_command.h"
 #include "cli/commands/typed_words.h"
@@ -29,7 +32,7 @@
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/environment.h"
 #include "cli/flags/flag_values.h"
-#include "cli/flags/vllm_flags.h"
+#include "cli/flags/peer_flags.h"
 #include "cli/launch/launch_command.h"
 #include "cli/serve/serve_command.h"
 #include "cli/simulate/simulate_flags.h"
@@ -37,7 +40,7 @@
 namespace pagoda {
 namespace {
 
-using Warnings = std::vector<std::string>;
+using Ignored = std::vector<std::string>;
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -48,8 +51,22 @@ void append(std::vector<Flag>& rows, std::vector<Flag> more) {
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-void log(const Warnings& warnings) {
-  for (const std::string& warning : warnings) log_warning("cli", warning);
+// The engine's and the peers' rows behind a command's own, without the names that its own have: `bench latency`
+// has a --batch-size of another meaning than llama-server's.
+void append_others(std::vector<Flag>& own, std::vector<Flag> others) {
+  std::set<std::string> taken;
+  for (const Flag& flag : own) {
+    if (!flag.name.empty()) taken.insert("--" + flag.name);
+    taken.insert(flag.aliases.begin(), flag.aliases.end());
+  }
+  std::erase_if(others, [&](const Flag& flag) { return taken.contains("--" + flag.name); });
+  for (Flag& flag : others)
+    std::erase_if(flag.aliases, [&](const std::string& alias) { return taken.contains(alias); });
+  append(own, std::move(others));
+}
+
+void log(const Ignored& ignored) {
+  if (!ignored.empty()) log_warning("cli", ignored_flags_text(ignored));
 }
 
 // What a command's words are: the model, or what its own flags say.
@@ -60,17 +77,17 @@ template <class Args>
 Command engine_command(const char* name, const char* summary, Status (*run)(const Args&),
                        std::vector<Flag> (*own_flags)(Args&), Words words = Words::model) {
   const auto args = std::make_shared<Args>();
-  const auto warnings = std::make_shared<Warnings>();
+  const auto ignored = std::make_shared<Ignored>();
   Command command{.name = name, .summary = summary, .flags = own_flags(*args)};
-  append(command.flags, engine_flag_table(args->engine));
+  append_others(command.flags, engine_flag_table(args->engine));
   if (words == Words::own)
     for (Flag& flag : command.flags)
       if (flag.name == "model") flag.positional.clear();
-  append(command.flags, vllm_flags(*warnings));
-  command.run = [args, warnings, run] {
+  append_others(command.flags, peer_flags(*ignored));
+  command.run = [args, ignored, run] {
     if (const Status status = apply_environment(environment, args->engine); !status.ok())
       return exit_code(status);
-    log(*warnings);
+    log(*ignored);
     // serve, generate and chat fetch the model later: after binding, or after parsing their own arguments.
     constexpr bool fetches = !std::is_same_v<Args, ServeArgs> && !std::is_same_v<Args, GenerateArgs> &&
                              !std::is_same_v<Args, ChatArgs>;
@@ -92,7 +109,17 @@ Command plain_command(const char* name, const char* summary, int (*run)(const Ar
 }
 
 std::vector<Flag> serve_flags(ServeArgs& args) {
+  std::optional<std::int32_t>& max_tokens = args.engine.sampling.max_tokens;
+  const auto store_max_tokens = [&max_tokens](std::int64_t tokens) {
+    // llama-server's -1: no limit but the context.
+    max_tokens = tokens < 1 ? std::nullopt : std::optional(static_cast<std::int32_t>(tokens));
+  };
   return {
+      {.name = "n-predict",
+       .value = flags::integer(-1, 1 << 30, store_max_tokens),
+       .help = "token limit of answers whose request sets none; -1: what the context leaves",
+       .default_text = "the model's own",
+       .aliases = {"-n", "--predict"}},
       {.name = "record",
        .value = flags::text(args.engine.record, "FILE"),
        .help = "log of requests, decisions and step times, for simulate --replay; holds prompts as token ids",
@@ -126,7 +153,8 @@ std::vector<Flag> generate_flags(GenerateArgs& args) {
        .aliases = {"-o"}},
       {.name = "max-tokens",
        .value = flags::int32(args.max_tokens, 1),
-       .help = "token limit of the answer to a prompt"},
+       .help = "token limit of the answer to a prompt",
+       .aliases = {"-n", "--n-predict", "--predict"}},
   };
 }
 
@@ -276,9 +304,9 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
        .help = "vLLM's name of the reasoning format, or auto"},
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
-       .help = "a model's output a line: text, tools, tool_choice, starts_in_reasoning",
-       .aliases = {"-i"},
-       .required = true},
+       .help = "a model's output a line: text, tools, tool_choice, starts_in_reasoning; without it, --template "
+               "alone says which formats it has",
+       .aliases = {"-i"}},
       {.name = "template",
        .value = flags::text(args.template_path, "FILE"),
        .help = "the chat template that auto looks at"},
@@ -291,14 +319,34 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
 std::vector<Flag> pull_flags(PullArgs& args) {
   return {{.positional = "NAME",
            .value = flags::text(args.name, "ORG/NAME[:TAG]"),
-           .help = "a model on the hub; the tag chooses among GGUF files: Q4_K_M",
+           .help = "a model on the hub, its address there, or a short name of `pagoda models`; the tag chooses "
+                   "among GGUF files: Q4_K_M",
            .required = true}};
 }
 
-std::vector<Flag> list_flags(ListArgs&) { return {}; }
+std::vector<Flag> list_flags(ListArgs& args) {
+  return {{.name = "json", .value = flags::on(args.json), .help = "a JSON array instead of a table"}};
+}
+std::vector<Flag> models_flags(ModelsArgs&) { return {}; }
+
+Command named_also(std::vector<std::string> aliases, Command command) {
+  command.aliases = std::move(aliases);
+  return command;
+}
 
 std::vector<Flag> pack_flags(PackArgs&) { return {}; }
 std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
+
+std::vector<Flag> ps_flags(PsArgs& args) {
+  return {{.name = "json", .value = flags::on(args.json), .help = "a JSON array instead of a table"}};
+}
+
+std::vector<Flag> stop_flags(StopArgs& args) {
+  return {{.positional = "SERVER",
+           .value = flags::text(args.server, "SERVER"),
+           .help = "its process, port or model, as ps shows them",
+           .default_text = "the only one"}};
+}
 
 Command cache() {
   Command command{.name = "cache", .summary = "the packed weights on disk"};
@@ -336,13 +384,13 @@ Command key() {
 
 Command bench_serve() {
   const auto args = std::make_shared<BenchServeArgs>();
-  const auto warnings = std::make_shared<Warnings>();
+  const auto ignored = std::make_shared<Ignored>();
   Command command{.name = "serve",
                   .summary = "load on an OpenAI-compatible server, as `vllm bench serve`",
                   .flags = bench_serve_flags(*args)};
-  append(command.flags, vllm_bench_flags(*warnings));
-  command.run = [args, warnings] {
-    log(*warnings);
+  append(command.flags, vllm_bench_flags(*ignored));
+  command.run = [args, ignored] {
+    log(*ignored);
     return exit_code(run_bench_serve(*args));
   };
   return command;
@@ -395,14 +443,19 @@ Command command_table() {
                                  doctor_flags),
       plain_command<PullArgs>("pull", "fetch a model from the hub into the Hugging Face cache", run_pull,
                               pull_flags),
-      plain_command<ListArgs>("list", "the models in the Hugging Face cache", run_list, list_flags),
+      named_also({"ls"}, plain_command<ListArgs>("list", "the models on this machine (also: ls)", run_list,
+                                                 list_flags)),
+      plain_command<ModelsArgs>("models", "short names of models on the hub", run_models, models_flags),
+      plain_command<PsArgs>("ps", "the servers that run on this machine", run_ps, ps_flags),
+      plain_command<StopArgs>("stop", "end a server once its requests are finished", run_stop, stop_flags),
       plain_command<PullArgs>("rm", "remove a model from the Hugging Face cache", run_rm, pull_flags),
       engine_command<PackArgs>("pack", "pack the weights of a model ahead of its first start", run_pack,
                                pack_flags),
       cache(),
       key(),
-      plain_command<InspectArgs>("inspect", "contents, memory and speed estimate of a model file",
-                                 run_inspect, inspect_flags),
+      named_also({"show"}, plain_command<InspectArgs>(
+                               "inspect", "contents, memory and speed estimate of a model file (also: show)",
+                               run_inspect, inspect_flags)),
       plain_command<TokenizeArgs>("tokenize", "text to token ids, and back", run_tokenize, tokenize_flags),
       plain_command<ParseArgs>("parse", "parse a model's output into reasoning, content and tool calls",
                                run_parse, parse_flags),

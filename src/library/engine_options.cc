@@ -11,7 +11,7 @@
 #include "cli/flags/environment.h"
 #include "cli/flags/store_flags.h"
 #include "cli/flags/suggest.h"
-#include "cli/flags/vllm_flags.h"
+#include "cli/flags/peer_flags.h"
 
 namespace pagoda {
 namespace {
@@ -31,9 +31,9 @@ Result<EngineFlags> engine_options(const char* model,
                                    std::span<const std::pair<std::string, std::string>> options) {
   EngineFlags flags;
   flags.server.trust_request_chat_template = true;  // requests are the program's own
-  std::vector<std::string> warnings;
+  std::vector<std::string> ignored;
   Command command{.name = "library", .summary = {}, .flags = engine_flag_table(flags)};
-  std::ranges::move(vllm_flags(warnings), std::back_inserter(command.flags));
+  std::ranges::move(peer_flags(ignored), std::back_inserter(command.flags));
   CommandLine line{.command = &command};
   line.values.resize(command.flags.size());
   for (const auto& [name, value] : options) {
@@ -56,7 +56,7 @@ Result<EngineFlags> engine_options(const char* model,
   };
   PAGODA_RETURN_IF_ERROR(store_flags(line, environment));
   PAGODA_RETURN_IF_ERROR(apply_environment(environment, flags));
-  for (const std::string& warning : warnings) log_warning("library", warning);
+  if (!ignored.empty()) log_warning("library", ignored_flags_text(ignored));
   // Ranks are processes forked before any thread exists, which a library cannot ask for.
   if (flags.tensor_parallel_size != 1)
     return unimplemented("tensor_parallel_size: several ranks are for `pagoda serve`");

@@ -190,7 +190,8 @@ asio::awaitable<void> Connection::run() {
     begun_ = server_.clock.now();
     std::optional<Counted> active(std::in_place, server_.num_active);
     begin_request(request);
-    const RouteTable::Match match = server_.routes.find(request.method, request.path);
+    const RouteTable::Match match = server_.routes.find(
+        request.method, below_root(request.path, server_.config.root_path));
     // The head stays at the front of buffer_ until the body parser has consumed it.
     const Next next = co_await answer(request, match);
     release_body();

@@ -116,7 +116,10 @@ HttpResponse openapi(const ApiCall&, ServerContext& server) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("openapi").string("3.1.0").key("info").begin_object().key("title").string("Pagoda");
-  json.key("version").string(server.api.version).end_object().key("paths").begin_object();
+  json.key("version").string(server.api.version).end_object();
+  if (const std::string& root = server.config.root_path; !root.empty())
+    json.key("servers").begin_array().begin_object().key("url").string(root).end_object().end_array();
+  json.key("paths").begin_object();
   server.routes.for_each_path([&](std::string_view path, const std::vector<Route>& routes) {
     json.key(path).begin_object();
     for (const Route& route : routes) write_operation(json, route, keys);

@@ -102,4 +102,10 @@ std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols, boo
   return routes;
 }
 
+std::string_view below_root(std::string_view path, std::string_view root) {
+  if (root.empty() || !path.starts_with(root)) return path;
+  const std::string_view rest = path.substr(root.size());
+  return rest.empty() ? "/" : rest.front() == '/' ? rest : path;
+}
+
 }  // namespace pagoda

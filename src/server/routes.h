@@ -50,6 +50,10 @@ struct Route {
   const Protocol* protocol = nullptr;  // whose errors it answers with; null: the default one's
 };
 
+// `path` without the root that a proxy in front adds, where it begins with it: "/m/v1/models" below "/m" is
+// "/v1/models".
+std::string_view below_root(std::string_view path, std::string_view root);
+
 class RouteTable {
  public:
   explicit RouteTable(std::vector<Route> routes);

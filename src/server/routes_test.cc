@@ -74,5 +74,13 @@ TEST(RoutesDeathTest, ARowStandsOnce) {
   EXPECT_DEATH(RouteTable{routes}, "");
 }
 
+TEST(Routes, BelowTheRootOfAProxy) {
+  EXPECT_EQ(below_root("/m/v1/models", "/m"), "/v1/models");
+  EXPECT_EQ(below_root("/v1/models", "/m"), "/v1/models");
+  EXPECT_EQ(below_root("/models", "/m"), "/models");
+  EXPECT_EQ(below_root("/m", "/m"), "/");
+  EXPECT_EQ(below_root("/m/x", ""), "/m/x");
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -126,14 +126,14 @@ def test_piped_lines_against_a_server(tmp_path):
     done = subprocess.run([binary(), "chat", "--url", server.url + "/v1/", "--api-key", "secret"], input=text, capture_output=True, text=True,
                           timeout=60, env=environment(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["<hello>", "<two", "lines>", "<one ", "more>", "/set temperature, top_p or max_tokens, and a number",
+    assert done.stdout.splitlines() == ["<hello>", "<two", "lines>", "<one ", "more>", "/set NAME NUMBER: temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed",
                                         "<one ", "more>", "<last>"]
     assert "429, too many" in done.stderr and "\x1b" not in done.stderr
     assert server.keys == ["Bearer secret"] and {body["model"] for body in server.bodies} == {"first"}
     roles = [[m["role"] for m in body["messages"]] for body in server.bodies]
     assert roles == [["user"], ["user", "assistant", "user"], ["user", "assistant"] * 2 + ["user"], ["user", "assistant"] * 2 + ["user"],
                      ["system", "user"], ["system", "user"]]
-    assert [body["temperature"] for body in server.bodies] == [0.7, 0.7, 0.7, 0.5, 0.5, 0.5]
+    assert [body.get("temperature") for body in server.bodies] == [None, None, None, 0.5, 0.5, 0.5]
     assert not (tmp_path / "state").exists(), "no terminal, no history"
 
 

@@ -1,4 +1,5 @@
 """The command line as a person meets it: help, mistakes, exit codes. No model is loaded."""
+import json
 import os
 import pathlib
 import re
@@ -7,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import small_model
+from conftest import Server, small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("PAGODA_BINARY", str(ROOT / "build/pagoda"))
@@ -166,14 +167,15 @@ def test_text_is_typed_or_piped(tmp_path):
     (["serve", "--port"], "--port needs a value"),
     (["serve", "--port", "70000"], "--port: 70000 is not between 0 and 65535"),
     (["serve", "--kv_cache_memory_bytes", "much"], "--kv-cache-memory-bytes: 'much' is not a whole number"),
-    (["serve", "--trust-remote-code"], "--trust-remote-code: code from a model's folder is never run"),
+    (["serve", "--enable-lora"], "--enable-lora: LoRA adapters are not supported"),
+    (["serve", "--middleware", "a.b"], "--middleware: Python code is not run in the server"),
+    (["run"], "give a text, as a word or by pipe"),
     (["serve", "a", "b"], "unexpected argument 'b'"),
     (["generate"], "give a text, as a word or by pipe, or --input FILE"),
-    (["serve", "-c", "4096", "m.gguf"], "unknown flag -c; llama-server's -c is --max-model-len here"),
-    (["serve", "-np", "4"], "unknown flag -np; llama-server's -np is --max-num-seqs here"),
-    (["serve", "--ctx-size=4096"], "unknown flag --ctx-size; llama-server's --ctx-size is --max-model-len here"),
+    (["serve", "-np", "0"], "--max-num-seqs: 0 is less than 1"),
+    (["serve", "--lora", "x"], "--lora: LoRA adapters are not supported"),
     (["serve", "--load-format", "bitsandbytes"],
-     "--load-format: 'bitsandbytes' cannot be had: weights are read as the file stores them"),
+     "--load-format: 'bitsandbytes' cannot be had: weights are read as stored"),
     (["serve", "--port", "70000", "--port", "1", "--block-size", "0"], "--block-size: 0 is not between 1 and 256"),
 ])
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, message):
@@ -192,6 +194,40 @@ def test_a_model_that_is_not_there(command):
     assert code == 2
     assert err.startswith("pagoda: ") and err.count("\n") == 1
     assert "/nonexistent" in err
+
+
+def test_run_takes_a_text_alone(tmp_path):
+    template = tmp_path / "t.jinja"
+    template.write_text("{{ messages[0].content }}")
+    more = ["--chat-template", str(template), "--max-tokens", "4", "--temperature", "0"]
+    with_model = run("run", str(small_model()), "What is 2+2?", *more)
+    assert with_model[0] == 0 and with_model[1].strip()
+    assert run("run", "What is 2+2?", *more, PAGODA_MODEL=str(small_model())) == with_model
+    assert "nowhere" in run("run", "nowhere.gguf", *more, stdin="x")[2]
+
+
+def test_ps_and_stop():
+    server = Server(small_model(), "--served-model-name", "of-this-test")
+    rows = [one for one in json.loads(run("ps", "--json")[1]) if one["pid"] == server.process.pid]
+    assert [(one["model"], one["address"]) for one in rows] == [("of-this-test", "127.0.0.1:0")]
+    assert rows[0]["memory"] > 1 << 20
+    assert run("stop", "no-such-server")[0] == 2
+    assert run("stop", str(server.process.pid))[0] == 0
+    assert server.process.wait(60) == 0
+    server.stop()
+
+
+def test_man_pages_go_into_a_folder_that_is_made(tmp_path):
+    assert run("man", "--output", str(tmp_path / "a/man1"))[0] == 0
+    assert (tmp_path / "a/man1/pagoda.1").exists()
+
+
+def test_parse_says_which_formats_a_template_has(tmp_path):
+    template = tmp_path / "t.jinja"
+    template.write_text("{% for m in messages %}<tool_call>\n{{ m.tool_calls }}\n</tool_call>{% endfor %}")
+    code, out, _ = run("parse", "--template", str(template))
+    assert code == 0 and out.startswith("auto: --tool-call-parser hermes")
+    assert run("parse") == (2, "", "pagoda parse: give --input, --template or both\n")
 
 
 def test_without_the_default_model_the_message_says_how_to_get_it(tmp_path):

@@ -1,4 +1,5 @@
 """`pagoda generate` and where its input comes from."""
+import json
 import os
 import subprocess
 
@@ -22,3 +23,16 @@ def test_a_folder_is_no_input(tmp_path):
     assert done.returncode == 2
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert f"cannot read {tmp_path}" in done.stderr
+
+
+def test_lines_of_a_pipe_are_answered_before_the_next_comes():
+    program = subprocess.Popen([binary(), "generate", small_model(), "-i", "-", "--temperature", "0"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    texts = []
+    for _ in range(3):
+        program.stdin.write('{"prompt": "Once", "max_tokens": 4}\n')
+        program.stdin.flush()
+        texts.append(json.loads(program.stdout.readline())["choices"][0]["text"])
+    out, error = program.communicate(timeout=60)
+    assert (program.returncode, out, len(set(texts))) == (0, "", 1)
+    assert "%" not in error and "2 lines" in error, error

@@ -272,6 +272,34 @@ def test_killed_in_the_middle_and_gone_on_with(hub, environment, tmp_path):
     check(hub, environment)
 
 
+def test_a_name_in_every_form_and_one_model_of_several(hub, environment):
+    hub.files = {"a-Q4_K_M.gguf": b"4" * 2000, "a-Q8_0.gguf": b"8" * 3000}
+    for name in (f"hf.co/{REPO}:Q8_0", f"https://huggingface.co/{REPO}/blob/main/a-Q8_0.gguf", f"https://hf.co/{REPO}:Q4_K_M"):
+        code, out, error = run(environment, "pull", name)
+        assert code == 0 and out.endswith("Q4_K_M.gguf" if "Q4" in name else "Q8_0.gguf"), error
+    assert len(hub.gets("a-Q8_0.gguf")) == 2  # the hub and the store, once
+    rows = [one for one in json.loads(run(environment, "ls", "--json")[1]) if one["name"] == REPO]
+    assert [(one["tag"], one["type"], one["size"], one["whole"], one["default"]) for one in rows] == [
+        ("Q4_K_M", "gguf", 2000, True, False), ("Q8_0", "gguf", 3000, True, False)]
+    assert all(one["modified"].startswith("20") and os.path.exists(one["path"]) for one in rows)
+    assert f"{REPO}:Q8_0" in run(environment, "list")[1]
+    assert run(environment, "rm", REPO + ":Q8_0")[1].startswith(f"removed {REPO}:Q8_0, 0.0 MiB")
+    assert f"{REPO}:Q8_0" not in run(environment, "list")[1] and f"{REPO}:Q4_K_M" in run(environment, "list")[1]
+    assert run(environment, "rm", REPO + ":Q8_0")[0] == 2
+    assert run(environment, "rm", REPO + ":Q4_K_M")[0] == 0
+    assert REPO not in run(environment, "list")[1], "nothing is left of it"
+    assert "smollm2" in run(environment, "models")[1]
+    assert "pagoda models" in run(environment, "pull", "smollm9")[2]
+
+
+def test_the_default_model_is_listed(environment, tmp_path):
+    folder = tmp_path / "cache/models"
+    folder.mkdir(parents=True)
+    (folder / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"x" * 100)
+    row, = json.loads(run({**environment, "PAGODA_CACHE": str(tmp_path / "cache")}, "list", "--json")[1])
+    assert (row["name"], row["tag"], row["size"], row["default"]) == ("SmolLM2-135M-Instruct", "Q4_1", 100, True)
+
+
 def test_tags_and_parts(hub, environment):
     parts = ["Q8_0/a-Q8_0-00001-of-00002.gguf", "Q8_0/a-Q8_0-00002-of-00002.gguf"]
     hub.files = {"a-Q4_K_M.gguf": b"4" * 2000, **{one: one.encode() * 100 for one in parts}}
@@ -294,6 +322,17 @@ def test_serve_fetches_what_is_not_there(hub, environment, words):
         finally:
             server.stop()
     assert len([one for one in hub.gets("small-F32.gguf") if one[0] == "store"]) == 1
+
+
+def test_serve_takes_revision_and_token(hub, environment):
+    hub.files = {"small-F32.gguf": small_model().read_bytes()}
+    environment = {name: value for name, value in environment.items() if name != "HF_TOKEN"}
+    server = Server(REPO, "--revision", "main", "--hf-token", "hf_other", env=environment)
+    try:
+        assert httpx.get(server.url + "/v1/models").json()["data"][0]["id"] == REPO
+    finally:
+        server.stop()
+    assert {one[4] for one in hub.seen if one[0] == "hub"} == {"Bearer hf_other"}
 
 
 def test_run_fetches_too_but_not_offline(hub, environment, tmp_path):

@@ -270,6 +270,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (!template_kwargs) return template_kwargs.error();
   parts.api.template_kwargs = *std::move(template_kwargs);
   parts.api.vocab_size = config.vocab_size;
+  parts.api.max_logprobs = flags.max_logprobs < 0 ? config.vocab_size : flags.max_logprobs;
   parts.api.eos_token_ids = answer_ends(config, parts.tokenizer.get());
   if (report == Report::table && parts.tokenizer != nullptr)
     log_info("start", describe_ends(parts.api.eos_token_ids, *parts.tokenizer));
@@ -282,9 +283,10 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     }
     parts.api.grammars = parts.grammars.get();
   }
-  auto defaults = sampling_defaults(*source, flags.override_generation_config);
+  auto defaults = sampling_defaults(*source, flags.override_generation_config,
+                                    flags.generation_config);
   if (!defaults) return defaults.error();
-  parts.api.defaults = *std::move(defaults);
+  parts.api.defaults = with_flags(*std::move(defaults), flags.sampling);
   parts.api.version = version();
   if (options->pooling) parts.api.vectors = vector_model(*options->pooling, config, vector_size);
   parts.api.facts = {.architecture = config.architecture,

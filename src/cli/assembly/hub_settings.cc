@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/commands/progress_bar.h"
+#include "hub/short_names.h"
 #include "loader/mapped_file.h"
 #include "loader/printable.h"
 
@@ -44,13 +45,13 @@ std::string token() {
 
 }  // namespace
 
-Result<Pulled> pull_with_progress(const PullName& name) {
+Result<Pulled> pull_with_progress(const PullName& name, const std::string& given_token) {
   if (offline()) return unavailable("HF_HUB_OFFLINE is set: nothing is fetched");
   std::unique_ptr<ProgressBar> bar;
   std::string shown;
   PullSettings settings;
   settings.endpoint = variable("HF_ENDPOINT", "https://huggingface.co");
-  settings.token = token();
+  settings.token = given_token.empty() ? token() : given_token;
   settings.cache = hub_paths_from_environment().cache_dirs.front();
   settings.progress = [&](const std::string& file, std::int64_t done, std::int64_t total) {
     if (bar == nullptr || file != shown) {
@@ -84,12 +85,26 @@ Status fetch_if_missing(EngineFlags& flags) {
   std::error_code error;
   if (flags.model.empty() || std::filesystem::exists(flags.model, error) || flags.mpi_local_size > 0)
     return ok_status();
-  const auto name = parse_pull_name(flags.model);
+  auto name = parse_pull_name(flags.model);
   if (!name) return ok_status();  // the loader says what is wrong with it
+  if (!flags.revision.empty()) {
+    name = parse_pull_name(concat(name->name.repository, "@", flags.revision,
+                                  name->tag.empty() ? "" : concat(":", name->tag)));
+    if (!name) return invalid_argument(concat("--revision: '", printable(flags.revision), "' is no revision"));
+    if (std::ranges::all_of(flags.served_model_names, is_pattern))
+      flags.served_model_names.insert(flags.served_model_names.begin(), flags.model);
+    flags.model = concat(name->name.repository, "@", flags.revision);
+  } else if (const std::string full = full_name(flags.model); full != flags.model) {
+    // A short name is the one that was meant; an address is not.
+    const bool is_short = flags.model.find('/') == std::string::npos;
+    if (std::ranges::all_of(flags.served_model_names, is_pattern))
+      flags.served_model_names.insert(flags.served_model_names.begin(), is_short ? flags.model : full);
+    flags.model = full;
+  }
   auto found = find_pulled(*name, hub_paths_from_environment().cache_dirs.front());
   if (!found) {
     if (offline()) return ok_status();
-    auto pulled = pull_with_progress(*name);
+    auto pulled = pull_with_progress(*name, flags.hf_token);
     if (!pulled) return pulled.error().annotate(printable(flags.model));
     found = *std::move(pulled);
   }

@@ -8,8 +8,9 @@
 
 namespace pagoda {
 
-// Fetches with a progress bar. unavailable under HF_HUB_OFFLINE.
-Result<Pulled> pull_with_progress(const PullName& name);
+// Fetches with a progress bar. `token`: instead of the environment's; empty: that one. unavailable under
+// HF_HUB_OFFLINE.
+Result<Pulled> pull_with_progress(const PullName& name, const std::string& token = {});
 
 // Where the model is ORG/NAME[:TAG] and nothing here has that name: fetches it. With a tag, flags.model
 // becomes the file, served under the name that was typed unless another is given. Under mpirun nothing is

@@ -74,5 +74,71 @@ TEST(SamplingDefaults, OfGgufMetadata) {
   EXPECT_EQ(defaults->top_p, 0.5f);
 }
 
+std::string bare_model(const testing::ScratchFolder& scratch, const char* name) {
+  return scratch.write(name, testing::GgufBuilder()
+                                 .string("general.architecture", "llama")
+                                 .u32("llama.context_length", 64)
+                                 .u32("llama.embedding_length", 8)
+                                 .u32("llama.block_count", 1)
+                                 .u32("llama.feed_forward_length", 8)
+                                 .u32("llama.attention.head_count", 2)
+                                 .f32("llama.attention.layer_norm_rms_epsilon", 1e-6f)
+                                 .strings("tokenizer.ggml.tokens", {"a"})
+                                 .build());
+}
+
+TEST(SamplingDefaults, OfAModelWhoseFilesSayNothing) {
+  const testing::ScratchFolder scratch;
+  const auto source = ModelSource::open(bare_model(scratch, "SmolLM2-135M-Instruct.Q4_1.gguf"));
+  ASSERT_TRUE(source) << source.error().message();
+  auto defaults = sampling_defaults(**source, "");
+  ASSERT_TRUE(defaults);
+  EXPECT_EQ(defaults->temperature, 0.2f);
+  EXPECT_EQ(defaults->top_p, 0.9f);
+  EXPECT_EQ(defaults->top_k, std::nullopt);
+  defaults = sampling_defaults(**source, R"({"temperature": null, "max_new_tokens": 7})");
+  ASSERT_TRUE(defaults);
+  EXPECT_EQ(defaults->temperature, std::nullopt);
+  EXPECT_EQ(defaults->top_p, 0.9f);
+  EXPECT_EQ(defaults->max_tokens, 7);
+  defaults = sampling_defaults(**source, "", "vllm");
+  ASSERT_TRUE(defaults);
+  EXPECT_EQ(defaults->temperature, std::nullopt);
+  EXPECT_EQ(defaults->top_p, std::nullopt);
+
+  const auto other = ModelSource::open(bare_model(scratch, "my-SmolLM2.gguf"));
+  ASSERT_TRUE(other) << other.error().message();
+  EXPECT_EQ(sampling_defaults(**other, "")->temperature, std::nullopt);
+}
+
+TEST(SamplingDefaults, OfAnotherFileThanTheModels) {
+  const testing::ScratchFolder scratch;
+  const auto source = ModelSource::open(bare_model(scratch, "m.gguf"));
+  ASSERT_TRUE(source) << source.error().message();
+  const std::string file = scratch.write("generation_config.json", R"({"temperature": 0.5, "top_k": 3})");
+  for (const std::string& path : {file, file.substr(0, file.rfind('/'))}) {
+    const auto defaults = sampling_defaults(**source, R"({"top_k": 4})", path);
+    ASSERT_TRUE(defaults) << path;
+    EXPECT_EQ(defaults->temperature, 0.5f);
+    EXPECT_EQ(defaults->top_k, 4);
+  }
+  EXPECT_FALSE(sampling_defaults(**source, "", file + "x"));
+  EXPECT_FALSE(sampling_defaults(**source, "", scratch.write("list.json", "[1]")));
+}
+
+TEST(SamplingDefaults, FlagsComeBeforeTheModel) {
+  SamplingFlags flags;
+  flags.temperature = 0.75;
+  flags.max_tokens = 9;
+  SamplingDefaults model;
+  model.temperature = 0.2f;
+  model.top_p = 0.9f;
+  const SamplingDefaults defaults = with_flags(model, flags);
+  EXPECT_EQ(defaults.temperature, 0.75f);
+  EXPECT_EQ(defaults.top_p, 0.9f);
+  EXPECT_EQ(defaults.max_tokens, 9);
+  EXPECT_EQ(defaults.top_k, std::nullopt);
+}
+
 }  // namespace
 }  // namespace pagoda

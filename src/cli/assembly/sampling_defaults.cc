@@ -4,10 +4,12 @@
 #include <array>
 #include <boost/json.hpp>
 #include <cmath>
+#include <filesystem>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "loader/json_object.h"
+#include "loader/mapped_file.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -22,11 +24,13 @@ struct Field {
   bool above = false;  // `least` itself is none
   bool whole = false;
 };
-constexpr std::array<Field, 5> kFields = {{{"temperature", 0, 100},
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a generation_config.json
+constexpr std::array<Field, 6> kFields = {{{"temperature", 0, 100},
                                            {"top_p", 0, 1, true},
                                            {"top_k", -1, 1e9, false, true},
                                            {"min_p", 0, 1},
-                                           {"repetition_penalty", 0, 100, true}}};
+                                           {"repetition_penalty", 0, 100, true},
+                                           {"max_new_tokens", 1, 1e9, false, true}}};
 
 // Why a value cannot be used; empty: it can.
 std::string fault_of(const Field& field, const json::value& value) {
@@ -44,7 +48,7 @@ Status check_overrides(const json::object& overrides) {
     if (field == kFields.end())
       return invalid_argument(concat("--override-generation-config: '", std::string_view(key),
                                      "' is not supported; supported: temperature, top_p, top_k, min_p, "
-                                     "repetition_penalty"));
+                                     "repetition_penalty, max_new_tokens"));
     if (value.is_null()) continue;
     if (const std::string fault = fault_of(*field, value); !fault.empty())
       return invalid_argument(concat("--override-generation-config: '", field->name, "' ", fault));
@@ -80,9 +84,36 @@ json::object usable(const json::object& file, std::string_view name) {
   return fields;
 }
 
-}  // namespace
+// Models whose files say nothing of sampling, with what their authors recommend: those of script/model first.
+struct ModelRow {
+  std::string_view name;  // '*' stands for any text
+  std::string_view fields;
+};
+constexpr ModelRow kModels[] = {
+    {"SmolLM2-*-Instruct*", R"({"temperature": 0.2, "top_p": 0.9})"},
+    {"gemma-3-*", R"({"temperature": 1.0, "top_k": 64, "top_p": 0.95})"},
+};
 
-Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::string_view overrides) {
+// The model's name by its path: of a file or a folder; in the Hugging Face cache that of the repository.
+std::string name_of(const ModelSource& source) {
+  std::filesystem::path path(source.path());
+  if (path.filename().empty()) path = path.parent_path();
+  for (const std::filesystem::path& part : path) {
+    const std::string text = part.string();
+    if (text.starts_with("models--")) return text.substr(text.rfind("--") + 2);
+  }
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
+json::object row_of_model(const ModelSource& source) {
+  const std::string name = name_of(source);
+  for (const ModelRow& model : kModels)
+    if (matches_pattern(name, model.name)) return json::parse(model.fields).get_object();
+  return {};
+}
+
+// The model's own words: of its files, else of its row.
+json::object fields_of_model(const ModelSource& source) {
   json::object fields;
   if (source.gguf() != nullptr) {
     fields = usable(written_in(*source.gguf()), "general.sampling");
@@ -91,6 +122,30 @@ Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::strin
     if (const auto file = parse_json_object(*text, "generation_config.json"))
       fields = usable(*file, "generation_config.json");
   }
+  return fields.empty() ? row_of_model(source) : fields;
+}
+
+// What --generation-config names.
+Result<json::object> fields_named(const std::string& name, const ModelSource& source) {
+  if (name == "vllm") return json::object();
+  if (name == "auto") return fields_of_model(source);
+  std::error_code error;
+  const std::string path =
+      std::filesystem::is_directory(name, error) ? concat(name, "/generation_config.json") : name;
+  const auto text = read_text_file(path, kMostBytes);
+  if (!text) return text.error().annotate("--generation-config");
+  const auto file = parse_json_object(*text, path);
+  if (!file) return file.error().annotate("--generation-config");
+  return usable(*file, path);
+}
+
+}  // namespace
+
+Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::string_view overrides,
+                                           const std::string& generation_config) {
+  auto named = fields_named(generation_config, source);
+  if (!named) return named.error();
+  json::object fields = *std::move(named);
   if (!overrides.empty()) {
     boost::system::error_code error;
     const json::value given = json::parse(overrides, error);
@@ -110,6 +165,20 @@ Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::strin
   defaults.min_p = number("min_p");
   defaults.repetition_penalty = number("repetition_penalty");
   if (const auto top_k = number("top_k")) defaults.top_k = static_cast<std::int32_t>(*top_k);
+  if (const auto tokens = number("max_new_tokens")) defaults.max_tokens = static_cast<std::int32_t>(*tokens);
+  return defaults;
+}
+
+SamplingDefaults with_flags(SamplingDefaults defaults, const SamplingFlags& flags) {
+  const auto assign = [](auto& field, const auto& given) {
+    if (given) field = static_cast<typename std::decay_t<decltype(field)>::value_type>(*given);
+  };
+  assign(defaults.temperature, flags.temperature);
+  assign(defaults.top_p, flags.top_p);
+  assign(defaults.min_p, flags.min_p);
+  assign(defaults.repetition_penalty, flags.repetition_penalty);
+  assign(defaults.top_k, flags.top_k);
+  assign(defaults.max_tokens, flags.max_tokens);
   return defaults;
 }
 

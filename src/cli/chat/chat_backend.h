@@ -2,21 +2,14 @@
 // ChatBackend: who answers in `pagoda chat`: the engine in this process, or a running server. Bodies are
 // those of /v1/chat/completions. Threads: one.
 #include <boost/json/object.hpp>
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "base/status.h"
+#include "cli/commands/streamed_answer.h"
 #include "cli/flags/engine_flags.h"
 
 namespace pagoda {
-
-// What is said while an answer comes: pieces of its text go out, and whether it is to be ended comes in.
-struct AnswerWatcher {
-  std::function<void(std::string_view)> show;
-  std::function<bool()> interrupted;
-};
 
 class ChatBackend {
  public:

@@ -4,15 +4,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <boost/json.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/strings.h"
 #include "cli/chat/chat_backend.h"
 #include "cli/chat/line_editor.h"
 #include "cli/commands/typed_words.h"
+#include "hub/pull.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -23,7 +27,7 @@ constexpr const char* kHelp =
     "/system TEXT       replace the system prompt and begin anew\n"
     "/clear             forget the conversation\n"
     "/retry             answer the last message again\n"
-    "/set NAME VALUE    temperature, top_p or max_tokens of the answers to come\n"
+    "/set NAME VALUE    temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed of later answers\n"
     "/exit              leave (also end of input)\n"
     "Several lines: between two lines of \"\"\", or with \\ at a line's end.\n"
     "Ctrl-C ends the answer that runs, or drops what is typed.\n";
@@ -51,13 +55,25 @@ std::string history_file() {
   return home != nullptr && *home == '/' ? concat(home, "/.local/state/pagoda/chat_history") : std::string();
 }
 
+// Those of an answer, as the API calls them.
+constexpr std::array<std::string_view, 7> kParameters = {
+    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens", "seed"};
+
 class Conversation {
  public:
   Conversation(ChatBackend& backend, const ChatArgs& args)
       : backend_(backend),
         system_(args.system_prompt),
-        parameters_(
-            {{"max_tokens", args.max_tokens}, {"temperature", args.temperature}, {"top_p", args.top_p}}) {
+        parameters_({{"max_tokens", args.max_tokens}}) {
+    const SamplingFlags& given = args.engine.sampling;
+    const auto add = [this](const char* name, const auto& value) {
+      if (value) parameters_[name] = *value;
+    };
+    add("temperature", given.temperature);
+    add("top_p", given.top_p);
+    add("top_k", given.top_k);
+    add("min_p", given.min_p);
+    add("repetition_penalty", given.repetition_penalty);
     clear();
   }
 
@@ -73,7 +89,7 @@ class Conversation {
   bool set(const std::string& name, const std::string& value) {
     boost::system::error_code error;
     const boost::json::value number = boost::json::parse(value, error);
-    if (error || !number.is_number() || !parameters_.contains(name)) return false;
+    if (error || !number.is_number() || std::ranges::count(kParameters, name) == 0) return false;
     parameters_[name] = number;
     return true;
   }
@@ -109,7 +125,7 @@ class Conversation {
  private:
   ChatBackend& backend_;
   std::string system_;
-  boost::json::object parameters_;
+  boost::json::object parameters_;  // what was said of them; the rest is the model's
   boost::json::array messages_;
 };
 
@@ -175,11 +191,19 @@ bool obey(const std::string& command, Conversation& conversation) {
   } else if (name == "/set") {
     const std::size_t gap = std::min(rest.find(' '), rest.size());
     if (!conversation.set(rest.substr(0, gap), rest.substr(std::min(gap + 1, rest.size()))))
-      std::printf("/set temperature, top_p or max_tokens, and a number\n");
+      std::printf("/set NAME NUMBER: temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed\n");
   } else {
     std::printf("no command %s; /help lists them\n", printable(name).c_str());
   }
   return true;
+}
+
+// A word alone is a model where it is a path, or has the form of a name on the hub.
+bool can_name_model(const std::string& word) {
+  std::error_code error;
+  if (std::filesystem::exists(word, error)) return true;
+  if (word.find_first_of(" \t\n") != std::string::npos) return false;
+  return word.find('/') != std::string::npos || word.ends_with(".gguf") || parse_pull_name(word);
 }
 
 }  // namespace
@@ -208,13 +232,18 @@ Status run_chat(const ChatArgs& args) {
   return ok_status();
 }
 
-Status run_run(const ChatArgs& args) {
+Status run_run(const ChatArgs& given) {
+  ChatArgs args = given;
+  const bool is_prompt = args.prompt.empty() && !args.first.empty() && !can_name_model(args.first);
+  if (is_prompt)
+    args.prompt = args.first;
+  else if (!args.first.empty())
+    args.engine.model = args.first;
   if (!args.prompt.empty() || isatty(STDIN_FILENO) == 1) return run_chat(args);
-  ChatArgs piped = args;
-  auto text = piped_text();
+  auto text = piped_text("");
   if (!text) return text.error();
-  piped.prompt = *std::move(text);
-  return run_chat(piped);
+  args.prompt = *std::move(text);
+  return run_chat(args);
 }
 
 }  // namespace pagoda

@@ -12,10 +12,9 @@ struct ChatArgs {
   EngineFlags engine;
   std::string url;                 // of a server that answers instead; empty: none
   std::string system_prompt;       // empty: none
+  std::string first;               // of run: a model, or the prompt (typed_words.h)
   std::string prompt;              // not empty: answer this one and leave (--quick)
   std::int32_t max_tokens = 1024;  // of one answer
-  double temperature = 0.7;
-  double top_p = 1.0;
   bool history = true;  // what was typed is kept for the next time
 };
 

@@ -19,21 +19,18 @@ std::vector<Flag> chat_flags(ChatArgs& args) {
       {.name = "history",
        .value = flags::on_off(args.history),
        .help = "keep what was typed at a terminal for the next time"},
-      {.name = "max-tokens", .value = flags::int32(args.max_tokens, 1), .help = "token limit of one answer"},
-      {.name = "temperature",
-       .value = flags::number(args.temperature, 0, 2),
-       .help = "0: always the likeliest token"},
-      {.name = "top-p",
-       .value = flags::number(args.top_p, 0, 1),
-       .help = "share of the probability to choose from"},
+      {.name = "max-tokens",
+       .value = flags::int32(args.max_tokens, 1),
+       .help = "token limit of one answer",
+       .aliases = {"-n", "--n-predict", "--predict"}},
   };
 }
 
 std::vector<Flag> run_flags(ChatArgs& args) {
   std::vector<Flag> rows = {
       {.positional = "MODEL",
-       .value = flags::text(args.engine.model, "PATH"),
-       .help = "model, as --model",
+       .value = flags::text(args.first, "PATH"),
+       .help = "model, as --model; a text that can be no model's name is the prompt",
        .default_text = "the default model"},
       {.positional = "PROMPT",
        .value = flags::text(args.prompt, "TEXT"),

@@ -1,12 +1,9 @@
 #include <boost/json.hpp>
-#include <ctime>
 
-#include "api/openai/request_parser.h"
+#include "api/chat_sampling.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/chat/chat_backend.h"
-#include "cli/commands/output_collector.h"
-#include "text/detokenizer.h"
 
 namespace pagoda {
 namespace {
@@ -18,31 +15,15 @@ class EngineBackend final : public ChatBackend {
   std::string name() const override { return engine_->model_name(); }
 
   Status answer(boost::json::object body, const AnswerWatcher& watcher) override {
-    auto call = parse_call(CallKind::chat, boost::json::serialize(body),
-                           {.id = "chat", .created = std::time(nullptr)}, engine_->api());
-    if (!call) return call.error();
-    Request request = std::move(call->requests.front());
-    request.id = RequestId{++next_request_};
-    request.arrival_time = SteadyClock().now();
-    const RequestId id = request.id;
-    IncrementalDetokenizer detokenizer(*engine_->tokenizer(), true, request.prompt_token_ids);
-    OutputCollector collector;
-    PAGODA_RETURN_IF_ERROR(engine_->client().submit(std::move(request), collector.make_sink()));
-    for (bool finished = false, aborted = false; !finished;) {
-      for (const OutputCollector::Item& item : collector.take()) {
-        if (!item.output.error.ok()) return item.output.error;
-        for (const SequenceDelta& delta : item.output.deltas) {
-          for (const TokenId token : delta.token_ids) watcher.show(detokenizer.push(token));
-        }
-        finished = finished || item.output.finished;
-      }
-      if (watcher.interrupted() && !aborted) {
-        engine_->client().abort(id);
-        aborted = true;
-      }
-    }
-    watcher.show(detokenizer.finish());
-    return ok_status();
+    const SamplingDefaults start = chat_sampling(engine_->api().defaults);
+    const auto fill = [&body](const char* name, const auto& value) {
+      if (value && !body.contains(name)) body[name] = *value;
+    };
+    fill("temperature", start.temperature);
+    fill("top_k", start.top_k);
+    fill("top_p", start.top_p);
+    fill("min_p", start.min_p);
+    return stream_answer(*engine_, CallKind::chat, body, RequestId{++next_request_}, watcher);
   }
 
  private:

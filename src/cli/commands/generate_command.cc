@@ -1,12 +1,14 @@
 #include "cli/commands/generate_command.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 #include <unordered_map>
 
 #include "api/error_body.h"
@@ -18,6 +20,7 @@
 #include "cli/assembly/hub_settings.h"
 #include "cli/commands/output_collector.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/commands/streamed_answer.h"
 #include "cli/commands/typed_words.h"
 
 namespace pagoda {
@@ -32,15 +35,22 @@ struct Line {
 
 class Generation {
  public:
-  Generation(AssembledEngine& engine, std::istream& input, std::ostream& output, std::int64_t num_lines)
-      : engine_(engine), input_(input), output_(output), bar_("generate", num_lines, "lines") {}
+  Generation(AssembledEngine& engine, std::istream& input, std::ostream& output, std::int64_t num_lines,
+             bool from_stdin)
+      : engine_(engine),
+        input_(input),
+        output_(output),
+        bar_("generate", num_lines, "lines"),
+        from_stdin_(from_stdin) {}
 
   Status run(std::int32_t max_in_flight) {
     for (;;) {
-      while (in_flight_ < max_in_flight && read_line()) {
+      // Answers are not held up by a pipe whose next line is yet to come.
+      while (in_flight_ < max_in_flight && (lines_.empty() || input_is_ready()) && read_line()) {
       }
       write_finished();
-      if (lines_.empty()) break;
+      if (lines_.empty() && !input_) break;
+      if (lines_.empty()) continue;
       for (OutputCollector::Item& item : collector_.take()) deliver(std::move(item.output));
     }
     output_.flush();
@@ -52,6 +62,12 @@ class Generation {
   }
 
  private:
+  // Whether a read would not wait; at the end of the input it does not.
+  bool input_is_ready() const {
+    if (input_.rdbuf()->in_avail() != 0) return true;
+    pollfd waited = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    return !from_stdin_ || poll(&waited, 1, 0) != 0;
+  }
   // Takes the next input line into lines_; false at the end of the input.
   bool read_line() {
     std::string text;
@@ -117,6 +133,7 @@ class Generation {
       }
       num_errors_ += line.builder == nullptr || !line.builder->error().ok();
       output_ << line.body << '\n';
+      output_.flush();
       lines_.pop_front();
       bar_.update(++num_written_);
     }
@@ -126,6 +143,7 @@ class Generation {
   std::istream& input_;
   std::ostream& output_;
   ProgressBar bar_;
+  const bool from_stdin_;
   OutputCollector collector_;
   std::deque<Line> lines_;  // a deque keeps the addresses that owners_ holds
   std::unordered_map<RequestId, std::pair<Line*, std::size_t>> owners_;
@@ -135,56 +153,56 @@ class Generation {
   std::int32_t in_flight_ = 0;
 };
 
-// For the progress bar. A pipe can be read only once, so its lines are not counted.
+// For the progress bar; 0: not known. A pipe can be read only once, so its lines are not counted.
 std::int64_t count_lines(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return 1;
+  if (!std::filesystem::is_regular_file(path, error)) return 0;
   std::ifstream file(path);
   std::int64_t count = 0;
-  for (std::string line; std::getline(file, line);) ++count;
+  for (std::string line; std::getline(file, line);)
+    count += line.find_first_not_of(" \t\r") != std::string::npos;
   return count;
 }
 
-// The text of a response body, or the error of an error body.
-Result<std::string> text_of(const std::string& body) {
-  boost::system::error_code error;
-  const boost::json::value value = boost::json::parse(body, error);
-  if (!error) {
-    if (const auto* text = value.find_pointer("/choices/0/text", error))
-      return std::string(text->as_string());
-    if (const auto* message = value.find_pointer("/error/message", error))
-      return invalid_argument(std::string(message->as_string()));
-  }
-  return internal_error("the answer has no text");
+// The answer to a typed prompt, as it comes.
+Status write_text(AssembledEngine& engine, const std::string& prompt, std::int32_t max_tokens,
+                  std::ostream& output) {
+  const boost::json::object body = {{"prompt", prompt}, {"max_tokens", max_tokens}};
+  const AnswerWatcher watcher = {
+      .show = [&output](std::string_view piece) { output << piece << std::flush; }, .interrupted = {}};
+  PAGODA_RETURN_IF_ERROR(stream_answer(engine, CallKind::completion, body, RequestId{1}, watcher));
+  output << std::endl;
+  return output ? ok_status() : internal_error("cannot write the output");
 }
 
 }  // namespace
 
 Status run_generate(const GenerateArgs& args) {
   std::ifstream input_file;
-  std::int64_t num_lines = 1;
+  std::int64_t num_lines = 0;
   EngineFlags flags = args.engine;
-  std::stringstream typed, answer;  // one line each, where the prompt is typed
+  std::string prompt;  // where it is typed
   const bool is_typed = args.input.empty();
   if (is_typed) {
     auto words = typed_words(args.first, args.second, !flags.model.empty());
     if (!words) return words.error();
     if (!words->model.empty()) flags.model = words->model;
-    typed << boost::json::serialize(
-        boost::json::object{{"prompt", words->text}, {"max_tokens", args.max_tokens}});
+    prompt = words->text;
   } else if (!args.second.empty()) {
     return invalid_argument(concat("'", args.second, "': a prompt and --input do not go together"));
   } else if (!args.first.empty()) {
     flags.model = args.first;
   }
   PAGODA_RETURN_IF_ERROR(fetch_if_missing(flags));
-  if (!is_typed && args.input != "-") {
+  const bool from_stdin = args.input == "-";
+  if (from_stdin) std::ios::sync_with_stdio(false);  // so that std::cin tells how much it has read ahead
+  if (!is_typed && !from_stdin) {
     num_lines = count_lines(args.input);
     input_file.open(args.input);
     // A folder can be opened, but not read.
-    if (!input_file || (input_file.peek(), input_file.bad()))
+    std::error_code error;
+    if (!input_file || std::filesystem::is_directory(args.input, error))
       return not_found(concat("cannot read ", args.input));
-    input_file.clear();  // an empty file is at its end already
   }
   std::ofstream output_file;
   if (args.output != "-") {
@@ -198,18 +216,13 @@ Status run_generate(const GenerateArgs& args) {
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
-  std::istream& input = is_typed            ? static_cast<std::istream&>(typed)
-                        : args.input == "-" ? std::cin
-                                            : input_file;
   std::ostream& output = args.output == "-" ? std::cout : output_file;
-  Generation generation(**engine, input, is_typed ? answer : output, num_lines);
-  Status status = generation.run(max_in_flight);
+  std::istream& input = from_stdin ? std::cin : input_file;
+  const Status status =
+      is_typed ? write_text(**engine, prompt, args.max_tokens, output)
+               : Generation(**engine, input, output, num_lines, from_stdin).run(max_in_flight);
   (*engine)->stop();
-  if (!is_typed || !status.ok()) return status;
-  const auto text = text_of(answer.str());
-  if (!text) return text.error();
-  output << *text << std::endl;
-  return output ? ok_status() : internal_error("cannot write the output");
+  return status;
 }
 
 }  // namespace pagoda

@@ -14,8 +14,8 @@ constexpr std::size_t kMaxBytes = std::size_t{32} << 20;
 
 }  // namespace
 
-Result<std::string> piped_text() {
-  const Status nothing = invalid_argument("give a text, as a word or by pipe, or --input FILE");
+Result<std::string> piped_text(std::string_view otherwise) {
+  const Status nothing = invalid_argument(concat("give a text, as a word or by pipe", otherwise));
   if (isatty(STDIN_FILENO) == 1) return nothing;
   std::string text;
   char buffer[1 << 16];
@@ -33,7 +33,7 @@ Result<TypedWords> typed_words(const std::string& first, const std::string& seco
   std::error_code error;
   const bool is_model = !model_given && !first.empty() && std::filesystem::exists(first, error);
   if (!first.empty() && !is_model) return TypedWords{"", first};
-  auto text = piped_text();
+  auto text = piped_text(", or --input FILE");
   if (!text) return text.error();
   return TypedWords{first, *std::move(text)};
 }

@@ -2,6 +2,7 @@
 // What people type after a command: a model and a text, either of them left out. `pagoda generate "a
 // prompt"`, `pagoda generate MODEL "a prompt"`, `cat text | pagoda generate MODEL`.
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -19,6 +20,7 @@ Result<TypedWords> typed_words(const std::string& first, const std::string& seco
 
 // All of standard input, without its last newline. invalid_argument: a terminal, nothing, or more than 32
 // MiB.
-Result<std::string> piped_text();
+// `otherwise`: what else there is to give, for the message.
+Result<std::string> piped_text(std::string_view otherwise);
 
 }  // namespace pagoda

@@ -25,6 +25,10 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       return ok_status();
     }
     const auto size = parse_size(value);
+    if (size == 0) {  // as llama-server's -c 0
+      flags.max_model_len.reset();
+      return ok_status();
+    }
     if (!size || *size < 1 || *size > kMaxInt32)
       return invalid_argument(concat("'", value, "' is neither a number of tokens nor auto"));
     flags.max_model_len = static_cast<std::int32_t>(*size);
@@ -32,13 +36,26 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
   };
   const auto store_seed = [&flags](std::int64_t seed) { flags.seed = static_cast<std::uint64_t>(seed); };
   const auto store_cache = [&flags](std::int64_t bytes) { flags.weight_cache_bytes = bytes; };
+  const auto pooling = [&flags](const std::string&) {
+    flags.runner = "pooling";
+    return ok_status();
+  };
   return {
       {.name = "model",
        .positional = "MODEL",
        .value = flags::text(flags.model, "PATH"),
        .help = "folder, .gguf file, or ORG/NAME[:TAG], which is fetched if it is not there",
        .default_text = "the default model",
-       .aliases = {"--hf", "--hf-repo"}},
+       .aliases = {"-m", "--hf", "--hfr", "--hf-repo"}},
+      {.name = "revision",
+       .value = flags::text(flags.revision, "NAME"),
+       .help = "branch, tag or commit of ORG/NAME on the hub",
+       .default_text = "main"},
+      {.name = "hf-token",
+       .value = flags::text(flags.hf_token, "TOKEN"),
+       .help = "token for the hub; `ps` does not show it [env HF_TOKEN]",
+       .aliases = {"--hft"},
+       .secret = true},
       {.name = "tokenizer",
        .value = flags::text(flags.tokenizer, "PATH"),
        .help = "folder, tokenizer.json or .gguf; else the model's own"},
@@ -51,9 +68,20 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .value = flags::text(flags.override_generation_config, "JSON"),
        .help = "sampling defaults instead of generation_config.json's: temperature, top_p, top_k, ...",
        .default_text = "none"},
+      {.name = "generation-config",
+       .value = flags::text(flags.generation_config, "auto|vllm|PATH"),
+       .help = "sampling defaults: the model's (auto), none (vllm), or a folder's or file's",
+       .details = "sampling defaults. `auto`: the model's, in its generation_config.json or its GGUF "
+                  "metadata; `vllm`: none, as the API defines them; else a folder with a "
+                  "generation_config.json, or such a file",
+       .default_text = "auto"},
+      {.name = "max-logprobs",
+       .value = flags::int32(flags.max_logprobs, -1),
+       .help = "most log-probabilities of a token that a request may ask for; -1: of the whole vocabulary"},
       {.name = "chat-template",
        .value = flags::text(flags.chat_template, "FILE"),
-       .help = "Jinja chat template; else the model's own"},
+       .help = "Jinja chat template; else the model's own",
+       .aliases = {"--chat-template-file"}},
       {.name = "default-chat-template-kwargs",
        .value = flags::text(flags.default_chat_template_kwargs, "JSON"),
        .help = "names for the chat template that requests do not set: {\"enable_thinking\": false}",
@@ -65,6 +93,10 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .value = flags::choice(flags.runner, {"auto", "generate", "pooling"}),
        .help = "generate text, or make vectors (pooling); auto: as the model's files say",
        .default_text = "auto"},
+      {.name = "embeddings",
+       .value = {.shape = FlagValue::Shape::on, .store = pooling},
+       .help = "llama-server's name of --runner pooling",
+       .aliases = {"--embedding", "--reranking", "--rerank"}},
       {.name = "pooler-config",
        .value = flags::text(flags.pooler_config, "JSON"),
        .help = "pooling of vectors in vLLM's words: pooling_type, use_activation",
@@ -86,13 +118,14 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .help = "ignored (accepted for vLLM compatibility)",
        .hidden = true},
       {.name = "served-model-name",
-       .value = flags::texts(flags.served_model_names, "NAME"),
+       .value = flags::several(flags.served_model_names, "NAME"),
        .help = "names in the API, the first is reported; '*' stands for any text",
        .details =
            "names in the API, else named after the file: the first is reported, all are accepted. A name "
-           "with `*`, which stands for any text (`claude-*`), is accepted and not listed. One "
-           "flag takes several words, or each has its own; where MODEL is not given before, the last word is "
-           "MODEL"},
+           "with `*`, which stands for any text (`claude-*`), is accepted and not listed. One flag takes "
+           "several words, or each has its own; where MODEL is not given, the last word is MODEL if it can name "
+           "one",
+       .aliases = {"-a", "--alias"}},
       {.name = "any-model-name",
        .value = flags::on(flags.any_model_name),
        .help = "requests may name any model: this one answers"},
@@ -118,7 +151,8 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .help = "prompt + output tokens of a sequence (8k; auto: what fits); else the model's",
        .details = "prompt + output tokens of one sequence, else the model's; `auto` or -1: the most that the "
                   "KV cache "
-                  "can hold"},
+                  "can hold; 0: the model's",
+       .aliases = {"-c", "--ctx-size"}},
       {.name = "config",
        .value = flags::text(flags.config, "FILE"),
        .help = "YAML file of flags by name; the command line and the environment come before it",
@@ -126,7 +160,8 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       {.name = "seed",
        .value = flags::integer(0, kMaxInt64, store_seed),
        .help = "seed of requests without their own",
-       .default_text = "0"},
+       .default_text = "0",
+       .aliases = {"-s"}},
   };
 }
 
@@ -155,10 +190,14 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
     return ok_status();
   };
   return {
-      {.name = "max-num-seqs", .value = flags::int32(flags.max_num_seqs, 1), .help = "sequences in one step"},
+      {.name = "max-num-seqs",
+       .value = flags::int32(flags.max_num_seqs, 1),
+       .help = "sequences in one step",
+       .aliases = {"--np", "--parallel"}},
       {.name = "max-num-batched-tokens",
        .value = flags::integer(1, kMaxInt32, store_tokens),
-       .help = "tokens in one step; else chosen by the engine"},
+       .help = "tokens in one step; else chosen by the engine",
+       .aliases = {"-b", "--batch-size"}},
       {.name = "enable-chunked-prefill",
        .value = flags::on_off(flags.enable_chunked_prefill),
        .help = "split long prompts over steps"},
@@ -189,7 +228,8 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .default_text = "serve: 100, else 0"},
       {.name = "max-queue",
        .value = flags::int32(flags.max_queue, 1),
-       .help = "requests that may wait; more get 429"},
+       .help = "requests that may wait; more get 429",
+       .aliases = {"--max-num-queued-reqs"}},
       {.name = "max-queue-time",
        .value = flags::parsed("S", store_queue_time),
        .help = "requests that would wait longer to start get 429 at once; 0: no limit",
@@ -253,7 +293,8 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
                   " `pagoda doctor` names the library that is there"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
-       .help = "compute threads; 0: every core this process may use"},
+       .help = "compute threads; 0: every core this process may use",
+       .aliases = {"-t"}},
       {.name = "cpu-list",
        .value = flags::parsed("auto|none|LIST[|LIST...]", store_cpu_list),
        .help = "cores, such as 0-7,16-23, that the process runs on, or each rank; auto: one rank a NUMA node",
@@ -311,6 +352,7 @@ std::vector<Flag> engine_flag_table(EngineFlags& flags) {
   };
   add("Model", model_flag_table(flags));
   add("Model", rope_flag_table(flags));
+  add("Sampling of requests that do not set it", sampling_flag_table(flags.sampling));
   add("Server", server_flag_table(flags.server));
   add("KV cache", kv_cache_flag_table(flags));
   add("Scheduler", scheduler_flag_table(flags));

@@ -13,6 +13,7 @@ std::vector<Flag> engine_flag_table(EngineFlags& flags);
 // Its parts that have files of their own.
 std::vector<Flag> kv_cache_flag_table(EngineFlags& flags);
 std::vector<Flag> rope_flag_table(EngineFlags& flags);
+std::vector<Flag> sampling_flag_table(SamplingFlags& flags);
 std::vector<Flag> server_flag_table(ServerFlags& flags);
 
 }  // namespace pagoda

@@ -2,27 +2,28 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 
 #include "cli/flags/environment.h"
 #include "cli/flags/parse_command_line.h"
 #include "cli/flags/store_flags.h"
-#include "cli/flags/vllm_flags.h"
+#include "cli/flags/peer_flags.h"
 
 namespace pagoda {
 namespace {
 
 struct Parsed {
   EngineFlags flags;
-  std::vector<std::string> warnings;
+  std::vector<std::string> ignored;
   std::string error;  // empty: parsed
 };
 
 Parsed parse(std::vector<std::string> arguments) {
   Parsed parsed;
   Command command{.name = "test", .summary = "", .flags = engine_flag_table(parsed.flags)};
-  std::vector<Flag> more = vllm_flags(parsed.warnings);
+  std::vector<Flag> more = peer_flags(parsed.ignored);
   std::move(more.begin(), more.end(), std::back_inserter(command.flags));
   const auto line = parse_command_line(command, std::move(arguments));
   const Status status = line ? store_flags(*line, [](const char*) { return std::string(); }) : line.error();
@@ -38,7 +39,7 @@ TEST(EngineFlags, DefaultsStayWithoutFlags) {
   EXPECT_TRUE(parsed.flags.enable_prefix_caching);
   EXPECT_FALSE(parsed.flags.max_model_len.has_value());
   EXPECT_FALSE(parsed.flags.kv_cache_memory_bytes.has_value());
-  EXPECT_TRUE(parsed.warnings.empty());
+  EXPECT_TRUE(parsed.ignored.empty());
 }
 
 TEST(EngineFlags, ReadsEach) {
@@ -119,6 +120,11 @@ TEST(EngineFlags, ARepeatableFlagLeavesTheModelAlone) {
   const Parsed parsed = parse({"--api-key", "k", "--served-model-name", "n", "model.gguf"});
   EXPECT_EQ(parsed.error, "");
   EXPECT_EQ(parsed.flags.model, "model.gguf");
+  EXPECT_EQ(parsed.flags.served_model_names, std::vector<std::string>{"n"});
+  // A single word is the name, and a MODEL that is given stays.
+  EXPECT_EQ(parse({"--served-model-name", "n.gguf"}).flags.model, "");
+  EXPECT_EQ(parse({"m", "--served-model-name", "a", "b.gguf"}).flags.served_model_names.size(), 2u);
+  EXPECT_EQ(parse({"-fa", "model.gguf"}).flags.model, "model.gguf");
 }
 
 TEST(EngineFlags, SeveralNamesStandBehindOneFlag) {
@@ -146,7 +152,7 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
       {{"--served-model-name", ""}, "--served-model-name: must not be empty"},
       {{"--block-size", "257"}, "--block-size: 257 is not between 1 and 256"},
       {{"--max-num-seqs", "0"}, "--max-num-seqs: 0 is less than 1"},
-      {{"--max-model-len", "0"}, "--max-model-len: '0' is neither a number of tokens nor auto"},
+      {{"--max-model-len", "x"}, "--max-model-len: 'x' is neither a number of tokens nor auto"},
       {{"--dtype", "float64"}, "--dtype: 'float64' is not one of auto, float32, bfloat16, float16, int8"},
       {{"--kv-cache-dtype", "fp8_e4m3"},
        "--kv-cache-dtype: 'fp8_e4m3' is not supported; int8 has 8 bits too"},
@@ -159,17 +165,91 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
       {{"--tensor-parallel-size", "65"}, "--tensor-parallel-size: 65 is not between 1 and 64"},
       {{"--tensor-parallel-size", "two"}, "--tensor-parallel-size: 'two' is not a whole number"},
       {{"--rank-timeout", "-1"}, "--rank-timeout: -1 is not between 0 and 86400"},
-      {{"--trust-remote-code"}, "--trust-remote-code: code from a model's folder is never run"},
+      {{"--enable-lora"}, "--enable-lora: LoRA adapters are not supported"},
+      {{"--pp", "2"},
+       "--pipeline-parallel-size: '2' cannot be had: only 1 is supported; --tensor-parallel-size has more "
+       "ranks"},
+      {{"-ctk", "q8_0"}, "--cache-type-k: see --kv-cache-dtype"},
+      {{"--temperature", "-1"}, "--temperature: -1 is not between 0 and 100"},
+      {{"--root-path", "m"}, "--root-path: must begin with /"},
+      {{"--api-key", "a", "org/name"},
+       "--api-key: the last value may be meant as MODEL, which stands before it"},
   };
   for (const auto& [arguments, message] : cases) EXPECT_EQ(parse(arguments).error, message);
 }
 
-TEST(EngineFlags, MeaninglessVllmFlagsWarn) {
-  const Parsed accepted =
-      parse({"--enforce-eager", "--gpu-memory-utilization", "0.9", "--tensor-parallel-size", "1"});
+TEST(EngineFlags, FlagsWithoutEffectAreNamedOnce) {
+  const Parsed accepted = parse({"--enforce-eager", "--gpu-memory-utilization", "0.9", "--enforce-eager", "-ngl",
+                                 "99", "--no-mmap", "-fa", "-O3", "--tensor-parallel-size", "1"});
   EXPECT_EQ(accepted.error, "");
-  EXPECT_EQ(accepted.warnings, (std::vector<std::string>{"--enforce-eager has no effect here",
-                                                         "--gpu-memory-utilization has no effect here"}));
+  EXPECT_EQ(ignored_flags_text(accepted.ignored),
+            "no effect here: --enforce-eager, --gpu-memory-utilization, --compilation-config, --n-gpu-layers, "
+            "--flash-attn, --no-mmap");
+}
+
+// Each row starts a server, or is refused with its reason: none is unknown, none clashes with another row.
+TEST(EngineFlags, EveryFlagOfThePeersIsAnswered) {
+  for (const PeerFlag& flag : peer_flag_table()) {
+    std::string_view names = flag.names;
+    while (!names.empty()) {
+      const std::string name(names.substr(0, names.find(' ')));
+      names.remove_prefix(std::min(name.size() + 1, names.size()));
+      SCOPED_TRACE(name);
+      std::vector<std::string> arguments = {(name.size() == 1 ? "-" : "--") + name};
+      if (flag.shape != FlagValue::Shape::on && flag.shape != FlagValue::Shape::on_off)
+        arguments.emplace_back(flag.rule == PeerFlag::Rule::only
+                                   ? flag.accepted.substr(0, flag.accepted.find(' '))
+                                   : "7");
+      const std::string error = parse(arguments).error;
+      if (flag.rule == PeerFlag::Rule::refused)
+        EXPECT_TRUE(error.ends_with(flag.why) && !flag.why.empty()) << error;
+      else
+        EXPECT_EQ(error, "");
+      if (flag.rule == PeerFlag::Rule::only) {
+        arguments.back() = "nonsense";
+        EXPECT_NE(parse(arguments).error.find(flag.why), std::string::npos);
+      }
+    }
+  }
+}
+
+// A command line of llama-server.
+TEST(EngineFlags, LlamaServersNamesOfOurFlags) {
+  const Parsed parsed =
+      parse({"-m", "m.gguf", "-c", "4096", "-np", "4", "-t", "2", "--alias", "small", "--chat-template-file",
+             "t.jinja", "--temp", "0.5", "--top-k", "20", "--repeat-penalty", "1.1", "-b", "512", "--no-webui",
+             "-v", "--api-prefix", "/m/"});
+  ASSERT_EQ(parsed.error, "");
+  const EngineFlags& flags = parsed.flags;
+  EXPECT_EQ(flags.model, "m.gguf");
+  EXPECT_EQ(flags.max_model_len, 4096);
+  EXPECT_EQ(flags.max_num_seqs, 4);
+  EXPECT_EQ(flags.threads, 2);
+  EXPECT_EQ(flags.served_model_names, std::vector<std::string>{"small"});
+  EXPECT_EQ(flags.chat_template, "t.jinja");
+  EXPECT_EQ(flags.sampling.temperature, 0.5);
+  EXPECT_EQ(flags.sampling.top_k, 20);
+  EXPECT_EQ(flags.sampling.repetition_penalty, 1.1);
+  EXPECT_EQ(flags.max_num_batched_tokens, 512);
+  EXPECT_FALSE(flags.server.page);
+  EXPECT_EQ(flags.server.log_level, "debug");
+  EXPECT_EQ(flags.server.root_path, "/m");
+  EXPECT_FALSE(parse({"-c", "0"}).flags.max_model_len.has_value());
+  EXPECT_EQ(parse({"--embeddings"}).flags.runner, "pooling");
+}
+
+TEST(EngineFlags, DottedNamesMakeJson) {
+  const Parsed parsed = parse({"--hf_overrides.rope_scaling.factor", "2", "--hf-overrides.architectures=[\"A\"]",
+                               "--default-chat-template-kwargs.mode", "short"});
+  ASSERT_EQ(parsed.error, "");
+  EXPECT_EQ(parsed.flags.hf_overrides, R"({"rope_scaling":{"factor":2},"architectures":["A"]})");
+  EXPECT_EQ(parsed.flags.default_chat_template_kwargs, R"({"mode":"short"})");
+  EXPECT_NE(parse({"--hf-overrides.", "2"}).error, "");
+}
+
+TEST(EngineFlags, SeveralKeysInOneFlagOrMore) {
+  EXPECT_EQ(parse({"--api-key", "a", "b", "--api-key", "c"}).flags.server.api_keys,
+            (std::vector<std::string>{"a", "b", "c"}));
 }
 
 TEST(Environment, FillsWhatNoFlagSaid) {

@@ -49,11 +49,18 @@ struct ServerFlags {
   double write_timeout_s = 60.0;        // a client that takes nothing for so long is hung up on
   double keep_alive_timeout_s = 75.0;   // idle connection
   double shutdown_timeout_s = 30.0;     // SIGTERM: running requests may take so long to finish
+  std::string root_path;                // before every path, as a proxy in front adds it; empty: none
   bool page = true;                     // at /: chat, and the engine live
   bool sandbox = true;                  // only its own files, no other programs
   std::string log_format = "text";      // or json
   std::string log_level;                // debug, info, warning, error; empty: as the environment says
   bool access_log = false;              // one line per request (no prompts)
+};
+
+// Sampling of requests that do not set it, before what the model's files say; absent: as those say.
+struct SamplingFlags {
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<std::int32_t> top_k, max_tokens;
 };
 
 // Of --device emulated (device/emulated/emulated_device.h).
@@ -80,6 +87,8 @@ struct EngineFlags {
 
   // model
   std::string model;                            // folder, .gguf file or ORG/NAME; empty: the default model
+  std::string revision;                         // of ORG/NAME on the hub; empty: main
+  std::string hf_token;                         // for the hub; empty: the environment's
   std::string tokenizer;                        // empty: the model's own
   std::string chat_template;                    // path of a Jinja file; empty: the model's own
   std::string tool_call_parser = "auto";        // a name of text/answer_formats.h, auto or none
@@ -92,6 +101,9 @@ struct EngineFlags {
   bool any_model_name = false;                  // requests may name any model
   std::string dtype = "auto";                   // auto, float32, bfloat16, float16, int8
   std::string hf_overrides, override_generation_config;  // JSON objects; empty: the model's own files
+  std::string generation_config = "auto";                // auto, vllm or a path
+  SamplingFlags sampling;
+  std::int32_t max_logprobs = 20;  // that a request may ask for; -1: all of the vocabulary
   std::string override_kv;                               // of GGUF: KEY=TYPE:VALUE,...
   RopeFlags rope;
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.

@@ -18,6 +18,7 @@ struct FlagValue {
     one,       // --x V; given twice, the last counts
     repeated,  // --x V --x W: all count
     several,   // --x V W: all count
+    maybe,     // --x or --x V; alone it is "true"
     on_off,    // --x and --no-x
     on,        // --x alone
   };
@@ -62,6 +63,7 @@ struct Command {
   std::string summary;
   std::vector<Flag> flags = {};  // its own first
   std::vector<Command> subcommands = {};
+  std::vector<std::string> aliases = {};  // other names that are understood: "ls"
   std::function<int()> run = {};  // once the flags are stored; empty: help is shown. The exit code
 };
 

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "cli/flags/environment.h"
 #include "cli/flags/help.h"
+#include "cli/flags/peer_flags.h"
 #include "cli/flags/texts_of_flags.h"
 
 namespace pagoda {
@@ -49,7 +50,7 @@ What an engine is made with: `serve`, `chat`, `run`, `generate`, `bench`, `simul
 
 Names and defaults are vLLM's where it has the flag. `--flag-name`, `--flag_name`, `--flag value` and `--flag=value` are
 the same; given twice, the last counts, and of a repeatable flag all. An unknown flag is an error (exit code 2), with
-the nearest known one, or what llama-server's is called here. Numbers may be written as sizes: `8k` is 8,000, `8K` 8,192;
+the nearest known one. Numbers may be written as sizes: `8k` is 8,000, `8K` 8,192;
 `MB` is decimal, `M` and `MiB` are binary.
 
 MODEL is a folder in Hugging Face layout, a .gguf file, or ORG/NAME in the local Hugging Face cache (`HF_HUB_CACHE`,
@@ -89,28 +90,59 @@ warned of. Beside them:
 | `HF_ENDPOINT`, `HF_TOKEN` or `HF_TOKEN_PATH`, `HF_HUB_OFFLINE` | which hub is asked, with which token; or none at all |
 )";
 
-constexpr const char* kForeign =
+constexpr const char* kPeers =
     R"(
-## vLLM's other flags
+## Flags of vLLM and llama-server
 
-Accepted, with a warning where leaving them out changes no result; a value that cannot be had here (`--pp 2`) is
-refused, and so are flags that promise more than is there:
+Many of the rows above have their names. The others are accepted where leaving them out changes no answer, and named
+once in the log; a value that cannot be had here (`--pp 2`) is refused with the reason, and so is what would change
+answers or promises more than is there. `--NAME.KEY VALUE` makes a JSON object, as in vLLM.
 )";
+
+// "`--ctx-size`, `-c`"
+std::string spelled(const PeerFlag& flag) {
+  std::string text;
+  std::string_view rest = flag.names;
+  while (!rest.empty()) {
+    const std::string_view name = rest.substr(0, rest.find(' '));
+    const bool is_short = name.size() == 1 || (flag.peer == PeerFlag::Peer::llama_server && name.size() <= 5);
+    const std::string_view dashes = is_short && text.size() > 0 ? "-" : "--";
+    text += concat(text.empty() ? "" : ", ", "`", dashes, name, "`");
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+  }
+  return text;
+}
+
+std::string peer_section(PeerFlag::Peer peer, const char* name) {
+  std::string accepted, others;
+  for (const PeerFlag& flag : peer_flag_table()) {
+    if (flag.peer != peer) continue;
+    if (flag.rule == PeerFlag::Rule::no_effect) {
+      accepted += (accepted.empty() ? "" : ", ") + spelled(flag);
+      continue;
+    }
+    std::string values = flag.rule == PeerFlag::Rule::refused ? "refused" : concat("only `", flag.accepted, "`");
+    for (std::size_t at = 0; flag.rule == PeerFlag::Rule::only && (at = values.find(' ', at + 5)) < values.size();)
+      values.replace(at, 1, "`, `");
+    others += concat("| ", spelled(flag), " | ", values, ": ", flag.why, " |\n");
+  }
+  return concat("\n", name, ", without effect: ", accepted, ".\n\n| ", name, " | |\n|---|---|\n", others);
+}
 
 }  // namespace
 
 std::string flags_page(const Command& root) {
   const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
   std::string text = "# Flags\n" + made("flags") + kIntroduction;
-  std::string group, hidden;
+  std::string group;
   for (const Flag& flag : serve->flags) {
-    if (flag.hidden) hidden += (hidden.empty() ? "" : ", ") + ("`--" + flag.name + "`");
     if (flag.group.empty() || flag.hidden) continue;
     if (flag.group != group) text += concat("\n## ", flag.group, "\n\n| flag | default | |\n|---|---|---|\n");
     group = flag.group;
     text += row(flag);
   }
-  return text + kEnvironment + kForeign + hidden + ".\n";
+  return text + kEnvironment + kPeers + peer_section(PeerFlag::Peer::vllm, "vLLM") +
+         peer_section(PeerFlag::Peer::llama_server, "llama-server");
 }
 
 std::string commands_page(const Command& root) {

@@ -3,11 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <deque>
+#include <filesystem>
+#include <optional>
 
 #include "base/check.h"
 #include "base/strings.h"
-#include "cli/flags/foreign_flags.h"
 #include "cli/flags/suggest.h"
+#include "cli/flags/typed_arguments.h"
+#include "hub/pull.h"
 
 namespace pagoda {
 namespace {
@@ -22,15 +25,25 @@ struct Node {
   std::deque<Node> children = {};
 };
 
+// "--no-ui" of a switch, and of each of its long aliases.
+std::vector<std::string> negative_names(const Flag& flag) {
+  std::vector<std::string> names = {"--no-" + flag.name};
+  for (const std::string& alias : flag.aliases)
+    if (alias.starts_with("--")) names.push_back("--no-" + alias.substr(2));
+  return names;
+}
+
 CLI::Option* add(CLI::App& app, const Flag& flag) {
   std::string names = flag.positional;
   const auto append = [&names](const std::string& name) { names += (names.empty() ? "" : ",") + name; };
   if (!flag.name.empty()) append("--" + flag.name);
-  if (flag.value.shape == Shape::on_off) append("!--no-" + flag.name);
   for (const std::string& alias : flag.aliases) append(alias);
+  if (flag.value.shape == Shape::on_off)
+    for (const std::string& name : negative_names(flag)) append("!" + name);
   CLI::Option* option = flag.value.takes_value() ? app.add_option(names) : app.add_flag(names);
   option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   if (flag.value.shape == Shape::several) option->expected(1, CLI::detail::expected_max_vector_size);
+  if (flag.value.shape == Shape::maybe) option->expected(0, 1);
   option->allow_extra_args(flag.value.shape == Shape::several);
   return option;
 }
@@ -40,49 +53,9 @@ void build(Node& node) {
   if (!node.command->subcommands.empty()) node.app->require_subcommand(0, 1);
   for (const Command& command : node.command->subcommands) {
     node.children.push_back({.command = &command, .app = node.app->add_subcommand(command.name)});
+    for (const std::string& alias : command.aliases) node.children.back().app->alias(alias);
     build(node.children.back());
   }
-}
-
-// "--max_num_seqs" -> "--max-num-seqs": vLLM takes both. Values after '=' are left alone.
-std::string with_dashes(std::string argument) {
-  if (argument.starts_with("--")) {
-    const std::size_t end = std::min(argument.find('='), argument.size());
-    std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
-  }
-  return argument;
-}
-
-// vLLM's "--served-model-name A B" as "--served-model-name A --served-model-name B". Where nothing before
-// says which model it is, the last of the words is the model: "--served-model-name A MODEL".
-std::vector<std::string> with_a_flag_for_each_name(const Command& root, std::vector<std::string> arguments) {
-  const std::string flag = "--served-model-name";
-  const auto is_word = [](const std::string& argument) { return !argument.starts_with('-'); };
-  std::size_t at = 0;
-  for (const Command* command = &root; at < arguments.size(); ++at) {
-    const auto named = std::ranges::find(command->subcommands, arguments[at], &Command::name);
-    if (named == command->subcommands.end()) break;
-    command = &*named;
-  }
-  const bool has_model = (at < arguments.size() && is_word(arguments[at])) ||
-                         std::ranges::any_of(arguments, [](const std::string& argument) {
-                           return argument == "--model" || argument.starts_with("--model=");
-                         });
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    out.push_back(arguments[i]);
-    if (arguments[i] == "--") {
-      out.insert(out.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
-      break;
-    }
-    if (arguments[i] != flag || i + 1 == arguments.size()) continue;
-    out.push_back(arguments[++i]);
-    std::size_t end = i + 1;
-    while (end < arguments.size() && is_word(arguments[end])) ++end;
-    if (!has_model && end > i + 1) --end;
-    while (i + 1 < end) out.insert(out.end(), {flag, arguments[++i]});
-  }
-  return out;
 }
 
 // The innermost subcommand that was named.
@@ -106,7 +79,8 @@ std::vector<std::string> flag_names(const Command& command) {
   std::vector<std::string> names = {"--help"};
   for (const Flag& flag : command.flags) {
     if (!flag.name.empty()) names.push_back("--" + flag.name);
-    if (flag.value.shape == Shape::on_off) names.push_back("--no-" + flag.name);
+    if (flag.value.shape == Shape::on_off)
+      for (std::string& negative : negative_names(flag)) names.push_back(std::move(negative));
     names.insert(names.end(), flag.aliases.begin(), flag.aliases.end());
   }
   return names;
@@ -118,7 +92,6 @@ std::string describe_unexpected(const CLI::App& app, const Command& command) {
       std::find_if(left.begin(), left.end(), [](const std::string& s) { return s.starts_with("-"); });
   if (flag != left.end()) {
     const std::string name = flag->substr(0, flag->find('='));
-    if (std::string known = foreign_flag(name); !known.empty()) return known;
     return concat("unknown flag ", name, suggestion(name, flag_names(command)));
   }
   const std::string word = left.empty() ? std::string() : left.front();
@@ -128,6 +101,49 @@ std::string describe_unexpected(const CLI::App& app, const Command& command) {
   return concat("unexpected argument '", word, "'");
 }
 
+bool names_a_model(const std::string& word) {
+  std::error_code error;
+  return word.ends_with(".gguf") || std::filesystem::exists(word, error);
+}
+
+// A name on the hub, or one of the short names.
+bool names_a_model_of_the_hub(const std::string& word) {
+  return parse_pull_name(word).has_value();
+}
+
+// A flag that takes all words up to the next one takes a MODEL behind it, too: `--served-model-name n m.gguf`.
+// Where no MODEL is given and the last of several words can name one, that word is the MODEL.
+Status move_model_out(CommandLine& line) {
+  const std::vector<Flag>& flags = line.command->flags;
+  std::optional<std::size_t> model;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (flags[i].positional != "MODEL" && flags[i].name != "model") continue;
+    if (!line.values[i].empty()) return ok_status();
+    if (!model || flags[i].positional == "MODEL") model = i;
+  }
+  if (!model) return ok_status();
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    std::vector<std::string>& words = line.values[i];
+    const bool maybe = flags[i].value.shape == Shape::maybe;
+    if (!maybe && (flags[i].value.shape != Shape::several || words.size() < 2)) continue;
+    if (words.empty()) continue;
+    const bool of_hub = names_a_model_of_the_hub(words.back());
+    if (names_a_model(words.back()) || (of_hub && !flags[i].secret)) {
+      line.values[*model] = {words.back()};
+      if (maybe)
+        words.back() = "true";
+      else
+        words.pop_back();
+      return ok_status();
+    }
+    // A key is not made of what may be a model's name, nor a name on the hub of what may be a key.
+    if (of_hub)
+      return invalid_argument(
+          concat(flags[i].spelled(), ": the last value may be meant as MODEL, which stands before it"));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<CommandLine> parse_command_line(const Command& root, std::vector<std::string> arguments) {
@@ -135,10 +151,7 @@ Result<CommandLine> parse_command_line(const Command& root, std::vector<std::str
   app.set_help_flag("-h,--help");
   Node tree{.command = &root, .app = &app};
   build(tree);
-  // What follows "--" is no flag of ours.
-  for (auto at = arguments.begin(); at != std::ranges::find(arguments, "--"); ++at)
-    *at = with_dashes(with_two_dashes(*at));
-  arguments = with_a_flag_for_each_name(root, std::move(arguments));
+  arguments = in_declared_spelling(root, std::move(arguments));
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   CommandLine line;
   try {
@@ -156,6 +169,7 @@ Result<CommandLine> parse_command_line(const Command& root, std::vector<std::str
   const Node& node = chosen(tree, line.path);
   line.command = node.command;
   for (const CLI::Option* option : node.options) line.values.push_back(option->results());
+  PAGODA_RETURN_IF_ERROR(move_model_out(line));
   if (app.get_option_no_throw("--version") != nullptr && app.count("--version") > 0)
     line.wanted = CommandLine::Wanted::version;
   return line;

@@ -36,6 +36,17 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
                 .details = details,
                 .type = "S"};
   };
+  const auto store_root = [&flags](const std::string& value) -> Status {
+    std::string path = value;
+    while (path.ends_with('/')) path.pop_back();
+    if (!path.empty() && !path.starts_with('/')) return invalid_argument("must begin with /");
+    flags.root_path = std::move(path);
+    return ok_status();
+  };
+  const auto store_verbose = [&flags](const std::string&) {
+    flags.log_level = "debug";
+    return ok_status();
+  };
   bool unset = false;
   FlagValue isolate = flags::on_off(unset);
   isolate.default_text.clear();
@@ -62,11 +73,13 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .value = flags::text(flags.ssl_certfile, "FILE"),
        .help = "certificate and its chain in PEM: serve TLS 1.2 and 1.3",
        .details = "certificate and its chain in PEM: serve TLS 1.2 and 1.3. SIGHUP reads the files again; no "
-                  "stream is cut"},
+                  "stream is cut",
+       .aliases = {"--ssl-cert-file"}},
       {.name = "ssl-keyfile",
        .value = flags::text(flags.ssl_keyfile, "FILE"),
        .help = "its private key in PEM, without passphrase",
-       .default_text = "in the certificate's file"},
+       .default_text = "in the certificate's file",
+       .aliases = {"--ssl-key-file"}},
       {.name = "ssl-ca-certs",
        .value = flags::text(flags.ssl_ca_certs, "FILE"),
        .help = "certificate authorities of clients' certificates, in PEM"},
@@ -79,11 +92,12 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .details = "protocols served, with commas between: `openai`, `responses`, `anthropic`, "
                   "`ollama`, `lmstudio`, `llamacpp`, `pooling`; all unless given"},
       {.name = "api-key",
-       .value = flags::texts(flags.api_keys, "KEY"),
-       .help = "required of clients; repeatable [env PAGODA_API_KEY]",
+       .value = flags::several(flags.api_keys, "KEY"),
+       .help = "required of clients; one or several [env PAGODA_API_KEY]",
        .details =
-           "required of clients, which send `Authorization: Bearer KEY`; repeatable. A single one may do "
-           "everything, several are users. `ps` does not show it; better still is PAGODA_API_KEY",
+           "required of clients, which send `Authorization: Bearer KEY`; takes all words up to the next flag. "
+           "A single one may do everything, several are users. `ps` does not show it; better still is "
+           "PAGODA_API_KEY",
        .secret = true},
       {.name = "api-key-file",
        .value = flags::text(flags.api_key_file, "FILE"),
@@ -149,7 +163,16 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       seconds("keep-alive-timeout", flags.keep_alive_timeout_s, 0.1, "idle connections"),
       seconds("shutdown-timeout", flags.shutdown_timeout_s, 0, "after SIGTERM, for running requests",
               "after SIGTERM or SIGINT, for running requests; a second signal ends at once"),
-      {.name = "ui", .value = flags::on_off(flags.page), .help = "the page at /: chat, and the engine live"},
+      {.name = "root-path",
+       .value = flags::parsed("PATH", store_root),
+       .help = "path at which a proxy in front serves this server: /models/small",
+       .details = "path at which a proxy in front serves this server, as `/models/small`: requests may come "
+                  "with it or without, and /openapi.json names it",
+       .aliases = {"--api-prefix"}},
+      {.name = "ui",
+       .value = flags::on_off(flags.page),
+       .help = "the page at /: chat, and the engine live",
+       .aliases = {"--webui"}},
       {.name = "otlp-traces-endpoint",
        .value = flags::text(flags.otlp_traces_endpoint, "URL"),
        .help = "OpenTelemetry collector that gets a span for each request: http://HOST:4318/v1/traces",
@@ -159,6 +182,10 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .value = flags::choice(flags.log_level, {"debug", "info", "warning", "error"}),
        .help = "verbosity of the log; SIGHUP reads it again from a --config file",
        .default_text = "PAGODA_LOGGING_LEVEL, else info"},
+      {.name = "verbose",
+       .value = {.shape = FlagValue::Shape::on, .store = store_verbose},
+       .help = "llama-server's name of --log-level debug",
+       .aliases = {"-v", "--log-verbose"}},
       {.name = "log-format",
        .value = flags::choice(flags.log_format, {"text", "json"}),
        .help = "form of the log's lines: text as vLLM's, or one JSON object each",

@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string_view>
 
 namespace pagoda {
 namespace {
 
-void add_names(const Command& command, std::vector<std::string>& names) {
+// Without dashes, and whether it takes several values.
+void add_names(const Command& command, std::map<std::string, bool>& names) {
   for (const Flag& flag : command.flags) {
     if (!flag.secret) continue;
-    names.push_back(flag.name);
-    for (const std::string& alias : flag.aliases) names.push_back(alias.substr(alias.find_first_not_of('-')));
+    const bool several = flag.value.shape == FlagValue::Shape::several;
+    names[flag.name] = several;
+    for (const std::string& alias : flag.aliases) names[alias.substr(alias.find_first_not_of('-'))] = several;
   }
   for (const Command& sub : command.subcommands) add_names(sub, names);
 }
@@ -21,7 +24,7 @@ void wipe(char* text) { std::memset(text, '*', std::strlen(text)); }
 }  // namespace
 
 void wipe_secrets(const Command& root, int argc, char** argv) {
-  std::vector<std::string> names;
+  std::map<std::string, bool> names;
   add_names(root, names);
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -30,11 +33,13 @@ void wipe_secrets(const Command& root, int argc, char** argv) {
     const std::size_t end = std::min(argument.find('='), argument.size());
     std::string name(argument.substr(begin, end - begin));
     std::replace(name.begin(), name.end(), '_', '-');
-    if (std::ranges::count(names, name) == 0) continue;
+    const auto secret = names.find(name);
+    if (secret == names.end()) continue;
     if (end < argument.size())
       wipe(argv[i] + end + 1);
     else if (i + 1 < argc)
       wipe(argv[++i]);
+    while (secret->second && i + 1 < argc && *argv[i + 1] != '-') wipe(argv[++i]);
   }
 }
 

@@ -64,6 +64,7 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.allowed_hosts = flags.allowed_hosts;
   config.metrics_prefix = flags.metrics_prefix + ":";
   config.access_log = flags.access_log;
+  config.root_path = flags.root_path;
   config.page = flags.page;
   config.max_body_bytes = static_cast<std::size_t>(flags.max_body_bytes);
   config.max_answer_memory = static_cast<std::size_t>(flags.max_answer_memory);

@@ -1,0 +1,16 @@
+#pragma once
+// The sampling with which a conversation of a person starts (`pagoda chat`, the page), where neither the model
+// nor the operator says anything: llama.cpp's defaults. Not the API's, which are OpenAI's.
+#include "api/api_context.h"
+
+namespace pagoda {
+
+inline SamplingDefaults chat_sampling(SamplingDefaults defaults) {
+  if (!defaults.temperature) defaults.temperature = 0.8f;
+  if (!defaults.top_k) defaults.top_k = 40;
+  if (!defaults.top_p) defaults.top_p = 0.95f;
+  if (!defaults.min_p) defaults.min_p = 0.05f;
+  return defaults;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,334 @@
+#include "cli/flags/peer_flags.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+using Peer = PeerFlag::Peer;
+using Rule = PeerFlag::Rule;
+using Shape = FlagValue::Shape;
+
+constexpr std::string_view kNoPython = "Python code is not run in the server";
+constexpr std::string_view kNoLora = "LoRA adapters are not supported";
+constexpr std::string_view kOneDevice = "only 1 is supported; --tensor-parallel-size has more ranks";
+constexpr std::string_view kPerRequest = "a request says it, by its own field";
+constexpr std::string_view kNoImages = "images and sound are not read";
+
+constexpr PeerFlag kTable[] = {
+    // vLLM: speed, memory and start of its own machinery
+    {Peer::vllm, "enforce-eager", Shape::on_off},
+    {Peer::vllm, "async-scheduling", Shape::on_off},
+    {Peer::vllm, "gpu-memory-utilization", Shape::one},
+    {Peer::vllm, "cpu-offload-gb", Shape::one},
+    {Peer::vllm, "kv-offloading-size", Shape::one},
+    {Peer::vllm, "kv-offloading-backend", Shape::one},
+    {Peer::vllm, "kv-sharing-fast-prefill", Shape::on_off},
+    {Peer::vllm, "num-gpu-blocks-override", Shape::one},
+    {Peer::vllm, "prefix-caching-hash-algo", Shape::one},
+    {Peer::vllm, "calculate-kv-scales", Shape::on_off},
+    {Peer::vllm, "mamba-block-size", Shape::one},
+    {Peer::vllm, "mamba-cache-mode", Shape::one},
+    {Peer::vllm, "max-seq-len-to-capture", Shape::one},
+    {Peer::vllm, "compilation-config O", Shape::maybe},
+    {Peer::vllm, "optimization-level", Shape::one},
+    {Peer::vllm, "performance-mode", Shape::one},
+    {Peer::vllm, "additional-config", Shape::one},
+    {Peer::vllm, "attention-backend", Shape::one},
+    {Peer::vllm, "attention-config", Shape::one},
+    {Peer::vllm, "kernel-config", Shape::one},
+    {Peer::vllm, "moe-backend", Shape::one},
+    {Peer::vllm, "all2all-backend", Shape::one},
+    {Peer::vllm, "disable-cascade-attn", Shape::on_off},
+    {Peer::vllm, "disable-custom-all-reduce", Shape::on_off},
+    {Peer::vllm, "disable-hybrid-kv-cache-manager", Shape::on_off},
+    {Peer::vllm, "disable-frontend-multiprocessing", Shape::on_off},
+    {Peer::vllm, "max-parallel-loading-workers", Shape::one},
+    {Peer::vllm, "distributed-executor-backend", Shape::one},
+    {Peer::vllm, "ray-workers-use-nsight", Shape::on_off},
+    {Peer::vllm, "enable-sleep-mode", Shape::on_off},
+    {Peer::vllm, "enable-expert-parallel", Shape::on_off},
+    {Peer::vllm, "expert-placement-strategy", Shape::one},
+    {Peer::vllm, "enable-eplb", Shape::on_off},
+    {Peer::vllm, "eplb-config", Shape::one},
+    {Peer::vllm, "enable-dbo", Shape::on_off},
+    {Peer::vllm, "dbo-decode-token-threshold", Shape::one},
+    {Peer::vllm, "dbo-prefill-token-threshold", Shape::one},
+    {Peer::vllm, "node-rank", Shape::one},
+    {Peer::vllm, "master-addr", Shape::one},
+    {Peer::vllm, "master-port", Shape::one},
+    {Peer::vllm, "data-parallel-backend", Shape::one},
+    {Peer::vllm, "data-parallel-size-local", Shape::one},
+    {Peer::vllm, "data-parallel-address", Shape::one},
+    {Peer::vllm, "data-parallel-rpc-port", Shape::one},
+    {Peer::vllm, "api-server-count", Shape::one},
+    {Peer::vllm, "max-num-partial-prefills", Shape::one},
+    {Peer::vllm, "max-long-partial-prefills", Shape::one},
+    {Peer::vllm, "long-prefill-token-threshold", Shape::one},
+    {Peer::vllm, "num-scheduler-steps", Shape::one},
+    {Peer::vllm, "stream-interval", Shape::one},
+    // vLLM: loading
+    {Peer::vllm, "trust-remote-code", Shape::on_off},
+    {Peer::vllm, "code-revision", Shape::one},
+    {Peer::vllm, "download-dir", Shape::one},
+    {Peer::vllm, "ignore-patterns", Shape::several},
+    {Peer::vllm, "model-loader-extra-config", Shape::one},
+    {Peer::vllm, "safetensors-load-strategy", Shape::one},
+    {Peer::vllm, "pt-load-map-location", Shape::one},
+    {Peer::vllm, "use-tqdm-on-load", Shape::on_off},
+    {Peer::vllm, "load-format", Shape::one, Rule::only, "auto safetensors gguf", "weights are read as stored"},
+    {Peer::vllm, "config-format", Shape::one, Rule::only, "auto hf", "config.json or GGUF metadata is read"},
+    {Peer::vllm, "tokenizer-mode", Shape::one, Rule::only, "auto hf mistral",
+     "the tokenizer is the one of the model's files"},
+    {Peer::vllm, "model-impl", Shape::one, Rule::only, "auto vllm", "there is one implementation"},
+    {Peer::vllm, "convert", Shape::one, Rule::only, "auto", "--runner and the model's files decide"},
+    {Peer::vllm, "task", Shape::one, Rule::only, "auto generate", "see --runner"},
+    {Peer::vllm, "quantization", Shape::one, Rule::only,
+     "awq awq_marlin gptq gptq_marlin compressed-tensors gguf", "weights are used as stored; see --dtype"},
+    {Peer::vllm, "tokenizer-revision", Shape::one, Rule::refused, {}, "see --revision, or --tokenizer FOLDER"},
+    {Peer::vllm, "skip-tokenizer-init", Shape::on_off, Rule::refused, {}, "the tokenizer is always needed"},
+    {Peer::vllm, "hf-config-path", Shape::one, Rule::refused, {}, "see --hf-overrides"},
+    {Peer::vllm, "disable-sliding-window", Shape::on_off, Rule::refused, {}, "it would change the answers"},
+    {Peer::vllm, "mamba-cache-dtype", Shape::one, Rule::only, "auto float32", "states are float32"},
+    {Peer::vllm, "mamba-ssm-cache-dtype", Shape::one, Rule::only, "auto float32", "states are float32"},
+    // vLLM: images and sound
+    {Peer::vllm, "language-model-only", Shape::on_off},
+    {Peer::vllm, "limit-mm-per-prompt", Shape::one},
+    {Peer::vllm, "media-io-kwargs", Shape::one},
+    {Peer::vllm, "mm-processor-kwargs", Shape::one},
+    {Peer::vllm, "mm-processor-cache-gb", Shape::one},
+    {Peer::vllm, "mm-processor-cache-type", Shape::one},
+    {Peer::vllm, "mm-encoder-tp-mode", Shape::one},
+    {Peer::vllm, "mm-encoder-attn-backend", Shape::one},
+    {Peer::vllm, "disable-mm-preprocessor-cache", Shape::on_off},
+    {Peer::vllm, "disable-chunked-mm-input", Shape::on_off},
+    {Peer::vllm, "skip-mm-profiling", Shape::on_off},
+    {Peer::vllm, "interleave-mm-strings", Shape::on_off},
+    {Peer::vllm, "video-pruning-rate", Shape::one},
+    {Peer::vllm, "allowed-local-media-path", Shape::one},
+    {Peer::vllm, "allowed-media-domains", Shape::several},
+    // vLLM: the server, its logs and metrics
+    {Peer::vllm, "uvicorn-log-level", Shape::one},
+    {Peer::vllm, "disable-uvicorn-access-log", Shape::on_off},
+    {Peer::vllm, "disable-access-log-for-endpoints", Shape::one},
+    {Peer::vllm, "disable-log-requests", Shape::on_off},
+    {Peer::vllm, "disable-fastapi-docs", Shape::on_off},
+    {Peer::vllm, "log-config-file", Shape::one},
+    {Peer::vllm, "log-error-stack", Shape::on_off},
+    {Peer::vllm, "max-log-len", Shape::one},
+    {Peer::vllm, "aggregate-engine-logging", Shape::on_off},
+    {Peer::vllm, "show-hidden-metrics-for-version", Shape::one},
+    {Peer::vllm, "collect-detailed-traces", Shape::several},
+    {Peer::vllm, "kv-cache-metrics", Shape::on_off},
+    {Peer::vllm, "kv-cache-metrics-sample", Shape::one},
+    {Peer::vllm, "cudagraph-metrics", Shape::on_off},
+    {Peer::vllm, "enable-mfu-metrics", Shape::on_off},
+    {Peer::vllm, "enable-layerwise-nvtx-tracing", Shape::on_off},
+    {Peer::vllm, "enable-server-load-tracking", Shape::on_off},
+    {Peer::vllm, "enable-prompt-tokens-details", Shape::on_off},
+    {Peer::vllm, "enable-request-id-headers", Shape::on_off},
+    {Peer::vllm, "enable-tokenizer-info-endpoint", Shape::on_off},
+    {Peer::vllm, "enable-ssl-refresh", Shape::on_off},
+    {Peer::vllm, "h11-max-incomplete-event-size", Shape::one},
+    {Peer::vllm, "h11-max-header-count", Shape::one},
+    {Peer::vllm, "allow-credentials", Shape::on_off},
+    {Peer::vllm, "allowed-methods", Shape::one, Rule::only, "* [\"*\"]", "CORS allows the methods of a route"},
+    {Peer::vllm, "allowed-headers", Shape::one, Rule::only, "* [\"*\"]", "CORS allows every header"},
+    {Peer::vllm, "ssl-ciphers", Shape::one, Rule::refused, {}, "TLS 1.2 and 1.3 with OpenSSL's defaults"},
+    {Peer::vllm, "response-role", Shape::one, Rule::only, "assistant", "answers are the assistant's"},
+    {Peer::vllm, "chat-template-content-format", Shape::one, Rule::only, "auto",
+     "the template says which form it wants"},
+    {Peer::vllm, "logprobs-mode", Shape::one, Rule::only, "raw_logprobs",
+     "log-probabilities are the model's own"},
+    {Peer::vllm, "guided-decoding-backend", Shape::one, Rule::only, "auto xgrammar", "grammars are XGrammar's"},
+    {Peer::vllm, "structured-outputs-config", Shape::one},
+    {Peer::vllm, "return-tokens-as-token-ids", Shape::on_off, Rule::refused, {}, kPerRequest},
+    {Peer::vllm, "enable-force-include-usage", Shape::on_off, Rule::refused, {}, kPerRequest},
+    {Peer::vllm, "exclude-tools-when-tool-choice-none", Shape::on_off, Rule::refused, {},
+     "it would change the prompts"},
+    {Peer::vllm, "enable-log-outputs", Shape::on_off, Rule::refused, {}, "texts are never logged"},
+    {Peer::vllm, "enable-prompt-embeds", Shape::on_off, Rule::refused, {}, "prompts are text or tokens"},
+    {Peer::vllm, "max-num-queued-tokens", Shape::one, Rule::refused, {}, "see --max-queue and --max-queue-time"},
+    {Peer::vllm, "headless", Shape::on_off, Rule::refused, {}, "a server answers HTTP"},
+    {Peer::vllm, "grpc", Shape::on_off, Rule::refused, {}, "a server answers HTTP"},
+    {Peer::vllm, "middleware", Shape::repeated, Rule::refused, {}, kNoPython},
+    {Peer::vllm, "logits-processors", Shape::several, Rule::refused, {}, kNoPython},
+    {Peer::vllm, "io-processor-plugin", Shape::one, Rule::refused, {}, kNoPython},
+    {Peer::vllm, "tool-parser-plugin", Shape::one, Rule::refused, {}, kNoPython},
+    {Peer::vllm, "reasoning-parser-plugin", Shape::one, Rule::refused, {}, kNoPython},
+    {Peer::vllm, "scheduler-cls", Shape::one, Rule::refused, {}, kNoPython},
+    {Peer::vllm, "worker-cls", Shape::one, Rule::refused, {}, kNoPython},
+    {Peer::vllm, "worker-extension-cls", Shape::one, Rule::refused, {}, kNoPython},
+    {Peer::vllm, "tool-server", Shape::one, Rule::refused, {}, "tools are the client's to run"},
+    {Peer::vllm, "kv-transfer-config", Shape::one, Rule::refused, {}, "keys and values stay in their process"},
+    {Peer::vllm, "ec-transfer-config", Shape::one, Rule::refused, {}, kNoImages},
+    // vLLM: more machines, adapters
+    {Peer::vllm, "pipeline-parallel-size pp", Shape::one, Rule::only, "1", kOneDevice},
+    {Peer::vllm, "data-parallel-size dp", Shape::one, Rule::only, "1", kOneDevice},
+    {Peer::vllm, "decode-context-parallel-size dcp", Shape::one, Rule::only, "1", kOneDevice},
+    {Peer::vllm, "prefill-context-parallel-size pcp", Shape::one, Rule::only, "1", kOneDevice},
+    {Peer::vllm, "nnodes", Shape::one, Rule::only, "1", "only 1 is supported; mpirun starts ranks elsewhere"},
+    {Peer::vllm, "enable-lora", Shape::on, Rule::refused, {}, kNoLora},
+    {Peer::vllm, "lora-modules", Shape::several, Rule::refused, {}, kNoLora},
+    {Peer::vllm, "max-loras", Shape::one},
+    {Peer::vllm, "max-lora-rank", Shape::one},
+    {Peer::vllm, "max-cpu-loras", Shape::one},
+    {Peer::vllm, "lora-dtype", Shape::one},
+    {Peer::vllm, "fully-sharded-loras", Shape::on_off},
+    // llama-server: speed, memory and start
+    {Peer::llama_server, "n-gpu-layers gpu-layers ngl", Shape::one},
+    {Peer::llama_server, "flash-attn fa", Shape::maybe},
+    {Peer::llama_server, "mlock", Shape::on},
+    {Peer::llama_server, "mmap", Shape::on_off},
+    {Peer::llama_server, "direct-io dio", Shape::on_off},
+    {Peer::llama_server, "cont-batching cb", Shape::on_off},
+    {Peer::llama_server, "ubatch-size ub", Shape::one},
+    {Peer::llama_server, "threads-batch tb", Shape::one},
+    {Peer::llama_server, "threads-http", Shape::one},
+    {Peer::llama_server, "numa", Shape::one},
+    {Peer::llama_server, "prio", Shape::one},
+    {Peer::llama_server, "poll", Shape::one},
+    {Peer::llama_server, "split-mode sm", Shape::one},
+    {Peer::llama_server, "tensor-split ts", Shape::one},
+    {Peer::llama_server, "main-gpu mg", Shape::one},
+    {Peer::llama_server, "override-tensor ot", Shape::one},
+    {Peer::llama_server, "cpu-moe cmoe", Shape::on},
+    {Peer::llama_server, "n-cpu-moe ncmoe", Shape::one},
+    {Peer::llama_server, "kv-offload kvo", Shape::on_off},
+    {Peer::llama_server, "nkvo", Shape::on},
+    {Peer::llama_server, "repack", Shape::on_off},
+    {Peer::llama_server, "op-offload", Shape::on_off},
+    {Peer::llama_server, "swa-full", Shape::on},
+    {Peer::llama_server, "kv-unified kvu", Shape::on_off},
+    {Peer::llama_server, "ctx-checkpoints", Shape::one},
+    {Peer::llama_server, "cache-ram cram", Shape::one},
+    {Peer::llama_server, "cache-reuse", Shape::one},
+    {Peer::llama_server, "cache-prompt", Shape::on_off},
+    {Peer::llama_server, "slot-prompt-similarity sps", Shape::one},
+    {Peer::llama_server, "fit", Shape::one},
+    {Peer::llama_server, "warmup", Shape::on_off},
+    {Peer::llama_server, "check-tensors", Shape::on},
+    {Peer::llama_server, "timeout to", Shape::one},
+    // llama-server: routes and logs
+    {Peer::llama_server, "metrics", Shape::on},
+    {Peer::llama_server, "slots", Shape::on_off},
+    {Peer::llama_server, "props", Shape::on},
+    {Peer::llama_server, "perf", Shape::on_off},
+    {Peer::llama_server, "log-disable", Shape::on},
+    {Peer::llama_server, "log-file", Shape::one},
+    {Peer::llama_server, "log-colors", Shape::maybe},
+    {Peer::llama_server, "log-prefix", Shape::on},
+    {Peer::llama_server, "log-timestamps", Shape::on},
+    {Peer::llama_server, "verbosity lv", Shape::one},
+    // llama-server: answers
+    {Peer::llama_server, "jinja", Shape::on},
+    {Peer::llama_server, "no-jinja", Shape::on, Rule::refused, {}, "templates are always Jinja"},
+    {Peer::llama_server, "no-context-shift", Shape::on},
+    {Peer::llama_server, "context-shift", Shape::on, Rule::refused, {}, "what does not fit is refused"},
+    {Peer::llama_server, "keep", Shape::one, Rule::refused, {}, "what does not fit is refused"},
+    {Peer::llama_server, "cache-type-k ctk", Shape::one, Rule::refused, {}, "see --kv-cache-dtype"},
+    {Peer::llama_server, "cache-type-v ctv", Shape::one, Rule::refused, {}, "see --kv-cache-dtype"},
+    {Peer::llama_server, "reasoning-format", Shape::one, Rule::refused, {}, "see --reasoning-parser"},
+    {Peer::llama_server, "reasoning-budget", Shape::one, Rule::refused, {}, kPerRequest},
+    {Peer::llama_server, "yarn-ext-factor", Shape::one, Rule::only, "-1 -1.0 1 1.0",
+     "yarn blends by the whole of its ramp"},
+    {Peer::llama_server, "presence-penalty", Shape::one, Rule::refused, {}, kPerRequest},
+    {Peer::llama_server, "frequency-penalty", Shape::one, Rule::refused, {}, kPerRequest},
+    {Peer::llama_server, "repeat-last-n", Shape::one, Rule::refused, {}, "penalties see the whole context"},
+    {Peer::llama_server, "samplers", Shape::one, Rule::refused, {}, "samplers run in vLLM's order"},
+    {Peer::llama_server, "mirostat", Shape::one, Rule::only, "0", "there is no Mirostat"},
+    {Peer::llama_server, "grammar-file", Shape::one, Rule::refused, {}, kPerRequest},
+    {Peer::llama_server, "spm-infill", Shape::on, Rule::refused, {}, "the model's own order is used"},
+    {Peer::llama_server, "lora", Shape::one, Rule::refused, {}, kNoLora},
+    {Peer::llama_server, "lora-scaled", Shape::several, Rule::refused, {}, kNoLora},
+    {Peer::llama_server, "mmproj mm", Shape::one, Rule::refused, {}, kNoImages},
+    {Peer::llama_server, "no-mmproj", Shape::on},
+    {Peer::llama_server, "model-draft md", Shape::one, Rule::refused, {}, "see --speculative-config"},
+    {Peer::llama_server, "draft-max draft", Shape::one, Rule::refused, {}, "see --speculative-config"},
+    {Peer::llama_server, "hf-file hff", Shape::one, Rule::refused, {}, "see --model ORG/NAME:TAG"},
+    {Peer::llama_server, "model-url mu", Shape::one, Rule::refused, {}, "see --model ORG/NAME"},
+    {Peer::llama_server, "offline", Shape::on, Rule::refused, {}, "set HF_HUB_OFFLINE=1"},
+    {Peer::llama_server, "slot-save-path", Shape::one, Rule::refused, {}, "slots are not saved to files"},
+    {Peer::llama_server, "path", Shape::one, Rule::refused, {}, "files are not served"},
+    {Peer::llama_server, "rpc", Shape::one, Rule::refused, {}, "see --tensor-parallel-size"},
+};
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+std::function<Status(const std::string&)> store_of(const PeerFlag& flag, const std::string& name,
+                                                   std::vector<std::string>& ignored) {
+  const bool on_off = flag.shape == Shape::on_off;
+  if (flag.rule == Rule::refused)
+    return [why = flag.why, on_off](const std::string& value) {
+      return on_off && value == "false" ? ok_status() : invalid_argument(std::string(why));
+    };
+  if (flag.rule == Rule::only)
+    return [accepted = words_of(flag.accepted), why = flag.why](const std::string& value) {
+      return std::ranges::count(accepted, value) > 0
+                 ? ok_status()
+                 : invalid_argument(concat("'", value, "' cannot be had: ", why));
+    };
+  return [name, on_off, &ignored](const std::string& value) {
+    std::string spelled = (on_off && value == "false" ? "--no-" : "--") + name;
+    if (std::ranges::count(ignored, spelled) == 0) ignored.push_back(std::move(spelled));
+    return ok_status();
+  };
+}
+
+Flag row_of(const PeerFlag& flag, std::vector<std::string>& ignored) {
+  std::vector<std::string> names = words_of(flag.names);
+  Flag row{.name = names.front(),
+           .value = {.shape = flag.shape, .store = store_of(flag, names.front(), ignored)},
+           .hidden = true};
+  if (row.value.takes_value()) row.value.type = "X";
+  for (std::size_t i = 1; i < names.size(); ++i)
+    row.aliases.push_back((names[i].size() == 1 ? "-" : "--") + names[i]);
+  return row;
+}
+
+}  // namespace
+
+std::span<const PeerFlag> peer_flag_table() { return kTable; }
+
+std::vector<Flag> peer_flags(std::vector<std::string>& ignored) {
+  std::vector<Flag> rows;
+  for (const PeerFlag& flag : kTable) rows.push_back(row_of(flag, ignored));
+  return rows;
+}
+
+std::vector<Flag> vllm_bench_flags(std::vector<std::string>& ignored) {
+  constexpr PeerFlag kBench[] = {
+      {Peer::vllm, "trust-remote-code", Shape::on},
+      {Peer::vllm, "no-stream", Shape::on},
+      {Peer::vllm, "no-oversample", Shape::on},
+      {Peer::vllm, "disable-shuffle", Shape::on},
+      {Peer::vllm, "skip-chat-template", Shape::on},
+      {Peer::vllm, "tokenizer-mode", Shape::one, Rule::only, "auto hf",
+       "the tokenizer is the one of the model's files"},
+      {Peer::vllm, "profile", Shape::on, Rule::refused, {}, "no profiler is driven"},
+      {Peer::vllm, "insecure", Shape::on, Rule::refused, {}, "https is not supported; put a proxy in front"},
+      {Peer::vllm, "lora-modules", Shape::several, Rule::refused, {}, kNoLora},
+  };
+  std::vector<Flag> rows;
+  for (const PeerFlag& flag : kBench) rows.push_back(row_of(flag, ignored));
+  return rows;
+}
+
+std::string ignored_flags_text(const std::vector<std::string>& ignored) {
+  std::string text;
+  for (const std::string& flag : ignored) text += (text.empty() ? "no effect here: " : ", ") + flag;
+  return text;
+}
+
+}  // namespace pagoda
