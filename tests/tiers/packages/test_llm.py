@@ -269,3 +269,43 @@ def test_what_is_asked_of_vllms_engine_and_what_is_refused(pagoda, llm, model):
     assert (llm.llm_engine.model_config.model, llm.llm_engine.model_config.max_model_len) == (model, 512)
     with pytest.raises(ValueError, match="lora_request"):
         llm.generate("x", lora_request=object(), use_tqdm=False)
+
+
+def test_after_fork_it_says_what_is_wrong(pagoda, llm):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            llm.generate("x", pagoda.SamplingParams(max_tokens=1), use_tqdm=False)
+            said = "nothing"
+        except RuntimeError as error:
+            said = str(error)
+        os.write(write, said.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        assert "before fork()" in pipe.read()
+    os.waitpid(child, 0)
+    assert llm.generate("x", pagoda.SamplingParams(max_tokens=1), use_tqdm=False)[0].finished
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_p": 0}, {"top_k": -2}, {"min_p": 2}, {"n": 0}, {"max_tokens": 0},
+                                   {"min_tokens": 20}, {"presence_penalty": 3}, {"stop": "a", "detokenize": False}])
+def test_parameters_are_checked_when_they_are_made(pagoda, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        pagoda.SamplingParams(**wrong)
+
+
+def test_ids_without_text(pagoda, llm):
+    params = {"temperature": 0, "max_tokens": 3, "ignore_eos": True}
+    plain = llm.generate("once", pagoda.SamplingParams(**params), use_tqdm=False)[0].outputs[0]
+    bare = llm.generate("once", pagoda.SamplingParams(**params, detokenize=False), use_tqdm=False)[0].outputs[0]
+    assert plain.text and bare.text == "" and bare.token_ids == plain.token_ids
+
+
+def test_a_context_and_a_tokenizer_that_is_called(pagoda, model):
+    with pagoda.LLM(model, trust_remote_code=True, limit_mm_per_prompt={"image": 0}, generation_config="vllm", **SMALL) as made:
+        tokenizer = made.get_tokenizer()
+        assert tokenizer("once")["input_ids"] == tokenizer.encode("once") and len(tokenizer) == tokenizer.vocab_size
+    with pytest.raises(ValueError, match="shut down"):
+        made.generate("x", use_tqdm=False)
