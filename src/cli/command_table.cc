@@ -204,7 +204,7 @@ std::vector<Flag> inspect_flags(InspectArgs& args) {
        .value = flags::text(args.path, "PATH"),
        .help = "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME[:TAG]",
        .required = true},
-      {.name = "json", .value = flags::on(args.json), .help = "one JSON object instead of a table"},
+      {.name = "json", .value = flags::on(args.json), .help = "JSON instead of a table"},
   };
 }
 
@@ -325,7 +325,7 @@ std::vector<Flag> pull_flags(PullArgs& args) {
 }
 
 std::vector<Flag> list_flags(ListArgs& args) {
-  return {{.name = "json", .value = flags::on(args.json), .help = "a JSON array instead of a table"}};
+  return {{.name = "json", .value = flags::on(args.json), .help = "JSON instead of a table"}};
 }
 std::vector<Flag> models_flags(ModelsArgs&) { return {}; }
 
@@ -338,7 +338,7 @@ std::vector<Flag> pack_flags(PackArgs&) { return {}; }
 std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
 
 std::vector<Flag> ps_flags(PsArgs& args) {
-  return {{.name = "json", .value = flags::on(args.json), .help = "a JSON array instead of a table"}};
+  return {{.name = "json", .value = flags::on(args.json), .help = "JSON instead of a table"}};
 }
 
 std::vector<Flag> stop_flags(StopArgs& args) {

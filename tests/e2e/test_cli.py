@@ -224,9 +224,9 @@ def test_man_pages_go_into_a_folder_that_is_made(tmp_path):
 
 def test_parse_says_which_formats_a_template_has(tmp_path):
     template = tmp_path / "t.jinja"
-    template.write_text("{% for m in messages %}<tool_call>\n{{ m.tool_calls }}\n</tool_call>{% endfor %}")
+    template.write_text("{{ '<tool_call>' }}<function={{ name }}><parameter=a>")
     code, out, _ = run("parse", "--template", str(template))
-    assert code == 0 and out.startswith("auto: --tool-call-parser hermes")
+    assert code == 0 and out.startswith("auto: --tool-call-parser qwen3_coder")
     assert run("parse") == (2, "", "pagoda parse: give --input, --template or both\n")
 
 

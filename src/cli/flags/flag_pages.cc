@@ -44,8 +44,7 @@ std::string row(const Flag& flag) {
 }
 
 constexpr const char* kIntroduction =
-    R"(
-What an engine is made with: `serve`, `chat`, `run`, `generate`, `bench`, `simulate`, `doctor` and others share one set. To try:
+    R"(What an engine is made with: `serve`, `chat`, `run`, `generate`, `bench`, `simulate`, `doctor` and others share one set. To try:
 `pagoda serve --max-model-len 4k --port 8001`. Each command's own flags: [commands.md](commands.md).
 
 Names and defaults are vLLM's where it has the flag. `--flag-name`, `--flag_name`, `--flag value` and `--flag=value` are
@@ -97,6 +96,7 @@ constexpr const char* kPeers =
 Many of the rows above have their names. The others are accepted where leaving them out changes no answer, and named
 once in the log; a value that cannot be had here (`--pp 2`) is refused with the reason, and so is what would change
 answers or promises more than is there. `--NAME.KEY VALUE` makes a JSON object, as in vLLM.
+
 )";
 
 // "`--ctx-size`, `-c`"
@@ -124,9 +124,9 @@ std::string peer_section(PeerFlag::Peer peer, const char* name) {
     std::string values = flag.rule == PeerFlag::Rule::refused ? "refused" : concat("only `", flag.accepted, "`");
     for (std::size_t at = 0; flag.rule == PeerFlag::Rule::only && (at = values.find(' ', at + 5)) < values.size();)
       values.replace(at, 1, "`, `");
-    others += concat("| ", spelled(flag), " | ", values, ": ", flag.why, " |\n");
+    others += concat(others.empty() ? "" : "; ", spelled(flag), " (", values, ": ", flag.why, ")");
   }
-  return concat("\n", name, ", without effect: ", accepted, ".\n\n| ", name, " | |\n|---|---|\n", others);
+  return concat("* **", name, ", without effect:** ", accepted, ".\n* **", name, ", others:** ", others, ".\n");
 }
 
 }  // namespace
@@ -148,8 +148,8 @@ std::string flags_page(const Command& root) {
 std::string commands_page(const Command& root) {
   std::string text =
       "# Commands\n" + made("commands") +
-      "\nWhat each command does, and the flags of its own. Those that take MODEL take every flag of "
-      "[flags.md](flags.md) too.\nTo try: `pagoda generate \"Once upon a time\"`.\n";
+      "What each command does, and the flags of its own. Those that take MODEL take every flag of "
+      "[flags.md](flags.md) too. To try: `pagoda generate \"Once upon a time\"`.\n";
   text += "\n| command | |\n|---|---|\n";
   for (const auto& [path, command] : all_commands(root))
     if (command->run)
