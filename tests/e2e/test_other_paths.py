@@ -26,6 +26,8 @@ def test_llama_cpps_facts(http):
     props = http.get("/props").json()
     assert props["default_generation_settings"]["n_ctx"] == 2048 and props["total_slots"] >= 1
     assert "im_start" in props["chat_template"]
+    params = props["default_generation_settings"]["params"]
+    assert all(isinstance(value, float | int) for value in params.values())
     assert any(not slot["is_processing"] for slot in http.get("/slots").json())
     shown = http.post("/apply-template", json={"messages": [{"role": "user", "content": "Hi <|im_end|>"}]}).json()
     assert shown["prompt"].endswith("<|im_start|>assistant\n") and "Hi <|im_end|>" in shown["prompt"]

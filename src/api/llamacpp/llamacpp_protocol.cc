@@ -24,6 +24,17 @@ Result<ApiGeneration> infill(const ApiCall& call, const ApiContext& context) {
   return generation(true, call, context);
 }
 
+// "params" of /props: the sampling defaults that the model's files state. A client picks its own for the others.
+void stated_sampling(const SamplingDefaults& defaults, JsonWriter& json) {
+  json.key("params").begin_object();
+  if (defaults.temperature) json.key("temperature").float32(*defaults.temperature);
+  if (defaults.top_k) json.key("top_k").integer(*defaults.top_k);
+  if (defaults.top_p) json.key("top_p").float32(*defaults.top_p);
+  if (defaults.min_p) json.key("min_p").float32(*defaults.min_p);
+  if (defaults.repetition_penalty) json.key("repeat_penalty").float32(*defaults.repetition_penalty);
+  json.end_object();
+}
+
 Result<ApiAnswer> props(const ApiCall&, const ApiContext& context) {
   const auto token = [&context](TokenId id) {
     return id < 0 ? std::string() : to_valid_utf8(context.tokenizer->token_string(id));
@@ -32,6 +43,7 @@ Result<ApiAnswer> props(const ApiCall&, const ApiContext& context) {
   JsonWriter json(out);
   json.begin_object().key("default_generation_settings").begin_object();
   json.key("id").integer(0).key("n_ctx").integer(context.max_model_len).key("is_processing").boolean(false);
+  stated_sampling(context.defaults, json);
   json.end_object().key("total_slots").integer(std::max(context.max_num_seqs, 1));
   json.key("model_alias").string(context.model_names.front());
   json.key("model_path").string(to_valid_utf8(context.model_root));

@@ -130,5 +130,18 @@ TEST(LlamaInfill, IsThePromptOfTheModelsTokensAndTextsStayText) {
   EXPECT_EQ(ids, (std::vector<TokenId>{FakeTokenizer::kBos, 1, 'a', 'b', 2, '<', 'x', '>', 3}));
 }
 
+TEST(LlamaProps, StatesTheSamplingOfTheModelsFilesAlone) {
+  TestModel model(1000);
+  const auto params = [&model] {
+    for (const ApiRoute& route : llamacpp_protocol().routes)
+      if (route.facts.path == "/props") return parse_json(std::get<AnswerHandler>(route.handler)({}, model.context)->body)->at("default_generation_settings").at("params");
+    return json::value();
+  };
+  EXPECT_EQ(params(), json::object());
+  model.context.defaults.temperature = 0.5F;
+  model.context.defaults.top_k = 20;
+  EXPECT_EQ(params(), (json::object{{"temperature", 0.5}, {"top_k", 20}}));
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -40,8 +40,8 @@ function takeTokens(node, logprobs) {
 
 // Begins at once; `changed()` whenever something is new. The result's done resolves when it has ended, however it
 // has: what went wrong stands in the messages (`error`).
-export function askFor(chat, parent, model, changed) {
-  const fields = requestFields(chat.settings);
+export function askFor(chat, parent, page, changed) {
+  const fields = requestFields(chat.settings, page.facts());
   const count = fields.n ?? 1;
   const messages = messagesFor(chat, parent);
   const group = count > 1 ? String(Date.now()) : undefined;
@@ -52,7 +52,7 @@ export function askFor(chat, parent, model, changed) {
   let firstAt = 0;
 
   async function once() {
-    const request = {model, messages, ...fields};
+    const request = {model: page.model(), messages, ...fields};
     for await (const chunk of chatChunks(request, stopper.signal)) {
       nodes[0].call_id ??= chunk.id;
       if (chunk.best_so_far) {
@@ -99,7 +99,7 @@ export function askFor(chat, parent, model, changed) {
       try {
         await once();
       } catch (error) {
-        failure = error instanceof ApiFailure ? error : new ApiFailure('error', 'The answer could not be read.');
+        failure = error instanceof ApiFailure ? error : new ApiFailure('error', 'The server sent a malformed response.');
       }
       // A server that is full says when to come again; once, and only where nothing was said yet.
       if (failure?.kind !== 'busy' || attempt > 0 || nodes.some((node) => node.text)) break;

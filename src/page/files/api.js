@@ -66,7 +66,7 @@ async function ask(path, {method = 'GET', body, signal} = {}) {
   } catch (error) {
     if (signal?.aborted) throw new ApiFailure('stopped', 'Stopped.');
     serverIs(false);
-    throw new ApiFailure('gone', 'The server cannot be reached.');
+    throw new ApiFailure('gone', 'The server is unreachable.');
   }
   serverIs(true);
   if (!response.ok) throw await failureOf(response);
@@ -97,7 +97,7 @@ export async function* events(path, options = {}) {
   } catch (error) {
     if (options.signal?.aborted) throw new ApiFailure('stopped', 'Stopped.');
     serverIs(false);
-    throw new ApiFailure('gone', 'The connection broke off.');
+    throw new ApiFailure('gone', 'The connection was lost.');
   } finally {
     reader.cancel().catch(() => {});
   }
@@ -111,5 +111,5 @@ export async function* chatChunks(body, signal) {
     if (chunk.error) throw new ApiFailure('error', chunk.error.message);
     yield chunk;
   }
-  throw new ApiFailure('gone', 'The answer broke off.');
+  throw new ApiFailure('gone', 'The stream ended before the answer was complete.');
 }

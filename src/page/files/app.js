@@ -4,16 +4,18 @@ import {getJson, key, onServer, ApiFailure} from './api.js';
 import {ChatView} from './chat.js';
 import {EngineView} from './engine.js';
 import {LessonsView} from './lessons.js';
+import {unknownServer, factsOf} from './settings.js';
 
 const main = document.getElementById('main');
 const banner = document.getElementById('banner');
 const kViews = [['chat', 'Chat'], ['engine', 'Engine'], ['lessons', 'Lessons']];
 const views = {};
 let models = [];
+let facts = unknownServer();
 
 function say(text, kind = 'info') {
   banner.className = kind;
-  fill(banner, h('span', null, text), iconButton('close', 'Close the message', () => { banner.hidden = true; }));
+  fill(banner, h('span', null, text), iconButton('close', 'Dismiss', () => { banner.hidden = true; }));
   banner.hidden = !text;
 }
 
@@ -38,13 +40,18 @@ function askKey() {
   dialog.showModal();
 }
 
-const page = {model: () => models[0] ?? '', askKey, say};
+const page = {model: () => models[0] ?? '', facts: () => facts, askKey, say};
 
 async function start() {
   try {
-    models = (await getJson('v1/models')).data.map((entry) => entry.id);
+    const list = (await getJson('v1/models')).data;
+    models = list.map((entry) => entry.id);
     document.getElementById('model').textContent = models[0] ?? '';
+    const context = list[0]?.max_model_len;
+    document.getElementById('context').textContent = context ? `${context} tokens context` : '';
     if (banner.className === 'error') banner.hidden = true;
+    facts = factsOf(await getJson('props').catch(() => null));
+    views.chat?.showSettings();
   } catch (error) {
     if (error instanceof ApiFailure && error.kind === 'key') askKey();
     else if (!(error instanceof ApiFailure && error.kind === 'gone')) say(error.message, 'error');
@@ -81,12 +88,12 @@ function theme(next) {
 
 theme(false);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => theme(false));
-fill(document.getElementById('tools'), iconButton('moon', 'Light, dark, or as the system says', () => theme(true)),
+fill(document.getElementById('tools'), iconButton('moon', 'Theme: system, light or dark', () => theme(true)),
   iconButton('key', 'API key', askKey));
 document.addEventListener('keydown', (event) => { if (views.chat?.onKey(event)) event.preventDefault(); });
 addEventListener('hashchange', show);
 onServer((reachable) => {
-  if (!reachable) return say('The server cannot be reached. Conversations can be read; it is looked for again and again.', 'error');
+  if (!reachable) return say('Server unreachable. Reconnecting … Saved conversations stay readable.', 'error');
   banner.hidden = true;
   start();
 });

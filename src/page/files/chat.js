@@ -5,7 +5,7 @@ import {askFor} from './answer.js';
 import {viewOf} from './message.js';
 import {showSettings, lastSettings} from './settings.js';
 
-const kPrompts = ['Explain a KV cache to a child.', 'Write a haiku about memory.', 'Give me three names for a cat.'];
+const kPrompts = ['What is the capital of Japan?', 'Write a haiku about memory.', 'Suggest three names for a cat.'];
 
 const narrow = () => matchMedia('(max-width: 999px)').matches;
 
@@ -80,7 +80,7 @@ export class ChatView {
     this.input.style.height = `${Math.min(this.input.scrollHeight + 2, innerHeight / 3)}px`;
   }
   showSettings() {
-    showSettings(this.form, this.chat.settings, () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); });
+    showSettings(this.form, this.chat.settings, this.page.facts(), () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); });
   }
 
   open(chat) {
@@ -101,7 +101,7 @@ export class ChatView {
     try {
       await saveChat(chat);
     } catch {
-      this.page.say('This browser has no room to keep the conversation: export it.');
+      this.page.say("The browser's storage is full. Export this conversation to keep it.");
     }
   }
 
@@ -119,7 +119,7 @@ export class ChatView {
   answer(parent) {
     const chat = this.chat;
     this.atEnd = true;
-    const call = askFor(chat, parent, this.page.model(), () => { if (chat === this.chat) this.redraw(); });
+    const call = askFor(chat, parent, this.page, () => { if (chat === this.chat) this.redraw(); });
     this.calls.set(chat.id, call);
     this.save(chat);
     announce('answering');
@@ -129,7 +129,7 @@ export class ChatView {
       this.save(chat);
       if (chat === this.chat) this.draw();
       if (failure?.kind === 'key') this.page.askKey();
-      announce(failure ? failure.message : `done, ${call.nodes[0].text.split(/\s+/).length} words`);
+      announce(failure ? failure.message : `done, ${plural(call.nodes[0].text.split(/\s+/).length, 'word')}`);
     });
   }
 
@@ -169,8 +169,8 @@ export class ChatView {
       this.chat.chosen[node.parent] = siblings[(at + step + siblings.length) % siblings.length].id;
       this.rebuild();
     };
-    return h('span', {class: 'branches'}, iconButton('left', 'The one before', () => go(-1)), `${at + 1}/${siblings.length}`,
-      iconButton('right', 'The next one', () => go(1)));
+    return h('span', {class: 'branches'}, iconButton('left', 'Previous version', () => go(-1)), `${at + 1}/${siblings.length}`,
+      iconButton('right', 'Next version', () => go(1)));
   }
 
   draw() {
@@ -195,21 +195,48 @@ export class ChatView {
   }
 
   empty() {
-    this.emptyNode ??= h('div', {class: 'empty'}, h('h2', null, 'What would you like to know?'), kept ? null : h('p', null,
-      'This browser keeps nothing: conversations end with this page.'), h('div', {class: 'row wrap'}, kPrompts.map((text) =>
+    this.emptyNode ??= h('div', {class: 'empty'}, h('h2', null, 'Start a conversation'), kept ? null : h('p', null,
+      'This browser blocks storage: conversations are lost when the page is closed.'), h('div', {class: 'row wrap'}, kPrompts.map((text) =>
       h('button', {type: 'button', onclick: () => this.send(text)}, text))));
     return this.emptyNode;
   }
 
   drawList() {
+    const typing = this.renamed?.input === document.activeElement;
     const wanted = this.search.value.trim().toLowerCase();
     const hit = (chat) => !wanted || chat.title.toLowerCase().includes(wanted) ||
       Object.values(chat.nodes).some((node) => node.text.toLowerCase().includes(wanted));
     fill(this.list, this.chats.filter(hit).map((chat) => h('li', {class: chat === this.chat ? 'current' : null},
-      h('button', {type: 'button', class: 'open', 'aria-current': chat === this.chat ? 'true' : null, onclick: () => this.open(chat)},
-        chat.title || 'untitled'),
+      chat === this.renamed?.chat ? this.renamed.input
+        : h('button', {type: 'button', class: 'open', 'aria-current': chat === this.chat ? 'true' : null, onclick: () => this.open(chat)},
+          chat.title || 'untitled'),
+      iconButton('rename', `Rename “${chat.title}”`, () => this.rename(chat)),
       iconButton('save', `Export “${chat.title}”`, () => this.exportChats([chat])),
       iconButton('trash', `Delete “${chat.title}”`, () => this.drop(chat)))));
+    if (typing) this.renamed?.input.focus();
+  }
+
+  // A field in place of the name. Enter or leaving it takes what it holds, Escape does not.
+  rename(chat) {
+    const input = h('input', {class: 'name', 'aria-label': 'Name of the conversation', value: chat.title, maxlength: 200});
+    const end = (taken) => {
+      if (this.renamed?.input !== input) return;
+      this.renamed = null;
+      if (!taken || !input.value.trim()) return this.drawList();
+      chat.title = input.value.trim();
+      this.save(chat);
+      this.redraw();
+    };
+    input.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' && event.key !== 'Escape' || event.isComposing) return;
+      event.stopPropagation();
+      end(event.key === 'Enter');
+    });
+    input.addEventListener('blur', () => { if (input.isConnected) end(true); });
+    this.renamed = {chat, input};
+    this.drawList();
+    input.focus();
+    input.select();
   }
 
   async drop(chat) {

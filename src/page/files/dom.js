@@ -37,6 +37,7 @@ const kPaths = {
   more: 'M4 7h16M4 12h16M4 17h16',
   plus: 'M12 5v14M5 12h14',
   trash: 'M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13',
+  rename: 'M4 20h16M6 15l9-9 3 3-9 9H6z',
   left: 'M14 6l-6 6 6 6',
   right: 'M10 6l6 6-6 6',
   gear: 'M12 9a3 3 0 1 0 0 6 3 3 0 0 0 0-6M12 2v4M12 18v4M2 12h4M18 12h4M5 5l3 3M16 16l3 3M19 5l-3 3M8 16l-3 3',

@@ -1,18 +1,22 @@
 // The engine live, or a run from a file: the map of the KV cache, the queue with reasons, the steps, curves.
-import {h, fill, iconButton, pickFile, oncePerFrame} from './dom.js';
+import {h, fill, iconButton, pickFile, oncePerFrame, plural} from './dom.js';
 import {LiveState} from './livestate.js';
 import {LiveStream, framesOf} from './livesource.js';
 import {KvMap} from './kvmap.js';
 import {Timeline, Curve} from './timeline.js';
 
+// Why a request is where it is, by the server's code.
+const needs = (r, s) => `needs ${plural(r.needed, 'block')}, ${s.available} free`;
 const kReasons = {
-  running: () => 'runs', parked: () => 'runs; some of its sequences wait for blocks',
-  swapped_blocks: (r, s) => `swapped out; needs ${r.needed} blocks, ${s.available} are free`,
-  swapped_turn: () => 'swapped out; others come back first', before: (r) => r.position >= 50 ? '50 or more are before it' : `${r.position} before it`,
-  swapped_first: () => 'waits for those who were swapped out', gang_first: () => 'waits for a request that brings its sequences back',
-  sequences: (r, s) => `waits: all ${s.hello.max_num_seqs} places for sequences are taken`,
-  blocks: (r, s) => `needs ${r.needed} blocks, ${s.available} are free`, budget: () => 'waits for room in the step', batch: () => 'waits for the batch to end',
+  running: () => 'running', parked: () => 'running; some sequences wait for blocks',
+  swapped_blocks: needs, blocks: needs,
+  swapped_turn: () => 'behind other swapped-out requests',
+  before: (r) => r.position >= 50 ? 'at least 50 requests ahead' : `${plural(r.position, 'request')} ahead`,
+  swapped_first: () => 'swapped-out requests resume first', gang_first: () => 'a running request resumes its parked sequences first',
+  sequences: (r, s) => `no free sequence slot (--max-num-seqs ${s.hello.max_num_seqs})`,
+  budget: () => 'token budget of the step is used up (--max-num-batched-tokens)', batch: () => 'waits for the current batch to finish',
 };
+const kKinds = {free: 'free', cached: 'cached', held: 'in use', shared: 'shared', pinned: 'pinned'};
 const seconds = (us) => `${(us / 1e6).toFixed(2)} s`;
 
 export class EngineView {
@@ -31,15 +35,15 @@ export class EngineView {
     const button = (label, onclick, more) => h('button', {type: 'button', onclick, ...more}, label);
     this.mapView = new KvMap(this.state, (block) => this.showBlock(block));
     this.timeline = new Timeline((step) => this.showStep(step));
-    this.curves = {kv: new Curve('Blocks in use', '%'), rate: new Curve('Tokens a second', ''), ttft: new Curve('Time to first token', 's'),
-      gap: new Curve('Time of a step', 'ms'), drafts: new Curve('Draft tokens a step', '')};
+    this.curves = {kv: new Curve('KV cache usage', '%'), rate: new Curve('Throughput', 'tokens/s'), ttft: new Curve('Time to first token', 's'),
+      gap: new Curve('Step time', 'ms'), drafts: new Curve('Draft tokens per step', '')};
     this.statusNode = h('span', {class: 'live-status', role: 'status'}, 'connecting …');
     this.pauseButton = button('Pause', () => this.setPaused(!this.paused), {'aria-pressed': 'false'});
-    this.steps = h('span', {class: 'row', hidden: true}, button('◂ step', () => this.go(-1)), this.playButton = button('play', () => this.play()), button('step ▸', () => this.go(1)),
-      this.slider = h('input', {type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Frame of the run', oninput: () => this.seek(Number(this.slider.value))}),
-      button('back to live', () => this.closeFile()));
+    this.steps = h('span', {class: 'row', hidden: true}, button('◂ Back', () => this.go(-1)), this.playButton = button('Play', () => this.play()), button('Step ▸', () => this.go(1)),
+      this.slider = h('input', {type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Frame of the recording', oninput: () => this.seek(Number(this.slider.value))}),
+      button('Back to live', () => this.closeFile()));
     this.legend = h('ul', {class: 'legend'});
-    this.panel = h('p', {class: 'panel', 'aria-live': 'off'}, 'Point at a block, or go there with the arrow keys.');
+    this.panel = h('p', {class: 'panel', 'aria-live': 'off'}, 'Hover over a block, or move with the arrow keys, to see its owners.');
     this.queue = h('tbody');
     this.table = h('table', {class: 'queue'}, h('caption', {class: 'unseen'}, 'Requests'), h('thead', null, h('tr', null,
       ['request', 'state', 'why', 'read', 'written', 'blocks', 'preempted', 'since'].map((name) => h('th', {scope: 'col'}, name)))), this.queue);
@@ -47,16 +51,16 @@ export class EngineView {
     this.swap = h('p', {class: 'panel', hidden: true});
     this.slots = h('div', {class: 'slots', hidden: true});
     this.beams = h('section', {class: 'beams', hidden: true, 'aria-label': 'Beams'});
-    this.rowsButton = button('by sequence', () => { this.mapView.setRows(!this.mapView.rows); this.rowsButton.setAttribute('aria-pressed', String(this.mapView.rows)); }, {'aria-pressed': 'false'});
+    this.rowsButton = button('Group by sequence', () => { this.mapView.setRows(!this.mapView.rows); this.rowsButton.setAttribute('aria-pressed', String(this.mapView.rows)); }, {'aria-pressed': 'false'});
     this.node = h('div', {class: 'engine'}, h('div', {class: 'row bar wrapleft'}, h('h1', {class: 'title'}, 'Engine'), this.statusNode, this.pauseButton, this.steps,
-      iconButton('load', 'Open a run (pagoda simulate --live-out)', () => pickFile('.jsonl,.json,.ndjson', (text, name) => this.openFile(text, name)))),
+      iconButton('load', 'Open a recording (pagoda simulate --live-out)', () => pickFile('.jsonl,.json,.ndjson', (text, name) => this.openFile(text, name)))),
       this.lesson = h('p', {class: 'card', hidden: true}),
       h('div', {class: 'engine-grid'}, h('section', {'aria-label': 'KV cache', class: 'wide-part'}, h('div', {class: 'row wrapleft'}, h('h2', null, 'KV cache'), this.mode = h('span', {class: 'dim'}),
         this.rowsButton, button('−', () => this.mapView.setZoom(this.mapView.zoom - 1), {'aria-label': 'Smaller cells'}), button('+', () => this.mapView.setZoom(this.mapView.zoom + 1), {'aria-label': 'Larger cells'})),
         this.legend, this.mapView.node, this.panel, this.swap, this.slots),
       h('section', {'aria-label': 'Requests'}, h('h2', null, 'Requests'), h('div', {class: 'wide', tabindex: '0', role: 'group', 'aria-label': 'Requests'}, this.table), this.beams),
       h('section', {'aria-label': 'Steps'}, h('h2', null, 'Steps'), this.timeline.node, this.stepLine, h('ul', {class: 'legend'},
-        [['prefill', 'tokens of prompts'], ['decode', 'tokens of answers'], ['mark', 'preempted or swapped'], ['copy', 'copied before a write']].map(([kind, says]) => h('li', null, h('span', {class: `swatch ${kind}`}), says))),
+        [['prefill', 'prefill tokens'], ['decode', 'decode tokens'], ['mark', 'preemption or swap'], ['copy', 'copy-on-write']].map(([kind, says]) => h('li', null, h('span', {class: `swatch ${kind}`}), says))),
         h('div', {class: 'curves'}, Object.values(this.curves).map((curve) => curve.node)))));
     this.node.addEventListener('keydown', (event) => {
       if (!this.file || event.target.closest('input, textarea')) return;
@@ -75,7 +79,7 @@ export class EngineView {
   hidden() { this.onScreen = false; this.stream.stop(); this.stopPlay(); }
 
   status(kind, text) {
-    const says = {live: 'live', lost: `lost at step ${this.state.step}; looking for the server`, key: 'the engine needs an admin key', busy: text}[kind] ?? text;
+    const says = {live: 'live', lost: `connection lost at step ${this.state.step}; reconnecting …`, key: 'an API key with the role admin is required', busy: text}[kind] ?? text;
     this.node.classList.toggle('stale', kind !== 'live');
     if (this.statusNode.textContent !== says) this.statusNode.textContent = says;
     if (kind === 'key') this.page.askKey();
@@ -90,7 +94,7 @@ export class EngineView {
 
   setPaused(paused) {
     this.paused = paused;
-    this.pauseButton.textContent = paused ? 'Go on' : 'Pause';
+    this.pauseButton.textContent = paused ? 'Resume' : 'Pause';
     this.pauseButton.setAttribute('aria-pressed', String(paused));
     if (paused) return;
     const held = this.held;
@@ -140,7 +144,7 @@ export class EngineView {
     const target = Math.max(1, Math.min(to, file.frames.length - 1));
     if (target < file.at || file.at < 0) { this.state.clear(); file.at = -1; }
     while (file.at < target && this.state.apply(file.frames[file.at + 1])) ++file.at;
-    if (file.at < target) this.page.say('This file has a gap; the run is shown up to it.');
+    if (file.at < target) this.page.say('Frames are missing in this file; the recording is shown up to the gap.');
     this.slider.value = String(file.at);
     this.node.classList.remove('stale');
     this.statusNode.textContent = `${file.name}: step ${this.state.step}, ${file.at} of ${file.frames.length - 1}`;
@@ -150,7 +154,7 @@ export class EngineView {
   play() {
     if (this.playing) return this.stopPlay();
     const slow = matchMedia('(prefers-reduced-motion: reduce)').matches;
-    this.playButton.textContent = 'hold';
+    this.playButton.textContent = 'Pause';
     this.playing = setInterval(() => {
       if (!this.file || this.file.at >= this.file.frames.length - 1) return this.stopPlay();
       this.seek(this.file.at + 1);
@@ -159,7 +163,7 @@ export class EngineView {
   stopPlay() {
     clearInterval(this.playing);
     this.playing = null;
-    this.playButton.textContent = 'play';
+    this.playButton.textContent = 'Play';
   }
 
   draw() {
@@ -174,7 +178,7 @@ export class EngineView {
     this.drawBeams();
     const used = state.hello.swap_blocks - state.swapFree;
     this.swap.hidden = !state.hello.swap_blocks;
-    this.swap.textContent = `Swap space: ${used} of ${state.hello.swap_blocks} blocks in use.`;
+    this.swap.textContent = `Swap space: ${used} of ${state.hello.swap_blocks} blocks used`;
     const says = `${state.hello.manager} · ${state.hello.blocks} blocks of ${state.hello.block_size} tokens`;
     if (this.mode.textContent !== says) this.mode.textContent = says;
   }
@@ -198,7 +202,7 @@ export class EngineView {
     const text = JSON.stringify(counts);
     if (text === this.legendText) return;
     this.legendText = text;
-    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, h('span', {class: `swatch ${kind}`}), `${kind} ${count}`)));
+    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, h('span', {class: `swatch ${kind}`}), `${kKinds[kind]} ${count}`)));
   }
 
   drawQueue() {
@@ -242,21 +246,21 @@ export class EngineView {
     this.beams.hidden = beams.length === 0;
     fill(this.beams, beams.slice(0, 4).map((request) => [h('h3', null, `Beams of request ${request.id}`), h('ol', null,
       [...state.sequences.values()].filter((one) => one.request === request.id).sort((a, b) => b.logprob - a.logprob).map((one) =>
-        h('li', null, `log-probability ${one.logprob.toFixed(2)}, ${one.tokens} tokens, ${one.blocks.length} blocks, ${one.blocks.filter((block) => state.owners[block].length > 1).length} of them shared`)))]));
+        h('li', null, `logprob ${one.logprob.toFixed(2)}, ${plural(one.tokens, 'token')}, ${plural(one.blocks.length, 'block')}, ${one.blocks.filter((block) => state.owners[block].length > 1).length} shared`)))]));
   }
 
   showBlock(block) {
     const {state} = this;
     const owners = state.owners[block] ?? [];
     const kind = state.kind(block);
-    this.panel.textContent = `Block ${block}: ${kind}${state.pinned(block) ? ', pinned' : ''}` +
+    this.panel.textContent = `Block ${block}: ${kKinds[kind]}${state.pinned(block) ? ', pinned' : ''}` +
       `${owners.length ? ` by ${owners.slice(0, 8).map((id) => state.name(id)).join(', ')}${owners.length > 8 ? ` and ${owners.length - 8} more` : ''}` : ''}` +
       `${kind === 'held' || kind === 'shared' ? `; ${Math.round(state.fillOf(block) * state.hello.block_size)} of ${state.hello.block_size} tokens` : ''}` +
       `${state.lastEvent.has(block) ? `; ${state.lastEvent.get(block)}` : ''}.`;
   }
 
   showStep(step) {
-    this.stepLine.textContent = `Step ${step.number}: ${step.prefill} tokens of prompts, ${step.decode} of answers, ${step.sequences} sequences, ${(step.took / 1000).toFixed(1)} ms` +
-      `${step.copies ? `, ${step.copies} blocks copied` : ''}${step.preempted ? `, ${step.preempted} preempted` : ''}${step.out ? `, ${step.out} blocks swapped out` : ''}${step.back ? `, ${step.back} swapped in` : ''}; ${step.running} run, ${step.waiting} wait.`;
+    this.stepLine.textContent = `Step ${step.number}: ${step.prefill} prefill and ${plural(step.decode, 'decode token')}, ${plural(step.sequences, 'sequence')}, ${(step.took / 1000).toFixed(1)} ms` +
+      `${step.copies ? `, ${plural(step.copies, 'block')} copied` : ''}${step.preempted ? `, ${step.preempted} preempted` : ''}${step.out ? `, ${plural(step.out, 'block')} swapped out` : ''}${step.back ? `, ${step.back} swapped in` : ''}; ${step.running} running, ${step.waiting} waiting`;
   }
 }

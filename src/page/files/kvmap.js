@@ -9,7 +9,7 @@ export class KvMap {
   constructor(state, pick) {
     this.state = state;
     this.pick = pick;
-    this.canvas = h('canvas', {class: 'kvmap', tabindex: '0', role: 'img', 'aria-label': 'The blocks of the KV cache; arrow keys go from block to block'});
+    this.canvas = h('canvas', {class: 'kvmap', tabindex: '0', role: 'img', 'aria-label': 'Blocks of the KV cache; arrow keys move between blocks'});
     this.node = h('div', {class: 'mapbox'}, this.canvas);
     this.zoom = 0;  // 0: as fits
     this.at = -1;

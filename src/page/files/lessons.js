@@ -12,13 +12,13 @@ async function complete(model, prompt, more) {
 
 const kLessons = [
   {name: 'samples', title: 'Parallel sampling: one prompt, four answers', paper: '§4.4',
-    watch: 'The blocks of the prompt are held by four sequences at once (×4). When each writes its first own token, the last block is copied: an arrow. The fourth writes in place.',
+    watch: 'Four sequences share the blocks of the prompt (reference count 4). When a sequence writes its first token into the last, partly filled block, that block is copied first (copy-on-write, drawn as an arrow). The last owner writes in place.',
     run: (model) => complete(model, `${kStory}One night`, {n: 4, max_tokens: 160, temperature: 1})},
-  {name: 'beams', title: 'Beam search: branches come and go', paper: '§4.4',
-    watch: 'Beams fork from one another and share all but their ends. A beam that falls behind gives its blocks back; the list of beams shows their log-probabilities.',
+  {name: 'beams', title: 'Beam search: forking and pruning', paper: '§4.4',
+    watch: 'Beams fork from each other and share all blocks but their last ones. The blocks of a pruned beam are freed. The list of beams shows their cumulative log-probabilities.',
     run: (model) => complete(model, `${kStory}One night`, {n: 4, use_beam_search: true, max_tokens: 64, temperature: 0})},
-  {name: 'prefix', title: 'A shared prefix: computed once, pinned', paper: '§4.4',
-    watch: 'The pinned blocks have a notch. Three users whose prompts begin alike hold the same blocks (×4 with the pin), and none computes them again.',
+  {name: 'prefix', title: 'Shared prefix: computed once, pinned', paper: '§4.4',
+    watch: 'Pinned blocks have a notch. Three requests with the same prefix share its blocks (reference count 4 with the pin) and skip their prefill.',
     run: async (model) => {
       const name = `lesson-${Date.now()}`;
       await getJson('admin/prefixes', {method: 'POST', body: {name, text: kStory}});
@@ -28,8 +28,8 @@ const kLessons = [
         await getJson(`admin/prefixes/${name}`, {method: 'DELETE'}).catch(() => {});
       }
     }},
-  {name: 'preemption', title: 'Preemption: more work than memory', paper: '§4.5', tight: true,
-    watch: 'When blocks run out, the latest request gives way: it is swapped out, or computed again later. The queue says what each one waits for; red marks stand above the steps.',
+  {name: 'preemption', title: 'Preemption: more requests than memory', paper: '§4.5', tight: true,
+    watch: 'When no block is free, the request that arrived last is preempted: its blocks are swapped out, or recomputed later. The queue says what requests wait for; red marks above the steps are preemptions and swaps.',
     run: (model, hello) => {
       const tokens = Math.min(300, Math.floor(hello.max_model_len / 2));
       const count = Math.min(12, Math.max(4, Math.ceil(1.6 * hello.blocks * hello.block_size / (tokens + 150))));
@@ -43,14 +43,14 @@ export class LessonsView {
   constructor(page, show) {
     this.page = page;
     this.show = show;
-    this.node = h('div', {class: 'lessons'}, h('h1', {class: 'title'}, 'Show me'), h('p', null,
-      'Each lesson sends a few requests to this server, records what the engine does, and then plays it slowly.'),
+    this.node = h('div', {class: 'lessons'}, h('h1', {class: 'title'}, 'Lessons'), h('p', null,
+      'Each lesson sends a few requests to this server, records the engine and replays the recording in slow motion.'),
       kLessons.map((lesson) => this.card(lesson)));
   }
 
   card(lesson) {
     const said = h('p', {class: 'panel', role: 'status'});
-    const button = h('button', {type: 'button', class: 'main', id: `lesson-${lesson.name}`, onclick: () => this.start(lesson, said)}, 'Show me');
+    const button = h('button', {type: 'button', class: 'main', id: `lesson-${lesson.name}`, onclick: () => this.start(lesson, said)}, 'Run');
     return h('section', {class: 'lesson', 'aria-label': lesson.title}, h('h2', null, `${lesson.title} (${lesson.paper})`), h('p', null, lesson.watch), h('div', {class: 'row'}, button, said));
   }
 
@@ -75,7 +75,7 @@ export class LessonsView {
       await first;
       if (trouble) throw new Error(trouble);
       if (lesson.tight && frames[0].blocks > kTightBlocks)
-        throw new Error(`This server has ${frames[0].blocks} blocks: too many to run out of. Start one with --max-model-len 512 --kv-cache-memory-bytes 8M --swap-space 8M.`);
+        throw new Error(`This server has ${frames[0].blocks} blocks, too many to fill in a lesson. Start one with --max-model-len 512 --kv-cache-memory-bytes 8M --swap-space 8M.`);
       await lesson.run(this.page.model(), frames[0]);
       await new Promise((resolve) => setTimeout(resolve, 400));
       const broken = frames.findLastIndex((frame) => frame.type === 'hello');

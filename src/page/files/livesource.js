@@ -45,12 +45,12 @@ export function framesOf(text) {
     try {
       return JSON.parse(line);
     } catch {
-      throw new Error(`Line ${i + 1} of this file is no JSON.`);
+      throw new Error(`Line ${i + 1} of the file is not valid JSON.`);
     }
   });
   const known = (frame) => frame !== null && typeof frame === 'object' && ['hello', 'snap', 'delta'].includes(frame.type);
   if (!frames.every(known) || frames[0]?.type !== 'hello' || frames[1]?.type !== 'snap' ||
       !Number.isInteger(frames[0].blocks) || frames[0].blocks > 10_000_000)
-    throw new Error('This file holds no run of an engine (pagoda simulate --live-out).');
+    throw new Error('The file is not an engine recording (pagoda simulate --live-out writes one).');
   return frames;
 }

@@ -1,5 +1,5 @@
 // How one message looks. A view has a node and update(), which is cheap where little has changed.
-import {h, fill, iconButton, announce} from './dom.js';
+import {h, fill, iconButton, announce, plural} from './dom.js';
 import {MarkdownView} from './markdown.js';
 import {tokenView} from './tokens.js';
 import {timeBar} from './timebar.js';
@@ -9,13 +9,13 @@ function toolCard(call, answer) {
   try {
     text = JSON.stringify(JSON.parse(call.arguments), null, 1);
   } catch { /* still being written, or not JSON: as it is */ }
-  return h('section', {class: 'card tool', 'aria-label': `Call of ${call.name}`},
-    h('div', {class: 'head'}, 'Calls ', h('code', null, call.name || '…')), h('pre', {tabindex: '0'}, text), answer);
+  return h('section', {class: 'card tool', 'aria-label': `Call to ${call.name}`},
+    h('div', {class: 'head'}, 'Tool call: ', h('code', null, call.name || '…')), h('pre', {tabindex: '0'}, text), answer);
 }
 
 function toolAnswer(call, send) {
-  const input = h('textarea', {rows: 2, 'aria-label': `Result of ${call.name}`, placeholder: 'What the tool answers'});
-  return h('div', {class: 'row'}, input, h('button', {type: 'button', onclick: () => send(call, input.value)}, 'Give result'));
+  const input = h('textarea', {rows: 2, 'aria-label': `Result of ${call.name}`, placeholder: 'Tool output'});
+  return h('div', {class: 'row'}, input, h('button', {type: 'button', onclick: () => send(call, input.value)}, 'Submit result'));
 }
 
 function statsLine(node) {
@@ -24,8 +24,8 @@ function statsLine(node) {
   const seconds = (stats.total - stats.first) / 1000;
   const speed = stats.output > 1 && seconds > 0 ? ` · ${((stats.output - 1) / seconds).toFixed(1)} tokens/s` : '';
   const cached = stats.cached ? ` (${stats.cached} cached)` : '';
-  const end = node.finish === 'length' ? ' · cut off: too long' : node.finish === 'stopped' ? ' · stopped' : '';
-  return `${stats.prompt} tokens read${cached} · ${stats.output} written · first after ${(stats.first / 1000).toFixed(2)} s${speed}${end}`;
+  const end = node.finish === 'length' ? ' · stopped at max tokens' : node.finish === 'stopped' ? ' · stopped' : '';
+  return `${plural(stats.prompt, 'prompt token')}${cached} · ${stats.output} generated · first token after ${(stats.first / 1000).toFixed(2)} s${speed}${end}`;
 }
 
 class AnswerView {
@@ -71,17 +71,17 @@ class AnswerView {
 
   showState() {
     const node = this.message;
-    if (node.waiting) return fill(this.state, h('p', {class: 'note'}, `The server is full. Again in ${node.waiting} s …`));
+    if (node.waiting) return fill(this.state, h('p', {class: 'note'}, `The server is busy. Retrying in ${node.waiting} s …`));
     if (node.running) {
       const begun = node.text || node.reasoning || node.tools || node.best;
       return fill(this.state, begun ? null : h('p', {class: 'note pulse'}, 'waiting for the first token …'));
     }
     if (!node.error) return fill(this.state);
-    const titles = {key: 'A key is needed', busy: 'The server is full', gone: 'The server is gone', error: 'That did not work'};
+    const titles = {key: 'API key required', busy: 'Server busy', gone: 'Server unreachable', error: 'Request failed'};
     fill(this.state, h('div', {class: 'error', role: 'alert'}, h('strong', null, titles[node.error.kind] ?? titles.error),
       h('p', null, node.error.message),
-      node.error.kind === 'key' && h('button', {type: 'button', onclick: () => this.actions.askKey()}, 'Give a key'),
-      h('button', {type: 'button', onclick: () => this.actions.again(node)}, 'Try again')));
+      node.error.kind === 'key' && h('button', {type: 'button', onclick: () => this.actions.askKey()}, 'Enter API key'),
+      h('button', {type: 'button', onclick: () => this.actions.again(node)}, 'Retry')));
   }
 
   showFoot() {
@@ -97,8 +97,8 @@ class AnswerView {
           this.asTokens = !this.asTokens;
           this.settled = false;
           this.update();
-        }}, 'tokens'),
-        node.group && h('button', {type: 'button', class: 'quiet', onclick: () => this.actions.choose(node)}, 'go on from here'),
+        }}, 'Token probabilities'),
+        node.group && h('button', {type: 'button', class: 'quiet', onclick: () => this.actions.choose(node)}, 'Continue with this answer'),
         iconButton('again', 'Answer again', () => this.actions.again(node))));
   }
 }
@@ -124,7 +124,7 @@ class UserView {
       if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); send(); }
     });
     fill(this.node, input, h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: send}, 'Send'),
-      h('button', {type: 'button', onclick: () => this.show()}, 'Leave it')));
+      h('button', {type: 'button', onclick: () => this.show()}, 'Cancel')));
     input.focus();
   }
 }
@@ -132,8 +132,8 @@ class UserView {
 class ToolView {
   constructor(node) {
     this.message = node;
-    this.node = h('article', {class: 'message user', 'aria-label': 'Result of a tool', 'data-id': node.id},
-      h('section', {class: 'card tool'}, h('div', {class: 'head'}, 'Result'), h('pre', {tabindex: '0'}, node.text)));
+    this.node = h('article', {class: 'message user', 'aria-label': 'Tool result', 'data-id': node.id},
+      h('section', {class: 'card tool'}, h('div', {class: 'head'}, 'Tool result'), h('pre', {tabindex: '0'}, node.text)));
   }
   update() {}
 }

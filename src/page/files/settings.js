@@ -1,24 +1,44 @@
-// What can be set for a conversation: one table of fields, from which the form and the request follow.
+// The settings of a conversation: one table of fields, from which the form and the request follow.
 import {h, fill} from './dom.js';
 
 const kFields = [
   {name: 'system', label: 'System prompt', kind: 'text', rows: 4},
-  {name: 'temperature', label: 'Temperature', kind: 'number', min: 0, max: 100, step: 0.05, hint: '0: the likeliest token'},
+  {name: 'temperature', label: 'Temperature', kind: 'number', min: 0, max: 100, step: 0.05, hint: '0: greedy'},
   {name: 'top_p', label: 'Top p', kind: 'number', min: 0.001, max: 1, step: 0.01},
-  {name: 'top_k', label: 'Top k', kind: 'whole', min: -1, max: 100000, hint: '-1: all'},
+  {name: 'top_k', label: 'Top k', kind: 'whole', min: -1, max: 100000, hint: '-1: off'},
   {name: 'min_p', label: 'Min p', kind: 'number', min: 0, max: 1, step: 0.01},
-  {name: 'max_tokens', label: 'Most tokens', kind: 'whole', min: 1, max: 1000000},
-  {name: 'n', label: 'Answers', kind: 'whole', min: 1, max: 8, hint: 'side by side'},
+  {name: 'max_tokens', label: 'Max tokens', kind: 'whole', min: 1, max: 1000000, hint: 'per answer'},
+  {name: 'n', label: 'Answers (n)', kind: 'whole', min: 1, max: 8, hint: 'sampled in parallel, shown side by side'},
   {name: 'seed', label: 'Seed', kind: 'whole', min: 0, max: 2147483647},
   {name: 'repetition_penalty', label: 'Repetition penalty', kind: 'number', min: 0.01, max: 100, step: 0.05},
   {name: 'presence_penalty', label: 'Presence penalty', kind: 'number', min: -2, max: 2, step: 0.1},
   {name: 'frequency_penalty', label: 'Frequency penalty', kind: 'number', min: -2, max: 2, step: 0.1},
   {name: 'beam_width', label: 'Beam width', kind: 'whole', min: 2, max: 8, hint: 'beam search; empty: sampling'},
-  {name: 'stop', label: 'Stop strings', kind: 'lines', rows: 2, hint: 'one a line'},
-  {name: 'logprobs', label: 'Token probabilities', kind: 'tick', hint: 'colours tokens; hover for alternatives'},
-  {name: 'tools', label: 'Tools (JSON list)', kind: 'json', rows: 4},
-  {name: 'schema', label: 'Answer as JSON of this schema', kind: 'json', rows: 4},
+  {name: 'stop', label: 'Stop strings', kind: 'lines', rows: 2, hint: 'one per line'},
+  {name: 'logprobs', label: 'Token probabilities', kind: 'tick', hint: 'colours each token; hover for the alternatives'},
+  {name: 'thinking', label: 'Thinking', kind: 'choice', options: ['on', 'off'], shown: (facts) => facts.thinking},
+  {name: 'tools', label: 'Tools (JSON array)', kind: 'json', rows: 4},
+  {name: 'schema', label: 'JSON schema of the answer', kind: 'json', rows: 4},
 ];
+
+// llama.cpp's, for models whose files say nothing; the API's, for what a model's files leave out.
+const kLlamaCpp = {temperature: 0.8, top_p: 0.95, top_k: 40, min_p: 0.05};
+const kApi = {temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_penalty: 1};
+
+// {defaults: by field; sent: those that the server does not know of; whose: "model", "llama.cpp" or ""; thinking}
+export const unknownServer = () => ({defaults: {}, sent: {}, whose: '', thinking: false});
+
+// `props`: the answer to GET /props, or null.
+export function factsOf(props) {
+  const stated = props?.default_generation_settings?.params;
+  if (!stated) return unknownServer();
+  const thinking = String(props.chat_template ?? '').includes('enable_thinking');
+  if (!Object.keys(stated).length)
+    return {defaults: {...kApi, ...kLlamaCpp}, sent: kLlamaCpp, whose: 'llama.cpp', thinking};
+  const {repeat_penalty, ...others} = stated;
+  return {defaults: {...kApi, ...others, ...(repeat_penalty === undefined ? {} : {repetition_penalty: repeat_penalty})},
+    sent: {}, whose: 'model', thinking};
+}
 
 const kKept = 'pagoda-settings';
 export function lastSettings() {
@@ -39,12 +59,12 @@ function keep(settings) {
 function read(field, text) {
   if (field.kind === 'tick') return text === true;
   if (text.trim() === '') return undefined;
-  if (field.kind === 'text') return text;
+  if (field.kind === 'text' || field.kind === 'choice') return text;
   if (field.kind === 'lines') return text.split('\n').filter((line) => line !== '');
   if (field.kind === 'json') return JSON.parse(text);
   const number = Number(text);
   if (!Number.isFinite(number) || number < field.min || number > field.max || (field.kind === 'whole' && !Number.isInteger(number)))
-    throw new Error(`from ${field.min} to ${field.max}`);
+    throw new Error(`must be from ${field.min} to ${field.max}`);
   return number;
 }
 
@@ -55,14 +75,23 @@ function shown(field, value) {
   return String(value);
 }
 
+// A default is shown in the empty field, and below it whose it is.
+function hintOf(field, facts) {
+  const known = facts.defaults[field.name] !== undefined && facts.whose;
+  return [field.hint, known ? `default: ${facts.whose}` : ''].filter(Boolean).join('; ');
+}
+
 // Fills `node` with the form; `changed(settings)` after each change that is right.
-export function showSettings(node, settings, changed) {
-  fill(node, kFields.map((field) => {
+export function showSettings(node, settings, facts, changed) {
+  fill(node, kFields.filter((field) => field.shown?.(facts) ?? true).map((field) => {
     const id = `set-${field.name}`;
-    const note = h('small', {id: `${id}-note`}, field.hint ?? '');
+    const hint = hintOf(field, facts);
+    const note = h('small', {id: `${id}-note`}, hint);
     const input = field.kind === 'tick' ? h('input', {id, type: 'checkbox', 'aria-describedby': `${id}-note`})
       : field.rows ? h('textarea', {id, rows: field.rows, spellcheck: 'false', 'aria-describedby': `${id}-note`})
-      : h('input', {id, type: 'number', min: field.min, max: field.max, step: field.step ?? 1, placeholder: 'default',
+      : field.kind === 'choice' ? h('select', {id, 'aria-describedby': `${id}-note`}, h('option', {value: ''}, 'model default'),
+        field.options.map((option) => h('option', {value: option}, option)))
+      : h('input', {id, type: 'number', min: field.min, max: field.max, step: field.step ?? 1, placeholder: facts.defaults[field.name] ?? 'default',
         'aria-describedby': `${id}-note`});
     if (field.kind === 'tick') input.checked = settings[field.name] === true;
     else input.value = shown(field, settings[field.name]);
@@ -72,12 +101,12 @@ export function showSettings(node, settings, changed) {
         if (value === undefined || value === false) delete settings[field.name];
         else settings[field.name] = value;
         input.removeAttribute('aria-invalid');
-        note.textContent = field.hint ?? '';
+        note.textContent = hint;
         keep(settings);
         changed(settings);
       } catch (error) {
         input.setAttribute('aria-invalid', 'true');
-        note.textContent = field.kind === 'json' ? 'This is no JSON.' : error.message;
+        note.textContent = field.kind === 'json' ? 'Not valid JSON.' : error.message;
       }
     });
     return h('div', {class: field.kind === 'tick' ? 'field tick' : 'field'}, h('label', {for: id}, field.label), input, note);
@@ -88,14 +117,15 @@ const kPlain = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'n', 'se
   'presence_penalty', 'frequency_penalty', 'stop'];
 
 // The request's fields beside model and messages.
-export function requestFields(settings) {
-  const fields = {stream: true, stream_options: {include_usage: true}};
+export function requestFields(settings, facts) {
+  const fields = {stream: true, stream_options: {include_usage: true}, ...facts.sent};
   for (const name of kPlain) if (settings[name] !== undefined) fields[name] = settings[name];
   if (settings.beam_width !== undefined) {
     Object.assign(fields, {use_beam_search: true, beam_width: Math.max(settings.beam_width, settings.n ?? 1), temperature: 0,
       stream_best_so_far: true});
     for (const name of ['top_p', 'top_k', 'min_p', 'seed']) delete fields[name];
   }
+  if (settings.thinking && facts.thinking) fields.chat_template_kwargs = {enable_thinking: settings.thinking === 'on'};
   if (settings.logprobs) Object.assign(fields, {logprobs: true, top_logprobs: 5});
   if (Array.isArray(settings.tools) && settings.tools.length) fields.tools = settings.tools;
   if (settings.schema) fields.response_format = {type: 'json_schema', json_schema: {name: 'answer', schema: settings.schema}};

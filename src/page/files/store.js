@@ -105,12 +105,12 @@ export function importText(text, taken) {
   try {
     file = JSON.parse(text);
   } catch {
-    throw new Error('This file is no JSON.');
+    throw new Error('The file is not valid JSON.');
   }
   if (file?.format !== 'pagoda-chats' || !Array.isArray(file.chats))
-    throw new Error('This file holds no conversations of this page.');
+    throw new Error('The file contains no conversations exported from this page.');
   const chats = file.chats.filter(isChat);
-  if (chats.length !== file.chats.length) throw new Error('A conversation in this file is malformed.');
+  if (chats.length !== file.chats.length) throw new Error('A conversation in the file is malformed.');
   return chats.map((chat) => ({
     id: taken.has(chat.id) ? newId() : chat.id, title: chat.title, created: Number(chat.created) || Date.now(),
     updated: Number(chat.updated) || Date.now(), nodes: chat.nodes, chosen: chat.chosen,

@@ -1,8 +1,8 @@
 // Where the time of an answer went, as a bar of parts. Told by the server (`timings`); else what the page saw.
 import {h} from './dom.js';
 
-const kParts = [['queue_ms', 'waited', 'queue'], ['prompt_ms', 'read the prompt', 'prefill'],
-  ['preempted_ms', 'put aside', 'preempted'], ['predicted_ms', 'wrote', 'decode']];
+const kParts = [['queue_ms', 'queued', 'queue'], ['prompt_ms', 'prefill', 'prefill'],
+  ['preempted_ms', 'preempted', 'preempted'], ['predicted_ms', 'decode', 'decode']];
 
 export function timeBar(stats) {
   if (!stats) return null;

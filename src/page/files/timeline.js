@@ -16,7 +16,7 @@ function prepare(canvas) {
 
 export class Timeline {
   constructor(pick) {
-    this.canvas = h('canvas', {class: 'timeline', tabindex: '0', role: 'img', 'aria-label': 'Steps of the engine: tokens of prompts and of answers'});
+    this.canvas = h('canvas', {class: 'timeline', tabindex: '0', role: 'img', 'aria-label': 'Engine steps: prefill and decode tokens'});
     this.node = h('div', null, this.canvas);
     this.pick = pick;
     this.bar = 5;
@@ -56,7 +56,7 @@ export class Timeline {
       }
     });
     context.fillStyle = colours.dim;
-    context.fillText(`${top} tokens a step`, 4, 22);
+    context.fillText(`max ${top} tokens per step`, 4, 22);
     if (budget && budget <= top * 1.2) {
       context.strokeStyle = colours.bad;
       context.setLineDash([4, 3]);

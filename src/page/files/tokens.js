@@ -34,7 +34,7 @@ function show(target, [text, logprob, top]) {
 export function tokenView(node, tokens) {
   if (node.childNodes.length === 0) {
     node.setAttribute('role', 'group');
-    node.setAttribute('aria-label', 'Tokens with their probabilities; arrow keys move');
+    node.setAttribute('aria-label', 'Tokens with their probabilities; arrow keys move between tokens');
     node.addEventListener('pointerover', (event) => {
       const at = event.target.closest('.token');
       if (at) show(at, at.token);

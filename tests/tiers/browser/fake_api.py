@@ -25,6 +25,7 @@ class FakeApi:
     def __init__(self, real_url):
         self.real, self.answers, self.requests, self.prefix = real_url, [], [], ""
         self.model = "fake"
+        self.props = None  # instead of the real server's
 
     def reply(self, *, status=200, chunks=None, body=None, headers=(), cut=False):
         self.answers.append((status, chunks, body, headers, cut))
@@ -54,6 +55,8 @@ def faking(real_url, prefix=""):
             path = self.path[len(prefix):] or "/"
             if path == "/v1/models":
                 return self.give(200, json.dumps({"data": [{"id": fake.model}]}).encode(), [("content-type", "application/json")])
+            if path == "/props" and fake.props is not None:
+                return self.give(200, json.dumps(fake.props).encode(), [("content-type", "application/json")])
             got = httpx.get(fake.real + path, headers={"accept-encoding": "identity"})
             kept = [(k, v) for k, v in got.headers.items() if k not in ("content-length", "connection", "transfer-encoding")]
             self.give(got.status_code, got.content, kept)

@@ -65,7 +65,7 @@ def test_edit_and_again_make_branches(fake, watched):
     page.wait_for_function("() => document.querySelector('.message.assistant > .markdown')?.textContent === 'second'")
     wait_done(page)
     assert "2/2" in last(page).inner_text()
-    last(page).get_by_label("The one before").click()
+    last(page).get_by_label("Previous version").click()
     assert "first" in last(page).inner_text()
     fake.reply(chunks=says("third"))
     page.locator(".message.user").get_by_label("Edit").click()
@@ -74,7 +74,7 @@ def test_edit_and_again_make_branches(fake, watched):
     page.wait_for_function("() => document.querySelector('.message.assistant > .markdown')?.textContent === 'third'")
     wait_done(page)
     assert [m["content"] for m in fake.requests[-1][0]["messages"]] == ["two"]
-    page.locator(".message.user").get_by_label("The one before").click()
+    page.locator(".message.user").get_by_label("Previous version").click()
     assert "first" in last(page).inner_text()
 
 
@@ -96,6 +96,71 @@ def test_settings_reach_the_request(fake, watched):
     assert request["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
 
+def props(params, template=""):
+    return {"default_generation_settings": {"n_ctx": 512, "params": params}, "chat_template": template}
+
+
+def shown_defaults(page):
+    return {name: page.get_attribute(f"#set-{name}", "placeholder") for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
+
+
+def test_sampling_starts_from_the_models_defaults(fake, watched):
+    fake.props = props({"temperature": 0.2, "top_p": 0.9, "repeat_penalty": 1.1})
+    page = watched.open(fake.url)
+    page.click("#show-settings")
+    page.wait_for_function("() => document.querySelector('#set-temperature').placeholder === '0.2'")
+    assert shown_defaults(page) == {"temperature": "0.2", "top_p": "0.9", "top_k": "-1", "min_p": "0", "repetition_penalty": "1.1"}
+    assert "default: model" in page.inner_text("#set-temperature-note")
+    send(page, "hello")
+    wait_done(page)
+    assert not {"temperature", "top_p", "top_k", "min_p"} & set(fake.requests[-1][0]), "the server applies them"
+
+
+def test_sampling_starts_from_llama_cpps_defaults_where_the_model_has_none(fake, watched):
+    fake.props = props({})
+    page = watched.open(fake.url)
+    page.click("#show-settings")
+    page.wait_for_function("() => document.querySelector('#set-temperature').placeholder === '0.8'")
+    assert shown_defaults(page) == {"temperature": "0.8", "top_p": "0.95", "top_k": "40", "min_p": "0.05", "repetition_penalty": "1"}
+    page.fill("#set-top_k", "7")
+    send(page, "hello")
+    wait_done(page)
+    request = fake.requests[-1][0]
+    assert {name: request[name] for name in ("temperature", "top_p", "top_k", "min_p")} == {"temperature": 0.8, "top_p": 0.95, "top_k": 7, "min_p": 0.05}
+
+
+def test_thinking_is_switched_where_the_template_knows_it(fake, watched):
+    fake.props = props({}, "{% if enable_thinking %}<think>{% endif %}")
+    page = watched.open(fake.url)
+    page.click("#show-settings")
+    for count, (choice, sent) in enumerate((("", None), ("off", {"enable_thinking": False}), ("on", {"enable_thinking": True})), 1):
+        page.select_option("#set-thinking", choice)
+        send(page, "hello")
+        wait_done(page, count)
+        assert fake.requests[-1][0].get("chat_template_kwargs") == sent
+    fake.props = props({}, "plain")
+    other = watched.open(fake.url)
+    other.click("#show-settings")
+    other.wait_for_function("() => document.querySelector('#set-temperature').placeholder === '0.8'")
+    assert other.locator("#set-thinking").count() == 0
+
+
+def test_a_conversation_is_renamed(fake, watched):
+    page = watched.open(fake.url)
+    send(page, "hello")
+    wait_done(page)
+    page.get_by_label("Rename “hello”").click()
+    page.keyboard.type("left as it was")
+    page.keyboard.press("Escape")
+    assert page.inner_text(".chats .open") == "hello"
+    page.get_by_label("Rename “hello”").click()
+    page.keyboard.type("A greeting")
+    page.keyboard.press("Enter")
+    assert page.inner_text(".chats .open") == page.inner_text(".title") == "A greeting"
+    page.reload()
+    assert page.locator(".chats .open").inner_text() == "A greeting"
+
+
 def test_reasoning_is_folded_and_tools_are_cards(fake, watched):
     page = watched.open(fake.url)
     call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":'}}
@@ -109,7 +174,7 @@ def test_reasoning_is_folded_and_tools_are_cards(fake, watched):
     assert '"city": "Oslo"' in page.inner_text(".card.tool pre")
     fake.reply(chunks=says("It snows."))
     page.fill(".card.tool textarea", "snow")
-    page.click("text=Give result")
+    page.click("text=Submit result")
     wait_done(page, 2)
     assert fake.requests[-1][0]["messages"][-1] == {"role": "tool", "tool_call_id": "c1", "content": "snow"}
     assert fake.requests[-1][0]["messages"][-2]["tool_calls"][0]["function"]["arguments"] == '{"city":"Oslo"}'
@@ -124,7 +189,7 @@ def test_several_answers_stand_side_by_side(server, watched):
     wait_done(page, 3)
     boxes = [page.locator(".columns .message").nth(i).bounding_box() for i in range(3)]
     assert boxes[0]["x"] < boxes[1]["x"] < boxes[2]["x"]
-    page.locator(".columns .message").nth(1).get_by_text("go on from here").click()
+    page.locator(".columns .message").nth(1).get_by_text("Continue with this answer").click()
     assert page.locator(".columns").count() == 0 or page.locator(".columns .message").count() == 2
 
 
@@ -161,7 +226,7 @@ def test_a_full_server_is_waited_for_once(fake, watched):
     fake.reply(status=429, body={"error": {"message": "The queue is full."}}, headers=[("retry-after", "1")])
     fake.reply(chunks=says("now"))
     send(page, "hello")
-    page.wait_for_selector("text=Again in 1 s")
+    page.wait_for_selector("text=Retrying in 1 s")
     wait_done(page)
     assert "now" in last(page).inner_text() and len(fake.requests) == 2
     for _ in range(2):
@@ -179,8 +244,8 @@ def test_an_error_keeps_the_text_and_can_be_tried_again(fake, watched):
     page.wait_for_selector(".error")
     assert "<b>must</b>" in page.inner_text(".error")
     fake.reply(chunks=[chunk({"content": "half an ans"})], cut=True)
-    page.click("text=Try again")
-    page.wait_for_function("() => document.querySelector('.error')?.textContent.includes('broke off')")
+    page.click("text=Retry")
+    page.wait_for_function("() => /was lost|ended before/.test(document.querySelector('.error')?.textContent)")
     assert "half an ans" in last(page).inner_text()
 
 

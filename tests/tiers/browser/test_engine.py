@@ -67,7 +67,7 @@ def test_preemption_and_the_queue_are_seen_as_they_happen(small, watched):
           const rows = [...document.querySelectorAll('.queue tbody tr')];
           const texts = rows.map((tr) => tr.innerText);
           return rows.some((tr) => tr.classList.contains('running'))
-              && texts.some((text) => /blocks|before it|come back|swapped/.test(text)) && texts;
+              && texts.some((text) => /blocks|ahead|swapped/.test(text)) && texts;
         }""").json_value()
         keep(page, "engine-busy")
         assert all(call.result().status_code == 200 for call in calls)
@@ -176,7 +176,7 @@ def test_a_lesson_shows_what_it_says(small, watched, lesson):
     page.wait_for_function("() => document.querySelector('#model').textContent === 'smol'")
     page.click(f"#lesson-{lesson}")
     page.wait_for_selector(".engine .card:visible", timeout=60_000)
-    page.get_by_text("hold", exact=True).click()
+    page.get_by_text("Pause", exact=True).click()
     last = int(page.get_attribute(".engine input[type=range]", "max"))
     seen = {"shared": 0, "pinned": 0, "beams": False, "waits": False, "marks": 0}
     for at in range(1, last + 1):
@@ -191,7 +191,7 @@ def test_a_lesson_shows_what_it_says(small, watched, lesson):
             keep(page, f"lesson-{lesson}")
     assert {"samples": seen["shared"] > 0, "beams": seen["beams"] and seen["shared"] > 0, "prefix": seen["pinned"] > 0 and seen["shared"] > 0,
             "preemption": seen["waits"]}[lesson], seen
-    page.get_by_text("back to live").click()
+    page.get_by_text("Back to live").click()
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
 
 
@@ -202,11 +202,11 @@ def test_a_simulated_run_is_a_file_that_the_page_steps_through(server, watched, 
     lines = file.read_text().splitlines()
     page = watched.open(server.url + "/#engine", wait=".kvmap")
     with page.expect_file_chooser() as chooser:
-        page.get_by_label("Open a run").click()
+        page.get_by_label("Open a recording").click()
     chooser.value.set_files(file)
     page.wait_for_function("() => document.querySelector('.live-status').textContent.includes('run.jsonl')")
     assert int(page.get_attribute(".engine input[type=range]", "max")) == len(lines) - 1
-    page.get_by_text("step ▸").click()
+    page.get_by_text("Step ▸").click()
     assert f"2 of {len(lines) - 1}" in page.inner_text(".live-status")
     page.evaluate("(at) => { const s = document.querySelector('.engine input[type=range]'); s.value = at; s.dispatchEvent(new Event('input')); }", len(lines) // 2)
     page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length > 0")
@@ -214,6 +214,6 @@ def test_a_simulated_run_is_a_file_that_the_page_steps_through(server, watched, 
     for text in ("{", '{"type":"hello"}', "[]"):
         file.write_text(text)
         with page.expect_file_chooser() as chooser:
-            page.get_by_label("Open a run").click()
+            page.get_by_label("Open a recording").click()
         chooser.value.set_files(file)
         page.wait_for_selector("#banner:has-text('file')")
