@@ -60,7 +60,7 @@ def engine(url):
         time.sleep(1)
         for question in QUESTIONS * 2:
             pool.submit(ask, url, question)
-        page.wait_for_function("() => document.querySelectorAll('.queue tr.waiting, .queue tr.swapped').length >= 3", timeout=60_000)
+        page.wait_for_function("() => document.querySelectorAll('.queue-group:not([hidden])').length >= 1", timeout=60_000)
         time.sleep(1.5)
         page.get_by_text("Pause", exact=True).click()
         page.screenshot(path=HERE / "page-engine.png")

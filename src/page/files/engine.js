@@ -4,20 +4,9 @@ import {LiveState} from './livestate.js';
 import {LiveStream, framesOf} from './livesource.js';
 import {KvMap} from './kvmap.js';
 import {Timeline, Curve} from './timeline.js';
+import {QueueView} from './queue.js';
 
-// Why a request is where it is, by the server's code.
-const needs = (r, s) => `needs ${plural(r.needed, 'block')}, ${s.available} free`;
-const kReasons = {
-  running: () => 'running', parked: () => 'running; some sequences wait for blocks',
-  swapped_blocks: needs, blocks: needs,
-  swapped_turn: () => 'behind other swapped-out requests',
-  before: (r) => r.position >= 50 ? 'at least 50 requests ahead' : `${plural(r.position, 'request')} ahead`,
-  swapped_first: () => 'swapped-out requests resume first', gang_first: () => 'a running request resumes its parked sequences first',
-  sequences: (r, s) => `no free sequence slot (--max-num-seqs ${s.hello.max_num_seqs})`,
-  budget: () => 'token budget of the step is used up (--max-num-batched-tokens)', batch: () => 'waits for the current batch to finish',
-};
 const kKinds = {free: 'free', cached: 'cached', held: 'in use', shared: 'shared', pinned: 'pinned'};
-const seconds = (us) => `${(us / 1e6).toFixed(2)} s`;
 
 export class EngineView {
   constructor(page) {
@@ -44,24 +33,24 @@ export class EngineView {
       button('Back to live', () => this.closeFile()));
     this.legend = h('ul', {class: 'legend'});
     this.panel = h('p', {class: 'panel', 'aria-live': 'off'}, 'Hover over a block, or move with the arrow keys, to see its owners.');
-    this.queue = h('tbody');
-    this.table = h('table', {class: 'queue'}, h('caption', {class: 'unseen'}, 'Requests'), h('thead', null, h('tr', null,
-      ['request', 'state', 'why', 'read', 'written', 'blocks', 'preempted', 'since'].map((name) => h('th', {scope: 'col'}, name)))), this.queue);
-    this.stepLine = h('p', {class: 'panel'}, ' ');
-    this.swap = h('p', {class: 'panel', hidden: true});
+    this.queue = new QueueView(this.mapView.lit);
+    this.stepLine = h('p', {class: 'panel step-line'});
     this.slots = h('div', {class: 'slots', hidden: true});
-    this.beams = h('section', {class: 'beams', hidden: true, 'aria-label': 'Beams'});
     this.rowsButton = button('Group by sequence', () => { this.mapView.setRows(!this.mapView.rows); this.rowsButton.setAttribute('aria-pressed', String(this.mapView.rows)); }, {'aria-pressed': 'false'});
-    this.node = h('div', {class: 'engine'}, h('div', {class: 'row bar wrapleft'}, h('h1', {class: 'title'}, 'Engine'), this.statusNode, this.pauseButton, this.steps,
-      iconButton('load', 'Open a recording (pagoda simulate --live-out)', () => pickFile('.jsonl,.json,.ndjson', (text, name) => this.openFile(text, name)))),
-      this.lesson = h('p', {class: 'card', hidden: true}),
-      h('div', {class: 'engine-grid'}, h('section', {'aria-label': 'KV cache', class: 'wide-part'}, h('div', {class: 'row wrapleft'}, h('h2', null, 'KV cache'), this.mode = h('span', {class: 'dim'}),
-        this.rowsButton, button('−', () => this.mapView.setZoom(this.mapView.zoom - 1), {'aria-label': 'Smaller cells'}), button('+', () => this.mapView.setZoom(this.mapView.zoom + 1), {'aria-label': 'Larger cells'})),
-        this.legend, this.mapView.node, this.panel, this.swap, this.slots),
-      h('section', {'aria-label': 'Requests'}, h('h2', null, 'Requests'), h('div', {class: 'wide', tabindex: '0', role: 'group', 'aria-label': 'Requests'}, this.table), this.beams),
-      h('section', {'aria-label': 'Steps'}, h('h2', null, 'Steps'), this.timeline.node, this.stepLine, h('ul', {class: 'legend'},
-        [['prefill', 'prefill tokens'], ['decode', 'decode tokens'], ['mark', 'preemption or swap'], ['copy', 'copy-on-write']].map(([kind, says]) => h('li', null, h('span', {class: `swatch ${kind}`}), says))),
-        h('div', {class: 'curves'}, Object.values(this.curves).map((curve) => curve.node)))));
+    const legend = h('ul', {class: 'legend'}, [['prefill', 'prefill tokens'], ['decode', 'decode tokens'], ['mark', 'preemption or swap'], ['copy', 'copy-on-write']]
+      .map(([kind, says]) => h('li', null, h('span', {class: `swatch ${kind}`}), says)));
+    this.node = h('div', {class: 'engine'},
+      h('div', {class: 'engine-bar row wrapleft'}, h('h1', {class: 'title'}, 'Engine'), this.statusNode, this.pauseButton, this.steps,
+        iconButton('load', 'Open a recording (pagoda simulate --live-out)', () => pickFile('.jsonl,.json,.ndjson', (text, name) => this.openFile(text, name)))),
+      this.lesson = h('p', {class: 'engine-lesson card', hidden: true}),
+      h('section', {'aria-label': 'KV cache', class: 'engine-map'},
+        h('div', {class: 'row wrapleft'}, h('h2', null, 'KV cache'), this.mode = h('span', {class: 'dim mode'}), this.rowsButton,
+          button('−', () => this.mapView.setZoom(this.mapView.zoom - 1), {'aria-label': 'Smaller cells'}),
+          button('+', () => this.mapView.setZoom(this.mapView.zoom + 1), {'aria-label': 'Larger cells'})),
+        this.legend, this.mapView.node, this.panel, this.slots),
+      h('section', {'aria-label': 'Steps', class: 'engine-steps'}, h('div', {class: 'row wrapleft'}, h('h2', null, 'Steps'), legend),
+        this.timeline.node, this.stepLine, h('div', {class: 'curves'}, Object.values(this.curves).map((curve) => curve.node))),
+      this.queue.node);
     this.node.addEventListener('keydown', (event) => {
       if (!this.file || event.target.closest('input, textarea')) return;
       const step = {',': -1, '.': 1}[event.key];
@@ -175,10 +164,6 @@ export class EngineView {
     this.drawLegend();
     this.drawQueue();
     this.drawSlots();
-    this.drawBeams();
-    const used = state.hello.swap_blocks - state.swapFree;
-    this.swap.hidden = !state.hello.swap_blocks;
-    this.swap.textContent = `Swap space: ${used} of ${state.hello.swap_blocks} blocks used`;
     const says = `${state.hello.manager} · ${state.hello.blocks} blocks of ${state.hello.block_size} tokens`;
     if (this.mode.textContent !== says) this.mode.textContent = says;
   }
@@ -199,31 +184,20 @@ export class EngineView {
 
   drawLegend() {
     const counts = this.state.counts();
-    const text = JSON.stringify(counts);
+    const {swap_blocks: room} = this.state.hello;
+    const swapped = room ? `swapped out ${room - this.state.swapFree} of ${room}` : '';
+    const text = JSON.stringify(counts) + swapped;
     if (text === this.legendText) return;
     this.legendText = text;
-    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, h('span', {class: `swatch ${kind}`}), `${kKinds[kind]} ${count}`)));
+    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, h('span', {class: `swatch ${kind}`}), `${kKinds[kind]} ${count}`)), swapped && h('li', null, swapped));
   }
 
+  // At most five times a second: rows are made anew.
   drawQueue() {
-    const {state} = this;
     const now = performance.now();
-    if (now - (this.queueAt ?? 0) < 200 && this.onScreen && !this.file) { clearTimeout(this.later); this.later = setTimeout(this.redraw, 220); return; }
+    if (now - (this.queueAt ?? 0) < 200 && !this.file) { clearTimeout(this.later); this.later = setTimeout(this.redraw, 220); return; }
     this.queueAt = now;
-    const rows = [...state.requests.values()].sort((a, b) => (a.state === b.state ? a.position - b.position || a.id - b.id : a.state === 'running' ? -1 : b.state === 'running' ? 1 : a.state < b.state ? -1 : 1)).slice(0, 100);
-    const of = new Map();
-    for (const sequence of state.sequences.values()) of.set(sequence.request, [...(of.get(sequence.request) ?? []), sequence]);
-    fill(this.queue, rows.map((request) => {
-      const own = of.get(request.id) ?? [];
-      const written = own.reduce((sum, one) => sum + Math.max(0, one.tokens - request.prompt), 0);
-      const blocks = new Set(own.flatMap((one) => one.blocks)).size + own.reduce((sum, one) => sum + one.swapped, 0);
-      const colour = this.mapView.lit.get(request.id);
-      const swatch = colour ? h('span', {class: 'swatch'}) : null;
-      if (swatch) swatch.style.background = colour;
-      return h('tr', {class: request.state}, [[swatch, String(request.id)], request.state, (kReasons[request.code] ?? (() => request.code))(request, state),
-        `${Math.min(request.prompt, own[0]?.computed ?? 0)}/${request.prompt}${request.cached ? ` (${request.cached} cached)` : ''}`, `${written}${own.length > 1 ? ` in ${own.length}` : ''}`, blocks, request.preemptions,
-        seconds(state.now - request.arrival)].map((cell) => h('td', null, cell)));
-    }), rows.length ? null : h('tr', null, h('td', {colspan: 8}, 'idle')));
+    this.queue.draw(this.state);
   }
 
   // Under a virtual manager: each sequence's slot, a bar of address space, mapped as far as it has pages.
@@ -238,15 +212,6 @@ export class EngineView {
       mapped.style.width = `${Math.min(100, 100 * one.blocks.length / length)}%`;
       return h('div', {class: 'slot', role: 'img', 'aria-label': `${state.name(one.id)}: ${one.blocks.length} of ${length} blocks mapped`}, h('small', null, state.name(one.id)), h('span', {class: 'space'}, mapped));
     }));
-  }
-
-  drawBeams() {
-    const {state} = this;
-    const beams = [...state.requests.values()].filter((one) => one.beam);
-    this.beams.hidden = beams.length === 0;
-    fill(this.beams, beams.slice(0, 4).map((request) => [h('h3', null, `Beams of request ${request.id}`), h('ol', null,
-      [...state.sequences.values()].filter((one) => one.request === request.id).sort((a, b) => b.logprob - a.logprob).map((one) =>
-        h('li', null, `logprob ${one.logprob.toFixed(2)}, ${plural(one.tokens, 'token')}, ${plural(one.blocks.length, 'block')}, ${one.blocks.filter((block) => state.owners[block].length > 1).length} shared`)))]));
   }
 
   showBlock(block) {

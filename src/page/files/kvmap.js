@@ -26,8 +26,8 @@ export class KvMap {
     const count = this.state.owners.length;
     const width = this.node.clientWidth;
     if (!count || !width) return;
-    const room = width * Math.max(160, Math.min(innerHeight * 0.45, 420));
-    const fit = Math.max(4, Math.min(28, Math.floor(Math.sqrt(room / count))));
+    let fit = 40;
+    while (fit > 4 && Math.ceil(count / Math.floor(width / fit)) * fit > this.node.clientHeight) --fit;
     this.cell = this.zoom ? [6, 10, 16, 24, 36][this.zoom - 1] : fit;
     this.columns = Math.max(1, Math.floor(width / this.cell));
     this.makePlaces();

@@ -17,7 +17,7 @@ function prepare(canvas) {
 export class Timeline {
   constructor(pick) {
     this.canvas = h('canvas', {class: 'timeline', tabindex: '0', role: 'img', 'aria-label': 'Engine steps: prefill and decode tokens'});
-    this.node = h('div', null, this.canvas);
+    this.node = h('div', {class: 'timeline-box'}, this.canvas);
     this.pick = pick;
     this.bar = 5;
     this.canvas.addEventListener('pointermove', (event) => {

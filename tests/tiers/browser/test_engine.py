@@ -1,13 +1,14 @@
 """The engine live: the map is what /debug/kv says, the queue has its reasons, and a busy engine does not make the page slow."""
 import concurrent.futures
 import json
+import re
 import subprocess
 import time
 
 import httpx
 import pytest
 
-from browser_page import browser, keep, send, wait_done, watched  # noqa: F401
+from browser_page import browser, click_seen, keep, send, wait_done, watched  # noqa: F401
 from conftest import binary, default_model, serving
 
 SMALL_POOL = ("--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "8M", "--swap-space", "8M")
@@ -63,18 +64,45 @@ def test_preemption_and_the_queue_are_seen_as_they_happen(small, watched):
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(ask, small, f"{i} " + "word " * 150, max_tokens=200) for i in range(6)]
-        rows = page.wait_for_function("""() => {
-          const rows = [...document.querySelectorAll('.queue tbody tr')];
-          const texts = rows.map((tr) => tr.innerText);
-          return rows.some((tr) => tr.classList.contains('running'))
-              && texts.some((text) => /blocks|ahead|swapped/.test(text)) && texts;
+        why = page.wait_for_function("""() => {
+          const why = [...document.querySelectorAll('.queue-group:not([hidden]) summary')].map((line) => line.textContent);
+          return document.querySelector('.queue tr.running') && why.length && why;
         }""").json_value()
         keep(page, "engine-busy")
         assert all(call.result().status_code == 200 for call in calls)
-    assert len(rows) > 1, rows
+    assert all(re.fullmatch(r"\d+ (waiting|swapped out): \w.+", line) for line in why), why
     page.wait_for_function("() => document.querySelector('.queue tbody').textContent === 'idle'")
     totals = httpx.get(small.url + "/debug/kv").json()["totals"]
     assert totals["preemptions"] > 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_one_screen_shows_the_engine_under_a_queue(watched, width):
+    """The map, every curve and why requests wait, all inside the window, with no column cut off."""
+    with serving(default_model(), *SMALL_POOL, "--max-num-seqs", "2") as server:
+        page = watched.open(server.url + "/#engine", wait=".kvmap", viewport={"width": width, "height": 800})
+        page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            calls = [pool.submit(ask, server, f"{i} word", max_tokens=100) for i in range(12)]
+            page.wait_for_function(r"() => /^\d+ waiting: no free sequence slot \(--max-num-seqs 2\)$/.test(document.querySelector('.queue-group summary').textContent)")
+            page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length === 2")
+            click_seen(page, "Pause")
+            keep(page, f"engine-queue-{width}")
+            size = page.evaluate("""() => {
+              const area = document.querySelector('.queue-area');
+              const parts = [...document.querySelectorAll('.mapbox, .legend, .timeline, .curvebox, .queue-group:not([hidden]), .queue tr.running')];
+              return {low: parts.map((part) => [part.className, part.getBoundingClientRect().bottom]).filter(([, bottom]) => bottom > innerHeight),
+                small: parts.filter((part) => part.clientHeight < 15).map((part) => part.className),
+                cut: [area.scrollWidth - area.clientWidth, document.documentElement.scrollWidth - innerWidth],
+                cells: [...document.querySelectorAll('.queue tbody td')].filter((cell) => cell.scrollWidth > cell.clientWidth).length};
+            }""")
+            assert size == {"low": [], "small": [], "cut": [0, 0], "cells": 0}
+            click_seen(page, page.locator(".queue-group summary >> visible=true"))
+            waiting = int(page.inner_text(".queue-group summary").split()[0])
+            page.wait_for_function("(waiting) => document.querySelectorAll('.queue-group[open] li').length === waiting", arg=waiting)
+            click_seen(page, "Resume")
+            # A queue as long as this may be refused in part.
+            assert all(call.result().status_code in (200, 429, 503) for call in calls)
 
 
 def test_the_stream_follows_the_engine_step_by_step(small):
@@ -176,7 +204,7 @@ def test_a_lesson_shows_what_it_says(small, watched, lesson):
     page.wait_for_function("() => document.querySelector('#model').textContent === 'smol'")
     page.click(f"#lesson-{lesson}")
     page.wait_for_selector(".engine .card:visible", timeout=60_000)
-    page.get_by_text("Pause", exact=True).click()
+    page.get_by_role("button", name="Pause", exact=True).click()
     last = int(page.get_attribute(".engine input[type=range]", "max"))
     seen = {"shared": 0, "pinned": 0, "beams": False, "waits": False, "marks": 0}
     for at in range(1, last + 1):
@@ -186,7 +214,7 @@ def test_a_lesson_shows_what_it_says(small, watched, lesson):
         seen["shared"] = max(seen["shared"], counts.get("shared", 0))
         seen["pinned"] = max(seen["pinned"], counts.get("pinned", 0))
         seen["beams"] |= page.locator(".beams li").count() >= 2
-        seen["waits"] |= page.locator(".queue tr.waiting, .queue tr.swapped").count() > 0
+        seen["waits"] |= page.locator(".queue-group:visible").count() > 0
         if at == max(2, last // 2):
             keep(page, f"lesson-{lesson}")
     assert {"samples": seen["shared"] > 0, "beams": seen["beams"] and seen["shared"] > 0, "prefix": seen["pinned"] > 0 and seen["shared"] > 0,
