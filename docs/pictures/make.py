@@ -18,6 +18,7 @@ from conftest import default_model, serving  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 FLAGS = ("--max-model-len", "1024", "--served-model-name", "SmolLM2-135M-Instruct", "--kv-cache-memory-bytes", "60M", "--swap-space", "16M", "--max-num-seqs", "16")
+PHONE = {"viewport": {"width": 390, "height": 800}}
 RULES = "You are a guide of a museum of clocks and answer each visitor in a few friendly sentences, never more than five of them. " * 3
 QUESTIONS = ["What is the oldest clock here?", "Why do pendulums keep time?", "Who made the first watch?", "How does a quartz clock work?",
              "Where can I eat?", "What should children see?", "Tell me of water clocks.", "When do you close?"]
@@ -35,7 +36,7 @@ def ask(url, question, **more):
 
 
 def open_page(url, where, **how):
-    page = launched().new_context(viewport={"width": 1280, "height": 800}, **how).new_page()
+    page = launched().new_context(**{"viewport": {"width": 1280, "height": 800}, **how}).new_page()
     page.goto(url + where)
     return page
 
@@ -46,11 +47,15 @@ def chat(url):
     send(page, "Write a Python function that says whether a year is a leap year.")
     wait_done(page)
     page.screenshot(path=HERE / "page-chat.png")
+    page.set_viewport_size(PHONE["viewport"])
+    page.keyboard.press("Escape")  # the list of conversations lies over the chat now
+    page.screenshot(path=HERE / "page-chat-phone.png")
 
 
 def engine(url):
-    page = open_page(url, "/#engine")
-    page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+    pages = {"": open_page(url, "/#engine"), "-dark": open_page(url, "/#engine", color_scheme="dark"), "-phone": open_page(url, "/#engine", **PHONE)}
+    for page in pages.values():
+        page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
         for question in QUESTIONS:
             pool.submit(ask, url, question)
@@ -62,8 +67,10 @@ def engine(url):
             pool.submit(ask, url, question)
         page.wait_for_function("() => document.querySelectorAll('.queue-group:not([hidden])').length >= 1", timeout=60_000)
         time.sleep(1.5)
-        page.get_by_text("Pause", exact=True).click()
-        page.screenshot(path=HERE / "page-engine.png")
+        for page in pages.values():
+            page.get_by_role("button", name="Pause", exact=True).click()
+        for name, page in pages.items():
+            page.screenshot(path=HERE / f"page-engine{name}.png")
 
 
 def main():

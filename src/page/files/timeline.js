@@ -56,7 +56,7 @@ export class Timeline {
       }
     });
     context.fillStyle = colours.dim;
-    context.fillText(`max ${top} tokens per step`, 4, 22);
+    context.fillText(`max ${top} tokens per step`, 4, 12);
     if (budget && budget <= top * 1.2) {
       context.strokeStyle = colours.bad;
       context.setLineDash([4, 3]);
