@@ -52,6 +52,7 @@ STANDS_FOR = {
         "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload alpaca:requests=20 --seeds 2 --ttft-p99 100000 --tpot-p99 100000",
     "pagoda plan --cost-model cost.json --workload trace:mine.jsonl --rate 20 --ttft-p99 1000 --tpot-p99 100":
         "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload alpaca:requests=20 --rate 20 --seeds 2 --ttft-p99 100000 --tpot-p99 100000",
+    "pagoda pull ORG/NAME:mmproj-F16": "pagoda pull ORG/NAME:Q8_0",  # the hub of the test has no vision part
     "pagoda simulate --cost-model cost.json --workload": "pagoda simulate --cost-model cost.json --workload alpaca:requests=5",
 }
 
@@ -100,6 +101,8 @@ class Page:
             return self.serve(words[2:])
         if words[1:3] == ["bench", "serve"]:
             words += ["--base-url", self.server.url]
+        if words[1] == "launch":  # the programs are not here: what would be run is printed
+            words = [*words[:3], "--print", "--url", self.server.url]
         done = subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", timeout=300)
         assert done.returncode == 0, f"{line}\n{shlex.join(words)}\n{done.stdout[-3000:]}"
