@@ -200,7 +200,7 @@ def test_one_of_many_tools_is_forced(tmp_path):
         "type": "object", "properties": {f"argument_{j}_of_{i}": {"type": "string", "description": "d" * 80} for j in range(6)}}}} for i in range(120)]
     with serving(default_model(), "--chat-template", names, "--tool-call-parser", "hermes", "--max-model-len", "4096", "--served-model-name", "smol") as server:
         answer = httpx.post(server.url + "/v1/chat/completions", timeout=120, json={
-            "model": "smol", "max_tokens": 24, "messages": [{"role": "user", "content": "x"}], "tools": tools,
+            "model": "smol", "max_tokens": 200, "messages": [{"role": "user", "content": "x"}], "tools": tools,
             "tool_choice": {"type": "function", "function": {"name": "tool_77"}}})
         assert answer.status_code == 200, answer.text
         assert answer.json()["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "tool_77"

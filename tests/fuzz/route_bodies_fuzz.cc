@@ -1,6 +1,7 @@
 // A valid body of each JSON route with up to eight of its nodes changed: the first byte chooses the body, the
 // second how the answer comes and which template renders it, then three bytes for each change. Bytes of no
-// structure are protocol_body_fuzz.cc's. links: server
+// structure are protocol_body_fuzz.cc's.
+// links: server
 #include <boost/json/serialize.hpp>
 #include <cstdint>
 #include <cstdio>
