@@ -44,7 +44,7 @@ enum class Serves { text, embeddings, scores };
 class InProcess {
  public:
   InProcess()
-      : model_(512),
+      : model_(1024),
         grammars_(std::make_shared<CheckedGrammars>(), {}),
         server_({}, true, engine_, context(), metrics_) {}
 
