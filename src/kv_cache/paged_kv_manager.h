@@ -187,8 +187,9 @@ class PagedKvManager : public KvManager {
   }
   void release_rows(Table& table);
 
-  // The account of slots: how full row `at` is for a table of these lengths.
-  RowFill fill_of(std::int32_t num_computed, std::int32_t num_tokens, std::size_t group, std::int32_t at) const;
+  // In paged_slots.cc. How full row `at` is for a table of these lengths.
+  RowFill fill_of(std::int32_t num_computed, std::int32_t num_tokens, std::size_t group,
+                  std::int32_t at) const;
   RowFill fill_of(const Table& table, std::size_t group, std::int32_t at) const {
     return fill_of(table.num_computed, table.num_tokens, group, at);
   }
@@ -198,7 +199,7 @@ class PagedKvManager : public KvManager {
   // The only way to change the lengths of a table that has rows in the pool.
   void set_lengths(Table& table, std::int32_t num_computed, std::int32_t num_tokens);
   SlotAccount::Total walk_slots() const;  // what the account has to say
-  void give_back(Table& table);  // what is behind the windows
+  void give_back(Table& table);           // what is behind the windows
 
   std::int32_t next_row(const Table& table, std::size_t group) const;
   // The row that the next token is written into, if it exists and others share it.
