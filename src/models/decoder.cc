@@ -53,28 +53,42 @@ bool head_is_tied(const ModelSource& source, const WeightNames& names, const Dec
          std::memcmp(head.data, embedding.data, static_cast<std::size_t>(head.bytes())) == 0;
 }
 
-Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
-                                 ExchangeKind exchange) {
+namespace {
+
+struct NamedDecoder {
+  DecoderConfig config;
+  WeightNames names;
+};
+
+// A source's decoder, and what its files call the weights.
+Result<NamedDecoder> name_weights(const ModelSource& source) {
   auto config = describe_decoder(source.config());
   if (!config) return config.error();
   auto architecture = find_architecture(source.config().architecture);
   if (!architecture) return architecture.error();
-  const WeightNames names = (*architecture)->names(source.format());
-  const auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), 0, size, exchange);
+  return NamedDecoder{*std::move(config), (*architecture)->names(source.format())};
+}
+
+}  // namespace
+
+Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
+                                 ExchangeKind exchange) {
+  auto named = name_weights(source);
+  if (!named) return named.error();
+  auto& [config, names] = *named;
+  const auto shard = plan_shard(config, column_blocks(source, names, config, dtype), 0, size, exchange);
   return shard ? ok_status() : shard.error();
 }
 
 Status DecoderModel::check_tensors(const ModelSource& source, bool with_head) {
-  auto config = describe_decoder(source.config());
-  if (!config) return config.error();
-  auto architecture = find_architecture(source.config().architecture);
-  if (!architecture) return architecture.error();
-  const WeightNames names = (*architecture)->names(source.format());
-  config->head = with_head;
-  config->tied_head = head_is_tied(source, names, *config);
-  const auto shard = plan_shard(*config, {}, 0, 1, ExchangeKind::sum);
+  auto named = name_weights(source);
+  if (!named) return named.error();
+  auto& [config, names] = *named;
+  config.head = with_head;
+  config.tied_head = head_is_tied(source, names, config);
+  const auto shard = plan_shard(config, {}, 0, 1, ExchangeKind::sum);
   if (!shard) return shard.error();
-  const auto weights = load_decoder_weights({.backend = Backend::reference}, source, names, *config, *shard,
+  const auto weights = load_decoder_weights({.backend = Backend::reference}, source, names, config, *shard,
                                             "auto", WeightStore::checking());
   return weights ? ok_status() : weights.error();
 }
@@ -85,21 +99,19 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                          const ParallelContext& parallel,
                                                          const WeightCaching* caching, bool with_head) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
-  auto config = describe_decoder(source.config());
-  if (!config) return config.error();
-  auto architecture = find_architecture(source.config().architecture);
-  if (!architecture) return architecture.error();
-  const WeightNames names = (*architecture)->names(source.format());
-  config->head = with_head;
-  config->tied_head = head_is_tied(source, names, *config);
-  auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), parallel.rank(),
+  auto named = name_weights(source);
+  if (!named) return named.error();
+  auto& [config, names] = *named;
+  config.head = with_head;
+  config.tied_head = head_is_tied(source, names, config);
+  auto shard = plan_shard(config, column_blocks(source, names, config, dtype), parallel.rank(),
                           parallel.size(), parallel.deterministic ? ExchangeKind::gather : ExchangeKind::sum);
   if (!shard) return shard.error();
 
   std::unique_ptr<DecoderModel> decoder(new DecoderModel);
   decoder->context_ = context;
   decoder->parallel_ = parallel;
-  decoder->config_ = *config;
+  decoder->config_ = config;
   decoder->shard_ = *std::move(shard);
   decoder->max_batched_tokens_ = max_batched_tokens;
   const std::string_view cut = parallel.size() == 1     ? ""
@@ -109,16 +121,16 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
       concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
   auto weights =
       caching != nullptr
-          ? load_cached_weights(context, source, names, *config, decoder->shard_, dtype, part, *caching)
-          : load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
+          ? load_cached_weights(context, source, names, config, decoder->shard_, dtype, part, *caching)
+          : load_decoder_weights(context, source, names, config, decoder->shard_, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);
-  decoder->embedding_scale_ = embedding_scale(*config, decoder->weights_.token_embedding.dtype);
-  for (std::size_t i = 0; i < config->ropes.size(); ++i) {
+  decoder->embedding_scale_ = embedding_scale(config, decoder->weights_.token_embedding.dtype);
+  for (std::size_t i = 0; i < config.ropes.size(); ++i) {
     const DecoderWeights& weights = decoder->weights_;
     const bool first = i == 0;  // whose divisors a file brings
     auto rope = RopeTable::create(
-        config->ropes[i], first ? weights.rope_factors : std::vector<float>(), config->max_positions,
+        config.ropes[i], first ? weights.rope_factors : std::vector<float>(), config.max_positions,
         first ? weights.rope_factors_long : std::vector<float>(), max_batched_tokens);
     if (!rope) return rope.error();
     decoder->ropes_.push_back(*std::move(rope));
