@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
 
@@ -314,6 +315,30 @@ TEST(GgufConfig, RefusesByName) {
   expect_refused(llama().u32("llama.rope.dimension_count", 17), "rotary dimension 17");
   expect_refused(GgufBuilder().string("general.architecture", "llama"), "is missing");
   EXPECT_TRUE(config_of(llama().f32("llama.some_future_scale", 0.0f))) << "an option that is off is harmless";
+}
+
+// Converters lose what these would need.
+TEST(GgufConfig, RefusesWhatFilesCannotSay) {
+  const GgufBuilder olmo = llama("olmo").f32("olmo.attention.layer_norm_epsilon", 1e-5f);
+  EXPECT_TRUE(config_of(olmo));
+  for (const char* name : {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_qkv.bias"})
+    expect_refused(GgufBuilder(olmo).tensor(name, {1}, 0, "1234"), concat("tensor '", name, "'"));
+
+  GgufBuilder falcon = llama("falcon-h1");
+  for (const auto& [key, value] : {std::pair("falcon-h1.ssm.conv_kernel", 4u),
+                                   {"falcon-h1.ssm.time_step_rank", 4u},
+                                   {"falcon-h1.ssm.group_count", 1u},
+                                   {"falcon-h1.ssm.state_size", 16u},
+                                   {"falcon-h1.ssm.inner_size", 64u}})
+    falcon.u32(key, value);
+  falcon.tensor("blk.0.ssm_out.weight", {1}, 0, "1234").tensor("blk.1.ssm_out.weight", {1}, 0, "1234");
+  expect_refused(falcon, "no head (output.weight)");
+  auto config = config_of(GgufBuilder(falcon).f32("falcon-h1.logit_scale", 0.25f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FLOAT_EQ(config->logit_scale, 0.25f);
+  config = config_of(GgufBuilder(falcon).tensor("output.weight", {1}, 0, "1234"));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FLOAT_EQ(config->logit_scale, 1);
 }
 
 TEST(GgufConfig, ListsWhatNobodyKnows) {

@@ -33,23 +33,11 @@ void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
 
 namespace {
 
-void read_olmo(const GgufFile&, Keys& keys, ModelConfig& config) {
-  config.attention_clip = keys.number("attention.clamp_kqv", 0.0f);
-}
-
 // The file does not say how near the best an expert must be to count.
 void read_phimoe(const GgufFile&, Keys&, ModelConfig& config) {
   config.experts.score = ExpertScore::sparse_mixer;
   config.experts.renormalize = false;
   config.experts.near = 0.02f;
-}
-
-// OLMo 3 comes under the same name, with windows in three of four layers; the scaling of the rotation is of
-// the others alone.
-void read_olmo2(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  if (config.sliding_window == 0) return;
-  read_window_pattern(file, keys, 4, config);
-  config.rope_local_theta = keys.number("rope.freq_base_swa", config.rope_theta);
 }
 
 void read_mistral3(const GgufFile&, Keys& keys, ModelConfig& config) {
@@ -280,9 +268,9 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "olmo",
        .layer_norm = true,
        .interleaved_rows = true,
-       .read = read_olmo,
+       .read = read_gguf_olmo,
        .own_keys = {"attention.clamp_kqv"}},
-      {.name = "olmo2", .read = read_olmo2},
+      {.name = "olmo2", .read = read_gguf_olmo2},
       {.name = "phi3"},
       {.name = "phimoe", .read = read_phimoe, .experts = {.known = true, .score = ExpertScore::sparse_mixer}},
       {.name = "smollm3", .interleaved_rows = true, .read = read_smollm3},
@@ -430,7 +418,10 @@ std::span<const GgufFamily> gguf_families() {
        .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale", "ssm.conv_kernel",
                     "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"},
        .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
-      {.name = "falcon-h1", .read = read_gguf_falcon_h1, .own_keys = kStateKeys},
+      {.name = "falcon-h1",
+       .read = read_gguf_falcon_h1,
+       .own_keys = {"ssm.conv_kernel", "ssm.time_step_rank", "ssm.group_count", "ssm.state_size",
+                    "ssm.inner_size", "logit_scale"}},
       {.name = "nemotron_h", .activation = "relu2", .read = read_gguf_nemotron_h, .own_keys = kStateKeys},
       {.name = "nemotron_h_moe",
        .activation = "relu2",

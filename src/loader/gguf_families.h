@@ -56,6 +56,10 @@ void read_gguf_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config);
 
+// OLMo's (gguf_olmo.cc).
+void read_gguf_olmo(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_olmo2(const GgufFile& file, Keys& keys, ModelConfig& config);
+
 // Families with windows (gguf_windows.cc).
 void read_gguf_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_granite_swa(const GgufFile& file, Keys& keys, ModelConfig& config);

@@ -53,8 +53,16 @@ void read_gguf_granite_hybrid(const GgufFile& file, Keys& keys, ModelConfig& con
     rotate_nothing(config);
 }
 
-// The gate is behind the norm, where there is one.
+// The gate is behind the norm, where there is one. Converters multiply the embedding and the head by factors
+// that the file does not name, so that a head which is the embedding lacks lm_head_multiplier /
+// embedding_multiplier.
 void read_gguf_falcon_h1(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.logit_scale = keys.number("logit_scale", 1.0f);
+  if (!has_tensor(file, "output.weight") && !keys.has("logit_scale"))
+    keys.fail(unimplemented(
+        "the file has no head (output.weight) and does not say how the embedding is scaled as one; give "
+        "config.json's lm_head_multiplier / embedding_multiplier as --override-kv "
+        "falcon-h1.logit_scale=float:FACTOR, which is 1 for models without multipliers"));
   read_state_heads(file, keys, config);
   config.state_beside_kv = true;
   config.state.gate_first = false;

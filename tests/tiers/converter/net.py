@@ -43,7 +43,7 @@ sys.path.insert(0, str(ROOT / "tests/fixtures"))
 import numpy as np
 import safetensors.numpy
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 import make_families as families
 
@@ -126,6 +126,18 @@ def change(rng, row, known):
     return None
 
 
+def config_of(name, row):
+    """transformers' config of a row; of a model that sees, around it."""
+    if name in families.SEES:
+        kind, vision = families.SEES[name]
+        return AutoConfig.for_model(kind, text_config=row, vision_config=vision)
+    return AutoConfig.for_model(row["model_type"], **{key: value for key, value in row.items() if key != "model_type"})
+
+
+def model_class(name):
+    return AutoModelForImageTextToText if name in families.SEES else AutoModelForCausalLM
+
+
 def draw(seed, names):
     """A family, its row with changes, and what they are. The first seeds are the rows as they stand."""
     if seed < len(names):
@@ -133,7 +145,7 @@ def draw(seed, names):
     rng = random.Random(seed)
     name = rng.choice(names)
     row = json.loads(json.dumps(families.FAMILIES[name]))
-    known = AutoConfig.for_model(row["model_type"]).to_dict()
+    known = config_of(name, row).get_text_config().to_dict()
     changes = [made for _ in range(rng.randint(1, 4)) if (made := change(rng, row, known))]
     return name, row, changes
 
@@ -165,10 +177,8 @@ class Refused(Exception):
 
 def write_folder(name, row, seed, folder):
     """The model as save_pretrained writes it, with weights that follow from the tensors' names."""
-    kind = row["model_type"]
-    config = AutoConfig.for_model(kind, **{key: value for key, value in row.items() if key != "model_type"})
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model = model_class(name).from_config(config_of(name, row), dtype=torch.float32)
     model.save_pretrained(folder)
     path = folder / "model.safetensors"
     state = {}
@@ -179,10 +189,10 @@ def write_folder(name, row, seed, folder):
     (folder / "generation_config.json").unlink(missing_ok=True)
 
 
-def log_probabilities(folder, seed):
+def log_probabilities(name, folder, seed, dtype=torch.float32):
     """Prompts, and what transformers makes of them."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
-                                                 experts_implementation="eager").eval()
+    model = model_class(name).from_pretrained(folder, dtype=dtype, attn_implementation="eager",
+                                              experts_implementation="eager").eval()
     prompts, scores = [], []
     rng = np.random.default_rng(seed)
     for length in LENGTHS:
@@ -263,11 +273,14 @@ def lost(name, row, weights, file, ours, folder):
                 rope = rest.pop("rope_scaling", None) or {}
                 rope |= rest.get("rope_parameters") or {}
                 rest["rope_parameters"] = {"rope_type": "default", **{key: rope[key] for key in KEPT if key in rope}}
+            elif option == "truncate":
+                rest["rope_parameters"]["truncate"] = not rest["rope_parameters"].get("truncate", True)
             elif option == "mscale":
                 for key in ("mscale", "mscale_all_dim"):
-                    rest["rope_parameters"].pop(key)
+                    rest["rope_parameters"].pop(key, None)
             elif option == "mscale unlike mscale_all_dim":
-                rest["rope_parameters"]["mscale"] = rest["rope_parameters"]["mscale_all_dim"]
+                if (all_dim := rest["rope_parameters"].get("mscale_all_dim")) is not None:
+                    rest["rope_parameters"]["mscale"] = all_dim
             elif option == "query_pre_attn_scalar":  # of which files have no word, and readers take the size of a head
                 rest[option] = rest["head_dim"]
             elif isinstance(rest[option], bool):  # what files leave out may be either
@@ -281,7 +294,7 @@ def lost(name, row, weights, file, ours, folder):
                 write_folder(name, rest, weights, other)
                 convert(other, other / "model.gguf")
                 same = content(other / "model.gguf") == said
-                return log_probabilities(other, weights)[1] if same else None
+                return log_probabilities(name, other, weights)[1] if same else None
         except BaseException:
             return None
 
@@ -291,6 +304,8 @@ def lost(name, row, weights, file, ours, folder):
         options.insert(0, "rope scaling")
     if "mscale" in (row.get("rope_parameters") or {}):
         options[:0] = ["mscale", "mscale unlike mscale_all_dim"]
+    if (row.get("rope_parameters") or {}).get("rope_type") == "yarn":
+        options.insert(0, "truncate")
     candidates = []
     for option in options:
         if (theirs := without([option])) is not None:
@@ -311,7 +326,7 @@ def judge(name, row, changes, weights, folder):
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             write_folder(name, row, weights, source)
-            prompts, wanted = log_probabilities(source, weights)
+            prompts, wanted = log_probabilities(name, source, weights)
     except Exception as error:
         return "reference", f"{type(error).__name__}: {str(error)[:120]}"
     said = []
@@ -343,7 +358,7 @@ def judge(name, row, changes, weights, folder):
 
 def rows(only=()):
     return [name for name in families.FAMILIES if not name.endswith("mxfp4") and (not only or name in only)
-            and name not in ("bailing_moe2", "internlm2", "exaone", "minicpm", "muse_glimmer")]
+            and name not in ("bailing_moe2", "internlm2", "exaone", "minicpm", "muse_glimmer", "qwen3_vl_moe_hub")]
 
 
 def run(seeds, only=(), keep=None, say=print):
