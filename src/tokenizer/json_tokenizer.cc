@@ -1,11 +1,10 @@
-// Tokenizer::from_json and from_vocab_and_merges: Hugging Face's files. Vocabulary and merges are read
-// straight from the text (json_cursor.h); the small rest goes through Boost.JSON.
+// Tokenizer::from_json: Hugging Face's tokenizer.json. Vocabulary and merges are read straight from the text
+// (json_cursor.h); the small rest goes through Boost.JSON.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <map>
 
 #include "base/strings.h"
-#include "tokenizer/decode_steps.h"
 #include "tokenizer/json_components.h"
 #include "tokenizer/json_cursor.h"
 #include "tokenizer/json_vocabulary.h"
@@ -234,49 +233,6 @@ class JsonTokenizerBuilder {
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view json,
                                                         const TokenizerSideFiles& files) {
   return JsonTokenizerBuilder().build(json, files);
-}
-
-Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab_and_merges(std::string_view vocab_json,
-                                                                    std::string_view merges_txt,
-                                                                    const TokenizerSideFiles& files) {
-  TokenizerParts parts;
-  parts.vocabulary = std::make_unique<Vocabulary>();
-  if (Status status = read_vocabulary(vocab_json, *parts.vocabulary); !status.ok())
-    return status.annotate("vocab.json");
-  MergeList merges;
-  for (std::size_t at = 0; at < merges_txt.size();) {
-    const std::size_t end = std::min(merges_txt.find('\n', at), merges_txt.size());
-    std::string_view line = merges_txt.substr(at, end - at);
-    at = end + 1;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty() || line.starts_with("#version")) continue;
-    if (!split_merge(line, merges))
-      return corrupt_data(concat("merges.txt: merge ", merges.size(), " is not two tokens"));
-  }
-  Result<SideTokens> side = read_side_files(files);
-  if (!side) return side.error();
-  bool prefix_space = false;
-  if (!files.config.empty()) {
-    const json::value config = json::parse(json::string_view(files.config.data(), files.config.size()));
-    Result<bool> prefix = bool_member(config.get_object(), "add_prefix_space", false);
-    if (!prefix) return prefix.error().annotate("tokenizer_config.json");
-    prefix_space = *prefix;
-  } else if (files.special_tokens_map.empty() && parts.vocabulary->find("<|endoftext|>")) {
-    side->named.push_back(AddedToken{.content = "<|endoftext|>", .special = true});
-  }
-  hide_special(*side, *parts.vocabulary);
-  const std::size_t model_size = parts.vocabulary->num_tokens();
-  Result<TokenModelPtr> model = make_bpe(*parts.vocabulary, merges, {.byte_level = true});
-  if (!model) return model.error();
-  parts.model = *std::move(model);
-  parts.pre_tokenizer = make_byte_level_pre_tokenizer(prefix_space, true, false);
-  std::vector<DecodeStepMakerPtr> steps;
-  steps.push_back(make_byte_level_decoder());
-  parts.decoder = Decoder(std::move(steps));
-  parts.bytes = TokenizerParts::Bytes::byte_level;
-  if (Status status = apply_side_tokens(*side, model_size, false, parts); !status.ok()) return status;
-  parts.added.build();
-  return std::unique_ptr<Tokenizer>(std::make_unique<PipelineTokenizer>(std::move(parts)));
 }
 
 }  // namespace pagoda

@@ -17,15 +17,6 @@ namespace json = boost::json;
 constexpr std::array<std::string_view, 7> kNamed = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                     "pad_token", "cls_token", "mask_token"};
 
-Result<json::object> parse_file(std::string_view text, std::string_view name) {
-  if (text.empty()) return json::object();
-  boost::system::error_code error;
-  json::value value = json::parse(json::string_view(text.data(), text.size()), error);
-  if (error || !value.is_object())
-    return corrupt_data(concat(name, " is not a JSON object", error ? ": " + error.message() : ""));
-  return std::move(value.as_object());
-}
-
 // A token as a string or as an object. Where the object does not say, special tokens are looked for in the
 // original text and the others in the normalized one.
 Result<AddedToken> read_token(const json::value& value, std::optional<bool> special) {
@@ -225,19 +216,29 @@ Status add_entries(std::vector<AddedEntry> entries, std::size_t model_size, Toke
   return ok_status();
 }
 
-Result<SideTokens> read_side_files(const TokenizerSideFiles& files) {
+Result<json::object> parse_side_file(std::string_view text, std::string_view name) {
+  if (text.empty()) return json::object();
+  boost::system::error_code error;
+  json::value value = json::parse(json::string_view(text.data(), text.size()), error);
+  if (error || !value.is_object())
+    return corrupt_data(concat(name, " is not a JSON object", error ? ": " + error.message() : ""));
+  return std::move(value.as_object());
+}
+
+Result<SideTokens> read_side_files(const TokenizerSideFiles& files, const json::object& own) {
   SideTokens side;
-  Result<json::object> config = parse_file(files.config, "tokenizer_config.json");
+  Result<json::object> config = parse_side_file(files.config, "tokenizer_config.json");
   if (!config) return config.error();
+  for (const auto& [key, value] : own) config->emplace(key, value);
   rename_extra(*config);
   const json::value* decoder = given(*config, "added_tokens_decoder");
   if (decoder != nullptr && decoder->is_object()) {
     PAGODA_RETURN_IF_ERROR(read_special(*config, side));
     PAGODA_RETURN_IF_ERROR(read_listed(decoder->get_object(), side));
   } else {
-    Result<json::object> map = parse_file(files.special_tokens_map, "special_tokens_map.json");
+    Result<json::object> map = parse_side_file(files.special_tokens_map, "special_tokens_map.json");
     if (!map) return map.error();
-    Result<json::object> added = parse_file(files.added_tokens, "added_tokens.json");
+    Result<json::object> added = parse_side_file(files.added_tokens, "added_tokens.json");
     if (!added) return added.error();
     merge_map(*map, *config);
     PAGODA_RETURN_IF_ERROR(read_special(*config, side));
@@ -246,6 +247,9 @@ Result<SideTokens> read_side_files(const TokenizerSideFiles& files) {
   std::ranges::sort(side.listed, {}, &AddedEntry::declared_id);
   side.bos = spelling_of(given(*config, "bos_token"));
   side.eos = spelling_of(given(*config, "eos_token"));
+  side.unk = spelling_of(given(*config, "unk_token"));
+  side.cls = spelling_of(given(*config, "cls_token"));
+  side.sep = spelling_of(given(*config, "sep_token"));
   Result<std::optional<bool>> add_bos = optional_bool(*config, "add_bos_token");
   if (!add_bos) return add_bos.error();
   Result<std::optional<bool>> add_eos = optional_bool(*config, "add_eos_token");

@@ -3,6 +3,7 @@
 // tokens, other white space rules for those it has, BOS and EOS.
 // Source: transformers 5, PreTrainedTokenizerBase._from_pretrained and TokenizersBackend.__init__.
 // Threads: any.
+#include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <cstdint>
 #include <optional>
@@ -26,15 +27,18 @@ Result<AddedEntry> read_added_entry(const boost::json::value& value);
 Status add_entries(std::vector<AddedEntry> entries, std::size_t model_size, TokenizerParts& parts);
 
 struct SideTokens {
-  std::vector<AddedEntry> listed;  // of added_tokens_decoder, or else of added_tokens.json; by id
-  bool listed_by_config = false;   // the former: they win over tokenizer.json's
-  std::vector<AddedToken> named;   // bos_token, …
-  std::vector<AddedToken> extra;   // added as the named ones are
-  std::string bos, eos;            // empty: none
+  std::vector<AddedEntry> listed;       // of added_tokens_decoder, or else of added_tokens.json; by id
+  bool listed_by_config = false;        // the former: they win over tokenizer.json's
+  std::vector<AddedToken> named;        // bos_token, …
+  std::vector<AddedToken> extra;        // added as the named ones are
+  std::string bos, eos, unk, cls, sep;  // empty: none
   std::optional<bool> add_bos, add_eos;
 };
 
-Result<SideTokens> read_side_files(const TokenizerSideFiles& files);
+// One of the files as an object, empty where there is none. `name` is for what may be wrong with it.
+Result<boost::json::object> parse_side_file(std::string_view text, std::string_view name);
+// `own`: fields that tokenizer_config.json has where it does not say otherwise.
+Result<SideTokens> read_side_files(const TokenizerSideFiles& files, const boost::json::object& own = {});
 
 // Hides what becomes a special token: what the model reads in a text never finds it. Before the model is
 // made.

@@ -87,10 +87,12 @@ class Tokenizer {
   static bool is_rank_list(std::string_view text);
   // `unimplemented` naming the model or pre-tokenizer, and those that are known.
   static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
-  // A folder of GPT-2's or OPT's form: vocab.json and merges.txt.
+  // A folder with vocab.json and merges.txt alone. How text is cut follows from tokenizer_config.json's
+  // tokenizer_class, or else from config.json's model_type; unimplemented for a class that is not known.
   static Result<std::unique_ptr<Tokenizer>> from_vocab_and_merges(std::string_view vocab_json,
                                                                   std::string_view merges_txt,
-                                                                  const TokenizerSideFiles& files = {});
+                                                                  const TokenizerSideFiles& files = {},
+                                                                  std::string_view model_type = {});
   virtual ~Tokenizer() = default;
 
   // invalid_argument: not UTF-8 (callers check first where they can name the field).

@@ -93,6 +93,41 @@ TEST(TokenizerFixtures, FilesBesideTheTokenizer) {
   EXPECT_GE(count, 60u);
 }
 
+// A vocabulary and merges, cut as the class that is named has it (tests/fixtures/make_token_classes.py).
+TEST(TokenizerFixtures, ClassesOfVocabularyAndMerges) {
+  const std::size_t count = for_each_line("token_classes.jsonl", [](const boost::json::object& entry) {
+    const auto text = [&](const char* name) { return std::string_view(entry.at(name).as_string()); };
+    SCOPED_TRACE(text("class"));
+    const auto made = Tokenizer::from_vocab_and_merges(
+        text("vocab"), text("merges"),
+        {.config = text("config"), .special_tokens_map = text("special_tokens_map")});
+    ASSERT_TRUE(made) << made.error().message();
+    const Tokenizer& tokenizer = **made;
+    EXPECT_EQ(tokenizer.bos(), entry.at("bos").to_number<TokenId>());
+    EXPECT_EQ(tokenizer.eos(), entry.at("eos").to_number<TokenId>());
+    std::vector<TokenId> special;
+    for (TokenId id = 0; id < tokenizer.vocab_size(); ++id)
+      if (tokenizer.is_special(id)) special.push_back(id);
+    EXPECT_EQ(special, ids_of(entry.at("special")));
+    for (const boost::json::value& one : entry.at("cases").as_array()) {
+      const boost::json::object& item = one.as_object();
+      const std::string_view wanted = item.at("text").as_string();
+      SCOPED_TRACE(wanted);
+      const auto ids = tokenizer.encode(wanted);
+      ASSERT_TRUE(ids) << ids.error().message();
+      EXPECT_EQ(*ids, ids_of(item.at("ids")));
+      EXPECT_EQ(*tokenizer.encode(wanted, {.add_special_tokens = true}), ids_of(item.at("wrapped")));
+      EXPECT_EQ(tokenizer.decode(*ids, false), std::string_view(item.at("decoded").as_string()));
+    }
+    const boost::json::array& pair = entry.at("pair").as_array();
+    const auto joined =
+        tokenizer.encode_pair(std::string_view(pair[0].as_string()), std::string_view(pair[1].as_string()));
+    ASSERT_TRUE(joined) << joined.error().message();
+    EXPECT_EQ(joined->ids, ids_of(pair[2]));
+  });
+  EXPECT_EQ(count, 17u);
+}
+
 // Files that list tokens by rank, and what mistral_common and tiktoken make of them (make_rank_files.py).
 TEST(TokenizerFixtures, TokensByRank) {
   const auto read = [](const std::string& name) {

@@ -294,6 +294,20 @@ TEST(Tokenizer, VocabAndMergesOfAFolderInOldForm) {
   EXPECT_EQ(*(*made)->encode("the the<|endoftext|>x", {.add_special_tokens = true}),
             (std::vector<TokenId>{30, 28, 29, 30, 23}));
   EXPECT_FALSE(Tokenizer::from_vocab_and_merges(vocab, "a b c\n"));
+  const auto refused =
+      Tokenizer::from_vocab_and_merges(vocab, "t h\n", {.config = R"({"tokenizer_class":"CtrlTokenizer"})"});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("tokenizer_class 'CtrlTokenizer' is not supported"),
+            std::string::npos);
+  const auto ids = [&](std::string_view model_type, std::string_view config) {
+    const auto of_model = Tokenizer::from_vocab_and_merges(vocab, "t h\n", {.config = config}, model_type);
+    return of_model ? *(*of_model)->encode("the (the") : std::vector<TokenId>{};
+  };
+  const std::vector<TokenId> gpt2 = ids("gpt2", "{}"),
+                             qwen2 = ids("gpt2", R"({"tokenizer_class":"Qwen2Tokenizer"})");
+  EXPECT_EQ(ids("qwen3", "{}"), qwen2);
+  EXPECT_EQ(ids("qwen3", R"({"tokenizer_class":"GPT2TokenizerFast"})"), gpt2);
+  EXPECT_EQ(ids("mystery", R"({"tokenizer_class":"PreTrainedTokenizerFast"})"), gpt2) << "with a warning";
 }
 
 class Gguf : public testing::Test {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "loader/gguf_turn_ends.h"
+#include "loader/json_object.h"
 #include "loader/mapped_file.h"
 #include "loader/model_files.h"
 
@@ -44,6 +45,14 @@ class SideTexts {
   const std::string config_, special_tokens_map_, added_tokens_;
 };
 
+// What config.json says; empty where it says nothing.
+std::string model_type(const TextOf& text_of) {
+  const auto config = parse_json_object(text_of("config.json").value_or("{}"), "config.json");
+  if (!config) return {};  // refused by name where the model is read
+  const boost::json::value* type = config->if_contains("model_type");
+  return type != nullptr && type->is_string() ? std::string(type->get_string()) : std::string();
+}
+
 // The tokenizer of a folder whose files `text_of` gives; not_found if it has none.
 Made from_folder(const std::string& path, const TextOf& text_of) {
   const SideTexts texts(text_of);
@@ -57,7 +66,8 @@ Made from_folder(const std::string& path, const TextOf& text_of) {
   for (const std::string_view name : Tokenizer::tiktoken_files())
     if (const auto ranks = text_of(name)) return named(Tokenizer::from_tiktoken(name, *ranks, files), path);
   const auto vocab = text_of("vocab.json"), merges = text_of("merges.txt");
-  if (vocab && merges) return named(Tokenizer::from_vocab_and_merges(*vocab, *merges, files), path);
+  if (vocab && merges)
+    return named(Tokenizer::from_vocab_and_merges(*vocab, *merges, files, model_type(text_of)), path);
   return not_found(concat(path,
                           ": no tokenizer.json, tekken.json, tokenizer.model, tiktoken file, or vocab.json "
                           "with merges.txt"));

@@ -273,6 +273,8 @@ def lost(name, row, weights, file, ours, folder):
                 rope = rest.pop("rope_scaling", None) or {}
                 rope |= rest.get("rope_parameters") or {}
                 rest["rope_parameters"] = {"rope_type": "default", **{key: rope[key] for key in KEPT if key in rope}}
+            elif option == "rope_theta":
+                rest["rope_parameters"]["rope_theta"] = 10000.0
             elif option == "truncate":
                 rest["rope_parameters"]["truncate"] = not rest["rope_parameters"].get("truncate", True)
             elif option == "mscale":
@@ -304,8 +306,11 @@ def lost(name, row, weights, file, ours, folder):
         options.insert(0, "rope scaling")
     if "mscale" in (row.get("rope_parameters") or {}):
         options[:0] = ["mscale", "mscale unlike mscale_all_dim"]
-    if (row.get("rope_parameters") or {}).get("rope_type") == "yarn":
+    rope = row.get("rope_parameters") or {}
+    if rope.get("rope_type") == "yarn":
         options.insert(0, "truncate")
+    if rope.get("rope_theta", 10000.0) != 10000.0:
+        options.insert(0, "rope_theta")
     candidates = []
     for option in options:
         if (theirs := without([option])) is not None:
