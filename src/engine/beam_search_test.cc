@@ -53,7 +53,7 @@ class Board {
     return copies.size();
   }
   std::vector<BlockId> table(std::size_t beam) const {
-    const auto table = kv.block_table(group.sequences[beam]->id);
+    const auto table = kv.tables(group.sequences[beam]->id).blocks;
     return {table.begin(), table.end()};
   }
   PagedKvManager kv;
@@ -95,7 +95,7 @@ TEST(BeamSearch, Figure9) {
   };
   const auto table = [&](const Sequence& sequence) {
     std::vector<std::int32_t> out;
-    for (const BlockId block : kv.block_table(sequence.id)) out.push_back(index(block));
+    for (const BlockId block : kv.tables(sequence.id).blocks) out.push_back(index(block));
     return out;
   };
   using Blocks = std::vector<std::int32_t>;

@@ -14,14 +14,14 @@ SequenceSnapshot describe(const Sequence& sequence, const KvManager& kv) {
   out.num_tokens = sequence.num_tokens();
   out.num_computed_tokens = sequence.num_computed_tokens;
   if (sequence.state == SequenceState::resident) {
-    for (std::size_t group = 0; group < kv.groups().size(); ++group) {
-      const KvTable table = kv.pages_of(sequence.id, group);
+    for (std::size_t group = 0; group < kv.geometry().groups().size(); ++group) {
+      const KvTable table = kv.inspection().pages_of(sequence.id, group);
       out.blocks.insert(out.blocks.end(), table.blocks.begin(), table.blocks.end());
     }
-    for (const BlockId block : out.blocks) out.ref_counts.push_back(kv.ref_count(block));
+    for (const BlockId block : out.blocks) out.ref_counts.push_back(kv.inspection().ref_count(block));
   }
   if (sequence.state == SequenceState::swapped)
-    out.num_swapped_blocks = kv.swap_cost(std::span(&sequence.id, 1)).pages;
+    out.num_swapped_blocks = kv.swap().swap_cost(std::span(&sequence.id, 1)).pages;
   return out;
 }
 
@@ -32,14 +32,14 @@ int rank(GroupState state) { return state == GroupState::running ? 0 : state == 
 DebugSnapshot EngineCore::debug_snapshot() const {
   const KvManager& kv = *parts_.kv;
   DebugSnapshot out;
-  out.block_size = kv.block_size();
+  out.block_size = kv.geometry().block_size();
   out.num_blocks = kv.num_blocks();
   out.num_free_blocks = kv.num_free_blocks();
   out.num_available_blocks = kv.num_available_blocks();
-  out.groups.assign(kv.groups().begin(), kv.groups().end());
-  out.num_swap_blocks = kv.num_swap_blocks();
-  out.num_free_swap_blocks = kv.num_free_swap_blocks();
-  out.usage = kv.usage();
+  out.groups.assign(kv.geometry().groups().begin(), kv.geometry().groups().end());
+  out.num_swap_blocks = kv.swap().num_swap_blocks();
+  out.num_free_swap_blocks = kv.swap().num_free_swap_blocks();
+  out.usage = kv.inspection().usage();
   const SchedulerCounts counts = parts_.scheduler->counts();
   out.totals = totals_;
   out.totals.blocks_swapped_out = counts.blocks_swapped_out;

@@ -94,7 +94,7 @@ TEST(DebugSnapshot, GaugesAddUpToThePool) {
   Rig rig(options);
   rig.submit(make_request(1, std::vector<TokenId>(5, 1), 16));
   for (int i = 0; i < 8; ++i) rig.step();
-  const KvUsage usage = rig.core->kv().usage();
+  const KvUsage usage = rig.core->kv().inspection().usage();
   EXPECT_EQ(usage.token_slots + usage.reserved_slots + usage.internal_slots + usage.external_slots +
                 rig.core->kv().num_free_blocks() * 4,
             usage.total_slots);

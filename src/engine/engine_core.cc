@@ -44,7 +44,7 @@ EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Cloc
   parts_.scheduler->set_preemption_costs(costs_.costs());
   if (config.speculative) proposer_ = std::make_unique<NgramProposer>(*config.speculative);
   limits_ = {.max_model_len = config.max_model_len,
-             .kv_cache_tokens = parts_.kv->tokens_alone(parts_.kv->num_blocks()),
+             .kv_cache_tokens = parts_.kv->geometry().tokens_alone(parts_.kv->num_blocks()),
              .max_num_seqs = config.max_num_seqs,
              .vocab_size = config.vocab_size};
 }
@@ -142,14 +142,9 @@ StepResult EngineCore::run_batch(const ScheduledBatch& batch) {
   }
 }
 
-void EngineCore::set_journal(Journal* journal) {
-  journal_ = journal;
-  parts_.kv->set_observer(journal);
-}
-
 void EngineCore::set_cache_observer(CacheObserver* observer) {
   cache_observer_ = observer;
-  parts_.kv->set_cache_observer(observer);
+  parts_.kv->sharing().set_cache_observer(observer);
 }
 
 void EngineCore::heartbeat() {
@@ -392,7 +387,7 @@ void EngineCore::update_gauges(std::int32_t num_batched_tokens) {
   const SchedulerCounts counts = parts_.scheduler->counts();
   if (!held_.empty() && counts.running_groups == 0) flush_held();
   if (requests_.empty()) {  // at rest
-    const KvUsage usage = parts_.kv->usage();
+    const KvUsage usage = parts_.kv->inspection().usage();
     metrics_.on_usage(usage);
     if (observer_ != nullptr) observer_->on_usage(usage);
   }
@@ -401,7 +396,7 @@ void EngineCore::update_gauges(std::int32_t num_batched_tokens) {
 
 // The account of the step that has run, before its changes: what was allocated for it is in use.
 void EngineCore::count_step(const ScheduledBatch& batch) {
-  const KvUsage usage = parts_.kv->usage();
+  const KvUsage usage = parts_.kv->inspection().usage();
   metrics_.on_usage(usage);
   if (observer_ != nullptr) observer_->on_usage(usage);
   metrics_.on_copies(static_cast<std::int64_t>(batch.block_copies.size()));
@@ -418,8 +413,8 @@ void EngineCore::check_invariants() const {
   CHECK(counts.waiting_groups + counts.running_groups + counts.swapped_groups == num_requests());
   if (requests_.empty()) {
     CHECK(held_.empty());
-    CHECK(parts_.kv->num_free_blocks() + parts_.kv->num_pinned_blocks() == parts_.kv->num_blocks());
-    CHECK(parts_.kv->num_free_swap_blocks() == parts_.kv->num_swap_blocks());
+    CHECK(parts_.kv->num_free_blocks() + parts_.kv->sharing().num_pinned_blocks() == parts_.kv->num_blocks());
+    CHECK(parts_.kv->swap().num_free_swap_blocks() == parts_.kv->swap().num_swap_blocks());
   }
 }
 

@@ -99,7 +99,7 @@ class EngineCore {
   // Null: nobody watches. Borrowed.
   void set_observer(StepObserver* observer) { observer_ = observer; }
   // What happens to the pool's blocks is kept there; null: nowhere. Borrowed. Between steps.
-  void set_journal(Journal* journal);
+  void set_journal(Journal* journal) { journal_ = journal; }
   // What the prefix cache holds is told there; null: nowhere. Borrowed. Before the first request. end_turn():
   // all that belongs to the step, and to what came before it, has been told.
   void set_cache_observer(CacheObserver* observer);

@@ -59,8 +59,8 @@ TEST(EngineCore, ParallelSamplesShareThePromptAndComputeItOnce) {
   request.sampling.n = request.sampling.best_of = 4;
   const auto sink = rig.submit(request);
   rig.step();
-  EXPECT_EQ(rig.core->kv().usage().blocks_in_use, 3) << "four sequences, one prompt";
-  EXPECT_EQ(rig.core->kv().usage().blocks_without_sharing, 12);
+  EXPECT_EQ(rig.core->kv().inspection().usage().blocks_in_use, 3) << "four sequences, one prompt";
+  EXPECT_EQ(rig.core->kv().inspection().usage().blocks_without_sharing, 12);
   rig.run_all();
   EXPECT_EQ(rig.runner->num_computed_tokens, 10 + 4 * 7);
   EXPECT_EQ(rig.runner->num_copies, 3) << "the fourth writes in place";
@@ -172,9 +172,9 @@ TEST(EngineCore, AGangIsSwappedWholeAndSharesAgain) {
   gang.sampling.seed = 7;
   const auto a = rig.submit(first), b = rig.submit(gang);
   while (rig.core->scheduler().counts().swapped_groups == 0) ASSERT_TRUE(rig.step());
-  EXPECT_LT(rig.core->kv().num_free_swap_blocks(), 10);
+  EXPECT_LT(rig.core->kv().swap().num_free_swap_blocks(), 10);
   while (rig.core->scheduler().counts().swapped_groups > 0) ASSERT_TRUE(rig.step());
-  const KvUsage usage = rig.core->kv().usage();
+  const KvUsage usage = rig.core->kv().inspection().usage();
   if (!b->finished) EXPECT_LT(usage.blocks_in_use, usage.blocks_without_sharing);
   rig.run_all();
   EXPECT_EQ(rig.runner->num_computed_tokens, 4 + 29 + 6 + 3 * 9);
@@ -187,10 +187,10 @@ TEST(EngineCore, AbortedWhileSwappedTheSwapBlocksAreFreeAgain) {
   std::vector<std::shared_ptr<Collector>> sinks;
   for (std::uint64_t i = 1; i <= 3; ++i) sinks.push_back(rig.submit(make_request(i, {1, 2, 3, 4}, 20)));
   while (rig.core->scheduler().counts().swapped_groups == 0) ASSERT_TRUE(rig.step());
-  EXPECT_LT(rig.core->kv().num_free_swap_blocks(), 10);
+  EXPECT_LT(rig.core->kv().swap().num_free_swap_blocks(), 10);
   rig.core->abort(RequestId{3});
   rig.core->check_invariants();
-  EXPECT_EQ(rig.core->kv().num_free_swap_blocks(), 10);
+  EXPECT_EQ(rig.core->kv().swap().num_free_swap_blocks(), 10);
   EXPECT_TRUE(sinks[2]->finished);
   rig.run_all();
 }

@@ -146,7 +146,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
                                       "Accepted tokens per draft position.", concat("position=\"", i, "\"")));
   }
   r.gauge("cache_config_info", "Information of the KV cache configuration.",
-          concat("block_size=\"", kv.block_size(), "\",enable_prefix_caching=\"",
+          concat("block_size=\"", kv.geometry().block_size(), "\",enable_prefix_caching=\"",
                  config.enable_prefix_caching ? "True" : "False", "\",num_gpu_blocks=\"", kv.num_blocks(),
                  "\",num_blocks=\"", kv.num_blocks(), "\""))
       .set(1);
@@ -165,9 +165,9 @@ void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,
   swapped_.set(static_cast<double>(counts.swapped_groups));
   kv_usage_.set(static_cast<double>(kv.num_blocks() - kv.num_free_blocks()) /
                 static_cast<double>(kv.num_blocks()));
-  if (kv.num_swap_blocks() > 0) {
-    swap_usage_.set(1.0 - static_cast<double>(kv.num_free_swap_blocks()) /
-                              static_cast<double>(kv.num_swap_blocks()));
+  if (kv.swap().num_swap_blocks() > 0) {
+    swap_usage_.set(1.0 - static_cast<double>(kv.swap().num_free_swap_blocks()) /
+                              static_cast<double>(kv.swap().num_swap_blocks()));
   }
   const auto add = [](Counter& counter, std::int64_t now, std::int64_t before) {
     counter.add(static_cast<double>(now - before));
@@ -178,7 +178,7 @@ void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,
   add(swapped_in_, counts.blocks_swapped_in, seen_.blocks_swapped_in);
   add(padded_, counts.padded_tokens, seen_.padded_tokens);
   seen_ = counts;
-  const PrefixCacheStats cache = kv.prefix_cache_stats();
+  const PrefixCacheStats cache = kv.inspection().prefix_cache_stats();
   cache_queries_.add(static_cast<double>(cache.queries - seen_cache_.queries));
   cache_hits_.add(static_cast<double>(cache.hits - seen_cache_.hits));
   seen_cache_ = cache;

@@ -28,7 +28,7 @@ void EngineCore::plan_step() {
 }
 
 void EngineCore::propose_drafts(std::int32_t num_decodes) {
-  const bool again = has_states(parts_.kv->groups());  // accepted drafts are computed once more
+  const bool again = has_states(parts_.kv->geometry().groups());  // accepted drafts are computed once more
   held_to_draft_.clear();
   for (const auto& [id, state] : requests_) {
     SequenceGroup& group = state->group;

@@ -43,8 +43,8 @@ Status EngineCore::add_prefix(const std::string& name, std::vector<TokenId> toke
   request.sampling.max_tokens = 0;
   request.sampling.temperature = 0;
   PAGODA_RETURN_IF_ERROR(validate(request));
-  const std::int64_t blocks = parts_.kv->pages_alone(std::ssize(request.prompt_token_ids));
-  if (2 * (parts_.kv->num_pinned_blocks() + blocks) > parts_.kv->num_blocks()) {
+  const std::int64_t blocks = parts_.kv->geometry().pages_alone(std::ssize(request.prompt_token_ids));
+  if (2 * (parts_.kv->sharing().num_pinned_blocks() + blocks) > parts_.kv->num_blocks()) {
     return refuse("prompt",
                   concat("The prefixes together would pin more than half of the KV cache, which has ",
                          parts_.kv->num_blocks(), " blocks."));
@@ -60,18 +60,18 @@ Status EngineCore::add_prefix(const std::string& name, std::vector<TokenId> toke
 Status EngineCore::pin(const SequenceGroup& group, const std::string& name) {
   const Sequence& sequence = *group.sequences.front();
   Prefix prefix{.info = {.name = name, .num_tokens = sequence.num_tokens()}, .holder = ids_.next()};
-  const std::int64_t pinned_before = parts_.kv->num_pinned_blocks();
-  if (!parts_.kv->pin_prefix(sequence.id, prefix.holder, sequence.tokens))
+  const std::int64_t pinned_before = parts_.kv->sharing().num_pinned_blocks();
+  if (!parts_.kv->sharing().pin_prefix(sequence.id, prefix.holder, sequence.tokens))
     return invalid_argument("Shared prefixes need --kv-manager paged.");
   // Requests that were accepted with more room must still fit.
   const bool all_fit = std::ranges::all_of(requests_, [this](const auto& entry) {
     return parts_.scheduler->validate(entry.second->group.request).ok();
   });
-  if (!all_fit || 2 * parts_.kv->num_pinned_blocks() > parts_.kv->num_blocks()) {
-    parts_.kv->unpin_prefix(prefix.holder);
+  if (!all_fit || 2 * parts_.kv->sharing().num_pinned_blocks() > parts_.kv->num_blocks()) {
+    parts_.kv->sharing().unpin_prefix(prefix.holder);
     return resource_exhausted("The requests being served need the space of this prefix. Try again later.");
   }
-  prefix.info.num_blocks = parts_.kv->num_pinned_blocks() - pinned_before;
+  prefix.info.num_blocks = parts_.kv->sharing().num_pinned_blocks() - pinned_before;
   std::lock_guard lock(prefixes_mutex_);
   prefixes_.push_back(std::move(prefix));
   return ok_status();
@@ -102,7 +102,7 @@ Status EngineCore::drop_prefix(const std::string& name) {
   const auto it =
       std::ranges::find(prefixes_, name, [](const Prefix& p) -> const std::string& { return p.info.name; });
   if (it == prefixes_.end()) return not_found(concat("There is no prefix of the name \"", name, "\"."));
-  parts_.kv->unpin_prefix(it->holder);
+  parts_.kv->sharing().unpin_prefix(it->holder);
   std::lock_guard lock(prefixes_mutex_);
   prefixes_.erase(it);
   return ok_status();

@@ -203,7 +203,7 @@ void expect_agrees_with_tables(const Rig& rig, const Options& options) {
     more += told.at(block) > count ? 1 : 0;
     if (options.mode != Mode::vllm) EXPECT_EQ(count, 1) << "regions share nothing";
   }
-  const std::int64_t pinned = rig.core->kv().num_pinned_blocks();
+  const std::int64_t pinned = rig.core->kv().sharing().num_pinned_blocks();
   EXPECT_LE(more, pinned);
   if (options.mode == Mode::vllm) {
     EXPECT_EQ(snapshot.num_free_blocks,
@@ -296,7 +296,7 @@ void run(const Script& script, Seen& seen) {
   }
   for (const PrefixInfo& prefix : rig.core->prefixes()) EXPECT_TRUE(rig.core->drop_prefix(prefix.name).ok());
   EXPECT_EQ(rig.core->kv().num_free_blocks(), options.num_blocks) << "a leak";
-  EXPECT_EQ(rig.core->kv().num_free_swap_blocks(), options.num_swap_blocks);
+  EXPECT_EQ(rig.core->kv().swap().num_free_swap_blocks(), options.num_swap_blocks);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (sinks[i] == nullptr) continue;
     EXPECT_TRUE(sinks[i]->finished && sinks[i]->error.ok());

@@ -7,7 +7,7 @@ namespace pagoda {
 
 void EngineCore::reset_prefix_cache() {
   if (observer_ != nullptr) observer_->on_reset_prefix_cache();
-  parts_.kv->clear_prefix_cache();
+  parts_.kv->sharing().clear_prefix_cache();
   update_gauges(0);
 }
 
@@ -17,8 +17,8 @@ Status EngineCore::sleep(std::int32_t level) {
     reset_prefix_cache();
     // Requests that are kept go on where they stood, and prefixes stay pinned: their K/V with them.
     const KvManager& kv = *parts_.kv;
-    const bool empty =
-        kv.num_free_blocks() == kv.num_blocks() && kv.num_free_swap_blocks() == kv.num_swap_blocks();
+    const bool empty = kv.num_free_blocks() == kv.num_blocks() &&
+                       kv.swap().num_free_swap_blocks() == kv.swap().num_swap_blocks();
     PAGODA_RETURN_IF_ERROR(
         parts_.runner->release_memory(empty ? ModelRunner::KvContent::drop : ModelRunner::KvContent::keep));
   }

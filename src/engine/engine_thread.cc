@@ -262,7 +262,7 @@ void EngineThread::log_stats() {
     last_log_ = now;
     logged_prompt_tokens_ = core_->metrics().prompt_tokens();
     logged_generation_tokens_ = core_->metrics().generation_tokens();
-    logged_cache_ = core_->kv().prefix_cache_stats();
+    logged_cache_ = core_->kv().inspection().prefix_cache_stats();
     return;
   }
   if (now - last_log_ < kLogIntervalNs) return;
@@ -270,7 +270,7 @@ void EngineThread::log_stats() {
   const double prompt = core_->metrics().prompt_tokens(), generation = core_->metrics().generation_tokens();
   const SchedulerCounts counts = core_->scheduler().counts();
   const KvManager& kv = core_->kv();
-  const PrefixCacheStats cache = kv.prefix_cache_stats();
+  const PrefixCacheStats cache = kv.inspection().prefix_cache_stats();
   const std::int64_t queries = cache.queries - logged_cache_.queries, hits = cache.hits - logged_cache_.hits;
   log_info(
       "engine",

@@ -2,8 +2,8 @@
 // Journal: the latest events of the KV pool with the numbers of their steps, in one ring of fixed size. For
 // /debug and live views to read; nobody decides anything by it. What the prefix cache holds is told apart
 // (kv_cache/cache_observer.h): a hash and its tokens do not fit a small record. An engine without one pays a
-// null check a step. The manager tells of blocks that are allocated, freed, evicted and hit; the engine of
-// forks, copies, swaps and preemptions, which it sees in the batch. Invariant: numbers of entries are consecutive;
+// null check a step. The engine records forks, copies, swaps and preemptions, which it sees in the batch.
+// Invariant: numbers of entries are consecutive;
 // what a reader misses was overwritten, and it can see that. Units: entries. Threads: none; owned by whoever
 // owns the engine core.
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace pagoda {
 
-class Journal final : public PoolObserver {
+class Journal final {
  public:
   struct Entry {
     std::int64_t number = 0;  // from 0, over all events since the start
@@ -31,7 +31,7 @@ class Journal final : public PoolObserver {
                                                  MemoryBudget::AccountId account);
 
   void begin_step(std::int64_t step) { step_ = step; }
-  void on_pool_event(const PoolEvent& event) override;
+  void on_pool_event(const PoolEvent& event);
   // What the batch does to blocks that have owners already, and who was preempted for it.
   void on_batch(const ScheduledBatch& batch, std::span<SequenceGroup* const> preempted);
   void on_forks(std::span<const Change> changes);  // those among them, before they are carried out

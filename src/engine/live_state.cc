@@ -19,17 +19,16 @@ void append(LiveState& out, const Sequence& sequence, const KvManager& kv) {
   live.cumulative_logprob = static_cast<float>(sequence.cumulative_logprob);
   live.first_block = static_cast<std::uint32_t>(out.blocks.size());
   if (sequence.state == SequenceState::resident) {
-    for (std::size_t group = 0; group < kv.groups().size(); ++group) {
-      const KvTable table = kv.pages_of(sequence.id, group);
+    for (std::size_t group = 0; group < kv.geometry().groups().size(); ++group) {
+      const KvTable table = kv.inspection().pages_of(sequence.id, group);
       out.blocks.insert(out.blocks.end(), table.blocks.begin(), table.blocks.end());
     }
-    if (kv.shows_slots())
-      if (const auto table = kv.block_table(sequence.id); !table.empty())
-        live.first_virtual = index(table.front());
+    if (const auto first = kv.inspection().first_virtual_block(sequence.id))
+      live.first_virtual = index(*first);
   }
   live.num_blocks = static_cast<std::uint32_t>(out.blocks.size()) - live.first_block;
   if (sequence.state == SequenceState::swapped)
-    live.num_swapped = static_cast<std::int32_t>(kv.swap_cost(std::span(&sequence.id, 1)).pages);
+    live.num_swapped = static_cast<std::int32_t>(kv.swap().swap_cost(std::span(&sequence.id, 1)).pages);
 }
 
 }  // namespace
@@ -37,18 +36,18 @@ void append(LiveState& out, const Sequence& sequence, const KvManager& kv) {
 LiveState EngineCore::live_state() const {
   const KvManager& kv = *parts_.kv;
   LiveState out;
-  out.manager = kv.name();
-  out.block_size = kv.block_size();
+  out.manager = kv.inspection().name();
+  out.block_size = kv.geometry().block_size();
   out.num_blocks = kv.num_blocks();
-  out.num_swap_blocks = kv.num_swap_blocks();
+  out.num_swap_blocks = kv.swap().num_swap_blocks();
   out.max_num_seqs = config_.max_num_seqs;
   out.max_num_batched_tokens = config_.max_num_batched_tokens;
   out.max_model_len = config_.max_model_len;
-  out.groups.assign(kv.groups().begin(), kv.groups().end());
+  out.groups.assign(kv.geometry().groups().begin(), kv.geometry().groups().end());
   out.step = num_steps_;
   out.now = clock_.now();
   out.num_available_blocks = kv.num_available_blocks();
-  out.num_free_swap_blocks = kv.num_free_swap_blocks();
+  out.num_free_swap_blocks = kv.swap().num_free_swap_blocks();
   std::vector<const RequestState*> states;
   states.reserve(requests_.size());
   for (const auto& [id, state] : requests_) states.push_back(state.get());
@@ -93,12 +92,12 @@ LiveState EngineCore::live_state() const {
     live.num_sequences = static_cast<std::uint32_t>(out.sequences.size()) - live.first_sequence;
     out.requests.push_back(live);
   }
-  kv.append_cached(out.cached);
+  kv.inspection().append_cached(out.cached);
   for (const Prefix& prefix : prefixes_) {  // changed by this thread only
     LivePrefix& live = out.prefixes.emplace_back();
     live.name = prefix.info.name;
-    for (std::size_t group = 0; group < kv.groups().size(); ++group) {
-      const KvTable table = kv.pages_of(prefix.holder, group);
+    for (std::size_t group = 0; group < kv.geometry().groups().size(); ++group) {
+      const KvTable table = kv.inspection().pages_of(prefix.holder, group);
       live.blocks.insert(live.blocks.end(), table.blocks.begin(), table.blocks.end());
     }
   }

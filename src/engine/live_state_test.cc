@@ -39,7 +39,8 @@ void expect_sound(const LiveState& state, const KvManager& kv) {
         ++owners[block];
     }
   }
-  for (const auto& [block, count] : owners) EXPECT_EQ(count, kv.ref_count(block)) << index(block);
+  for (const auto& [block, count] : owners)
+    EXPECT_EQ(count, kv.inspection().ref_count(block)) << index(block);
   for (const BlockId block : state.cached) EXPECT_FALSE(owners.contains(block)) << index(block);
   EXPECT_EQ(std::ssize(owners), kv.num_blocks() - kv.num_free_blocks());
   EXPECT_LE(std::ssize(state.cached), kv.num_free_blocks());

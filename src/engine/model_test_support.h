@@ -177,7 +177,7 @@ inline Outcome run(Trial setup) {
     const auto run_all = [&] {
       while (core.step()) {
         core.check_invariants();
-        out.most_in_use = std::max(out.most_in_use, core.kv().usage().blocks_in_use);
+        out.most_in_use = std::max(out.most_in_use, core.kv().inspection().usage().blocks_in_use);
       }
       EXPECT_TRUE(core.status().ok()) << core.status().message();
     };

@@ -36,7 +36,7 @@ TEST(Prefix, Figure10) {
     EXPECT_TRUE(added->finished && added->error.ok());
     ASSERT_EQ(rig.core->prefixes().size(), 1u);
     EXPECT_EQ(rig.core->prefixes()[0].num_blocks, 3);
-    EXPECT_EQ(rig.core->kv().usage().blocks_in_use, 3);
+    EXPECT_EQ(rig.core->kv().inspection().usage().blocks_in_use, 3);
     const std::int64_t computed = rig.runner->num_computed_tokens;
 
     std::vector<TokenId> a = prefix, b = prefix;
@@ -55,7 +55,7 @@ TEST(Prefix, Figure10) {
     expect_reference(second, *y);
     expect_reference(same, *z);
 
-    EXPECT_EQ(rig.core->kv().num_pinned_blocks(), 3) << "no request takes it away";
+    EXPECT_EQ(rig.core->kv().sharing().num_pinned_blocks(), 3) << "no request takes it away";
     EXPECT_TRUE(rig.core->drop_prefix("translate").ok());
     EXPECT_EQ(rig.core->drop_prefix("translate").code(), StatusCode::not_found);
     EXPECT_EQ(rig.core->kv().num_free_blocks(), 64);
@@ -108,7 +108,7 @@ TEST(Prefix, WhatCannotBePinnedIsRefused) {
   expect_reference(large, *large_sink);
   add(rig, "q", std::vector<TokenId>(8, 1));
   rig.run_all();
-  EXPECT_EQ(rig.core->kv().num_pinned_blocks(), 2);
+  EXPECT_EQ(rig.core->kv().sharing().num_pinned_blocks(), 2);
   EXPECT_EQ(rig.core->validate(large).param(), "max_tokens") << "now it can never fit";
 }
 
@@ -136,7 +136,7 @@ TEST(Prefix, AGangThatNoLongerFitsIsRecomputedAndSharesItAgain) {
   ASSERT_TRUE(sink->finished);
   for (std::int32_t i = 0; i < 3; ++i)
     EXPECT_EQ(sink->choices.at(i).tokens, fake::reference(gang, i, 32).tokens) << i;
-  EXPECT_EQ(rig.core->kv().num_pinned_blocks(), 4);
+  EXPECT_EQ(rig.core->kv().sharing().num_pinned_blocks(), 4);
 }
 
 // What a sequence may become decides how its keys are rotated: K/V of another rotation are not its own.

@@ -91,10 +91,10 @@ TEST(KvGroups, EightThousandTokensTakeLessThanAThird) {
 TEST(KvGroups, APoolOf2048TokensHoldsSeveralTimesAsMany) {
   const std::int32_t pages = 6 * 2048 / kRow;
   PagedKvManager kv = manager(windows(), pages);
-  const std::int64_t longest = kv.tokens_alone(pages);
+  const std::int64_t longest = kv.geometry().tokens_alone(pages);
   std::printf("alone: %lld tokens\n", static_cast<long long>(longest));
   EXPECT_GT(longest, 4 * 2048);
-  EXPECT_FALSE(kv.pages_alone(longest + kRow, 1, 0, false) <= pages);
+  EXPECT_FALSE(kv.geometry().pages_alone(longest + kRow, 1, 0, false) <= pages);
   // A prompt of that length is let in alone, and finishes in chunks cut to what there is.
   std::int64_t most = 0;
   const std::vector<TokenId> tokens = text(2, static_cast<std::size_t>(longest));
@@ -313,8 +313,8 @@ TEST(KvGroups, NoGroupAtAllIsAPool) {
   ASSERT_TRUE(kv.promise(SequenceId{1}, 100, 100));
   ASSERT_TRUE(kv.grow(SequenceId{1}, 100, copies));
   kv.computed(SequenceId{1}, text(7, 100), 100);
-  EXPECT_TRUE(kv.block_table(SequenceId{1}).empty());
-  EXPECT_EQ(kv.pages_alone(1 << 20, 1, 0, false), 0);
+  EXPECT_TRUE(kv.tables(SequenceId{1}).blocks.empty());
+  EXPECT_EQ(kv.geometry().pages_alone(1 << 20, 1, 0, false), 0);
   EXPECT_EQ(kv.num_free_blocks(), 4);
   kv.check_invariants();
   kv.free(SequenceId{1});

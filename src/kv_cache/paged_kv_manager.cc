@@ -9,11 +9,14 @@
 namespace pagoda {
 
 PagedKvManager::PagedKvManager(PagedKvConfig config)
-    : config_(std::move(config)),
-      groups_(config_.groups ? *config_.groups : one_full_group(config_.block_size)),
-      sees_all_(!groups_.empty() && groups_.front().kind == KvKind::full),
-      has_windows_(std::ranges::any_of(groups_, [](const auto& g) { return g.kind == KvKind::window; })),
-      has_states_(has_states(groups_)),
+    : KvManager(KvGeometry(config.block_size, config.groups.value_or(one_full_group(config.block_size)),
+                           config.whole_prompts),
+                *this, *this, *this),
+      config_(std::move(config)),
+      groups_(geometry().groups()),
+      sees_all_(geometry().first_sees_all()),
+      has_windows_(geometry().has_windows()),
+      has_states_(geometry().has_states()),
       has_anchors_(has_windows_ || has_states_),
       pool_(config_.num_created > 0 ? config_.num_created : config_.num_blocks),
       hasher_(config_.model_id) {
@@ -283,15 +286,11 @@ void PagedKvManager::free(SequenceId id) {
   tables_.erase(it);
 }
 
-std::span<const BlockId> PagedKvManager::block_table(SequenceId id) const {
+KvTables PagedKvManager::tables(SequenceId id) const {
   const Table& table = at(id);
   CHECK(!table.swapped);
-  return groups_.empty() ? std::span<const BlockId>() : valid_pages(table, 0);
-}
-
-std::int32_t PagedKvManager::first_row(SequenceId id) const {
-  const Table& table = at(id);
-  return groups_.empty() ? 0 : table.groups.front().first;
+  if (groups_.empty()) return {};
+  return {.blocks = valid_pages(table, 0), .first_row = table.groups.front().first, .more = table.more};
 }
 
 KvTable PagedKvManager::pages_of(SequenceId id, std::size_t group) const {
@@ -299,8 +298,6 @@ KvTable PagedKvManager::pages_of(SequenceId id, std::size_t group) const {
   CHECK(!table.swapped);
   return {.blocks = valid_pages(table, group), .first_row = table.groups[group].first};
 }
-
-std::span<const KvTable> PagedKvManager::more_tables(SequenceId id) const { return at(id).more; }
 
 std::int64_t PagedKvManager::blocks_owned_by(std::span<const SequenceId> ids) const {
   std::unordered_map<std::int32_t, std::pair<std::int32_t, std::size_t>> held;  // by row: times, group

@@ -45,19 +45,13 @@ struct PagedKvConfig {
   bool whole_prompts = false;  // a prompt is computed in one step, however long it is
 };
 
-class PagedKvManager : public KvManager {
+class PagedKvManager : public KvSharing, public KvSwap, public KvInspection, public KvManager {
  public:
   explicit PagedKvManager(PagedKvConfig config);
 
-  std::int32_t block_size() const override { return config_.block_size; }
   std::int64_t num_blocks() const override { return pool_.num_blocks(); }
   std::int64_t num_free_blocks() const override { return pool_.num_free(); }
   std::int64_t num_available_blocks() const override { return num_free_blocks() - set_aside(); }
-  std::span<const KvGroup> groups() const override { return groups_; }
-  std::int64_t pages_alone(std::int64_t num_tokens, std::int64_t num_sequences, std::int64_t num_shared,
-                           bool whole_prompt) const override;
-  std::int64_t tokens_alone(std::int64_t num_pages) const override;
-  std::int64_t pages_to_go_on(std::int64_t num_tokens) const override;
   std::int32_t shareable(SequenceId id, std::int32_t num_tokens) const override;
   void keep_shareable(SequenceId id, std::int32_t num_tokens) override;
 
@@ -68,16 +62,14 @@ class PagedKvManager : public KvManager {
   [[nodiscard]] bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) override;
   std::int32_t most_tokens(SequenceId id, std::int32_t num_tokens) override;
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
-  void copy_states(SequenceId id, std::int32_t sequence, std::int32_t num_tokens,
+  void copy_states(SequenceId id, std::int32_t index, std::int32_t num_tokens,
                    std::vector<StateCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
   void shrink(SequenceId id, std::int32_t num_tokens) override;
   void fork(SequenceId parent, SequenceId child) override;
   std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) override;
   void free(SequenceId id) override;
-  std::span<const BlockId> block_table(SequenceId id) const override;
-  std::int32_t first_row(SequenceId id) const override;
-  std::span<const KvTable> more_tables(SequenceId id) const override;
+  KvTables tables(SequenceId id) const override;
   KvTable pages_of(SequenceId id, std::size_t group) const override;
   std::string_view name() const override { return "paged"; }
   void append_cached(std::vector<BlockId>& out) const override { pool_.append_cached(out); }
@@ -93,7 +85,6 @@ class PagedKvManager : public KvManager {
   std::int64_t num_free_swap_blocks() const override { return swap_pool_ ? swap_pool_->num_free() : 0; }
   std::int64_t blocks_to_grow(SequenceId id, std::int32_t num_tokens) const override;
   std::int64_t blocks_owned_by(std::span<const SequenceId> ids) const override;
-  Fit fit(std::int64_t num_tokens) const override;
   KvUsage usage() const override;
   PrefixCacheStats prefix_cache_stats() const override { return stats_; }
   void clear_prefix_cache() override;
@@ -113,6 +104,8 @@ class PagedKvManager : public KvManager {
   }
   std::int32_t num_rows(SequenceId id) const { return blocks_for(at(id).num_tokens); }  // to its end
   std::int32_t num_computed(SequenceId id) const { return at(id).num_computed; }
+  std::int32_t block_size() const { return config_.block_size; }
+  std::span<const KvGroup> groups() const { return groups_; }
   BlockPool& mutable_pool() { return pool_; }
   const PagedKvConfig& config() const { return config_; }
 
@@ -243,7 +236,7 @@ class PagedKvManager : public KvManager {
   bool content_matches(BlockId block, std::span<const TokenId> tokens) const;
 
   const PagedKvConfig config_;
-  const std::vector<KvGroup> groups_;
+  const std::vector<KvGroup>& groups_;              // of geometry()
   const bool sees_all_, has_windows_, has_states_;  // the first group does; some have
   const bool has_anchors_;                          // windows or states
   BlockPool pool_;

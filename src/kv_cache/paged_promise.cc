@@ -91,33 +91,4 @@ std::int32_t PagedKvManager::most_tokens(SequenceId id, std::int32_t num_tokens)
   return std::max(most, table.num_computed);
 }
 
-std::int64_t PagedKvManager::pages_alone(std::int64_t num_tokens, std::int64_t num_sequences,
-                                         std::int64_t num_shared, bool whole_prompt) const {
-  const bool whole = whole_prompt || config_.whole_prompts;
-  // A gang that comes back shares nothing where the first of it has left the window behind by then.
-  return pages_for(groups_, num_tokens, num_sequences, has_anchors_ ? 0 : num_shared, whole ? num_tokens : 0);
-}
-
-std::int64_t PagedKvManager::tokens_alone(std::int64_t num_pages) const {
-  return tokens_in(groups_, num_pages, config_.whole_prompts);
-}
-
-std::int64_t PagedKvManager::pages_to_go_on(std::int64_t num_tokens) const {
-  std::int64_t pages = 0;
-  for (const KvGroup& group : groups_) {
-    const std::int64_t rows = 2 + group.whole_rows(num_tokens);
-    pages += group.pages_per_row * (group.is_state() ? 1
-                                    : group.kind == KvKind::full
-                                        ? rows
-                                        : std::min(rows, group.rows_for(group.window) + 2));
-  }
-  return pages;
-}
-
-Fit PagedKvManager::fit(std::int64_t num_tokens) const {
-  const std::int64_t pages = pages_alone(num_tokens, 1, 0, false);
-  if (pages > num_blocks()) return Fit::never;
-  return pages <= num_available_blocks() ? Fit::now : Fit::later;
-}
-
 }  // namespace pagoda

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMostTails = 8;  // behind the same rows: the latest are known
 }  // namespace
 
-void PagedKvManager::copy_states(SequenceId id, std::int32_t sequence, std::int32_t num_tokens,
+void PagedKvManager::copy_states(SequenceId id, std::int32_t place, std::int32_t num_tokens,
                                  std::vector<StateCopy>& copies) {
   if (!has_states_ || !caches_prefixes()) return;
   Table& table = at(id);
@@ -38,7 +38,7 @@ void PagedKvManager::copy_states(SequenceId id, std::int32_t sequence, std::int3
       if (last != nullptr && index(at) == index(last->page) + last->count)
         ++last->count;
       else
-        copies.push_back({.sequence = sequence,
+        copies.push_back({.sequence = place,
                           .position = position,
                           .group = static_cast<std::int32_t>(group),
                           .first_page = page,

@@ -9,7 +9,10 @@
 namespace pagoda {
 
 ReservedKvManager::ReservedKvManager(const ReservedKvConfig& config)
-    : config_(config), groups_(one_full_group(config.block_size)), buddies_(config.num_blocks) {
+    // One group: windows are reserved whole, as those systems did.
+    : KvManager(KvGeometry(config.block_size, one_full_group(config.block_size)), *this, no_swap_, *this),
+      config_(config),
+      buddies_(config.num_blocks) {
   CHECK(config_.block_size >= 1 && config_.max_model_len >= 1);
 }
 
@@ -120,11 +123,6 @@ void ReservedKvManager::fork(SequenceId parent, SequenceId child) {
     fork_copies_.push_back({.from = from.blocks[i], .to = copy.blocks[i]});
 }
 
-std::int32_t ReservedKvManager::fork_prefix(SequenceId, SequenceId, std::int32_t) {
-  CHECK(!"resuming a gang needs the paged manager");
-  return 0;
-}
-
 void ReservedKvManager::free_spare(Family& family) {
   for (const std::int32_t first : family.spare) buddies_.free(first);
   family.spare.clear();
@@ -155,9 +153,9 @@ void ReservedKvManager::free(SequenceId id) {
   regions_.erase(it);
 }
 
-std::span<const BlockId> ReservedKvManager::block_table(SequenceId id) const {
+KvTables ReservedKvManager::tables(SequenceId id) const {
   const Region& region = at(id);
-  return std::span(region.blocks).first(static_cast<std::size_t>(blocks_for(region.num_tokens)));
+  return {.blocks = std::span(region.blocks).first(static_cast<std::size_t>(blocks_for(region.num_tokens)))};
 }
 
 std::int64_t ReservedKvManager::blocks_owned_by(std::span<const SequenceId> ids) const {
@@ -174,13 +172,6 @@ std::int64_t ReservedKvManager::blocks_owned_by(std::span<const SequenceId> ids)
     out += count * BuddyAllocator::region_size(static_cast<std::int32_t>(region.blocks.size()));
   }
   return out;
-}
-
-Fit ReservedKvManager::fit(std::int64_t num_tokens) const {
-  if (num_tokens > config_.max_model_len) return Fit::never;
-  const std::int32_t blocks = blocks_to_reserve(0, static_cast<std::int32_t>(num_tokens));
-  if (buddies_.regions_when_empty(blocks) < 1) return Fit::never;
-  return buddies_.largest_free() >= blocks ? Fit::now : Fit::later;
 }
 
 KvUsage ReservedKvManager::usage() const {

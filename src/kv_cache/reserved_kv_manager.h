@@ -28,7 +28,7 @@ struct ReservedKvConfig {
   Reservation reservation = Reservation::oracle;
 };
 
-class ReservedKvManager final : public KvManager {
+class ReservedKvManager final : public KvSharing, public KvInspection, public KvManager {
  public:
   explicit ReservedKvManager(const ReservedKvConfig& config);
 
@@ -47,10 +47,8 @@ class ReservedKvManager final : public KvManager {
   void retire(SequenceId id);
 
   std::string_view name() const override { return "reserved"; }
-  std::int32_t block_size() const override { return config_.block_size; }
   std::int64_t num_blocks() const override { return config_.num_blocks; }
   std::int64_t num_free_blocks() const override { return buddies_.num_free(); }
-  std::span<const KvGroup> groups() const override { return groups_; }
   // A region holds whatever the sequence will ever have.
   bool promise(SequenceId, std::int32_t, std::int32_t) override { return true; }
   std::int64_t pages_to_promise(SequenceId, std::int32_t, std::int32_t) const override { return 0; }
@@ -59,16 +57,12 @@ class ReservedKvManager final : public KvManager {
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
   void fork(SequenceId parent, SequenceId child) override;
-  std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) override;
   void free(SequenceId id) override;
-  std::span<const BlockId> block_table(SequenceId id) const override;
-  KvTable pages_of(SequenceId id, std::size_t) const override { return {.blocks = block_table(id)}; }
+  KvTables tables(SequenceId id) const override;
+  KvTable pages_of(SequenceId id, std::size_t) const override { return {.blocks = tables(id).blocks}; }
   std::int64_t blocks_to_grow(SequenceId, std::int32_t) const override { return 0; }
   std::int64_t blocks_owned_by(std::span<const SequenceId> ids) const override;
-  Fit fit(std::int64_t num_tokens) const override;
   KvUsage usage() const override;
-  PrefixCacheStats prefix_cache_stats() const override { return {}; }
-  void clear_prefix_cache() override {}
   void check_invariants() const override;
 
  private:
@@ -95,7 +89,7 @@ class ReservedKvManager final : public KvManager {
   static std::vector<BlockId> consecutive(std::int32_t first, std::size_t count);
 
   const ReservedKvConfig config_;
-  const std::vector<KvGroup> groups_;  // one: windows are reserved whole, as those systems did
+  KvSwap no_swap_;
   BuddyAllocator buddies_;
   std::unordered_map<SequenceId, Region> regions_;
   std::unordered_map<SequenceId, Family> families_;  // of those that have reserved

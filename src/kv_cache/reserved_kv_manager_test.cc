@@ -124,7 +124,7 @@ TEST(ReservedKvManager, ForksCopyIntoTheRegionKeptForThem) {
   EXPECT_EQ(index(copies[0].from), 0);
   EXPECT_EQ(index(copies[0].to), 4);
   EXPECT_EQ(index(copies[1].to), 5);
-  EXPECT_EQ(kv.block_table(kB).size(), 2u);
+  EXPECT_EQ(kv.tables(kB).blocks.size(), 2u);
   EXPECT_FALSE(kv.grow(kB, 9, copies));
   kv.free(kB);
   EXPECT_EQ(kv.num_free_blocks(), 8);
@@ -150,14 +150,14 @@ TEST(ReservedKvManager, AFamilyOfBeamsKeepsItsRegions) {
     EXPECT_EQ(copies.size(), 3u) << "all blocks of a region, computed or not";
     kv.computed(stays, {}, length);
     kv.computed(dropped, {}, length);
-    const BlockId region = kv.block_table(dropped).front();
+    const BlockId region = kv.tables(dropped).blocks.front();
     kv.free(dropped);
     EXPECT_EQ(kv.num_free_blocks(), 0) << "the family keeps it";
     EXPECT_EQ(kv.blocks_owned_by(std::vector{stays}), 8);
     kv.check_invariants();
     const SequenceId child{static_cast<std::uint64_t>(10 + i)};
     kv.fork(stays, child);
-    EXPECT_EQ(kv.block_table(child).front(), region);
+    EXPECT_EQ(kv.tables(child).blocks.front(), region);
     kv.check_invariants();
     if (i % 2 == 0)
       dropped = child;

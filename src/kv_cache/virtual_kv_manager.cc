@@ -208,18 +208,19 @@ bool VirtualKvManager::swap_in(std::span<const SequenceId> ids, std::vector<Swap
   return make_available(swap_cost(ids).pages) && PagedKvManager::swap_in(ids, copies);
 }
 
-std::span<const BlockId> VirtualKvManager::block_table(SequenceId id) const {
+KvTables VirtualKvManager::tables(SequenceId id) const {
   CHECK(!is_swapped(id));
   const auto place = places_.find(id);
   if (place == places_.end()) return {};
-  return std::span<const BlockId>(place->second.tables.front())
-      .subspan(static_cast<std::size_t>(first_block(id, 0)));
+  return {.blocks = std::span<const BlockId>(place->second.tables.front())
+                        .subspan(static_cast<std::size_t>(first_block(id, 0))),
+          .first_row = pages_of(id, 0).first_row,
+          .more = place->second.more};
 }
 
-std::span<const KvTable> VirtualKvManager::more_tables(SequenceId id) const {
-  const auto place = places_.find(id);
-  if (place == places_.end()) return {};
-  return place->second.more;
+std::optional<BlockId> VirtualKvManager::first_virtual_block(SequenceId id) const {
+  const std::span<const BlockId> blocks = tables(id).blocks;
+  return blocks.empty() ? std::nullopt : std::optional(blocks.front());
 }
 
 Status VirtualKvManager::check_alone(std::int64_t num_sequences, std::int64_t num_tokens,
@@ -227,7 +228,7 @@ Status VirtualKvManager::check_alone(std::int64_t num_sequences, std::int64_t nu
   const SlotMapConfig& slots = slots_.config();
   // As make_room() counts when nothing is shown in vain: every page of every sequence may lie apart from its
   // neighbour.
-  const std::int64_t regions = 1 + 2 * pages_alone(num_tokens, num_sequences, 0, false);
+  const std::int64_t regions = 1 + 2 * geometry().pages_alone(num_tokens, num_sequences);
   if (slots.max_regions > 0 && regions > slots.max_regions) {
     return invalid_argument(concat("The request can never fit: ", num_sequences, " sequences of ", num_tokens,
                                    " tokens may need ", regions, " mappings, and the system allows ",

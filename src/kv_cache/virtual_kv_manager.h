@@ -34,7 +34,7 @@ class VirtualKvManager final : public PagedKvManager {
   explicit VirtualKvManager(const VirtualKvConfig& config);
 
   std::string_view name() const override { return "virtual"; }
-  bool shows_slots() const override { return true; }
+  std::optional<BlockId> first_virtual_block(SequenceId id) const override;
   std::int64_t num_blocks() const override { return config().num_blocks; }
   std::int64_t num_free_blocks() const override { return pool().num_free() + num_uncreated(); }
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
@@ -45,10 +45,9 @@ class VirtualKvManager final : public PagedKvManager {
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool make_ready(std::int64_t num_blocks, std::span<const std::int32_t> num_tokens) override;
-  std::span<const BlockId> block_table(SequenceId id) const override;  // empty before the first grow()
-  std::span<const KvTable> more_tables(SequenceId id) const override;
+  KvTables tables(SequenceId id) const override;  // empty before the first grow()
   // The pages behind the table, of the first group.
-  std::span<const BlockId> blocks_of(SequenceId id) const { return PagedKvManager::block_table(id); }
+  std::span<const BlockId> blocks_of(SequenceId id) const { return PagedKvManager::tables(id).blocks; }
   void take_page_mappings(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead) override;
   Status check_alone(std::int64_t num_sequences, std::int64_t num_tokens,
                      std::int64_t num_needed) const override;

@@ -76,9 +76,9 @@ TEST(VirtualKvManager, ASequenceIsContiguousAndItsPagesAreMappedInOneCall) {
   NaiveMemory memory(small().slots);
   std::vector<BlockCopy> copies;
   kv.add_sequence(SequenceId{1}, iota(10), "", true);
-  EXPECT_TRUE(kv.block_table(SequenceId{1}).empty()) << "no slot before there is room";
+  EXPECT_TRUE(kv.tables(SequenceId{1}).blocks.empty()) << "no slot before there is room";
   ASSERT_TRUE(kv.grow(SequenceId{1}, 10, copies));
-  const auto table = kv.block_table(SequenceId{1});
+  const auto table = kv.tables(SequenceId{1}).blocks;
   ASSERT_EQ(table.size(), 3u);
   EXPECT_EQ(index(table[1]), index(table[0]) + 1);
   EXPECT_EQ(index(table[2]), index(table[0]) + 2);
@@ -138,7 +138,7 @@ TEST(VirtualKvManager, AFullPageMeansThatTheNextIsMappedBesideTheStep) {
   ASSERT_TRUE(kv.grow(SequenceId{1}, 5, copies));
   memory.take(kv);
   EXPECT_EQ(memory.num_now, 1) << "no call in the step's way";
-  EXPECT_EQ(memory.at(kv.block_table(SequenceId{1})[1]), kv.blocks_of(SequenceId{1})[1]);
+  EXPECT_EQ(memory.at(kv.tables(SequenceId{1}).blocks[1]), kv.blocks_of(SequenceId{1})[1]);
 }
 
 TEST(VirtualKvManager, WhereOnlyCachedPagesAreLeftTheOldestIsMappedAhead) {
@@ -173,7 +173,7 @@ TEST(VirtualKvManager, AFinishedSlotStaysMappedForTheNextOfItsLength) {
       kv.add_sequence(SequenceId{id}, iota(id == 1 ? 7 : 19), "", true);
       ASSERT_TRUE(kv.grow(SequenceId{id}, id == 1 ? 7 : 19, copies));
     }
-    const auto long_slot = kv.block_table(SequenceId{2})[0];
+    const auto long_slot = kv.tables(SequenceId{2}).blocks[0];
     kv.free(SequenceId{1});
     kv.free(SequenceId{2});
     memory.take(kv);
@@ -182,7 +182,7 @@ TEST(VirtualKvManager, AFinishedSlotStaysMappedForTheNextOfItsLength) {
     ASSERT_TRUE(kv.grow(SequenceId{3}, 18, copies));
     memory.take(kv);
     EXPECT_EQ(memory.num_now - before, deferred ? 0 : 1);
-    if (deferred) EXPECT_EQ(kv.block_table(SequenceId{3})[0], long_slot) << "best fit";
+    if (deferred) EXPECT_EQ(kv.tables(SequenceId{3}).blocks[0], long_slot) << "best fit";
     EXPECT_EQ(kv.slots().counts().reused_blocks, deferred ? 5 : 0);
     kv.check_invariants();
   }
@@ -198,14 +198,14 @@ TEST(VirtualKvManager, APrefixHitGoesBackIntoTheSlotThatStillShowsIt) {
   kv.computed(SequenceId{1}, tokens, 16);
   kv.add_sequence(SequenceId{2}, iota(16, 100), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{2}, 16, copies));
-  const BlockId slot = kv.block_table(SequenceId{1})[0];
+  const BlockId slot = kv.tables(SequenceId{1}).blocks[0];
   kv.free(SequenceId{1});
   kv.free(SequenceId{2});
   memory.take(kv);
   const std::int64_t before = memory.num_now;
   EXPECT_EQ(kv.add_sequence(SequenceId{3}, tokens, "", true), 12);
   ASSERT_TRUE(kv.grow(SequenceId{3}, 16, copies));
-  EXPECT_EQ(kv.block_table(SequenceId{3})[0], slot);
+  EXPECT_EQ(kv.tables(SequenceId{3}).blocks[0], slot);
   memory.take(kv);
   EXPECT_LE(memory.num_now - before, 1) << "only the page that is computed again";
 }
@@ -224,10 +224,10 @@ TEST(VirtualKvManager, ForksMapWholePagesASecondTimeAndCopyTheLastOnFirstWrite) 
   ASSERT_TRUE(kv.grow(SequenceId{1}, 7, copies));
   EXPECT_EQ(copies.size(), 1u) << "the second writer writes in place";
   memory.take(kv);
-  EXPECT_NE(kv.block_table(SequenceId{1})[0], kv.block_table(SequenceId{2})[0]);
-  EXPECT_EQ(memory.at(kv.block_table(SequenceId{1})[0]), memory.at(kv.block_table(SequenceId{2})[0]));
-  EXPECT_EQ(memory.at(kv.block_table(SequenceId{1})[1]), copies[0].from);
-  EXPECT_EQ(memory.at(kv.block_table(SequenceId{2})[1]), copies[0].to);
+  EXPECT_NE(kv.tables(SequenceId{1}).blocks[0], kv.tables(SequenceId{2}).blocks[0]);
+  EXPECT_EQ(memory.at(kv.tables(SequenceId{1}).blocks[0]), memory.at(kv.tables(SequenceId{2}).blocks[0]));
+  EXPECT_EQ(memory.at(kv.tables(SequenceId{1}).blocks[1]), copies[0].from);
+  EXPECT_EQ(memory.at(kv.tables(SequenceId{2}).blocks[1]), copies[0].to);
   EXPECT_EQ(kv.ref_count(pages_of(kv, 1)[0]), 2);
 }
 
@@ -246,7 +246,7 @@ TEST(VirtualKvManager, AStepThatMapsAheadAndThenLosesTheSlotKeepsTheOrder) {
   memory.take(kv);
   memory.take(kv);  // what was late has come
   for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_EQ(memory.at(kv.block_table(SequenceId{2})[i]), kv.blocks_of(SequenceId{2})[i]);
+    EXPECT_EQ(memory.at(kv.tables(SequenceId{2}).blocks[i]), kv.blocks_of(SequenceId{2})[i]);
 }
 
 TEST(VirtualKvManager, TooFewRegionsIsAnAnswerAfterIdleSlotsAreTakenBack) {
@@ -330,7 +330,7 @@ TEST(VirtualKvManager, WhatAWindowLeavesIsGivenBackAtOnceAndUnmappedInBatches) {
   for (std::int32_t end = 4; end <= 80; end += 4) {
     ASSERT_TRUE(kv.grow(SequenceId{1}, end, copies));
     memory.take(kv);
-    const KvTable window = kv.more_tables(SequenceId{1})[0];
+    const KvTable window = kv.tables(SequenceId{1}).more[0];
     for (std::size_t i = 0; i < window.blocks.size(); ++i) {
       EXPECT_EQ(index(window.blocks[i]), 20 + 2 * window.first_row + static_cast<int>(i));
       EXPECT_EQ(memory.at(window.blocks[i]), kv.pages_of(SequenceId{1}, 1).blocks[i]);
@@ -448,16 +448,17 @@ void run(std::uint64_t seed, bool windows) {
                         std::size_t position) -> TokenId& {
     const SequenceId sequence{id};
     const KvTable table =
-        group == 0 ? KvTable{.blocks = kv.block_table(sequence), .first_row = kv.first_row(sequence)}
-                   : kv.more_tables(sequence)[group - 1];
-    const auto per_row = static_cast<std::size_t>(kv.groups()[group].pages_per_row);
+        group == 0 ? KvTable{.blocks = kv.tables(sequence).blocks, .first_row = kv.tables(sequence).first_row}
+                   : kv.tables(sequence).more[group - 1];
+    const auto per_row = static_cast<std::size_t>(kv.geometry().groups()[group].pages_per_row);
     const std::size_t row = position / size - static_cast<std::size_t>(table.first_row);
     const BlockId shown = memory.at(table.blocks[row * per_row + page]);
     return store.at(static_cast<std::size_t>(index(shown)) * size + position % size);
   };
   const auto each_page = [&](auto f) {
-    for (std::size_t group = 0; group < kv.groups().size(); ++group)
-      for (std::size_t page = 0; page < static_cast<std::size_t>(kv.groups()[group].pages_per_row); ++page)
+    for (std::size_t group = 0; group < kv.geometry().groups().size(); ++group)
+      for (std::size_t page = 0; page < static_cast<std::size_t>(kv.geometry().groups()[group].pages_per_row);
+           ++page)
         f(group, page);
   };
   const auto any = [&] { return std::next(model.begin(), static_cast<long>(below(model.size()))); };
@@ -571,7 +572,7 @@ void run(std::uint64_t seed, bool windows) {
     for (const auto& [id, seq] : model) {
       if (seq.gang != 0 || !seq.ran) continue;
       each_page([&](std::size_t group, std::size_t page) {
-        const KvGroup& of = kv.groups()[group];
+        const KvGroup& of = kv.geometry().groups()[group];
         const std::size_t seen =
             of.kind == KvKind::full ? seq.computed : static_cast<std::size_t>(of.window) - 1;
         for (std::size_t i = seq.computed - std::min(seen, seq.computed); i < seq.computed; ++i)

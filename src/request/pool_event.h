@@ -1,7 +1,6 @@
 #pragma once
-// PoolEvent: one thing that happens to the blocks of the KV pool, and who wants to hear of it. Plain data:
-// kv_cache/ and the engine tell, engine/journal.h keeps the latest, /debug and live views read them. Off is a
-// null observer. Threads: the engine thread.
+// PoolEvent: one thing that happens to the blocks of the KV pool. Plain data: the engine records it,
+// engine/journal.h keeps the latest, /debug and live views read them. Threads: the engine thread.
 #include <cstdint>
 
 #include "request/ids.h"
@@ -26,12 +25,6 @@ struct PoolEvent {
   SequenceId sequence{};  // 0: of no one sequence
   std::int32_t block = kNone, to = kNone;
   std::int32_t count = 1;  // `block` and the next ones
-};
-
-class PoolObserver {
- public:
-  virtual ~PoolObserver() = default;
-  virtual void on_pool_event(const PoolEvent& event) = 0;  // in the order in which they happen
 };
 
 }  // namespace pagoda

@@ -31,7 +31,7 @@ void apply_change(Change& change, KvManager& kv) {
       child = sequence;
       child.id = id;
       child.index = index;
-      kv.fork(sequence.id, id);
+      kv.sharing().fork(sequence.id, id);
       change.group->sequences.push_back(std::move(change.child));
       break;
     }
@@ -79,7 +79,7 @@ std::int32_t max_tokens_of(const Request& request, std::int32_t max_model_len) {
 }
 
 ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::int32_t count,
-                           std::span<const BlockId> block_table, std::int32_t num_draft_tokens) {
+                           const KvTables& tables, std::int32_t num_draft_tokens) {
   CHECK(count >= 1 && count <= sequence.num_missing());
   ScheduledSequence out;
   out.id = sequence.id;
@@ -90,7 +90,8 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
     // Only what is new since the last step with drafts: tokens are appended, never changed.
     auto& drafted = sequence.drafted;
     drafted.resize(static_cast<std::size_t>(sequence.num_drafted_tokens));
-    drafted.insert(drafted.end(), sequence.tokens.begin() + sequence.num_drafted_tokens, sequence.tokens.end());
+    drafted.insert(drafted.end(), sequence.tokens.begin() + sequence.num_drafted_tokens,
+                   sequence.tokens.end());
     sequence.num_drafted_tokens = sequence.num_tokens();
     drafted.insert(drafted.end(), sequence.draft.begin(), sequence.draft.begin() + num_draft_tokens);
     out.all_tokens = drafted;
@@ -100,7 +101,9 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
                                       static_cast<std::size_t>(count + num_draft_tokens));
   out.num_prompt_tokens = sequence.num_prompt_tokens;
   out.rotation = group.rotation;
-  out.block_table = block_table;
+  out.block_table = tables.blocks;
+  out.first_row = tables.first_row;
+  out.more_tables = tables.more;
   out.sample = count == sequence.num_missing();
   out.spec = {.params = &group.sampling(),
               .seed = group.seed,

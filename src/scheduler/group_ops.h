@@ -28,7 +28,7 @@ std::int32_t max_tokens_of(const Request& request, std::int32_t max_model_len);
 // The record of one sequence's part in the step: `count` tokens from num_computed_tokens on, and, where these
 // are all it misses, so many of its drafts.
 ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::int32_t count,
-                           std::span<const BlockId> block_table, std::int32_t num_draft_tokens = 0);
+                           const KvTables& tables, std::int32_t num_draft_tokens = 0);
 
 // How many leading tokens two sequences have in common.
 std::int32_t common_prefix(const Sequence& a, const Sequence& b);

@@ -38,7 +38,7 @@ Status OrcaScheduler::validate(const Request& request) const {
   const bool alone = width > 1 && kv_.can_ever_reserve(prompt, total, 0);
   return invalid_argument(concat("The request can never fit: regions for ", width, " sequence(s) of up to ",
                                  total, " tokens cannot be reserved in a KV cache of ",
-                                 kv_.tokens_alone(kv_.num_blocks()), " tokens."))
+                                 kv_.geometry().tokens_alone(kv_.num_blocks()), " tokens."))
       .with_param(alone ? (sampling.best_of > sampling.n ? "best_of" : "n") : "max_tokens")
       .with_reason("context_length_exceeded");
 }
@@ -109,7 +109,7 @@ void OrcaScheduler::schedule_group(SequenceGroup& group) {
     count = std::min(count, left);
     if (count == 0) continue;
     CHECK(kv_.grow(sequence->id, sequence->num_tokens(), batch_.block_copies));
-    batch_.sequences.push_back(describe(group, *sequence, count, kv_.block_table(sequence->id)));
+    batch_.sequences.push_back(describe(group, *sequence, count, kv_.tables(sequence->id)));
     batch_.num_tokens += count;
     if (!group.forked) batch_.num_padded_tokens += (group.max_live_sequences - 1) * count;
     tokens_left_ -= count;
@@ -185,7 +185,7 @@ Standing OrcaScheduler::standing(const SequenceGroup& group) const {
     out.reason = "It is running.";
     return out;
   }
-  out.blocks_needed = kv_.pages_alone(num_tokens_of(group.request), group.max_live_sequences);
+  out.blocks_needed = kv_.geometry().pages_alone(num_tokens_of(group.request), group.max_live_sequences);
   std::int64_t num_seqs = 0;
   for (const SequenceGroup* other : running_) num_seqs += other->num_reserved();
   if (!may_admit()) {
@@ -216,7 +216,7 @@ SchedulerCounts OrcaScheduler::counts() const {
 }
 
 void OrcaScheduler::check_invariants() const {
-  kv_.check_invariants();
+  kv_.inspection().check_invariants();
   const auto earlier = [](const SequenceGroup* a, const SequenceGroup* b) { return a->order < b->order; };
   CHECK(std::ranges::is_sorted(waiting_, earlier) && std::ranges::is_sorted(running_, earlier));
   CHECK(waiting_.empty() || running_.empty() || running_.back()->order < waiting_.front()->order);

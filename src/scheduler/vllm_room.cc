@@ -93,17 +93,17 @@ bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
     // Samples part at the prompt's end; only beams have more to look for.
     if (sibling != nullptr && !group.lockstep) continue;
     const std::int32_t common =
-        kv_.shareable(other->id, std::min(common_prefix(*other, sequence), sequence.num_tokens() - 1));
+        sharing_.shareable(other->id, std::min(common_prefix(*other, sequence), sequence.num_tokens() - 1));
     if (common <= shared) continue;
     shared = common;
     sibling = other.get();
   }
   CHECK(sibling != nullptr);
   if (sibling->num_computed_tokens < shared) {
-    if (has_states_) kv_.keep_shareable(sibling->id, shared);
+    if (has_states_) sharing_.keep_shareable(sibling->id, shared);
     return false;
   }
-  sequence.num_computed_tokens = kv_.fork_prefix(sibling->id, sequence.id, shared);
+  sequence.num_computed_tokens = sharing_.fork_prefix(sibling->id, sequence.id, shared);
   sequence.state = SequenceState::resident;
   // Beams need each other; samples can wait for room that lets all of them go on for a while.
   const std::int64_t margin = group.lockstep ? 0 : num_resident;

@@ -13,9 +13,12 @@ VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv,
                              std::unique_ptr<AdmissionOrder> order)
     : config_(config),
       kv_(kv),
+      geometry_(kv.geometry()),
+      sharing_(kv.sharing()),
+      swap_(kv.swap()),
       order_(order ? std::move(order) : make_admission_order(config.policy)),
       takes_turns_(order_->takes_turns()),
-      has_states_(has_states(kv.groups())),
+      has_states_(geometry_.has_states()),
       watermark_blocks_(kv.num_blocks() / 100),
       token_budget_(config.max_num_batched_tokens) {
   CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
@@ -48,10 +51,10 @@ Status VllmScheduler::validate(const Request& request) const {
   const std::int64_t total = max_tokens_of(request, config_.max_model_len);
   // Only what any thread may read is read here: others call this while the engine runs. What is pinned
   // may start this prompt, but it counts as if not.
-  const std::int64_t usable = kv_.num_blocks() - kv_.num_pinned_blocks();
-  const std::int64_t needed = kv_.pages_alone(total, 1, 0, request.work.whole_prompt);
+  const std::int64_t usable = kv_.num_blocks() - sharing_.num_pinned_blocks();
+  const std::int64_t needed = geometry_.pages_alone(total, 1, 0, request.work.whole_prompt);
   if (needed > usable) {
-    const std::int64_t most = kv_.tokens_alone(usable);
+    const std::int64_t most = geometry_.tokens_alone(usable);
     return invalid_argument(concat("The request can never fit: it may need ", total,
                                    " tokens of KV cache (prompt ", prompt,
                                    " + max_tokens), and the whole KV cache holds ", most,
@@ -75,7 +78,7 @@ Status VllmScheduler::validate(const Request& request) const {
                                    config_.max_num_batched_tokens, "."))
         .with_param(width_name);
   }
-  const std::int64_t blocks = kv_.pages_alone(total, width, prompt);
+  const std::int64_t blocks = geometry_.pages_alone(total, width, prompt);
   if (blocks > usable) {
     return invalid_argument(concat("The request can never fit: ", width, " beams of ", total,
                                    " tokens may need ", blocks, " KV blocks, and the whole KV cache has ",
@@ -167,10 +170,7 @@ std::int32_t VllmScheduler::prompts_from(std::size_t position) const {
 
 void VllmScheduler::take(SequenceGroup& group, Sequence& sequence, std::int32_t count,
                          std::int32_t num_draft_tokens) {
-  batch_.sequences.push_back(
-      describe(group, sequence, count, kv_.block_table(sequence.id), num_draft_tokens));
-  batch_.sequences.back().first_row = kv_.first_row(sequence.id);
-  batch_.sequences.back().more_tables = kv_.more_tables(sequence.id);
+  batch_.sequences.push_back(describe(group, sequence, count, kv_.tables(sequence.id), num_draft_tokens));
   batch_.num_tokens += count + num_draft_tokens;
   tokens_left_ -= count + num_draft_tokens;
   refs_.push_back({&group, &sequence});
@@ -344,14 +344,14 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
 // the common tokens are computed no later than `leader` would compute them.
 bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence& leader,
                                      std::int32_t cached) {
-  if (!kv_.caches_prefixes() || !group.takes_cached_prefix()) return false;
+  if (!sharing_.caches_prefixes() || !group.takes_cached_prefix()) return false;
   return std::ranges::any_of(refs_, [&](const ScheduledRef& ref) {
     const Sequence& other = *ref.sequence;
     if (other.num_missing() == 1 || ref.group->prefix_salt() != group.prefix_salt()) return false;
     const std::int32_t common =
-        kv_.shareable(other.id, std::min(common_prefix(other, leader), leader.num_tokens() - 1));
+        sharing_.shareable(other.id, std::min(common_prefix(other, leader), leader.num_tokens() - 1));
     if (common <= cached || common <= other.num_computed_tokens) return false;
-    kv_.keep_shareable(other.id, common);
+    sharing_.keep_shareable(other.id, common);
     return true;
   });
 }
@@ -370,7 +370,7 @@ void VllmScheduler::preempt(SequenceGroup& group, bool may_swap) {
     group.state = GroupState::swapped;
     swapped_.insert(&group);
   } else {
-    group.resume_blocks = ids.size() > 1 ? kv_.blocks_owned_by(ids) : 0;
+    group.resume_blocks = ids.size() > 1 ? sharing_.blocks_owned_by(ids) : 0;
     for (const auto& sequence : group.sequences) release_kv(*sequence, kv_);
     wait_again(group);
   }

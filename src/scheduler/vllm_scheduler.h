@@ -101,6 +101,9 @@ class VllmScheduler final : public Scheduler {
 
   const SchedulerConfig config_;
   KvManager& kv_;
+  const KvGeometry& geometry_;
+  KvSharing& sharing_;
+  KvSwap& swap_;
   const std::unique_ptr<AdmissionOrder> order_;
   const bool takes_turns_, has_states_;  // the order does; layers have
   const std::int64_t watermark_blocks_;  // kept free at admission, so that running groups can grow

@@ -33,10 +33,10 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
     for (const auto& sequence : group.sequences) {
       if (sequence->state != SequenceState::swapped) continue;
       ids.push_back(sequence->id);
-      out.blocks_needed += kv_.pages_to_go_on(sequence->num_missing());
+      out.blocks_needed += geometry_.pages_to_go_on(sequence->num_missing());
     }
     out.position = position(swapped_);
-    out.blocks_needed += kv_.swap_cost(ids).pages + watermark_blocks_;
+    out.blocks_needed += swap_.swap_cost(ids).pages + watermark_blocks_;
     out.code = out.position > 0 ? StandingCode::swapped_turn : StandingCode::swapped_blocks;
     out.reason = out.position > 0
                      ? concat("It was preempted and swapped out; ", out.position, " others come back first.")
@@ -56,7 +56,7 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
   for (const auto& sequence : group.sequences) {
     if (!sequence->finished()) longest = std::max<std::int64_t>(longest, sequence->num_tokens());
   }
-  out.blocks_needed = std::max(kv_.pages_alone(longest), group.resume_blocks) + watermark_blocks_;
+  out.blocks_needed = std::max(geometry_.pages_alone(longest), group.resume_blocks) + watermark_blocks_;
   std::int64_t num_seqs = 0;
   bool gang_returns = false;
   for (const SequenceGroup* other : running_) {
@@ -103,7 +103,7 @@ SchedulerCounts VllmScheduler::counts() const {
 }
 
 void VllmScheduler::check_invariants() const {
-  kv_.check_invariants();
+  kv_.inspection().check_invariants();
   CHECK(std::ranges::is_sorted(running_, waiting_.key_comp()));
   for (const SequenceGroup* group : waiting_) {
     CHECK(group->state == GroupState::waiting && group->num_live() > 0);

@@ -10,13 +10,13 @@ namespace pagoda {
 bool VllmScheduler::try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident) {
   if (config_.preemption_mode == PreemptionMode::recompute || resident.empty()) return false;
   if (!batch_.swap_in.empty()) return false;  // it would be told to copy both ways through the same blocks
-  const SwapCost cost = kv_.swap_cost(resident);
+  const SwapCost cost = swap_.swap_cost(resident);
   const std::int64_t blocks = cost.pages;
   if (blocks == 0) return false;  // nothing is computed
   if (config_.preemption_mode == PreemptionMode::automatic && !swap_is_cheaper(costs_, blocks, cost.tokens))
     return false;
   const std::size_t first = batch_.swap_out.size();
-  if (!kv_.swap_out(resident, batch_.swap_out)) return false;
+  if (!swap_.swap_out(resident, batch_.swap_out)) return false;
   // A copy-on-write that this step had planned for the group does not happen: its content is still at the
   // source, and swapping out comes before all other copies.
   for (SwapCopy& swap : std::span(batch_.swap_out).subspan(first)) {
@@ -49,16 +49,16 @@ bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
     for (const auto& sequence : group.sequences) {
       if (sequence->state != SequenceState::swapped) continue;
       ids.push_back(sequence->id);
-      growth += kv_.pages_to_go_on(sequence->num_missing());
+      growth += geometry_.pages_to_go_on(sequence->num_missing());
       lengths.push_back(sequence->num_tokens());
     }
-    const std::int64_t blocks = kv_.swap_cost(ids).pages;
+    const std::int64_t blocks = swap_.swap_cost(ids).pages;
     // Alone, it parks what does not fit. Else it needs room to go on for a while, or it would be back soon.
     if (!running_.empty() && (blocks + growth + watermark_blocks_ > kv_.num_available_blocks() ||
                               !kv_.make_ready(blocks + growth, lengths)))
       return false;
     CHECK(batch_.swap_out.empty());
-    if (!kv_.swap_in(ids, batch_.swap_in)) {
+    if (!swap_.swap_in(ids, batch_.swap_in)) {
       // Beside blocks, a manager may lack something else for the moment.
       if (!running_.empty()) return false;
       // Its own copy of what it shared with a pinned prefix leaves no room for the rest: recomputed, it

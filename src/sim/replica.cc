@@ -273,7 +273,7 @@ SimulationSummary summarize(const std::vector<std::unique_ptr<Replica>>& replica
     out.preemptions_by_swap += counts.preemptions_by_swap;
     out.blocks_swapped_out += counts.blocks_swapped_out;
     out.blocks_swapped_in += counts.blocks_swapped_in;
-    const PrefixCacheStats cache = replica->core_->kv().prefix_cache_stats();
+    const PrefixCacheStats cache = replica->core_->kv().inspection().prefix_cache_stats();
     out.prefix_queries += cache.queries;
     out.prefix_hits += cache.hits;
   }
