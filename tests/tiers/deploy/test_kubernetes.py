@@ -48,7 +48,7 @@ def manifests(request):
 @pytest.mark.parametrize("version", ["1.30", "1.33", "1.37"])
 def test_valid_by_the_schemas(manifests, version, tmp_path):
     known = [one for one in manifests.resources if one["kind"] != "PodMonitor"]  # the operator's, not Kubernetes'
-    assert len(known) == 6
+    assert len(known) == 5
     file = tmp_path / "all.yaml"
     file.write_text(yaml.safe_dump_all(known))
     done = subprocess.run([sys.executable, "-m", "kubernetes_validate", "--strict", "-k", version, file],
@@ -83,7 +83,16 @@ def test_restricted_pod_security(manifests):
     assert of_container["allowPrivilegeEscalation"] is False and of_container["capabilities"] == {"drop": ["ALL"]}
     assert of_container["readOnlyRootFilesystem"] is True
     assert set(manifests.pod) & {"hostNetwork", "hostPID", "hostIPC"} == set()
-    assert all(set(volume) <= {"name", "configMap", "emptyDir", "persistentVolumeClaim"} for volume in manifests.pod["volumes"])
+    assert all(set(volume) <= {"name", "configMap", "emptyDir", "persistentVolumeClaim", "ephemeral"} for volume in manifests.pod["volumes"])
+
+
+def test_no_two_pods_need_a_claim_that_one_node_can_have(manifests):
+    once = {one["metadata"]["name"] for one in manifests.resources
+            if one["kind"] == "PersistentVolumeClaim" and "ReadWriteMany" not in one["spec"]["accessModes"]}
+    shared = {volume["persistentVolumeClaim"]["claimName"] for volume in manifests.pod["volumes"] if "persistentVolumeClaim" in volume}
+    assert not once & shared
+    models, = (volume for volume in manifests.pod["volumes"] if volume["name"] == "models")
+    assert models["ephemeral"]["volumeClaimTemplate"]["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
 def test_everything_selects_the_same_pods(manifests):
@@ -151,7 +160,7 @@ def test_two_releases_keep_apart():
     assert not one.kinds["Service"]["spec"]["selector"].items() <= labels.items()
     for made in (one, other):
         name = made.kinds["Deployment"]["metadata"]["name"]
-        assert {resource["metadata"]["name"] for resource in made.resources} == {name, name + "-models"}
+        assert {resource["metadata"]["name"] for resource in made.resources} == {name}
         assert made.kinds["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"] == name
         assert made.pod["volumes"][0]["configMap"]["name"] == name
         assert {one["valueFrom"]["secretKeyRef"]["name"] for one in made.container["env"] if "valueFrom" in one} == {name}
@@ -167,11 +176,13 @@ def test_values_go_where_they_belong():
                           "max-num-seqs": 8}
     assert made.pod["terminationGracePeriodSeconds"] == 20 + 200 + 15 and made.container["lifecycle"]["preStop"]["sleep"]["seconds"] == 20
     assert made.container["ports"][0]["containerPort"] == 9000 and made.container["startupProbe"]["failureThreshold"] == 12
-    assert made.kinds["Deployment"]["spec"]["replicas"] == 5 and "PersistentVolumeClaim" not in made.kinds
+    assert made.kinds["Deployment"]["spec"]["replicas"] == 5
     assert made.pod["volumes"][1]["persistentVolumeClaim"]["claimName"] == "weights"
     assert made.pod["imagePullSecrets"] == [{"name": "reader"}] and made.pod["nodeSelector"] == {"zone": "a"} and made.pod["tolerations"]
     assert {one["valueFrom"]["secretKeyRef"]["name"] for one in made.container["env"] if "valueFrom" in one} == {"keys"}
     assert made.kinds["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["authorization"]["credentials"]["key"] == "metrics"
+    own = Manifests(rendered({"models": {"storageClassName": "fast", "size": "5Gi"}})).pod["volumes"][1]["ephemeral"]["volumeClaimTemplate"]
+    assert own["spec"]["storageClassName"] == "fast" and own["spec"]["resources"]["requests"]["storage"] == "5Gi"
     # Other flags, other pods.
     sums = {one.kinds["Deployment"]["spec"]["template"]["metadata"]["annotations"]["checksum/config"] for one in (made, Manifests(rendered({})))}
     assert len(sums) == 2
