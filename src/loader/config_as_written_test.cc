@@ -35,6 +35,18 @@ TEST(ConfigJson, AConvolutionHasTheActivationToo) {
   }
 }
 
+// A window that no layer has still says that layers without one do not rotate.
+TEST(ConfigJson, NoLayerOfExaone4Rotates) {
+  const auto rotating = [](std::string_view window) {
+    const Result<ModelConfig> made = parse_config_json(
+        concat(R"({"model_type": "exaone4", "num_hidden_layers": 2, "layer_types": ["full_attention",)",
+               R"("full_attention"], "sliding_window": )", window, "}"));
+    return made ? made->rope_layers : std::vector<bool>{true};
+  };
+  EXPECT_EQ(rotating("20"), (std::vector<bool>{false, false}));
+  EXPECT_TRUE(rotating("null").empty()) << "all layers rotate";
+}
+
 TEST(ConfigJson, QuantisedByNoMethod) {
   const auto read = [](std::string_view method) {
     return parse_config_json(

@@ -28,9 +28,7 @@ void read_cohere2(Fields& fields, ModelConfig& config) {
   fields.only("use_qk_norm", false);
   config.sliding_window = fields.integer("sliding_window", 4096);
   read_window_pattern(fields, config, 4);
-  config.rope_layers = config.window_layers;
-  if (config.rope_layers.empty())
-    config.rope_layers.assign(static_cast<std::size_t>(listed_layers(config)), false);
+  rotate_with_windows(config);
 }
 
 // Mixtures behind dense layers, which may have another pattern of windows; dense ones that all see everything

@@ -63,6 +63,12 @@ void finish_windows(Fields& fields, ModelConfig& config) {
   if (config.sliding_window == 0) config.window_layers.clear();
 }
 
+void rotate_with_windows(ModelConfig& config) {
+  config.rope_layers = config.window_layers;
+  if (config.rope_layers.empty())
+    config.rope_layers.assign(static_cast<std::size_t>(listed_layers(config)), false);
+}
+
 std::int32_t listed_layers(const ModelConfig& config) { return std::clamp(config.num_layers, 0, 4096); }
 
 }  // namespace pagoda

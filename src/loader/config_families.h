@@ -81,6 +81,8 @@ bool read_layer_types(Fields& fields, ModelConfig& config);
 void read_window_pattern(Fields& fields, ModelConfig& config, std::int32_t period);
 // No window at all where no layer has one.
 void finish_windows(Fields& fields, ModelConfig& config);
+// Layers without a window do not rotate, even where none has one. After finish_windows.
+void rotate_with_windows(ModelConfig& config);
 // window_layers is known. "layer_rope_theta": one base for layers with a window and one for the others; 0:
 // such a layer does not rotate.
 void read_layer_thetas(Fields& fields, ModelConfig& config);

@@ -197,9 +197,7 @@ void read_afmoe(Fields& fields, ModelConfig& config) {
     config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
   config.sliding_window = fields.integer("sliding_window", 1024);
   read_window_pattern(fields, config, fields.integer("global_attn_every_n_layers", 4));
-  config.rope_layers = config.window_layers;
-  if (config.rope_layers.empty())
-    config.rope_layers.assign(static_cast<std::size_t>(listed_layers(config)), false);
+  rotate_with_windows(config);
   ExpertsConfig& experts = config.experts;
   experts.count = num_experts(fields, 64);
   experts.per_token = fields.integer("num_experts_per_tok", 6);

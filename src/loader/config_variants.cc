@@ -202,7 +202,7 @@ void read_exaone4(Fields& fields, ModelConfig& config) {
   } else {
     read_window_pattern(fields, config, 4);
   }
-  if (windows) config.rope_layers = config.window_layers;
+  if (windows) rotate_with_windows(config);
 }
 
 void read_seed_oss(Fields& fields, ModelConfig& config) {

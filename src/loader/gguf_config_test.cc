@@ -317,6 +317,23 @@ TEST(GgufConfig, RefusesByName) {
   EXPECT_TRUE(config_of(llama().f32("llama.some_future_scale", 0.0f))) << "an option that is off is harmless";
 }
 
+// Granite 4's files whose layers all attend keep the sizes of states.
+TEST(GgufConfig, SizesOfStatesThatNoLayerHas) {
+  for (const std::string_view name : {"granite", "granitemoe"})
+    EXPECT_TRUE(config_of(
+        llama(name).u32(concat(name, ".ssm.conv_kernel"), 4).u32(concat(name, ".ssm.state_size"), 128)));
+  expect_refused(llama().u32("llama.ssm.conv_kernel", 4), "'llama.ssm.conv_kernel' is not supported");
+}
+
+TEST(GgufConfig, ClipsAndExperts) {
+  const auto config = config_of(
+      llama("mpt").f32("mpt.attention.layer_norm_epsilon", 1e-5f).f32("mpt.attention.clamp_kqv", 6));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FLOAT_EQ(config->attention_clip, 6);
+  expect_refused(llama("phimoe").u32("phimoe.expert_count", 4).u32("phimoe.expert_used_count", 1),
+                 "'phimoe.expert_used_count' other than 2");
+}
+
 // Converters lose what these would need.
 TEST(GgufConfig, RefusesWhatFilesCannotSay) {
   const GgufBuilder olmo = llama("olmo").f32("olmo.attention.layer_norm_epsilon", 1e-5f);

@@ -24,6 +24,7 @@ void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) 
     config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
 }
 
+// Files of Granite 4 whose layers all attend keep the sizes (ssm.*) of states that no layer has.
 void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.embedding_scale = keys.number("embedding_scale", 1.0f);
   config.residual_scale = keys.number("residual_scale", 1.0f);
@@ -34,7 +35,9 @@ void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
 namespace {
 
 // The file does not say how near the best an expert must be to count.
-void read_phimoe(const GgufFile&, Keys&, ModelConfig& config) {
+void read_phimoe(const GgufFile&, Keys& keys, ModelConfig& config) {
+  if (config.experts.per_token != 2)
+    keys.fail(unimplemented("GGUF option 'phimoe.expert_used_count' other than 2 is not supported"));
   config.experts.score = ExpertScore::sparse_mixer;
   config.experts.renormalize = false;
   config.experts.near = 0.02f;
@@ -93,6 +96,7 @@ void read_falcon(const GgufFile& file, Keys&, ModelConfig& config) {
 }
 
 void read_alibi(const GgufFile&, Keys& keys, ModelConfig& config) {
+  config.attention_clip = keys.number("attention.clamp_kqv", 0.0f);
   config.alibi_max = keys.number("attention.max_alibi_bias", 8.0f);
 }
 
@@ -259,7 +263,8 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "granite",
        .interleaved_rows = true,
        .read = read_granite,
-       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"}},
+       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale", "ssm.conv_kernel",
+                    "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"}},
       {.name = "granite_swa",
        .interleaved_rows = true,
        .read = read_gguf_granite_swa,
@@ -339,7 +344,7 @@ std::span<const GgufFamily> gguf_families() {
        .layer_norm = true,
        .rotates = false,
        .read = read_alibi,
-       .own_keys = {"attention.max_alibi_bias"}},
+       .own_keys = {"attention.max_alibi_bias", "attention.clamp_kqv"}},
       {.name = "bert",
        .activation = "gelu",
        .layer_norm = true,
@@ -374,7 +379,8 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "granitemoe",
        .interleaved_rows = true,
        .read = read_granite,
-       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"},
+       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale", "ssm.conv_kernel",
+                    "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"},
        .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
       {.name = "ernie4_5-moe",
        .interleaved_rows = true,

@@ -28,6 +28,7 @@ void read_kv_heads(Keys& keys, ModelConfig& config) {
 }
 
 void rotate_nothing(ModelConfig& config) {
+  config.rotary_size = config.head_size;  // whatever the file says
   config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
 }
 
