@@ -88,12 +88,16 @@ class EngineClient {
   }
 
   // What the engine holds now, and what has happened since it was asked last: as soon as there is something
-  // new since step `seen` (-1: at once). `done` as above. Nothing is gathered while nobody asks; for one who
-  // asks again and again.
-  using LiveDone = std::function<void(Result<std::shared_ptr<const LiveState>>)>;
+  // new since step `seen` (-1: at once). `done` as above; it gets at least one state, the newest last. Nothing
+  // is gathered while nobody asks; for one who asks again and again.
+  using LiveStates = std::vector<std::shared_ptr<const LiveState>>;
+  using LiveDone = std::function<void(Result<LiveStates>)>;
   virtual void live_state(std::int64_t /*seen*/, LiveDone done) {
     done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));
   }
+  // Whether the answers to live_state() hold a state for each step from now on (LiveState::every_step). The
+  // states that wait to be fetched have a bound, beyond which one state stands for several steps.
+  virtual void live_every_step(bool /*wanted*/) {}
 
   // Computes a prefix once and pins it under `name`; prompts that start with it use its K/V from then on,
   // under any cache_salt. `sink` gets one output, finished, with the error if it could not be pinned

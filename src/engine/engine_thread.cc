@@ -13,7 +13,16 @@ constexpr std::int64_t kSpare =
     2;  // times as many wait, if the rest are of tenants with less than their share
 constexpr std::chrono::milliseconds kRestBeforePreparing{100};
 constexpr TimeNs kLiveEndsNs = 5'000'000'000;  // without anyone who asks
+constexpr std::size_t kMaxLiveStates = 1024, kMaxLiveBytes = std::size_t{8} << 20;  // not fetched yet
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
+
+// Near enough for a bound.
+std::size_t bytes_of(const LiveState& state) {
+  return sizeof(LiveState) + state.requests.size() * sizeof(LiveRequest) +
+         state.sequences.size() * sizeof(LiveSequence) + state.steps.size() * sizeof(LiveStep) +
+         state.events.size() * sizeof(LiveEvent) + state.ended.size() * sizeof(LiveEnded) +
+         (state.blocks.size() + state.cached.size()) * sizeof(BlockId);
+}
 }  // namespace
 
 EngineThread::EngineThread(const EngineConfig& config, std::unique_ptr<EngineCore> core)
@@ -96,6 +105,8 @@ void EngineThread::live_state(std::int64_t seen, LiveDone done) {
   if (!healthy() || !inbox_.push_control(Live{seen, done})) done(kEngineDead);
 }
 
+void EngineThread::live_every_step(bool wanted) { inbox_.push_control(LiveEveryStep{wanted}); }
+
 void EngineThread::ask_live(Live&& live) {
   if (live_ == nullptr) {
     live_ = std::make_unique<LiveFeed>();
@@ -105,20 +116,36 @@ void EngineThread::ask_live(Live&& live) {
   live_asks_.push_back(std::move(live));
 }
 
+// What is not taken here is part of the next state: news waits in the feed.
+void EngineThread::keep_live_state() {
+  const auto state = std::make_shared<LiveState>(core_->live_state());
+  state->every_step = live_every_step_;
+  live_changed_ = false;
+  live_step_ = state->step;
+  live_bytes_ += bytes_of(*state);
+  live_states_.push_back(state);
+}
+
 // To those for whom there is news; takes the feed away from an engine that nobody looks at.
 void EngineThread::answer_live() {
+  const std::int64_t step = core_->num_steps();
+  if (live_every_step_ && live_step_ != step && live_states_.size() < kMaxLiveStates &&
+      live_bytes_ < kMaxLiveBytes)
+    keep_live_state();
   if (live_asks_.empty()) {
     if (wall_.now() - live_asked_ < kLiveEndsNs) return;
     core_->set_live(nullptr);
     live_.reset();
+    live_states_.clear();
+    live_bytes_ = 0;
     return;
   }
-  const std::int64_t step = core_->num_steps();
   const auto waits = [&](const Live& live) { return !live_changed_ && live.seen == step; };
   if (std::ranges::all_of(live_asks_, waits)) return;
-  live_changed_ = false;
-  const auto state = std::make_shared<const LiveState>(core_->live_state());
-  for (const Live& live : std::exchange(live_asks_, {})) live.done(state);
+  if (live_changed_ || live_states_.empty()) keep_live_state();
+  live_bytes_ = 0;
+  const LiveStates states = std::exchange(live_states_, {});
+  for (const Live& live : std::exchange(live_asks_, {})) live.done(states);
 }
 
 void EngineThread::handle(Message&& message) {
@@ -140,6 +167,8 @@ void EngineThread::handle(Message&& message) {
   } else if (auto* live = std::get_if<Live>(&message)) {
     ask_live(std::move(*live));
     return;
+  } else if (const auto* steps = std::get_if<LiveEveryStep>(&message)) {
+    live_every_step_ = steps->wanted;
   } else if (auto* add = std::get_if<AddPrefix>(&message)) {
     const Status status = core_->add_prefix(add->name, std::move(add->tokens), add->sink);
     if (!status.ok()) fail(RequestId{}, *add->sink, status);

@@ -38,6 +38,7 @@ class EngineThread final : public EngineClient {
   void abort_sequence(RequestId id, std::int32_t index) override;
   void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override;
   void live_state(std::int64_t seen, LiveDone done) override;
+  void live_every_step(bool wanted) override;
   Status add_prefix(std::string name, std::vector<TokenId> tokens, std::shared_ptr<OutputSink> sink) override;
   std::vector<PrefixInfo> list_prefixes() const override { return core_->prefixes(); }
   Status drop_prefix(const std::string& name) override;
@@ -79,6 +80,9 @@ class EngineThread final : public EngineClient {
     std::int64_t seen;
     LiveDone done;
   };
+  struct LiveEveryStep {
+    bool wanted;
+  };
   struct AddPrefix {
     std::string name;
     std::vector<TokenId> tokens;
@@ -98,8 +102,8 @@ class EngineThread final : public EngineClient {
   struct ResetCache {
     ControlDone done;
   };
-  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, Live, AddPrefix, DropPrefix, Sleep,
-                               WakeUp, ResetCache>;
+  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, Live, LiveEveryStep, AddPrefix,
+                               DropPrefix, Sleep, WakeUp, ResetCache>;
 
   void loop();
   void serve();
@@ -119,6 +123,7 @@ class EngineThread final : public EngineClient {
   void end_late_held();
   void ask_live(Live&& live);
   void answer_live();
+  void keep_live_state();
 
   const EngineConfig config_;
   std::unique_ptr<EngineCore> core_;
@@ -141,10 +146,14 @@ class EngineThread final : public EngineClient {
   std::vector<Message> held_;
   std::atomic<bool> sleeping_{false};
 
-  // While somebody looks: what hears of steps, who waits for news, and since when nobody has asked.
+  // While somebody looks: what hears of steps, who waits for news, states that nobody has fetched yet, and
+  // since when nobody has asked.
   std::unique_ptr<LiveFeed> live_;
   std::vector<Live> live_asks_;
-  bool live_changed_ = false;
+  LiveStates live_states_;
+  std::size_t live_bytes_ = 0;  // of these states
+  std::int64_t live_step_ = -1;  // of the last state that was taken
+  bool live_changed_ = false, live_every_step_ = false;
   TimeNs live_asked_ = 0;
 
   TimeNs last_log_ = 0;

@@ -264,6 +264,42 @@ TEST(EngineThread, IdleUsesNoCpu) {
   EXPECT_LT(cpu_ns() - before, 5'000'000) << "an idle engine must sleep";
 }
 
+using LiveStates = EngineClient::LiveStates;
+
+// What the engine tells when it is asked again and again, until no request is left.
+LiveStates look_until_idle(EngineThread& engine) {
+  LiveStates all;
+  do {
+    auto answer = std::make_shared<std::promise<Result<LiveStates>>>();
+    engine.live_state(all.empty() ? -1 : all.back()->step,
+                      [answer](Result<LiveStates> states) { answer->set_value(std::move(states)); });
+    const Result<LiveStates> states = answer->get_future().get();
+    if (!states) break;
+    all.insert(all.end(), states->begin(), states->end());
+    std::this_thread::sleep_for(20ms);  // steps go on meanwhile
+  } while (all.back()->requests.size() > 0 || all.back()->step == 0);
+  return all;
+}
+
+TEST(EngineThread, TellsOfEveryStepWhereItIsWanted) {
+  Rig rig;
+  rig.engine->live_every_step(true);
+  auto sink = std::make_shared<WaitingSink>();
+  std::future<LiveStates> looking = std::async([&] { return look_until_idle(*rig.engine); });
+  std::this_thread::sleep_for(50ms);
+  ASSERT_TRUE(rig.engine->submit(make_request(1, 300), sink).ok());
+  ASSERT_TRUE(sink->wait());
+  const LiveStates states = looking.get();
+  std::int64_t steps = 0;
+  for (const auto& state : states) {
+    EXPECT_TRUE(state->every_step);
+    EXPECT_LE(state->steps.size(), 1u);
+    steps += std::ssize(state->steps);
+  }
+  EXPECT_EQ(steps, states.back()->step);
+  EXPECT_GE(steps, 300);
+}
+
 // Does not come back from a step until it is let go.
 class HangingRunner final : public ModelRunner {
  public:

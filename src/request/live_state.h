@@ -94,6 +94,7 @@ struct LiveState {
 
   // What it holds.
   std::int64_t step = 0;
+  bool every_step = false;  // the next step's state follows, too: none is left out
   TimeNs now = 0;
   std::int64_t num_available_blocks = 0, num_free_swap_blocks = 0;
   std::vector<LiveRequest> requests;    // running, swapped, waiting; each in its order

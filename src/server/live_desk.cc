@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenFrames{100};
 constexpr std::chrono::milliseconds kLookAround{250};  // for newcomers, while an engine rests
+constexpr std::size_t kStepsRoom = 8;  // times as much may wait for a reader of every step
 
 std::string draw_boot() {
   unsigned char bytes[8];
@@ -47,8 +48,9 @@ LiveDesk::~LiveDesk() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<std::shared_ptr<LiveReader>> LiveDesk::subscribe(std::function<void()> ring) {
+Result<std::shared_ptr<LiveReader>> LiveDesk::subscribe(LivePace pace, std::function<void()> ring) {
   auto reader = std::make_shared<LiveReader>();
+  reader->pace_ = pace;
   reader->ring_ = std::move(ring);
   std::lock_guard lock(mutex_);
   std::erase_if(readers_, [](const auto& known) { return known.expired(); });
@@ -71,38 +73,58 @@ std::vector<std::shared_ptr<LiveReader>> LiveDesk::readers() {
 }
 
 void LiveDesk::ask(std::int64_t seen) {
-  engine_.live_state(seen, [answer = answer_](Result<State> state) {
+  engine_.live_state(seen, [answer = answer_](Result<EngineClient::LiveStates> states) {
     std::lock_guard lock(answer->mutex);
-    answer->state.emplace(std::move(state));
+    answer->states.emplace(std::move(states));
     answer->arrived.notify_all();
   });
 }
 
-std::optional<Result<LiveDesk::State>> LiveDesk::wait_a_while() {
+std::optional<Result<EngineClient::LiveStates>> LiveDesk::wait_a_while() {
   std::unique_lock lock(answer_->mutex);
-  (void)answer_->arrived.wait_for(lock, kLookAround, [this] { return answer_->state.has_value(); });
-  return std::exchange(answer_->state, std::nullopt);
+  (void)answer_->arrived.wait_for(lock, kLookAround, [this] { return answer_->states.has_value(); });
+  return std::exchange(answer_->states, std::nullopt);
 }
 
-// A reader that has too much, or nothing yet, begins anew.
+// As the most demanding reader wants it.
+void LiveDesk::choose_pace() {
+  LivePace wanted = LivePace::tenths;
+  for (const std::shared_ptr<LiveReader>& reader : readers()) wanted = std::max(wanted, reader->pace_);
+  if (std::exchange(pace_, wanted) == wanted) return;
+  every_step_ = false;
+  engine_.live_every_step(wanted == LivePace::every_step);
+}
+
+// A reader that has too much, or nothing yet, begins anew; one of every step once no step is left out.
 void LiveDesk::publish(const State& before, const State& after) {
   const bool changed = before != after && (before == nullptr || !live_unchanged(*before, *after));
   if (changed) ++number_;
   std::string delta, greeting;
   for (const std::shared_ptr<LiveReader>& reader : readers()) {
+    std::lock_guard lock(reader->mutex_);
+    const bool steps = reader->pace_ == LivePace::every_step;
+    if (reader->wants_snapshot_ && steps && !every_step_) continue;
+    const std::size_t room = max_pending_ * (steps ? kStepsRoom : 1);
+    if (reader->wants_snapshot_ || before == nullptr || reader->pending_.size() > room) {
+      if (greeting.empty())
+        greeting = event(live_hello(*after, boot_)) + event(live_snapshot(*after, number_));
+      reader->pending_ = greeting;
+      reader->wants_snapshot_ = false;
+    } else if (changed) {
+      if (delta.empty()) delta = event(live_delta(*before, *after, number_));
+      reader->pending_.append(delta);
+    } else {
+      continue;
+    }
+    reader->news_ = true;
+  }
+}
+
+void LiveDesk::ring() {
+  for (const std::shared_ptr<LiveReader>& reader : readers()) {
     {
       std::lock_guard lock(reader->mutex_);
-      if (reader->wants_snapshot_ || before == nullptr || reader->pending_.size() > max_pending_) {
-        if (greeting.empty())
-          greeting = event(live_hello(*after, boot_)) + event(live_snapshot(*after, number_));
-        reader->pending_ = greeting;
-        reader->wants_snapshot_ = false;
-      } else if (changed) {
-        if (delta.empty()) delta = event(live_delta(*before, *after, number_));
-        reader->pending_.append(delta);
-      } else {
-        continue;
-      }
+      if (!std::exchange(reader->news_, false)) continue;
     }
     reader->ring_();
   }
@@ -133,16 +155,21 @@ void LiveDesk::run() {
       }
       if (stopping_) break;
     }
+    choose_pace();
     if (!std::exchange(asked, true)) ask(last == nullptr ? -1 : last->step);
-    const std::optional<Result<State>> state = wait_a_while();
-    if (!state) {
+    const std::optional<Result<EngineClient::LiveStates>> states = wait_a_while();
+    if (!states) {
       if (last != nullptr) publish(last, last);  // for those who have come meanwhile
+      ring();
       continue;
     }
-    if (!*state) break;
+    if (!*states) break;
     asked = false;
-    publish(last, **state);
-    last = **state;
+    for (const State& state : **states) {
+      every_step_ = state->every_step;
+      publish(std::exchange(last, state), state);
+    }
+    ring();
     std::unique_lock lock(mutex_);
     (void)wake_.wait_for(lock, kBetweenFrames, [this] { return stopping_; });
   }

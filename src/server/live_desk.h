@@ -1,8 +1,9 @@
 #pragma once
 // LiveDesk: the engine live, for a few readers at once. One thread asks the engine for its state at most ten
 // times a second while somebody reads, makes one frame for all of them (page/live_frames.h) and rings; nobody
-// reading costs nothing. A reader that does not keep up loses deltas and gets a snapshot: never a queue.
-// Invariants: a reader's text is hello, snapshot, and deltas that follow it without a gap, as often as
+// reading costs nothing. While a reader wants every step, the engine hands over a state for each of them, and
+// all readers get a frame a step. A reader that does not keep up loses deltas and gets a snapshot: never a
+// queue. Invariants: a reader's text is hello, snapshot, and deltas that follow it without a gap, as often as
 // needed; what waits for a reader has a bound. Threads: any; the bells are rung on the desk's own thread.
 // Owner: the server; outlives its readers' last take().
 #include <condition_variable>
@@ -18,6 +19,8 @@
 
 namespace pagoda {
 
+enum class LivePace { tenths, every_step };  // a frame of each tenth of a second, or of each step
+
 class LiveReader {
  public:
   // Moves what there is into `out`, as server-sent events. False: there will be nothing more.
@@ -27,7 +30,8 @@ class LiveReader {
   friend class LiveDesk;
   std::mutex mutex_;
   std::string pending_;
-  bool wants_snapshot_ = true, ended_ = false;
+  LivePace pace_ = LivePace::tenths;
+  bool wants_snapshot_ = true, ended_ = false, news_ = false;
   std::function<void()> ring_;
 };
 
@@ -37,21 +41,23 @@ class LiveDesk {
   ~LiveDesk();
 
   // resource_exhausted: there are as many readers as may be. The reader leaves by dropping its pointer.
-  Result<std::shared_ptr<LiveReader>> subscribe(std::function<void()> ring);
+  Result<std::shared_ptr<LiveReader>> subscribe(LivePace pace, std::function<void()> ring);
 
  private:
   using State = std::shared_ptr<const LiveState>;
   struct Answer {  // shared with the engine, which may answer when the desk has gone
     std::mutex mutex;
     std::condition_variable arrived;
-    std::optional<Result<State>> state;
+    std::optional<Result<EngineClient::LiveStates>> states;
   };
 
   void run();
   std::vector<std::shared_ptr<LiveReader>> readers();
   void ask(std::int64_t seen);
-  std::optional<Result<State>> wait_a_while();
+  std::optional<Result<EngineClient::LiveStates>> wait_a_while();
+  void choose_pace();
   void publish(const State& before, const State& after);
+  void ring();
   void end_all();
 
   EngineClient& engine_;
@@ -62,7 +68,9 @@ class LiveDesk {
   std::vector<std::weak_ptr<LiveReader>> readers_;
   bool stopping_ = false;
   const std::shared_ptr<Answer> answer_ = std::make_shared<Answer>();
-  std::int64_t number_ = 0;  // of frames
+  LivePace pace_ = LivePace::tenths;  // as the engine was told
+  bool every_step_ = false;           // and follows, since the last state
+  std::int64_t number_ = 0;           // of frames
   std::thread thread_;       // from the first reader on
 };
 

@@ -27,9 +27,16 @@ class SteppingEngine final : public EngineClient {
     done_ = std::move(done);
     tell();
   }
+  void live_every_step(bool wanted) override {
+    std::lock_guard lock(mutex_);
+    every_step_ = wanted;
+    changed_ = true;
+    tell();
+  }
   void step() {
     std::lock_guard lock(mutex_);
     ++step_;
+    if (every_step_) keep();
     tell();
   }
   void die() {
@@ -42,24 +49,31 @@ class SteppingEngine final : public EngineClient {
 
  private:
   void tell() {
-    if (!done_ || seen_ == step_) return;
+    if (!done_ || (seen_ == step_ && !changed_)) return;
+    if (std::exchange(changed_, false) || states_.empty()) keep();
+    std::exchange(done_, nullptr)(std::exchange(states_, {}));
+  }
+  void keep() {
     auto state = std::make_shared<LiveState>();
     state->step = step_;
+    state->every_step = every_step_;
     state->num_blocks = 4;
-    state->steps.push_back({.number = step_});
-    state->ended.resize(1);  // news of its own, told once
-    std::exchange(done_, nullptr)(std::shared_ptr<const LiveState>(state));
+    for (; told_ < step_; ++told_) state->steps.push_back({.number = told_ + 1});
+    state->ended.resize(state->steps.size());  // news of its own, told once
+    states_.push_back(std::move(state));
   }
   EngineLimits limits_;
   std::mutex mutex_;
   LiveDone done_;
-  std::int64_t seen_ = -1, step_ = 0;
+  LiveStates states_;
+  bool every_step_ = false, changed_ = false;
+  std::int64_t seen_ = -1, step_ = 0, told_ = 0;
 };
 
 // Frames as they come; each must follow the one before.
 struct Follower {
   std::shared_ptr<LiveReader> reader;
-  std::int64_t number = -1, step = -1, snapshots = 0, steps = 0;
+  std::int64_t number = -1, step = -1, snapshots = 0, steps = 0, most_steps = 0;  // in all, in one delta
   bool open = true, broken = false;
 
   void look() {
@@ -73,7 +87,9 @@ struct Follower {
       if (o.at("type") == "hello") continue;
       const bool snapshot = o.at("type") == "snap";
       snapshots += snapshot ? 1 : 0;
-      steps += std::ssize(o.at("steps").as_array());
+      const std::int64_t told = std::ssize(o.at("steps").as_array());
+      steps += told;
+      if (!snapshot) most_steps = std::max(most_steps, told);
       if (!snapshot && o.at("n").as_int64() != number + 1) broken = true;
       number = o.at("n").as_int64();
       step = o.at("step").as_int64();
@@ -88,8 +104,8 @@ struct Follower {
   }
 };
 
-Follower follow(LiveDesk& desk) {
-  auto reader = desk.subscribe([] {});
+Follower follow(LiveDesk& desk, LivePace pace = LivePace::tenths) {
+  auto reader = desk.subscribe(pace, [] {});
   EXPECT_TRUE(reader);
   return {.reader = *reader};
 }
@@ -115,11 +131,37 @@ TEST(LiveDesk, AsksNothingWhileNobodyReadsAndFollowsWithoutAGap) {
   EXPECT_EQ(two.snapshots, 1);
 }
 
+TEST(LiveDesk, AReaderOfEveryStepGetsAFrameForEach) {
+  SteppingEngine engine;
+  LiveDesk desk(engine, 3, 1 << 16);
+  Follower usual = follow(desk);
+  EXPECT_TRUE(usual.reach(0));
+  for (int i = 0; i < 50; ++i) engine.step();  // before anyone wants each of them
+  Follower recorder = follow(desk, LivePace::every_step);
+  EXPECT_TRUE(recorder.reach(50)) << "its snapshot is one that the next step follows";
+  const std::int64_t before = recorder.steps;
+  for (int i = 0; i < 50; ++i) engine.step();
+  EXPECT_TRUE(recorder.reach(100) && usual.reach(100));
+  EXPECT_EQ(recorder.steps - before, 50);
+  EXPECT_EQ(recorder.most_steps, 1);
+  EXPECT_EQ(recorder.snapshots, 1);
+  EXPECT_FALSE(recorder.broken || usual.broken);
+  EXPECT_EQ(usual.steps, 100);
+  recorder.reader.reset();
+  usual.most_steps = 0;
+  for (int i = 0; i < 300 && usual.most_steps < 2; ++i) {  // the desk sees that it has gone
+    engine.step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    usual.look();
+  }
+  EXPECT_GT(usual.most_steps, 1);
+}
+
 TEST(LiveDesk, HasAPlaceForSoManyAndTakesItBack) {
   SteppingEngine engine;
   LiveDesk desk(engine, 2, 1 << 16);
   Follower one = follow(desk), two = follow(desk);
-  EXPECT_EQ(desk.subscribe([] {}).error().code(), StatusCode::resource_exhausted);
+  EXPECT_EQ(desk.subscribe(LivePace::tenths, [] {}).error().code(), StatusCode::resource_exhausted);
   two.reader.reset();
   Follower three = follow(desk);
   EXPECT_TRUE(three.reach(0));

@@ -1,5 +1,6 @@
 #include "server/live_endpoints.h"
 
+#include "api/query.h"
 #include "server/server_context.h"
 
 namespace pagoda {
@@ -20,7 +21,12 @@ Result<std::shared_ptr<EngineStream>> debug_live(const ApiCall& call, ServerCont
   const std::string_view site = call.header("sec-fetch-site");
   if (!site.empty() && site != "same-origin" && site != "none")
     return invalid_argument("The live view is for this server's own page.");
-  Result<std::shared_ptr<LiveReader>> reader = server.live.subscribe(std::move(wake));
+  const std::optional<std::string> every = query_value(call.query, "every");
+  if (every && *every != "step")
+    return invalid_argument("'every' must be 'step'; without it a frame comes each tenth of a second.")
+        .with_param("every");
+  Result<std::shared_ptr<LiveReader>> reader =
+      server.live.subscribe(every ? LivePace::every_step : LivePace::tenths, std::move(wake));
   if (!reader) return reader.error();
   return std::shared_ptr<EngineStream>(std::make_shared<LiveStream>(*std::move(reader)));
 }

@@ -1,11 +1,12 @@
 // The engine live, or a run from a file: the map of the KV cache, the queue with reasons, the steps, curves.
-import {h, fill, iconButton, pickFile, oncePerFrame, plural} from './dom.js';
+import {h, fill, iconButton, download, pickFile, oncePerFrame, plural} from './dom.js';
 import {LiveState} from './livestate.js';
-import {LiveStream, framesOf} from './livesource.js';
-import {KvMap} from './kvmap.js';
+import {LiveStream, framesOf, stopsOf} from './livesource.js';
+import {KvMap, swatchOf} from './kvmap.js';
 import {Timeline, Curve} from './timeline.js';
 import {QueueView} from './queue.js';
 
+const kSpeeds = [1, 4, 10, 30];  // steps a second
 const kKinds = {free: 'free', cached: 'cached', held: 'in use', shared: 'shared', pinned: 'pinned'};
 
 export class EngineView {
@@ -14,7 +15,7 @@ export class EngineView {
     this.state = new LiveState();
     this.stream = new LiveStream({frame: (frame) => this.take(frame), status: (kind, text) => this.status(kind, text)});
     this.redraw = oncePerFrame(() => this.draw());
-    this.file = null;  // {frames, at, name}
+    this.file = null;  // {frames, ends, unit, at, stop, name}: which frame was applied last, at which stop
     this.held = [];    // frames that came while paused
     this.build();
     document.addEventListener('visibilitychange', () => { if (this.onScreen && !this.file) document.hidden ? this.stream.stop() : this.stream.start(); });
@@ -25,19 +26,23 @@ export class EngineView {
     this.mapView = new KvMap(this.state, (block) => this.showBlock(block));
     this.timeline = new Timeline((step) => this.showStep(step));
     this.curves = {kv: new Curve('KV cache usage', '%'), rate: new Curve('Throughput', 'tokens/s'), ttft: new Curve('Time to first token', 's'),
-      gap: new Curve('Step time', 'ms'), drafts: new Curve('Draft tokens per step', '')};
+      gap: new Curve('Step time', 'ms'), drafts: new Curve('Draft tokens', 'per step')};
     this.statusNode = h('span', {class: 'live-status', role: 'status'}, 'connecting …');
     this.pauseButton = button('Pause', () => this.setPaused(!this.paused), {'aria-pressed': 'false'});
-    this.steps = h('span', {class: 'row', hidden: true}, button('◂ Back', () => this.go(-1)), this.playButton = button('Play', () => this.play()), button('Step ▸', () => this.go(1)),
-      this.slider = h('input', {type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Frame of the recording', oninput: () => this.seek(Number(this.slider.value))}),
+    this.steps = h('span', {class: 'row wrapleft playback', hidden: true}, button('◂ Back', () => this.go(-1)), this.playButton = button('Play', () => this.play()), button('Step ▸', () => this.go(1)),
+      this.slider = h('input', {type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Position in the recording', oninput: () => { this.stopPlay(); this.seek(Number(this.slider.value)); }}),
+      this.speed = h('select', {'aria-label': 'Playback speed', onchange: () => { if (this.playing) { this.stopPlay(); this.play(); } }},
+        kSpeeds.map((speed) => h('option', {value: speed}, `${speed}/s`))),
+      iconButton('save', 'Save the recording', () => download('pagoda-run.jsonl', `${this.file.frames.map((frame) => JSON.stringify(frame)).join('\n')}\n`, 'application/x-ndjson')),
       button('Back to live', () => this.closeFile()));
+    this.speed.value = matchMedia('(prefers-reduced-motion: reduce)').matches ? '1' : '4';
     this.legend = h('ul', {class: 'legend'});
     this.panel = h('p', {class: 'panel', 'aria-live': 'off'}, 'Hover over a block, or move with the arrow keys, to see its owners.');
     this.queue = new QueueView(this.mapView.lit);
     this.stepLine = h('p', {class: 'panel step-line'});
     this.slots = h('div', {class: 'slots', hidden: true});
     this.rowsButton = button('Group by sequence', () => { this.mapView.setRows(!this.mapView.rows); this.rowsButton.setAttribute('aria-pressed', String(this.mapView.rows)); }, {'aria-pressed': 'false'});
-    const legend = h('ul', {class: 'legend'}, [['prefill', 'prefill tokens'], ['decode', 'decode tokens'], ['mark', 'preemption or swap'], ['copy', 'copy-on-write']]
+    const legend = h('ul', {class: 'legend'}, [['prefill', 'prefill tokens'], ['decode', 'decode tokens'], ['mark', 'preemption or swap'], ['copy', 'copy-on-write'], ['budget', 'token budget']]
       .map(([kind, says]) => h('li', null, h('span', {class: `swatch ${kind}`}), says)));
     this.node = h('div', {class: 'engine'},
       h('div', {class: 'engine-bar row wrapleft'}, h('h1', {class: 'title'}, 'Engine'), this.statusNode, this.pauseButton, this.steps,
@@ -64,7 +69,7 @@ export class EngineView {
     this.mapView.layout();
     this.redraw();
   }
-  theme() { this.mapView.paint(); this.redraw(); }
+  theme() { this.legendText = ''; this.mapView.paint(); this.redraw(); }
   hidden() { this.onScreen = false; this.stream.stop(); this.stopPlay(); }
 
   status(kind, text) {
@@ -106,13 +111,15 @@ export class EngineView {
   showRun(frames, name, text) {
     this.stream.stop();
     this.stopPlay();
-    this.file = {frames, at: -1, name};
+    const {ends, single} = stopsOf(frames);
+    this.file = {frames, ends, unit: single ? 'step' : 'frame', at: -1, stop: 0, name};
     this.steps.hidden = false;
+    this.node.classList.add('playing');
     this.pauseButton.hidden = true;
-    this.slider.max = frames.length - 1;
+    this.slider.max = ends.length - 1;
     this.lesson.textContent = text;
     this.lesson.hidden = !text;
-    this.seek(1);
+    this.seek(0);
     this.play();
   }
 
@@ -120,6 +127,7 @@ export class EngineView {
     this.stopPlay();
     this.file = null;
     this.steps.hidden = true;
+    this.node.classList.remove('playing');
     this.lesson.hidden = true;
     this.pauseButton.hidden = false;
     this.state.clear();
@@ -130,24 +138,26 @@ export class EngineView {
   // Backwards means from the beginning again: frames know only forward.
   seek(to) {
     const {file} = this;
-    const target = Math.max(1, Math.min(to, file.frames.length - 1));
+    file.stop = Math.max(0, Math.min(to, file.ends.length - 1));
+    const target = file.ends[file.stop];
     if (target < file.at || file.at < 0) { this.state.clear(); file.at = -1; }
     while (file.at < target && this.state.apply(file.frames[file.at + 1])) ++file.at;
     if (file.at < target) this.page.say('Frames are missing in this file; the recording is shown up to the gap.');
-    this.slider.value = String(file.at);
+    this.slider.value = String(file.stop);
     this.node.classList.remove('stale');
-    this.statusNode.textContent = `${file.name}: step ${this.state.step}, ${file.at} of ${file.frames.length - 1}`;
+    this.statusNode.textContent = `${file.name}: ${file.unit} ${file.stop} of ${file.ends.length - 1}`;
     this.redraw();
   }
-  go(step) { if (this.file) { this.stopPlay(); this.seek(this.file.at + step); } }
+  go(step) { if (this.file) { this.stopPlay(); this.seek(this.file.stop + step); } }
   play() {
     if (this.playing) return this.stopPlay();
-    const slow = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    const {file} = this;
+    if (file.stop >= file.ends.length - 1) this.seek(0);  // from the beginning again
     this.playButton.textContent = 'Pause';
     this.playing = setInterval(() => {
-      if (!this.file || this.file.at >= this.file.frames.length - 1) return this.stopPlay();
-      this.seek(this.file.at + 1);
-    }, slow ? 1000 : 250);
+      this.seek(file.stop + 1);
+      if (file.stop >= file.ends.length - 1) this.stopPlay();
+    }, 1000 / Number(this.speed.value));
   }
   stopPlay() {
     clearInterval(this.playing);
@@ -189,7 +199,8 @@ export class EngineView {
     const text = JSON.stringify(counts) + swapped;
     if (text === this.legendText) return;
     this.legendText = text;
-    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, h('span', {class: `swatch ${kind}`}), `${kKinds[kind]} ${count}`)), swapped && h('li', null, swapped));
+    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, swatchOf(kind), `${kKinds[kind]} ${count}`)),
+      h('li', null, h('span', {class: 'arrow-swatch', 'aria-hidden': 'true'}, '→'), 'copy-on-write'), swapped && h('li', null, swapped));
   }
 
   // At most five times a second: rows are made anew.

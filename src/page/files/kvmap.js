@@ -5,6 +5,70 @@ import {h, themeColours} from './dom.js';
 // Owners that are lit, in their order.
 const kLit = ['#d6247a', '#7a3fd6', '#0a8f6b', '#c25700', '#0077a8', '#8a7a00'];
 
+// One cell of the map, and of its legend.
+export function paintBlock(context, x, y, size, colours, {kind, fill = 1, owners = 1, pinned = false, lit = null}) {
+  const gap = size > 6 ? 1 : 0.5;
+  const [w, left, top] = [size - 2 * gap, x + gap, y + gap];
+  context.fillStyle = colours.bg;
+  context.fillRect(x, y, size, size);
+  if (kind === 'free') {
+    context.strokeStyle = colours.free;
+    context.lineWidth = size > 6 ? 1 : 0.5;
+    context.strokeRect(left + 0.5, top + 0.5, w - 1, w - 1);
+  } else if (kind === 'cached') {
+    context.strokeStyle = colours.cached;
+    context.lineWidth = Math.max(1, size / 10);
+    context.save();
+    context.beginPath();
+    context.rect(left, top, w, w);
+    context.clip();
+    context.beginPath();
+    for (let i = 1; i < 4; ++i) { context.moveTo(left, top + w * i / 2); context.lineTo(left + w * i / 2, top); }
+    context.stroke();
+    context.restore();
+  } else {
+    context.fillStyle = lit ?? colours.held;
+    context.globalAlpha = 0.25;
+    context.fillRect(left, top, w, w);
+    context.globalAlpha = 1;
+    context.fillRect(left, top, w * fill, w);
+    if (kind === 'shared') paintOwners(context, left, top, w, colours, size >= 12 ? owners : null);
+    if (pinned) {
+      context.fillStyle = colours.pinned;
+      context.beginPath();
+      context.moveTo(left, top);
+      context.lineTo(left + w / 2, top);
+      context.lineTo(left, top + w / 2);
+      context.fill();
+    }
+  }
+}
+
+// The inner square of a shared block; `count`: written in it.
+function paintOwners(context, left, top, w, colours, count) {
+  const inner = Math.max(2, w / 2);
+  context.fillStyle = colours.shared;
+  context.fillRect(left + (w - inner) / 2, top + (w - inner) / 2, inner, inner);
+  if (count === null) return;
+  context.fillStyle = colours.bg;
+  context.font = `bold ${Math.floor(inner * 0.95)}px system-ui`;
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+  context.fillText(String(count), left + w / 2, top + w / 2 + 0.5);
+}
+
+// A cell of this kind as a picture of its own.
+const kSwatch = 16;  // a size of the map, too
+export function swatchOf(kind) {
+  const canvas = h('canvas', {class: 'block-swatch', 'aria-hidden': 'true'});
+  const ratio = devicePixelRatio || 1;
+  canvas.width = canvas.height = kSwatch * ratio;
+  const context = canvas.getContext('2d');
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  paintBlock(context, 0, 0, kSwatch, themeColours(), kind === 'pinned' ? {kind: 'held', pinned: true} : {kind, owners: 2});
+  return canvas;
+}
+
 export class KvMap {
   constructor(state, pick) {
     this.state = state;
@@ -93,58 +157,9 @@ export class KvMap {
     const block = this.blockAt(cell);
     const x = cell % this.columns * size;
     const y = Math.floor(cell / this.columns) * size;
-    const gap = size > 6 ? 1 : 0.5;
-    const [w, left, top] = [size - 2 * gap, x + gap, y + gap];
-    const kind = state.kind(block);
-    context.fillStyle = colours.bg;
-    context.fillRect(x, y, size, size);
     const owners = state.owners[block] ?? [];
-    const lit = owners.map((id) => this.lit.get(id < 0 ? id : state.sequences.get(id)?.request)).find(Boolean);
-    if (kind === 'free') {
-      context.strokeStyle = colours.free;
-      context.lineWidth = 0.5;
-      context.strokeRect(left + 0.5, top + 0.5, w - 1, w - 1);
-    } else if (kind === 'cached') {
-      context.strokeStyle = colours.cached;
-      context.lineWidth = Math.max(1, size / 10);
-      context.beginPath();
-      for (let i = 1; i < 4; ++i) { context.moveTo(left, top + w * i / 2); context.lineTo(left + w * i / 2, top); }
-      context.save();
-      context.beginPath();
-      context.rect(left, top, w, w);
-      context.clip();
-      context.beginPath();
-      for (let i = 1; i < 4; ++i) { context.moveTo(left, top + w * i / 2); context.lineTo(left + w * i / 2, top); }
-      context.stroke();
-      context.restore();
-    } else {
-      const fill = state.fillOf(block);
-      context.fillStyle = lit ?? colours.held;
-      context.globalAlpha = 0.25;
-      context.fillRect(left, top, w, w);
-      context.globalAlpha = 1;
-      context.fillRect(left, top, w * fill, w);
-      if (kind === 'shared') {
-        context.fillStyle = colours.shared;
-        const inner = Math.max(2, w / 2);
-        context.fillRect(left + (w - inner) / 2, top + (w - inner) / 2, inner, inner);
-        if (size >= 12) {
-          context.fillStyle = colours.bg;
-          context.font = `bold ${Math.floor(inner * 0.95)}px system-ui`;
-          context.textAlign = 'center';
-          context.textBaseline = 'middle';
-          context.fillText(String(owners.length), left + w / 2, top + w / 2 + 0.5);
-        }
-      }
-      if (state.pinned(block)) {
-        context.fillStyle = colours.pinned;
-        context.beginPath();
-        context.moveTo(left, top);
-        context.lineTo(left + w / 2, top);
-        context.lineTo(left, top + w / 2);
-        context.fill();
-      }
-    }
+    paintBlock(context, x, y, size, colours, {kind: state.kind(block), fill: state.fillOf(block), owners: owners.length, pinned: state.pinned(block),
+      lit: owners.map((id) => this.lit.get(id < 0 ? id : state.sequences.get(id)?.request)).find(Boolean)});
     if (cell === this.at) {
       context.strokeStyle = colours.text;
       context.lineWidth = 2;

@@ -1,8 +1,9 @@
-// "Show me": a few requests that make the engine do what the paper is about, recorded from the live stream, then
-// played slowly in the engine's view with a sentence on what to look at.
-import {h, fill} from './dom.js';
+// Lessons: a few requests that make the engine do what the paper is about. Every step is recorded, then played slowly
+// in the engine's view with a sentence on what to look at.
+import {h, fill, plural} from './dom.js';
 import {getJson} from './api.js';
-import {LiveStream} from './livesource.js';
+import {LiveState} from './livestate.js';
+import {LiveStream, stopsOf} from './livesource.js';
 
 const kStory = 'The keeper of the lighthouse wrote down every ship that passed, its flag and its course, and the weather of the day. '.repeat(4);
 
@@ -37,6 +38,43 @@ const kLessons = [
     }},
 ];
 const kTightBlocks = 260;
+const kLastFrames = 3000;  // ms to wait for the frames of the last step
+
+// Every step of the engine while `work(hello)` runs, as frames. Throws Error with a sentence.
+async function record(work) {
+  const frames = [];
+  const state = new LiveState();
+  let restarts = -1;  // beyond the first hello: a reader that did not keep up
+  let trouble = '';
+  let wake = null;
+  const stream = new LiveStream({
+    frame: (frame) => {
+      if (frame.type === 'hello') { ++restarts; frames.length = 0; }
+      frames.push(frame);
+      state.apply(frame);
+      wake?.();
+      return true;
+    },
+    status: (kind, text) => { if (kind !== 'live') { trouble = text || kind; wake?.(); } },
+  }, {everyStep: true});
+  const until = (ready, ms) => new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    wake = () => { if (ready()) { clearTimeout(timer); resolve(); } };
+    wake();
+  });
+  try {
+    stream.start();
+    await until(() => trouble || frames.length >= 2, 15000);
+    if (frames.length < 2) throw new Error(trouble || 'The engine sends no frames.');
+    await work(frames[0]);
+    await until(() => trouble || state.requests.size === 0, kLastFrames);
+  } finally {
+    wake = null;
+    stream.stop();
+  }
+  if (trouble || restarts > 0) throw new Error('The connection was too slow to record every step. Try again.');
+  return frames;
+}
 
 export class LessonsView {
   // show(frames, name, text): plays them.
@@ -44,7 +82,7 @@ export class LessonsView {
     this.page = page;
     this.show = show;
     this.node = h('div', {class: 'lessons'}, h('h1', {class: 'title'}, 'Lessons'), h('p', null,
-      'Each lesson sends a few requests to this server, records the engine and replays the recording in slow motion.'),
+      'Each lesson sends a few requests to this server, records every step of the engine and plays the steps slowly.'),
       kLessons.map((lesson) => this.card(lesson)));
   }
 
@@ -56,36 +94,20 @@ export class LessonsView {
 
   async start(lesson, said) {
     if (this.busy) return;
+    if (this.page.facts().task) return fill(said, 'The lessons need a model that generates text; this one makes vectors.');
     this.busy = true;
-    const frames = [];
-    let trouble = '';
-    let begun = null;
-    const stream = new LiveStream({
-      frame: (frame) => {
-        frames.push(frame);
-        if (frame.type === 'snap') begun?.();
-        return true;
-      },
-      status: (kind, text) => { if (kind !== 'live') { trouble = text || kind; begun?.(); } },
-    });
-    const first = new Promise((resolve) => { begun = resolve; });
     try {
       fill(said, 'recording …');
-      stream.start();
-      await first;
-      if (trouble) throw new Error(trouble);
-      if (lesson.tight && frames[0].blocks > kTightBlocks)
-        throw new Error(`This server has ${frames[0].blocks} blocks, too many to fill in a lesson. Start one with --max-model-len 512 --kv-cache-memory-bytes 8M --swap-space 8M.`);
-      await lesson.run(this.page.model(), frames[0]);
-      await new Promise((resolve) => setTimeout(resolve, 400));
-      const broken = frames.findLastIndex((frame) => frame.type === 'hello');
-      fill(said, `recorded ${frames.length - 2} frames`);
-      stream.stop();
-      this.show(frames.slice(broken), lesson.title, lesson.watch);
+      const frames = await record((hello) => {
+        if (lesson.tight && hello.blocks > kTightBlocks)
+          throw new Error(`This server has ${hello.blocks} blocks, too many to fill in a lesson. Start one with --max-model-len 512 --kv-cache-memory-bytes 16M --swap-space 16M.`);
+        return lesson.run(this.page.model(), hello);
+      });
+      fill(said, `recorded ${plural(stopsOf(frames).ends.length - 1, 'step')}`);
+      this.show(frames, lesson.title, lesson.watch);
     } catch (error) {
       fill(said, error.message);
     } finally {
-      stream.stop();
       this.busy = false;
     }
   }

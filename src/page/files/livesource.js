@@ -3,9 +3,11 @@
 import {events, ApiFailure} from './api.js';
 
 export class LiveStream {
-  // on: {frame(frame), status(kind, text)}; kinds: live, lost, key, busy, error
-  constructor(on) {
+  // on: {frame(frame), status(kind, text)}; kinds: live, lost, key, busy, error. everyStep: a frame a step; else
+  // ten a second.
+  constructor(on, {everyStep = false} = {}) {
     this.on = on;
+    this.path = everyStep ? 'debug/live?every=step' : 'debug/live';
     this.stopper = null;
   }
 
@@ -23,7 +25,7 @@ export class LiveStream {
   async run(stopper) {
     for (let wait = 500; !stopper.signal.aborted; wait = Math.min(10000, wait * 2)) {
       try {
-        for await (const data of events('debug/live', {signal: stopper.signal})) {
+        for await (const data of events(this.path, {signal: stopper.signal})) {
           wait = 500;
           if (!this.on.frame(JSON.parse(data))) break;
           this.on.status('live', '');
@@ -37,6 +39,20 @@ export class LiveStream {
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
   }
+}
+
+// Where a recording can be looked at: behind each frame that tells of steps, with the news that came before the next
+// one, and before the first. {ends: index of the last frame of each stop; single: each is one step}
+export function stopsOf(frames) {
+  const ends = [];
+  let single = true;
+  frames.forEach((frame, i) => {
+    const steps = frame.type === 'delta' ? frame.steps?.length ?? 0 : 0;
+    if (i === 1 || steps > 0) ends.push(i);
+    else if (i > 1) ends[ends.length - 1] = i;
+    if (steps > 1) single = false;
+  });
+  return {ends, single};
 }
 
 // The frames of a file (pagoda simulate --live-out), a line each. Throws Error with a sentence.

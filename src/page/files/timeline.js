@@ -84,15 +84,16 @@ export class Curve {
     const top = Math.max(1e-9, ...shown);
     context.strokeStyle = colours.accent;
     context.lineWidth = 1.5;
+    context.lineCap = 'round';
     context.beginPath();
     shown.forEach((value, i) => {
       const x = (200 - shown.length + i) / 200 * width;
       const y = height - 3 - value / top * (height - 8);
-      if (i) context.lineTo(x, y);
-      else context.moveTo(x, y);
+      if (!i) context.moveTo(x, y);
+      if (i || shown.length === 1) context.lineTo(x, y);  // a value alone is a dot
     });
     context.stroke();
     const last = shown.at(-1);
-    this.caption.textContent = `${this.label}: ${last === undefined ? '–' : `${last >= 100 ? Math.round(last) : last.toFixed(last < 10 ? 2 : 1)} ${this.unit}`}`;
+    this.caption.textContent = `${this.label}: ${last === undefined ? '–' : `${last === 0 || last >= 100 ? Math.round(last) : last.toFixed(last < 10 ? 2 : 1)} ${this.unit}`}`;
   }
 }

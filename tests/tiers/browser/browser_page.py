@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 ARTEFACTS = pathlib.Path(os.environ.get("PAGODA_ARTEFACTS", pathlib.Path(__file__).resolve().parents[3] / "build/browser"))
+SIZES = {"desk": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 800}}
 VIOLATIONS = """addEventListener('securitypolicyviolation', (event) =>
     console.error('policy violated: ' + event.violatedDirective + ' ' + event.blockedURI));"""
 

@@ -1,11 +1,10 @@
 """The page as people use it: clicks at the place where a thing is seen, on a desk and on a phone, with keys on."""
 import pytest
 
-from browser_page import browser, click_seen, keep, watched, wait_done  # noqa: F401
+from browser_page import SIZES, browser, click_seen, keep, watched, wait_done  # noqa: F401
 from conftest import default_model, serving
 from fake_api import chunk, faking, says
 
-SIZES = {"desk": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 800}}
 both = pytest.mark.parametrize("size", SIZES)
 
 
@@ -103,30 +102,44 @@ def test_escape_stops_a_second_answer_wherever_the_focus_is(server, watched, siz
     assert server.wait_until_idle()
 
 
+# A map of five blocks, one of each kind, at the size of the legend's swatches.
+PAINTED = """async () => {
+  const folder = document.querySelector('script[type=module]').src.replace(/[^/]*$/, '');
+  const {LiveState} = await import(folder + 'livestate.js');
+  const {KvMap} = await import(folder + 'kvmap.js');
+  const state = new LiveState();
+  const map = new KvMap(state, () => {});
+  document.querySelector('.engine').append(map.node);
+  state.apply({type: 'hello', boot: 'x', blocks: 5, block_size: 16, groups: [{}]});
+  state.apply({type: 'snap', n: 0, step: 1, now: 1, available: 1, swap_free: 0, steps: [], events: [], ended: [], missed: 0, cached: [1],
+    prefixes: [['p', [4]]], requests: [], sequences: [[0, 0, 0, 'resident', 32, 32, 0, -1, 0, 0, [2, 3]], [1, 0, 1, 'resident', 32, 32, 0, -1, 0, 0, [3]]]});
+  map.setZoom(3);
+  const size = map.cell;
+  const cells = Object.fromEntries(['free', 'cached', 'held', 'shared', 'pinned'].map((kind, i) => {
+    const swatch = document.querySelector(`.legend li[data-kind=${kind}] canvas`);
+    const pixels = (canvas, x) => [...canvas.getContext('2d').getImageData(x, 0, size, size).data];
+    return [kind, {map: pixels(map.canvas, i * size), legend: pixels(swatch, 0), same: swatch.width === size}];
+  }));
+  map.node.remove();
+  return cells;
+}"""
+
+
+@both
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_legend_has_the_colours_of_the_map(server, watched, scheme):
-    """Also after the button for the theme: a block in use is painted in the colour of its swatch."""
-    page = watched.open(server.url + "/#engine", wait=".kvmap", color_scheme=scheme)
+def test_the_legend_is_what_the_map_paints(server, watched, scheme, size):
+    """Picture against picture, for each kind of block, and again after the button for the theme."""
+    watched.allow("willReadFrequently")
+    page = watched.open(server.url + "/#engine", wait=".kvmap", color_scheme=scheme, viewport=SIZES[size])
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
     seen = []
     for _ in range(3):
-        same = page.evaluate("""async () => {
-          const folder = document.querySelector('script[type=module]').src.replace(/[^/]*$/, '');
-          const {LiveState} = await import(folder + 'livestate.js');
-          const {KvMap} = await import(folder + 'kvmap.js');
-          const state = new LiveState();
-          const map = new KvMap(state, () => {});
-          document.querySelector('.engine').append(map.node);
-          state.apply({type: 'hello', boot: 'x', blocks: 4, block_size: 16, groups: [{}]});
-          state.apply({type: 'snap', n: 0, step: 1, now: 1, available: 1, swap_free: 0, steps: [], events: [], ended: [], missed: 0,
-            cached: [], prefixes: [], requests: [], sequences: [[0, 0, 0, 'resident', 16, 15, 0, -1, 0, 0, [0]]]});
-          map.layout();
-          const painted = [...map.canvas.getContext('2d').getImageData(map.cell / 2, map.cell / 2, 1, 1).data].slice(0, 3).join(', ');
-          map.node.remove();
-          const swatch = document.querySelector('.legend li[data-kind=held] .swatch');
-          return [`rgb(${painted})`, getComputedStyle(swatch).backgroundColor];
-        }""")
-        seen.append(same[0])
-        assert same[0] == same[1]
+        page.wait_for_selector(".legend li[data-kind=pinned] canvas")
+        cells = page.evaluate(PAINTED)
+        for kind, cell in cells.items():
+            assert cell["same"] and cell["map"] == cell["legend"], kind
+        assert len({str(cell["map"]) for cell in cells.values()}) == 5, "each kind has a look of its own"
+        seen.append(str(cells["held"]["map"]))
         click_seen(page, page.locator("#tools").get_by_role("button").first)
-    assert len(set(seen)) == 2, seen
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert len(set(seen)) == 2, "two themes"

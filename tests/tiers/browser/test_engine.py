@@ -11,7 +11,7 @@ import pytest
 from browser_page import browser, click_seen, keep, send, wait_done, watched  # noqa: F401
 from conftest import binary, default_model, serving
 
-SMALL_POOL = ("--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "8M", "--swap-space", "8M")
+SMALL_POOL = ("--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "16M", "--swap-space", "16M")
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +27,15 @@ def ask(server, prompt, **more):
 
 def legend(page):
     return page.evaluate("() => Object.fromEntries([...document.querySelectorAll('.legend li[data-kind]')].map((li) => [li.dataset.kind, Number(li.dataset.count)]))")
+
+
+def painted(page):
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def move_to(page, at):
+    page.evaluate("(at) => { const s = document.querySelector('.engine input[type=range]'); s.value = at; s.dispatchEvent(new Event('input')); }", at)
+    painted(page)
 
 
 def frames(url, seconds, path="/debug/live"):
@@ -129,6 +138,23 @@ def test_the_stream_follows_the_engine_step_by_step(small):
     assert len(ended) >= 3 and all(row[2] <= row[3] <= row[4] <= row[5] for row in ended)
 
 
+def test_a_reader_of_every_step_gets_a_frame_for_each(small):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        reading = pool.submit(frames, small.url, 4, "/debug/live?every=step")
+        time.sleep(0.5)
+        assert ask(small, "Once upon a time", max_tokens=60).status_code == 200
+        time.sleep(4)
+        ask(small, "y", max_tokens=2)  # so that the reader sees its time is over
+        got = reading.result()
+    told = [frame["steps"] for frame in got[2:]]
+    assert [frame["type"] for frame in got[:2]] == ["hello", "snap"] and all(frame["type"] == "delta" for frame in got[2:])
+    assert max(map(len, told)) == 1
+    numbers = [step[0] for steps in told for step in steps]
+    assert len(numbers) >= 60 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    wrong = httpx.get(small.url + "/debug/live?every=tenth")
+    assert wrong.status_code == 400 and "'every' must be 'step'" in wrong.json()["error"]["message"]
+
+
 def test_places_for_readers_are_few_and_come_back(small):
     streams = []
     for _ in range(4):
@@ -204,23 +230,53 @@ def test_a_lesson_shows_what_it_says(small, watched, lesson):
     page.wait_for_function("() => document.querySelector('#model').textContent === 'smol'")
     page.click(f"#lesson-{lesson}")
     page.wait_for_selector(".engine .card:visible", timeout=60_000)
-    page.get_by_role("button", name="Pause", exact=True).click()
+    click_seen(page, page.get_by_role("button", name="Pause", exact=True))
     last = int(page.get_attribute(".engine input[type=range]", "max"))
-    seen = {"shared": 0, "pinned": 0, "beams": False, "waits": False, "marks": 0}
-    for at in range(1, last + 1):
-        page.evaluate("(at) => { const s = document.querySelector('.engine input[type=range]'); s.value = at; s.dispatchEvent(new Event('input')); }", at)
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert last >= {"samples": 160, "beams": 64, "prefix": 120, "preemption": 200}[lesson], "every step is recorded"
+    seen = {"shared": 0, "pinned": 0, "beams": False, "waits": False}
+    for at in range(0, last + 1, max(1, last // 60)):
+        move_to(page, at)
+        assert page.inner_text(".live-status").endswith(f"step {at} of {last}")
         counts = legend(page)
         seen["shared"] = max(seen["shared"], counts.get("shared", 0))
         seen["pinned"] = max(seen["pinned"], counts.get("pinned", 0))
         seen["beams"] |= page.locator(".beams li").count() >= 2
         seen["waits"] |= page.locator(".queue-group:visible").count() > 0
-        if at == max(2, last // 2):
-            keep(page, f"lesson-{lesson}")
     assert {"samples": seen["shared"] > 0, "beams": seen["beams"] and seen["shared"] > 0, "prefix": seen["pinned"] > 0 and seen["shared"] > 0,
             "preemption": seen["waits"]}[lesson], seen
+    keep(page, f"lesson-{lesson}")
     page.get_by_text("Back to live").click()
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_lesson_is_stepped_forth_and_back(small, watched, width, tmp_path):
+    """Each step is the same seen from both sides, and again from a file of the recording."""
+    page = watched.open(small.url + "/#lessons", wait="#lesson-beams", viewport={"width": width, "height": 800})
+    page.wait_for_function("() => document.querySelector('#model').textContent === 'smol'")
+    click_seen(page, page.locator("#lesson-beams"))
+    page.wait_for_selector(".engine .card:visible", timeout=60_000)
+    click_seen(page, page.get_by_role("button", name="Pause", exact=True))
+    move_to(page, 0)
+    forth = [(legend(page), page.inner_text(".beams"))]
+    for _ in range(12):
+        click_seen(page, "Step ▸")
+        painted(page)
+        forth.append((legend(page), page.inner_text(".beams")))
+    assert len({json.dumps(one) for one in forth}) > 8
+    for one in reversed(forth[:-1]):
+        click_seen(page, "◂ Back")
+        painted(page)
+        assert (legend(page), page.inner_text(".beams")) == one
+    with page.expect_download() as download:
+        click_seen(page, page.get_by_label("Save the recording"))
+    download.value.save_as(tmp_path / "beams.jsonl")
+    with page.expect_file_chooser() as chooser:
+        click_seen(page, page.get_by_label("Open a recording"))
+    chooser.value.set_files(tmp_path / "beams.jsonl")
+    page.wait_for_function("() => document.querySelector('.live-status').textContent.startsWith('beams.jsonl: step 0')")
+    move_to(page, 12)
+    assert (legend(page), page.inner_text(".beams")) == forth[12]
 
 
 def test_a_simulated_run_is_a_file_that_the_page_steps_through(server, watched, tmp_path):
@@ -233,10 +289,11 @@ def test_a_simulated_run_is_a_file_that_the_page_steps_through(server, watched, 
         page.get_by_label("Open a recording").click()
     chooser.value.set_files(file)
     page.wait_for_function("() => document.querySelector('.live-status').textContent.includes('run.jsonl')")
-    assert int(page.get_attribute(".engine input[type=range]", "max")) == len(lines) - 1
+    last = sum(bool(json.loads(line)["steps"]) for line in lines[2:])
+    assert int(page.get_attribute(".engine input[type=range]", "max")) == last > 100
     page.get_by_text("Step ▸").click()
-    assert f"2 of {len(lines) - 1}" in page.inner_text(".live-status")
-    page.evaluate("(at) => { const s = document.querySelector('.engine input[type=range]'); s.value = at; s.dispatchEvent(new Event('input')); }", len(lines) // 2)
+    assert f"1 of {last}" in page.inner_text(".live-status")
+    move_to(page, last // 2)
     page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length > 0")
     keep(page, "engine-file")
     for text in ("{", '{"type":"hello"}', "[]"):
