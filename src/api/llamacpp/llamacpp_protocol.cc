@@ -35,6 +35,12 @@ void stated_sampling(const SamplingDefaults& defaults, JsonWriter& json) {
   json.end_object();
 }
 
+// Which of vLLM's pooling tasks a model that makes vectors is for.
+std::string_view pooling_task(const VectorModel& model) {
+  if (model.kind == WorkKind::embed) return "embed";
+  return model.labels.size() > 1 ? "classify" : "score";
+}
+
 Result<ApiAnswer> props(const ApiCall&, const ApiContext& context) {
   const auto token = [&context](TokenId id) {
     return id < 0 ? std::string() : to_valid_utf8(context.tokenizer->token_string(id));
@@ -52,6 +58,7 @@ Result<ApiAnswer> props(const ApiCall&, const ApiContext& context) {
   json.key("bos_token").string(token(context.tokenizer->bos()));
   json.key("eos_token").string(token(context.tokenizer->eos()));
   json.key("modalities").begin_object().key("vision").boolean(false).key("audio").boolean(false).end_object();
+  if (context.vectors) json.key("pooling_task").string(pooling_task(*context.vectors));
   json.key("build_info").string(concat("pagoda-", context.version)).end_object();
   return ApiAnswer(std::move(out));
 }

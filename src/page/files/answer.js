@@ -1,6 +1,7 @@
 // One call for an answer: from a conversation and its settings to messages that grow. Knows nothing of nodes on the
 // screen. Each of the n choices becomes a message of its own under the same parent.
 import {addMessage, pathTo} from './store.js';
+import {contentOf} from './files.js';
 import {chatChunks, ApiFailure} from './api.js';
 import {requestFields} from './settings.js';
 
@@ -9,7 +10,7 @@ export function messagesFor(chat, parent) {
   const out = chat.settings.system ? [{role: 'system', content: chat.settings.system}] : [];
   for (const node of pathTo(chat, parent)) {
     if (node.role === 'tool') out.push({role: 'tool', tool_call_id: node.call, content: node.text});
-    else if (node.role === 'user') out.push({role: 'user', content: node.text});
+    else if (node.role === 'user') out.push({role: 'user', content: contentOf(node.text, node.files)});
     else if (node.tools?.length)
       out.push({role: 'assistant', content: node.text || null,
         tool_calls: node.tools.map((call) => ({id: call.id, type: 'function', function: {name: call.name, arguments: call.arguments}}))});
@@ -38,14 +39,23 @@ function takeTokens(node, logprobs) {
   }
 }
 
-// Begins at once; `changed()` whenever something is new. The result's done resolves when it has ended, however it
-// has: what went wrong stands in the messages (`error`).
-export function askFor(chat, parent, page, changed) {
+// The fields of a call that continues `node`, which is the last message.
+function continued(node, fields) {
+  delete fields.n;
+  Object.assign(fields, {continue_final_message: true, add_generation_prompt: false});
+  for (const name of ['error', 'finish', 'stats']) delete node[name];
+  return Object.assign(node, {running: true});
+}
+
+// Begins at once; `changed()` whenever something is new. The answers become messages below `parent`; `cut`: an answer
+// below it that is continued instead. The result's done resolves when it has ended, however it has: what went wrong
+// stands in the messages (`error`).
+export function askFor(chat, parent, page, changed, cut = null) {
   const fields = requestFields(chat.settings, page.facts());
-  const count = fields.n ?? 1;
-  const messages = messagesFor(chat, parent);
-  const group = count > 1 ? String(Date.now()) : undefined;
-  const nodes = Array.from({length: count}, () => addMessage(chat, parent, {role: 'assistant', running: true, group}));
+  const messages = messagesFor(chat, cut?.id ?? parent);
+  const nodes = cut ? [continued(cut, fields)] : [];
+  const group = fields.n > 1 ? String(Date.now()) : undefined;
+  while (nodes.length < (fields.n ?? 1)) nodes.push(addMessage(chat, parent, {role: 'assistant', running: true, group}));
   chat.chosen[parent] = nodes[0].id;
   const stopper = new AbortController();
   const began = performance.now();
@@ -102,7 +112,7 @@ export function askFor(chat, parent, page, changed) {
         failure = error instanceof ApiFailure ? error : new ApiFailure('error', 'The server sent a malformed response.');
       }
       // A server that is full says when to come again; once, and only where nothing was said yet.
-      if (failure?.kind !== 'busy' || attempt > 0 || nodes.some((node) => node.text)) break;
+      if (failure?.kind !== 'busy' || attempt > 0 || firstAt) break;
       await wait(failure.seconds);
       if (stopper.signal.aborted) { failure = new ApiFailure('stopped', 'Stopped.'); break; }
     }

@@ -2,6 +2,7 @@
 import {h, fill, iconButton} from './dom.js';
 import {getJson, key, onServer, ApiFailure} from './api.js';
 import {ChatView} from './chat.js';
+import {CompareView, knownTask} from './compare.js';
 import {EngineView} from './engine.js';
 import {LessonsView} from './lessons.js';
 import {unknownServer, factsOf} from './settings.js';
@@ -9,6 +10,7 @@ import {unknownServer, factsOf} from './settings.js';
 const main = document.getElementById('main');
 const banner = document.getElementById('banner');
 const kViews = [['chat', 'Chat'], ['engine', 'Engine'], ['lessons', 'Lessons']];
+const kTaskNames = {embed: 'Compare', score: 'Rank', classify: 'Classify'};  // in place of Chat
 const views = {};
 let models = [];
 let facts = unknownServer();
@@ -48,10 +50,11 @@ async function start() {
     models = list.map((entry) => entry.id);
     document.getElementById('model').textContent = models[0] ?? '';
     const context = list[0]?.max_model_len;
-    document.getElementById('context').textContent = context ? `${context} tokens context` : '';
+    document.getElementById('context').textContent = context ? `context ${context.toLocaleString('en')} tokens` : '';
     if (banner.className === 'error') banner.hidden = true;
     facts = factsOf(await getJson('props').catch(() => null));
     views.chat?.showSettings();
+    if (knownTask(facts.task)) show();
   } catch (error) {
     if (error instanceof ApiFailure && error.kind === 'key') askKey();
     else if (!(error instanceof ApiFailure && error.kind === 'gone')) say(error.message, 'error');
@@ -61,17 +64,20 @@ async function start() {
 function show() {
   const name = location.hash.slice(1).split('/')[0];
   const current = kViews.some(([known]) => known === name) ? name : 'chat';
-  fill(document.getElementById('tabs'), kViews.length < 2 ? null : kViews.map(([known, label]) =>
-    h('a', {href: `#${known}`, 'aria-current': known === current ? 'page' : null}, label)));
-  views.chat ??= new ChatView(page);
+  const pools = knownTask(facts.task);
+  fill(document.getElementById('tabs'), kViews.map(([known, label]) =>
+    h('a', {href: `#${known}`, 'aria-current': known === current ? 'page' : null}, known === 'chat' && pools ? kTaskNames[facts.task] : label)));
+  const shown = current === 'chat' && pools ? 'compare' : current;
+  if (pools) views.compare ??= new CompareView(page);
+  else views.chat ??= new ChatView(page);
   if (current !== 'chat') views.engine ??= new EngineView(page);
   if (current === 'lessons') views.lessons ??= new LessonsView(page, (frames, title, text) => {
     location.hash = '#engine';
     views.engine.showRun(frames, title, text);
   });
-  for (const [known, view] of Object.entries(views)) if (known !== current) view.hidden?.();
-  fill(main, views[current].node);
-  views[current].shown?.();
+  for (const [known, view] of Object.entries(views)) if (known !== shown) view.hidden?.();
+  fill(main, views[shown].node);
+  views[shown].shown?.();
 }
 
 const kThemes = ['', 'light', 'dark'];

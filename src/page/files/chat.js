@@ -1,5 +1,6 @@
 // The chat: conversations on the left, the one that is shown in the middle, its settings on the right.
-import {h, fill, iconButton, announce, download, pickFile, oncePerFrame, plural} from './dom.js';
+import {h, fill, iconButton, announce, download, pickFile, pickFiles, oncePerFrame, plural} from './dom.js';
+import {readFiles, chips} from './files.js';
 import {loadChats, saveChat, dropChat, newChat, addMessage, children, path, kRoot, exportText, importText, kept} from './store.js';
 import {askFor} from './answer.js';
 import {viewOf} from './message.js';
@@ -15,6 +16,7 @@ export class ChatView {
     this.page = page;
     this.chats = [];
     this.chat = newChat(lastSettings());
+    this.files = [];  // that go with the next message
     this.calls = new Map();  // conversation id -> call that runs
     this.views = new Map();  // message id -> view
     this.build();
@@ -39,7 +41,9 @@ export class ChatView {
     this.shade = h('div', {class: 'shade', hidden: true, onclick: () => this.closePanels()});
     this.sideButton = iconButton('more', 'List of conversations (Ctrl+B)', () => this.toggle(this.side), {id: 'show-side', 'aria-controls': 'side'});
     this.settingsButton = iconButton('gear', 'Settings', () => this.toggle(this.settings), {id: 'show-settings', 'aria-controls': 'settings'});
-    const composer = h('div', {class: 'composer'}, this.input, this.button);
+    this.chips = h('div', {class: 'chips', hidden: true, role: 'group', 'aria-label': 'Attached files'});
+    const composer = h('div', {class: 'composer'}, this.chips,
+      iconButton('attach', 'Attach text files', () => pickFiles({multiple: true}, (files) => this.attach(files)), {id: 'attach'}), this.input, this.button);
     this.node = h('div', {class: 'chat'}, this.side, h('section', {class: 'middle', 'aria-label': 'Chat'}, h('div', {class: 'row bar'},
       this.sideButton,
       this.title = h('h1', {class: 'title'}, 'New chat'),
@@ -48,6 +52,17 @@ export class ChatView {
     this.input.addEventListener('input', () => this.grow());
     this.input.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.send(); }
+    });
+    this.input.addEventListener('paste', (event) => {
+      if (!event.clipboardData.files.length) return;
+      event.preventDefault();
+      this.attach(event.clipboardData.files);
+    });
+    this.node.addEventListener('dragover', (event) => { if (event.dataTransfer.types.includes('Files')) event.preventDefault(); });
+    this.node.addEventListener('drop', (event) => {
+      if (!event.dataTransfer.files.length) return;
+      event.preventDefault();
+      this.attach(event.dataTransfer.files);
     });
     this.button.addEventListener('click', () => this.running() ? this.stop() : this.send());
     // Follows the end while the reader is at the end.
@@ -80,7 +95,20 @@ export class ChatView {
     this.input.style.height = `${Math.min(this.input.scrollHeight + 2, innerHeight / 3)}px`;
   }
   showSettings() {
-    showSettings(this.form, this.chat.settings, this.page.facts(), () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); });
+    showSettings(this.form, this.chat.settings, this.page.facts(), () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); },
+      (text) => this.page.say(text));
+  }
+
+  async attach(chosen) {
+    const {files, problems} = await readFiles(this.files, [...chosen]);
+    this.setFiles(files);
+    if (problems.length) this.page.say(problems.join(' '));
+    this.input.focus();
+  }
+  setFiles(files) {
+    this.files = files;
+    this.chips.hidden = !files.length;
+    fill(this.chips, chips(files, (file) => this.setFiles(this.files.filter((other) => other !== file))));
   }
 
   open(chat) {
@@ -106,20 +134,22 @@ export class ChatView {
   }
 
   send(text = this.input.value) {
-    if (!text.trim() || this.running()) return;
-    const chat = this.chat;
+    const {chat, files} = this;
+    if (!text.trim() && !files.length || this.running()) return;
     const parent = path(chat).at(-1)?.id ?? kRoot;
-    chat.title ||= text.trim().split('\n')[0].slice(0, 60);
-    const node = addMessage(chat, parent, {role: 'user', text});
+    chat.title ||= (text.trim() || files[0].name).split('\n')[0].slice(0, 60);
+    const node = addMessage(chat, parent, {role: 'user', text, ...(files.length ? {files} : {})});
     this.input.value = '';
+    this.setFiles([]);
     this.grow();
     this.answer(node.id);
   }
 
-  answer(parent) {
+  // New answers to the message `parent`; with `cut`, the rest of one of them.
+  answer(parent, cut = null) {
     const chat = this.chat;
     this.atEnd = true;
-    const call = askFor(chat, parent, this.page, () => { if (chat === this.chat) this.redraw(); });
+    const call = askFor(chat, parent, this.page, () => { if (chat === this.chat) this.redraw(); }, cut);
     this.calls.set(chat.id, call);
     this.save(chat);
     announce('answering');
@@ -139,10 +169,14 @@ export class ChatView {
     return {
       askKey: () => this.page.askKey(),
       again: (node) => { if (!this.running()) this.answer(node.parent); },
-      edit: (node, text) => {
-        if (!text.trim() || this.running()) return;
-        this.answer(addMessage(this.chat, node.parent, {role: 'user', text}).id);
+      edit: (node, text, files) => {
+        if (!text.trim() && !files.length || this.running()) return;
+        this.answer(addMessage(this.chat, node.parent, {role: 'user', text, ...(files.length ? {files} : {})}).id);
       },
+      // An answer that ended before the model did, and that a call can continue: a grammar would begin anew.
+      cut: (node) => Boolean(node.text && (node.error || node.finish === 'length' || node.finish === 'stopped') && !node.tools && !node.group &&
+        !this.chat.settings.schema && path(this.chat).at(-1) === node),
+      continue: (node) => { if (!this.running()) this.answer(node.parent, node); },
       choose: (node) => { this.chat.chosen[node.parent] = node.id; delete node.group; this.rebuild(); },
       answered: (node) => !this.running() && children(this.chat, node.id).length === 0,
       toolResult: (node, call, text) => {

@@ -47,6 +47,7 @@ const kPaths = {
   load: 'M12 16V5M7 9l5-5 5 5M5 20h14',
   play: 'M7 5l12 7-12 7z',
   pause: 'M8 5v14M16 5v14',
+  attach: 'M19 11l-8 8a5 5 0 0 1-7-7l9-9a3.500 3.500 0 0 1 5 5l-9 9a1.800 1.800 0 0 1-2.500-2.500l8-8',
   close: 'M6 6l12 12M18 6L6 18',
 };
 
@@ -76,12 +77,15 @@ export function download(name, text, type = 'application/json') {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-export function pickFile(accept, use) {
-  const input = h('input', {type: 'file', accept});
-  input.addEventListener('change', async () => {
-    if (input.files[0]) use(await input.files[0].text(), input.files[0].name);
-  });
+// Files that the reader chooses; props: of the input (accept, multiple).
+export function pickFiles(props, use) {
+  const input = h('input', {type: 'file', ...props});
+  input.addEventListener('change', () => use([...input.files]));
   input.click();
+}
+
+export function pickFile(accept, use) {
+  pickFiles({accept}, async ([file]) => { if (file) use(await file.text(), file.name); });
 }
 
 // At most one call a frame.

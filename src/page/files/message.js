@@ -3,6 +3,7 @@ import {h, fill, iconButton, announce, plural} from './dom.js';
 import {MarkdownView} from './markdown.js';
 import {tokenView} from './tokens.js';
 import {timeBar} from './timebar.js';
+import {chips} from './files.js';
 
 function toolCard(call, answer) {
   let text = call.arguments;
@@ -98,7 +99,8 @@ class AnswerView {
           this.settled = false;
           this.update();
         }}, 'Token probabilities'),
-        node.group && h('button', {type: 'button', class: 'quiet', onclick: () => this.actions.choose(node)}, 'Continue with this answer'),
+        node.group && h('button', {type: 'button', class: 'quiet', onclick: () => this.actions.choose(node)}, 'Use this answer'),
+        this.actions.cut(node) && h('button', {type: 'button', class: 'quiet continue', title: 'Continue where the answer was cut off', onclick: () => this.actions.continue(node)}, 'Continue'),
         iconButton('again', 'Answer again', () => this.actions.again(node))));
   }
 }
@@ -113,17 +115,21 @@ class UserView {
   update() {}
   show() {
     const node = this.message;
-    fill(this.node, h('div', {class: 'text'}, node.text), h('footer', null, h('span', {class: 'actions'},
+    fill(this.node, chips(node.files), node.text && h('div', {class: 'text'}, node.text), h('footer', null, h('span', {class: 'actions'},
       this.actions.branches(node), iconButton('edit', 'Edit', () => this.edit()))));
   }
   edit() {
     const input = h('textarea', {rows: 4, 'aria-label': 'Edit the message', value: this.message.text});
-    const send = () => { this.show(); this.actions.edit(this.message, input.value); };
+    let files = this.message.files ?? [];
+    const kept = h('div', {class: 'chips'});
+    const showFiles = () => fill(kept, chips(files, (file) => { files = files.filter((other) => other !== file); showFiles(); }));
+    showFiles();
+    const send = () => { this.show(); this.actions.edit(this.message, input.value, files); };
     input.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') { event.stopPropagation(); this.show(); }
       if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); send(); }
     });
-    fill(this.node, input, h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: send}, 'Send'),
+    fill(this.node, kept, input, h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: send}, 'Send'),
       h('button', {type: 'button', onclick: () => this.show()}, 'Cancel')));
     input.focus();
   }

@@ -1,5 +1,6 @@
 // The settings of a conversation: one table of fields, from which the form and the request follow.
 import {h, fill} from './dom.js';
+import {presetPicker} from './presets.js';
 
 const kFields = [
   {name: 'system', label: 'System prompt', kind: 'text', rows: 4},
@@ -25,19 +26,23 @@ const kFields = [
 const kLlamaCpp = {temperature: 0.8, top_p: 0.95, top_k: 40, min_p: 0.05};
 const kApi = {temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_penalty: 1};
 
-// {defaults: by field; sent: those that the server does not know of; whose: "model", "llama.cpp" or ""; thinking}
-export const unknownServer = () => ({defaults: {}, sent: {}, whose: '', thinking: false});
+// {defaults: by field; sent: those that the server does not know of; whose: "model", "llama.cpp" or ""; thinking;
+//  task: "embed", "score" or "classify" of a model that generates no text}
+export const unknownServer = () => ({defaults: {}, sent: {}, whose: '', thinking: false, task: ''});
 
 // `props`: the answer to GET /props, or null.
 export function factsOf(props) {
-  const stated = props?.default_generation_settings?.params;
-  if (!stated) return unknownServer();
+  const params = props?.default_generation_settings?.params;
+  if (!params) return unknownServer();
+  // The server's numbers are float32: 0.2, not 0.200000003.
+  const stated = Object.fromEntries(Object.entries(params).map(([name, value]) => [name, typeof value === 'number' ? Number(value.toPrecision(6)) : value]));
   const thinking = String(props.chat_template ?? '').includes('enable_thinking');
+  const task = String(props.pooling_task ?? '');
   if (!Object.keys(stated).length)
-    return {defaults: {...kApi, ...kLlamaCpp}, sent: kLlamaCpp, whose: 'llama.cpp', thinking};
+    return {defaults: {...kApi, ...kLlamaCpp}, sent: kLlamaCpp, whose: 'llama.cpp', thinking, task};
   const {repeat_penalty, ...others} = stated;
   return {defaults: {...kApi, ...others, ...(repeat_penalty === undefined ? {} : {repetition_penalty: repeat_penalty})},
-    sent: {}, whose: 'model', thinking};
+    sent: {}, whose: 'model', thinking, task};
 }
 
 const kKept = 'pagoda-settings';
@@ -81,8 +86,8 @@ function hintOf(field, facts) {
   return [field.hint, known ? `default: ${facts.whose}` : ''].filter(Boolean).join('; ');
 }
 
-// Fills `node` with the form; `changed(settings)` after each change that is right.
-export function showSettings(node, settings, facts, changed) {
+// Fills `node` with the form; `changed(settings)` after each change that is right, `say(text)` where something is not kept.
+export function showSettings(node, settings, facts, changed, say) {
   fill(node, kFields.filter((field) => field.shown?.(facts) ?? true).map((field) => {
     const id = `set-${field.name}`;
     const hint = hintOf(field, facts);
@@ -109,7 +114,8 @@ export function showSettings(node, settings, facts, changed) {
         note.textContent = field.kind === 'json' ? 'Not valid JSON.' : error.message;
       }
     });
-    return h('div', {class: field.kind === 'tick' ? 'field tick' : 'field'}, h('label', {for: id}, field.label), input, note);
+    return h('div', {class: field.kind === 'tick' ? 'field tick' : 'field'}, h('label', {for: id}, field.label),
+      field.name === 'system' && presetPicker(input, say), input, note);
   }));
 }
 

@@ -2,6 +2,8 @@
 // or asking again makes a sibling, and `chosen` says which child is shown. Where the browser keeps nothing, they
 // live as long as the page, and `kept` is false.
 
+import {areFiles} from './files.js';
+
 const kName = 'pagoda';
 const kStore = 'chats';
 const memory = new Map();
@@ -92,7 +94,7 @@ function isChat(chat) {
   return chat !== null && typeof chat === 'object' && typeof chat.id === 'string' && typeof chat.title === 'string' &&
     chat.nodes !== null && typeof chat.nodes === 'object' && chat.chosen !== null && typeof chat.chosen === 'object' &&
     Object.entries(chat.nodes).every(([id, node]) => node !== null && typeof node === 'object' && node.id === id &&
-      typeof node.parent === 'string' && kRoles.includes(node.role) && typeof node.text === 'string');
+      typeof node.parent === 'string' && kRoles.includes(node.role) && typeof node.text === 'string' && areFiles(node.files));
 }
 
 export function exportText(chats) {

@@ -191,7 +191,7 @@ def test_several_answers_stand_side_by_side(server, watched):
     wait_done(page, 3)
     boxes = [page.locator(".columns .message").nth(i).bounding_box() for i in range(3)]
     assert boxes[0]["x"] < boxes[1]["x"] < boxes[2]["x"]
-    page.locator(".columns .message").nth(1).get_by_text("Continue with this answer").click()
+    page.locator(".columns .message").nth(1).get_by_text("Use this answer").click()
     assert page.locator(".columns").count() == 0 or page.locator(".columns .message").count() == 2
 
 
