@@ -88,7 +88,8 @@ struct Options {
     if (out.num_slots == 0) out.num_slots = engine.max_num_seqs + 3;
     if (out.num_slots < engine.max_num_seqs) out.num_slots = engine.max_num_seqs;
     out.blocks_per_slot = 0;
-    for (const KvGroup& group : groups.value_or(one_full_group(engine.block_size)))
+    const std::vector<KvGroup> all = groups.value_or(one_full_group(engine.block_size));
+    for (const KvGroup& group : token_groups(all))
       out.blocks_per_slot +=
           static_cast<std::int32_t>(group.rows_for(engine.max_model_len)) * group.pages_per_row;
     return out;

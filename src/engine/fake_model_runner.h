@@ -275,7 +275,9 @@ class FakeModelRunner final : public ModelRunner {
     const auto per_row = static_cast<std::size_t>(model_groups()[group].pages_per_row);
     const std::size_t at = (position / size_ - static_cast<std::size_t>(table.first_row)) * per_row + page;
     CHECK(at < table.blocks.size());
-    return static_cast<std::size_t>(index(page_of(table.blocks[at]))) * size_ + position % size_;
+    // A state's table names pages, under a virtual manager too.
+    const BlockId of_pool = model_groups()[group].is_state() ? table.blocks[at] : page_of(table.blocks[at]);
+    return static_cast<std::size_t>(index(of_pool)) * size_ + position % size_;
   }
 
   static bool has_states() { return std::ranges::any_of(model_groups(), &KvGroup::is_state); }

@@ -70,14 +70,11 @@ TEST_P(FamilyModes, GiveTheSameBits) {
   EXPECT_GT(same(tight, "swapped").swaps, 0);
 
   for (Trial* each : {&chunked, &again, &tight}) each->virtual_kv = KvTensors::per_layer;
-  if (alone.has_states) {  // refused by name
-    EXPECT_NE(run(chunked).refused.message().find("--kv-manager virtual has no place for the states"),
-              std::string::npos);
-    return;
-  }
   same(chunked, "virtual, in chunks");
   EXPECT_EQ(same(again, "virtual, from the prefix cache").cached, cached.cached);
   EXPECT_GT(same(tight, "virtual, swapped").swaps, 0);
+  chunked.page_bytes = 64 << 10;  // many tokens a row, and a state in few pages
+  same(chunked, "virtual, in large pages");
 }
 
 TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {

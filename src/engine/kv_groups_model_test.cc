@@ -172,11 +172,26 @@ TEST(KvGroupPlan, FindsThePagesOfGemma) {
             "6 layers see everything (1 pages a row), states of 81920 bytes a sequence (1 pages)");
   std::vector<std::int64_t> heads(32, 128 * 128);
   heads.insert(heads.begin(), 3 * 8192);
-  const KvGroupPlan qwen = with_states(
-      40, [](int i) { return i % 4 == 3; }, {.num_kv_heads = 2, .head_size = 256}, heads);
+  const KvGroupPlan qwen =
+      with_states(40, [](int i) { return i % 4 == 3; }, {.num_kv_heads = 2, .head_size = 256}, heads);
   std::printf("Qwen3.5 35B-A3B: %d pages a row, %d of states, %.2f %% padding\n",
               qwen.groups[0].pages_per_row, qwen.groups[1].pages_per_row, 100 * qwen.padding);
   EXPECT_LT(qwen.padding, 0.02);
+  // In pages of a virtual cache: eight times the tokens, and as many bytes of states in fewer pages.
+  const KvLayout page = {.dtype = DType::bf16,
+                         .num_layers = 1,
+                         .num_kv_heads = 1,
+                         .head_size = 4096,
+                         .block_size = 128};  // 2 MiB
+  const auto large = in_blocks_of(qwen, page);
+  ASSERT_TRUE(large.has_value());
+  EXPECT_EQ(large->groups[0].tokens_per_row, 128);
+  EXPECT_EQ(large->groups[0].pages_per_row, qwen.groups[0].pages_per_row);
+  EXPECT_LT(large->groups[1].pages_per_row, qwen.groups[1].pages_per_row);
+  for (const StatePlace& piece : large->pieces) EXPECT_LE(piece.offset + piece.bytes, 2 << 20);
+  KvLayout small_page = page;
+  small_page.head_size = 64;  // 32 KiB: a head's matrix is twice as large
+  EXPECT_EQ(in_blocks_of(qwen, small_page).error().code(), StatusCode::invalid_argument);
   EXPECT_EQ(plan_kv_groups(gemma4(35, 5, 15, wide, one), 16, 512, true).padding, 0)
       << "one group of both sizes";
   EXPECT_EQ(plan_kv_groups(layers(18, 6), 16, 512, true).groups, one_full_group(16))

@@ -26,6 +26,8 @@ struct Trial {
   std::int64_t longest = 0;
   std::size_t num_requests = 14;
   std::optional<KvTensors> virtual_kv = {};
+  std::int64_t page_bytes =
+      0;  // of a virtual cache; 0: what block_size tokens take. Else it gives block_size.
   // Several ranks are threads of this process.
   std::int32_t ranks = 1;
 };
@@ -59,22 +61,24 @@ inline std::vector<Request> requests(std::int32_t vocab_size, std::size_t count)
   return out;
 }
 
-// In pages of the block size's bytes, and address space for 40 sequences. Fronts are unmapped early.
+// Address space for 40 sequences. Fronts are unmapped early.
 inline std::unique_ptr<KvManager> make_virtual(LocalModelRunner& runner, const Trial& setup,
-                                               const PagedKvConfig& pages) {
+                                               PagedKvConfig pages) {
   SlotMapConfig slots{.num_slots = 40, .num_eager_blocks = 1, .front_batch = 4};
-  for (const KvGroup& group : *pages.groups)
-    slots.blocks_per_slot += static_cast<std::int32_t>(group.rows_for(kMaxTokens)) * group.pages_per_row;
-  auto plan = plan_virtual_kv(runner.kv_page_layout(), 0, *setup.virtual_kv);
+  auto plan = plan_virtual_kv(runner.kv_page_layout(), setup.page_bytes, *setup.virtual_kv);
   EXPECT_TRUE(plan.has_value() && plan->layout.block_size == setup.block_size);
+  pages.groups = in_blocks_of(runner.kv_plan(), plan->layout)->groups;
+  for (const KvGroup& group : token_groups(*pages.groups))
+    slots.blocks_per_slot += static_cast<std::int32_t>(group.rows_for(kMaxTokens)) * group.pages_per_row;
   const RankKv memory = virtual_kv_of_rank(runner.kv_page_layout(), setup.block_size,
                                            {.num_slots = slots.num_slots,
-                                            .blocks_per_slot = slots.blocks_per_slot,
+                                            .blocks_per_slot = std::max(1, slots.blocks_per_slot),
                                             .page_bytes = plan->page_bytes,
                                             .num_tensors = plan->num_tensors});
   const Status status =
       runner.allocate_virtual_kv(memory.layout, memory.shape, setup.num_pages, setup.num_swap);
   EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(*pages.groups, runner.kv_plan().groups);
   return std::make_unique<VirtualKvManager>(
       VirtualKvConfig{.pages = pages, .slots = slots, .may_create = {}, .most_resident_free = 3});
 }
@@ -145,8 +149,9 @@ inline Outcome run(Trial setup) {
     if (!setup.virtual_kv) EXPECT_TRUE(alone->allocate_kv_cache(setup.num_pages, setup.num_swap).ok());
   }
   out.has_states = local->kv_plan().has_states();
-  if (setup.virtual_kv) out.refused = check_no_states(local->kv_plan(), "--kv-manager virtual");
-  if (!out.refused.ok()) return out;
+  if (setup.page_bytes > 0)
+    setup.block_size =
+        plan_virtual_kv(local->kv_page_layout(), setup.page_bytes, *setup.virtual_kv)->layout.block_size;
   EngineConfig config{.max_model_len = kMaxTokens,
                       .max_num_seqs = 32,
                       .max_num_batched_tokens = setup.chunked ? 8 : 512,
@@ -162,8 +167,11 @@ inline Outcome run(Trial setup) {
                             .num_swap_blocks = static_cast<std::int32_t>(setup.num_swap),
                             .verify_hits = true,
                             .groups = local->kv_plan().groups};
-  std::unique_ptr<KvManager> kv = std::make_unique<PagedKvManager>(pages);
-  if (setup.virtual_kv) kv = make_virtual(*alone, setup, pages);
+  std::unique_ptr<KvManager> kv;
+  if (setup.virtual_kv)
+    kv = make_virtual(*alone, setup, pages);
+  else
+    kv = std::make_unique<PagedKvManager>(pages);
   auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
   fake::ManualClock clock;
   MetricsRegistry metrics;

@@ -4,6 +4,11 @@
 
 namespace pagoda {
 
+std::span<const KvGroup> token_groups(std::span<const KvGroup> groups) {
+  const auto first = std::ranges::find_if(groups, &KvGroup::is_state);
+  return groups.first(static_cast<std::size_t>(first - groups.begin()));
+}
+
 bool KvGeometry::has_windows() const {
   return std::ranges::any_of(groups_, [](const KvGroup& group) { return group.kind == KvKind::window; });
 }

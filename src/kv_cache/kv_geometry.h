@@ -3,12 +3,16 @@
 // sequence and no pool. Nobody else divides by a block size.
 // Threads: immutable, safe from any.
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "request/kv_groups.h"
 
 namespace pagoda {
+
+// The groups that grow with the tokens; those of states come after them.
+std::span<const KvGroup> token_groups(std::span<const KvGroup> groups);
 
 class KvGeometry {
  public:

@@ -121,14 +121,18 @@ bool PagedKvManager::must_copy(const Table& table, std::size_t group, std::int32
   return pool_.ref_count(at) > 1 || pool_.is_published(at);
 }
 
+std::int64_t PagedKvManager::pages_to_grow(const Table& table, std::size_t group,
+                                           std::int32_t num_tokens) const {
+  const std::int64_t wanted = groups_[group].rows_for(num_tokens);
+  const std::int64_t rows = std::max<std::int64_t>(0, wanted - table.groups[group].end) +
+                            (must_copy(table, group, num_tokens) ? 1 : 0);
+  return rows * groups_[group].pages_per_row;
+}
+
 std::int64_t PagedKvManager::pages_to_grow(const Table& table, std::int32_t num_tokens) const {
   std::int64_t pages = 0;
-  for (std::size_t group = 0; group < groups_.size(); ++group) {
-    const std::int64_t wanted = groups_[group].rows_for(num_tokens);
-    const std::int64_t rows = std::max<std::int64_t>(0, wanted - table.groups[group].end) +
-                              (must_copy(table, group, num_tokens) ? 1 : 0);
-    pages += rows * groups_[group].pages_per_row;
-  }
+  for (std::size_t group = 0; group < groups_.size(); ++group)
+    pages += pages_to_grow(table, group, num_tokens);
   return pages;
 }
 

@@ -94,10 +94,16 @@ class PagedKvManager : public KvSharing, public KvSwap, public KvInspection, pub
   const BlockPool& pool() const { return pool_; }
 
  protected:
+  // Whether `num_pages` free pages can be taken now.
+  virtual bool make_available(std::int64_t num_pages) { return num_pages <= pool_.num_free(); }
   // Appends to `pages`, which hold the rows before, a row of the group as row `at`. There is one to be had.
   virtual void new_row(SequenceId, std::size_t group, std::int32_t at, std::vector<BlockId>& pages);
   std::int32_t blocks_for(std::int64_t num_tokens) const;
   bool can_grow(SequenceId id, std::int32_t num_tokens) const { return can_grow(at(id), num_tokens); }
+  // Of one group: what blocks_to_grow() counts of all.
+  std::int64_t pages_to_grow(SequenceId id, std::size_t group, std::int32_t num_tokens) const {
+    return pages_to_grow(at(id), group, num_tokens);
+  }
   bool is_swapped(SequenceId id) const { return at(id).swapped; }
   std::int32_t rows_for(std::size_t group, std::int64_t num_tokens) const {
     return static_cast<std::int32_t>(groups_[group].rows_for(num_tokens));
@@ -197,6 +203,7 @@ class PagedKvManager : public KvSharing, public KvSwap, public KvInspection, pub
   std::int32_t next_row(const Table& table, std::size_t group) const;
   // The row that the next token is written into, if it exists and others share it.
   bool must_copy(const Table& table, std::size_t group, std::int32_t num_tokens) const;
+  std::int64_t pages_to_grow(const Table& table, std::size_t group, std::int32_t num_tokens) const;
   std::int64_t pages_to_grow(const Table& table, std::int32_t num_tokens) const;
 
   // In paged_promise.cc.

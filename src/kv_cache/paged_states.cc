@@ -29,7 +29,7 @@ void PagedKvManager::copy_states(SequenceId id, std::int32_t place, std::int32_t
   for (const std::int32_t rows : table.anchors) {
     const std::int32_t position = rows * config_.block_size;
     if (position <= table.num_computed || position > num_tokens) continue;
-    if (num_available_blocks() < pages || pool_.num_free() < pages) return;  // a hit less, some time
+    if (num_available_blocks() < pages || !make_available(pages)) return;  // a hit less, some time
     std::vector<BlockId> copy;
     table.snapshots.push_back({rows, *pool_.allocate_row(pages, copy)});
     for (std::int32_t page = 0; page < pages; ++page) {

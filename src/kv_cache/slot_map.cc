@@ -14,10 +14,8 @@ BlockId after(BlockId page, std::int32_t count = 1) { return BlockId{index(page)
 }  // namespace
 
 SlotMap::SlotMap(const SlotMapConfig& config, BlockPool& pool, std::vector<std::int32_t> lengths)
-    : config_(config),
-      lengths_(lengths.empty() ? std::vector{config.blocks_per_slot} : std::move(lengths)),
-      pool_(pool) {
-  CHECK(config_.num_slots > 0 && config_.blocks_per_slot > 0 && config_.num_eager_blocks >= 0);
+    : config_(config), lengths_(std::move(lengths)), pool_(pool) {
+  CHECK(config_.num_slots > 0 && config_.num_eager_blocks >= 0);
   CHECK(config_.front_batch > 0);
   CHECK(std::accumulate(lengths_.begin(), lengths_.end(), std::int64_t{0}) == config_.blocks_per_slot);
   std::int32_t begin = 0;

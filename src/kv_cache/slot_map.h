@@ -27,7 +27,7 @@ namespace pagoda {
 
 struct SlotMapConfig {
   std::int32_t num_slots = 0;        // > 0
-  std::int32_t blocks_per_slot = 0;  // > 0; of all its ranges
+  std::int32_t blocks_per_slot = 0;  // of all its ranges
   std::int64_t max_regions = 0;      // 0: no limit
   bool deferred_reclaim = true;
   bool map_ahead = true;
@@ -53,8 +53,11 @@ struct RangeNeed {
 
 class SlotMap {
  public:
-  // Borrows pool. `lengths`: of a slot's ranges, blocks_per_slot together; empty: there is one.
-  SlotMap(const SlotMapConfig& config, BlockPool& pool, std::vector<std::int32_t> lengths = {});
+  // Borrows pool. `lengths`: of a slot's ranges, blocks_per_slot together; there may be none.
+  SlotMap(const SlotMapConfig& config, BlockPool& pool, std::vector<std::int32_t> lengths);
+  // One range.
+  SlotMap(const SlotMapConfig& config, BlockPool& pool)
+      : SlotMap(config, pool, std::vector{config.blocks_per_slot}) {}
 
   // The idle slot that fits best a sequence with these needs, one for each range: most of them shown already,
   // then least shown in vain, then idle for longest. nullopt: none is idle.

@@ -11,12 +11,13 @@ namespace {
 constexpr std::int64_t kPagesPerGrant = 64;
 constexpr std::int32_t kPauseAfterRefusal = 64;  // asks
 
-// As many rows for each group.
+// As many rows for each group of tokens.
 std::vector<std::int32_t> range_lengths(std::span<const KvGroup> groups, std::int32_t blocks_per_slot) {
+  std::vector<std::int32_t> lengths;
+  if (groups.empty()) return lengths;
   std::int32_t pages = 0;
   for (const KvGroup& group : groups) pages += group.pages_per_row;
-  CHECK(pages > 0 && blocks_per_slot % pages == 0);
-  std::vector<std::int32_t> lengths;
+  CHECK(blocks_per_slot % pages == 0);
   for (const KvGroup& group : groups) lengths.push_back(blocks_per_slot / pages * group.pages_per_row);
   return lengths;
 }
@@ -25,7 +26,8 @@ std::vector<std::int32_t> range_lengths(std::span<const KvGroup> groups, std::in
 
 VirtualKvManager::VirtualKvManager(const VirtualKvConfig& config)
     : PagedKvManager(config.pages),
-      slots_(config.slots, mutable_pool(), range_lengths(groups(), config.slots.blocks_per_slot)),
+      slots_(config.slots, mutable_pool(),
+             range_lengths(token_groups(groups()), config.slots.blocks_per_slot)),
       may_create_(config.may_create),
       most_resident_free_(config.most_resident_free) {
   CHECK(config.pages.num_created <= config.pages.num_blocks);
@@ -55,11 +57,14 @@ bool VirtualKvManager::make_available(std::int64_t num_pages) {
 
 bool VirtualKvManager::make_ready(std::int64_t num_blocks, std::span<const std::int32_t> num_tokens) {
   std::int64_t entries = 0;
-  for (const std::int32_t tokens : num_tokens) entries += pages_for(groups(), std::int64_t{tokens} + 1);
+  for (const std::int32_t tokens : num_tokens)
+    entries += pages_for(token_groups(groups()), std::int64_t{tokens} + 1);
   return make_available(num_blocks) && slots_.make_room(entries);
 }
 
-void VirtualKvManager::new_row(SequenceId, std::size_t group, std::int32_t at, std::vector<BlockId>& pages) {
+void VirtualKvManager::new_row(SequenceId id, std::size_t group, std::int32_t at,
+                               std::vector<BlockId>& pages) {
+  if (group >= num_ranges()) return PagedKvManager::new_row(id, group, at, pages);
   const std::int32_t range = slots_.range_of(growing_in_, group);
   const std::size_t begin = pages.size();
   for (std::int32_t page = 0; page < per_row(group); ++page) {
@@ -88,23 +93,26 @@ void VirtualKvManager::take_page_mappings(std::vector<PageMapping>& now, std::ve
 }
 
 std::int64_t VirtualKvManager::pages_to_show(SequenceId id, std::int32_t num_tokens) const {
-  std::int64_t pages = blocks_to_grow(id, num_tokens);
-  for (std::size_t group = 0; group < groups().size(); ++group)
-    pages += std::ssize(pages_of(id, group).blocks);
+  const bool fresh = !places_.contains(id);
+  std::int64_t pages = 0;
+  for (std::size_t group = 0; group < num_ranges(); ++group) {
+    pages += pages_to_grow(id, group, num_tokens);
+    if (fresh) pages += std::ssize(pages_of(id, group).blocks);
+  }
   return pages;
 }
 
 bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) {
-  const std::int64_t more = blocks_to_grow(id, num_tokens);
+  const std::int64_t to_show = pages_to_show(id, num_tokens);
   auto place = places_.find(id);
   const bool fresh = place == places_.end();
-  if (!can_grow(id, num_tokens) || !make_available(more) ||
-      !slots_.make_room(fresh ? pages_to_show(id, num_tokens) : more))
+  if (!can_grow(id, num_tokens) || !make_available(blocks_to_grow(id, num_tokens)) ||
+      !slots_.make_room(to_show))
     return false;
   const std::int32_t rows = std::max(blocks_for(num_tokens), num_rows(id));
   if (fresh) {
     std::vector<RangeNeed> needs;
-    for (std::size_t group = 0; group < groups().size(); ++group) {
+    for (std::size_t group = 0; group < num_ranges(); ++group) {
       needs.push_back({.first = first_block(id, group),
                        .pages = pages_of(id, group).blocks,
                        .end = rows * per_row(group)});
@@ -112,14 +120,14 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
     const std::optional<std::int32_t> slot = slots_.acquire(needs);
     if (!slot) return false;
     place = places_.emplace(id, Place{.slot = *slot, .tables = {}, .more = {}}).first;
-    place->second.tables.resize(groups().size());
-    for (std::size_t group = 0; group < groups().size(); ++group)
+    place->second.tables.resize(num_ranges());
+    for (std::size_t group = 0; group < num_ranges(); ++group)
       slots_.leave_front(slots_.range_of(*slot, group), first_block(id, group));
   }
   growing_in_ = place->second.slot;
   CHECK(PagedKvManager::grow(id, num_tokens, copies));
-  if (fresh || more > 0) show_growth(id, place->second, rows);
-  for (std::size_t group = 0; group < groups().size(); ++group) {
+  if (fresh || to_show > 0) show_growth(id, place->second, rows);
+  for (std::size_t group = 0; group < num_ranges(); ++group) {
     const std::int32_t range = slots_.range_of(growing_in_, group), end = rows * per_row(group);
     if (fresh) slots_.show_eagerly(range, end, per_row(group));
     // The next token needs another row, which nobody writes into before.
@@ -128,6 +136,10 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
   std::vector<KvTable>& tables = place->second.more;
   tables.clear();
   for (std::size_t group = 1; group < groups().size(); ++group) {
+    if (group >= num_ranges()) {  // a state's
+      tables.push_back(pages_of(id, group));
+      continue;
+    }
     tables.push_back({.blocks = std::span<const BlockId>(place->second.tables[group])
                                     .subspan(static_cast<std::size_t>(first_block(id, group))),
                       .first_row = pages_of(id, group).first_row});
@@ -137,7 +149,7 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
 
 // What has changed is at the end: a copied last row, and new ones.
 void VirtualKvManager::show_growth(SequenceId id, Place& place, std::int32_t rows) {
-  for (std::size_t group = 0; group < groups().size(); ++group) {
+  for (std::size_t group = 0; group < num_ranges(); ++group) {
     const std::int32_t range = slots_.range_of(place.slot, group), first = first_block(id, group);
     std::vector<BlockId>& table = place.tables[group];
     const auto held = static_cast<std::int32_t>(table.size());
@@ -154,11 +166,9 @@ std::int32_t VirtualKvManager::most_tokens(SequenceId id, std::int32_t num_token
   const std::int32_t most = PagedKvManager::most_tokens(id, num_tokens);
   if (groups().size() == 1 && groups().front().kind == KvKind::full) return most;
   const std::int32_t computed = num_computed(id);
-  const bool fresh = !places_.contains(id);
   std::int32_t tokens = most;
   while (tokens > computed &&
-         !(make_available(blocks_to_grow(id, tokens)) &&
-           slots_.make_room(fresh ? pages_to_show(id, tokens) : blocks_to_grow(id, tokens))))
+         !(make_available(blocks_to_grow(id, tokens)) && slots_.make_room(pages_to_show(id, tokens))))
     tokens = (tokens - 1) / block_size() * block_size();
   return std::max(tokens, computed);
 }
@@ -167,7 +177,7 @@ void VirtualKvManager::computed(SequenceId id, std::span<const TokenId> tokens, 
   PagedKvManager::computed(id, tokens, num_computed);
   const auto place = places_.find(id);
   CHECK(place != places_.end());
-  for (std::size_t group = 0; group < groups().size(); ++group) {
+  for (std::size_t group = 0; group < num_ranges(); ++group) {
     if (groups()[group].kind == KvKind::window)
       slots_.leave_front(slots_.range_of(place->second.slot, group), first_block(id, group));
   }
@@ -177,7 +187,7 @@ void VirtualKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
   PagedKvManager::shrink(id, num_tokens);
   const auto place = places_.find(id);
   CHECK(place != places_.end());
-  for (std::size_t group = 0; group < groups().size(); ++group) {
+  for (std::size_t group = 0; group < num_ranges(); ++group) {
     std::vector<BlockId>& table = place->second.tables[group];
     const auto held = static_cast<std::size_t>(num_rows(id) * per_row(group));
     if (table.size() == held) continue;
@@ -212,6 +222,7 @@ KvTables VirtualKvManager::tables(SequenceId id) const {
   CHECK(!is_swapped(id));
   const auto place = places_.find(id);
   if (place == places_.end()) return {};
+  if (num_ranges() == 0) return {.blocks = pages_of(id, 0).blocks};  // states alone
   return {.blocks = std::span<const BlockId>(place->second.tables.front())
                         .subspan(static_cast<std::size_t>(first_block(id, 0))),
           .first_row = pages_of(id, 0).first_row,
@@ -219,6 +230,7 @@ KvTables VirtualKvManager::tables(SequenceId id) const {
 }
 
 std::optional<BlockId> VirtualKvManager::first_virtual_block(SequenceId id) const {
+  if (num_ranges() == 0) return std::nullopt;
   const std::span<const BlockId> blocks = tables(id).blocks;
   return blocks.empty() ? std::nullopt : std::optional(blocks.front());
 }
@@ -228,7 +240,8 @@ Status VirtualKvManager::check_alone(std::int64_t num_sequences, std::int64_t nu
   const SlotMapConfig& slots = slots_.config();
   // As make_room() counts when nothing is shown in vain: every page of every sequence may lie apart from its
   // neighbour.
-  const std::int64_t regions = 1 + 2 * geometry().pages_alone(num_tokens, num_sequences);
+  const std::int64_t regions = 1 + 2 * pages_for(token_groups(groups()), num_tokens, num_sequences, 0,
+                                                 config().whole_prompts ? num_tokens : 0);
   if (slots.max_regions > 0 && regions > slots.max_regions) {
     return invalid_argument(concat("The request can never fit: ", num_sequences, " sequences of ", num_tokens,
                                    " tokens may need ", regions, " mappings, and the system allows ",
@@ -255,7 +268,7 @@ void VirtualKvManager::check_invariants() const {
     CHECK(!is_swapped(id));
     CHECK(!taken[static_cast<std::size_t>(place.slot)]);
     taken[static_cast<std::size_t>(place.slot)] = 1;
-    for (std::size_t group = 0; group < groups().size(); ++group) {
+    for (std::size_t group = 0; group < num_ranges(); ++group) {
       const std::span<const BlockId> pages = pages_of(id, group).blocks;
       const std::int32_t range = slots_.range_of(place.slot, group), first = first_block(id, group);
       const std::vector<BlockId>& table = place.tables[group];

@@ -6,9 +6,10 @@
 // this class adds is where a sequence sees its pages (slot_map.h): a shared page is shown in several slots.
 // A sequence gets its slot when it first grows; one that only stands for a prefix has none.
 // Block tables are runs of consecutive virtual blocks; copies, blocks_of() and ref_count() speak of pages.
-// A slot has a range for each KV group, with pages_per_row blocks for each row of the longest sequence; what
-// a window leaves behind goes back to the pool at once, and is unmapped many blocks at a time. Invariant: the
-// slot of a sequence that has one shows exactly its pages, in order. Source: vAttention (arXiv 2405.04437).
+// A slot has a range for each KV group of tokens, with pages_per_row blocks for each row of the longest
+// sequence; what a window leaves behind goes back to the pool at once, and is unmapped many blocks at a time.
+// A state does not grow and needs no address space: its table names pages of the pool. Invariant: the slot of
+// a sequence that has one shows exactly its pages, in order. Source: vAttention (arXiv 2405.04437).
 // Threads: none; owned by the engine thread. check_alone() is safe from any.
 #include <functional>
 #include <unordered_map>
@@ -67,12 +68,14 @@ class VirtualKvManager final : public PagedKvManager {
   std::int32_t first_block(SequenceId id, std::size_t group) const {
     return pages_of(id, group).first_row * per_row(group);
   }
-  // Pages that grow() has to show, for a sequence that has no slot yet.
+  // Pages that grow() has to show in the sequence's slot; all of them if it has none yet.
   std::int64_t pages_to_show(SequenceId id, std::int32_t num_tokens) const;
+  // Groups that have a range in each slot: the first ones.
+  std::size_t num_ranges() const { return static_cast<std::size_t>(slots_.num_ranges()); }
   void show_growth(SequenceId id, Place& place, std::int32_t rows);
   std::int64_t num_uncreated() const { return config().num_blocks - pool().num_blocks(); }
-  // Has `num_pages` that can be taken, creating some if they are allowed.
-  bool make_available(std::int64_t num_pages);
+  // Creates pages if that is allowed.
+  bool make_available(std::int64_t num_pages) override;
   void leave_slot(SequenceId id);
 
   SlotMap slots_;

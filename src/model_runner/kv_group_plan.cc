@@ -69,7 +69,8 @@ struct StatePacking {
     auto page = std::ranges::find_if(used, [&](std::int64_t so_far) { return so_far + bytes <= page_bytes; });
     if (page == used.end()) page = used.insert(used.end(), 0);
     return {.page = static_cast<std::int32_t>(page - used.begin()),
-            .offset = std::exchange(*page, *page + bytes)};
+            .offset = std::exchange(*page, *page + bytes),
+            .bytes = bytes};
   }
 };
 
@@ -241,10 +242,21 @@ std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<cons
   return out;
 }
 
-Status check_no_states(const KvGroupPlan& plan, std::string_view manager) {
-  if (!plan.has_states()) return ok_status();
-  return invalid_argument(
-      concat(manager, " has no place for the states of this model's layers: use --kv-manager paged"));
+Result<KvGroupPlan> in_blocks_of(KvGroupPlan plan, const KvLayout& page) {
+  for (KvGroup& group : plan.groups) group.tokens_per_row = page.block_size;
+  if (!plan.has_states()) return plan;
+  // Copies and swaps leave out the padding of a page.
+  const auto page_bytes = static_cast<std::int64_t>(page.block_bytes());
+  const std::int64_t largest = std::ranges::max(plan.pieces, {}, &StatePlace::bytes).bytes;
+  if (largest > page_bytes) {
+    return invalid_argument(concat("--kv-page-size: a page holds ", page_bytes, " bytes of ", page.block_size,
+                                   " tokens, and a layer's state needs ", largest, " in one page"));
+  }
+  StatePacking state{.page_bytes = page_bytes};
+  for (StatePlace& piece : plan.pieces) piece = state.add(piece.bytes);
+  plan.state_page_bytes = *std::ranges::max_element(state.used);
+  plan.groups.back().pages_per_row = static_cast<std::int32_t>(state.used.size());
+  return plan;
 }
 
 std::string describe_groups(const KvGroupPlan& plan) {

@@ -30,7 +30,7 @@ struct KvPlace {
 // Where a piece of a layer's state is in the group's row.
 struct StatePlace {
   std::int32_t page = 0;
-  std::int64_t offset = 0;  // bytes
+  std::int64_t offset = 0, bytes = 0;
 };
 
 struct KvGroupPlan {
@@ -73,8 +73,9 @@ struct LayerInPage {
 std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<const KvLayout> layers,
                                          const KvLayout& page);
 
-// invalid_argument where there are states: another manager than the paged one has no place for them.
-Status check_no_states(const KvGroupPlan& plan, std::string_view manager);
+// The plan with as many tokens in a row as `page` has, the layout of a page of a virtual cache. The pieces of
+// states are put into pages of its size. invalid_argument: one is larger than such a page.
+Result<KvGroupPlan> in_blocks_of(KvGroupPlan plan, const KvLayout& page);
 
 // "3 layers see everything (1 page a row), 15 the last 512 tokens (5)". Empty for one group.
 std::string describe_groups(const KvGroupPlan& plan);

@@ -55,6 +55,11 @@ class KvStorage {
   // the manager knows which of them are mapped.
   void discard();
 
+  // Where a page lies whole, whatever slots show it: a cache in several tensors has none such.
+  std::byte* page(BlockId id) const {
+    CHECK(num_pieces_ == 1);
+    return block(id, 0);
+  }
   // Where block 0 of a block table lies, and how many such ids there are.
   std::byte* data() const { return mapper_ ? mapper_->arena().data() : pool_.data(); }
   std::int64_t num_table_ids() const { return mapper_ ? mapper_->arena().shape().num_blocks : num_blocks_; }

@@ -94,7 +94,8 @@ Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t
 
 Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                              std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  PAGODA_RETURN_IF_ERROR(check_no_states(kv_plan_, "--kv-manager virtual"));
+  auto plan = in_blocks_of(kv_plan_, layout);
+  if (!plan) return plan.error();
   kv_ = {};
   auto storage = KvStorage::create_virtual(layout, shape, num_blocks, num_swap_blocks);
   if (!storage) return storage.error();
@@ -102,7 +103,7 @@ Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virtu
   const std::int32_t num_layers = layout_.num_layers;
   layout_ = layout;
   layout_.num_layers = num_layers;
-  for (KvGroup& group : kv_plan_.groups) group.tokens_per_row = layout.block_size;
+  kv_plan_ = *std::move(plan);
   layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
   return ok_status();
 }
@@ -180,9 +181,9 @@ Status LocalModelRunner::check_tables(const ScheduledSequence& sequence) const {
         table.first_row + std::ssize(table.blocks) / group.pages_per_row < rows) {
       return internal_error("a block table does not cover its sequence");
     }
+    const std::int64_t num_ids = group.is_state() ? kv_.num_blocks() : kv_.num_table_ids();
     for (const BlockId block : table.blocks) {
-      if (index(block) < 0 || index(block) >= kv_.num_table_ids())
-        return internal_error("a block id is out of range");
+      if (index(block) < 0 || index(block) >= num_ids) return internal_error("a block id is out of range");
     }
   }
   return ok_status();

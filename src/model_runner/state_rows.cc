@@ -1,5 +1,5 @@
 // States of LocalModelRunner: where the pieces of each sequence's state are in this step, and where copies of
-// it go.
+// it go. Their tables name pages of the pool, in a virtual cache too.
 #include <algorithm>
 
 #include "model_runner/local_model_runner.h"
@@ -38,14 +38,13 @@ Status LocalModelRunner::check_state_copies(const ScheduledBatch& batch) const {
 
 void LocalModelRunner::flatten_states(const ScheduledBatch& batch) {
   const std::size_t num_pieces = kv_plan_.pieces.size();
-  const auto page_bytes = static_cast<std::size_t>(kv_page_bytes());
   state_pieces_.clear();
   const auto piece_in = [&](BlockId page, const StatePlace& place) {
-    return reinterpret_cast<float*>(kv_.data() + static_cast<std::size_t>(index(page)) * page_bytes +
-                                    place.offset);
+    return reinterpret_cast<float*>(kv_.page(page) + place.offset);
   };
   for (const ScheduledSequence& sequence : batch.sequences) {
     const KvTable table = kv_table(sequence, static_cast<std::size_t>(kv_plan_.state_group()));
+    for (const BlockId page : table.blocks) kv_.note_used(page);
     for (const StatePlace& place : kv_plan_.pieces)
       state_pieces_.push_back(piece_in(table.blocks[static_cast<std::size_t>(place.page)], place));
   }

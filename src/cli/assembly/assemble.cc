@@ -119,19 +119,21 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   const RankTotals totals = runner->totals();
   std::int64_t block_bytes = totals.kv_block_bytes;
   std::optional<VirtualKvPlan> virtual_plan;
-  if (is_virtual(flags) || is_baseline(flags))
-    PAGODA_RETURN_IF_ERROR(check_no_states(
-        runner->kv_plan(), is_virtual(flags) ? "--kv-manager virtual" : "--kv-manager reserved"));
+  KvGroupPlan runner_plan = runner->kv_plan();
+  if (is_baseline(flags) && runner_plan.has_states())
+    return invalid_argument(
+        "--kv-manager reserved has no place for the states of this model's layers: use --kv-manager paged");
   if (is_virtual(flags)) {
     auto planned = virtual_kv_plan(flags, runner->kv_page_layout(), runner->page_granule());
     if (!planned) return planned.error();
     virtual_plan = *planned;
     block_size = virtual_plan->layout.block_size;
     block_bytes = virtual_block_bytes(*virtual_plan, totals.kv_heads);
+    auto in_blocks = in_blocks_of(std::move(runner_plan), virtual_plan->layout);
+    if (!in_blocks) return in_blocks.error();
+    runner_plan = *std::move(in_blocks);
   }
-  const KvGroupPlan runner_plan = runner->kv_plan();
-  std::vector<KvGroup> groups = runner_plan.groups;
-  for (KvGroup& group : groups) group.tokens_per_row = block_size;  // a virtual cache has its own
+  const std::vector<KvGroup>& groups = runner_plan.groups;
   auto plan = plan_kv_cache(flags, config, groups, block_bytes, runner->kv_room());
   if (!plan) return plan.error();
   const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
@@ -176,7 +178,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                                                                  (group.is_state() ? 0 : group.pages_per_row);
                                                         }) *
                                         block_bytes / block_size,
-                  .computed_in = !uses_device(flags)      ? chosen_arithmetic(flags.dtype, *source)
+                  .computed_in = !uses_device(flags)     ? chosen_arithmetic(flags.dtype, *source)
                                  : flags.dtype == "auto" ? "bfloat16"
                                                          : flags.dtype,
                   .kv_dtype = std::string(kv_dtype_name(runner->kv_page_layout().dtype))};
@@ -283,8 +285,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     }
     parts.api.grammars = parts.grammars.get();
   }
-  auto defaults = sampling_defaults(*source, flags.override_generation_config,
-                                    flags.generation_config);
+  auto defaults = sampling_defaults(*source, flags.override_generation_config, flags.generation_config);
   if (!defaults) return defaults.error();
   parts.api.defaults = with_flags(*std::move(defaults), flags.sampling);
   parts.api.version = version();

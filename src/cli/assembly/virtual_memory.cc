@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
+#include "kv_cache/kv_geometry.h"
 #include "tensor/system_limits.h"
 
 namespace pagoda {
@@ -33,7 +34,7 @@ Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& 
 SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_len,
                               std::span<const KvGroup> groups) {
   SlotMapConfig config;
-  for (const KvGroup& group : groups)
+  for (const KvGroup& group : token_groups(groups))
     config.blocks_per_slot += static_cast<std::int32_t>(group.rows_for(max_model_len)) * group.pages_per_row;
   // Idle slots stay mapped for requests to come, so there are more than can run.
   config.num_slots = flags.kv_slots > 0 ? flags.kv_slots : std::min(flags.max_num_seqs, 1 << 20) * 2;
@@ -53,29 +54,31 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
     return invalid_argument(
         concat("--kv-slots ", out.slots.num_slots, " is less than --max-num-seqs ", flags.max_num_seqs));
   }
-  const std::int64_t slot_bytes = out.slots.blocks_per_slot * plan.block_bytes();
-  if (flags.kv_slots == 0 && out.slots.num_slots > kMaxAddressSpace / slot_bytes)
+  // States need no address space; an arena has some.
+  const std::int32_t blocks_per_slot = std::max(1, out.slots.blocks_per_slot);
+  if (flags.kv_slots == 0 && out.slots.num_slots > kMaxAddressSpace / (blocks_per_slot * plan.block_bytes()))
     out.slots.num_slots = flags.max_num_seqs;
-  if (out.slots.num_slots > std::numeric_limits<std::int32_t>::max() / out.slots.blocks_per_slot) {
+  if (out.slots.num_slots > std::numeric_limits<std::int32_t>::max() / blocks_per_slot) {
     return invalid_argument(
-        concat("--kv-manager virtual: ", out.slots.num_slots, " slots of ", out.slots.blocks_per_slot,
+        concat("--kv-manager virtual: ", out.slots.num_slots, " slots of ", blocks_per_slot,
                " blocks are more than can be numbered: lower --kv-slots or --max-model-len, "
                "or raise --kv-page-size"));
   }
   if (!uses_device(flags))  // a GPU's driver has no such limit
     out.slots.max_regions = (available_mappings() - kMappingsForOthers) / plan.num_tensors;
   // What one sequence has at once: windows give back what they leave.
-  const std::int64_t pages =
-      pages_for(groups, max_model_len, 1, 0, flags.enable_chunked_prefill ? 0 : max_model_len);
-  if (!uses_device(flags) && out.slots.max_regions < 1 + 2 * pages) {
+  const std::int64_t chunk = flags.enable_chunked_prefill ? 0 : max_model_len;
+  const std::int64_t pages = pages_for(groups, max_model_len, 1, 0, chunk);
+  const std::int64_t mapped = pages_for(token_groups(groups), max_model_len, 1, 0, chunk);
+  if (!uses_device(flags) && out.slots.max_regions < 1 + 2 * mapped) {
     return invalid_argument(concat("--kv-manager virtual: one sequence of --max-model-len ", max_model_len,
-                                   " may need ", (1 + 2 * pages) * plan.num_tensors,
+                                   " may need ", (1 + 2 * mapped) * plan.num_tensors,
                                    " mappings, and vm.max_map_count leaves ",
                                    std::max<std::int64_t>(0, out.slots.max_regions) * plan.num_tensors,
                                    ": raise --kv-page-size or vm.max_map_count, or lower --max-model-len"));
   }
   out.shape = {.num_slots = out.slots.num_slots,
-               .blocks_per_slot = out.slots.blocks_per_slot,
+               .blocks_per_slot = blocks_per_slot,
                .page_bytes = plan.page_bytes,
                .num_tensors = plan.num_tensors,
                .num_created = -1};
