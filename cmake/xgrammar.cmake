@@ -251,7 +251,17 @@ pagoda_change_text(text "      bool is_large_repeat = upper_bound" [[
       bool is_large_repeat = upper_bound]])
 pagoda_change_text(text "  auto build_result = Build(regex, builder, rule_hint);"
                         "  const pagoda::JsonStrings within(forbidden_chars.any());\n  auto build_result = Build(regex, builder, rule_hint);")
-set(text "#include <algorithm>\n#include \"counted.h\"\n${text}")
+# Sets of strings are read where expressions are (string_sets.h).
+pagoda_change_text(text "  const pagoda::JsonStrings within(forbidden_chars.any());\n"
+                        "  if (pagoda::is_string_set(regex)) return pagoda::string_set(regex, forbidden_chars);\n  const pagoda::JsonStrings within(forbidden_chars.any());\n")
+pagoda_change_text(text "Result<bool> RegexFSMBuilder::MatchesEmpty(const std::string& regex) {" [[
+Result<bool> RegexFSMBuilder::MatchesEmpty(const std::string& regex) {
+  if (pagoda::is_string_set(regex)) {
+    auto set = pagoda::string_set(regex, GrammarFSMBuilder::JSONStringForbiddenChars());
+    if (set.IsErr()) return ResultErr(std::move(set).UnwrapErr());
+    return ResultOk(set.ValueRef().IsEndState(set.ValueRef().GetStart()));
+  }]])
+set(text "#include <algorithm>\n#include \"counted.h\"\n#include \"grammar_functor.h\"\n#include \"string_sets.h\"\n${text}")
 pagoda_use_copy(fsm_builder.cc text)
 # The state of a counted repetition has no other edge, or a count would be carried along it.
 file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/fsm.cc text)
@@ -264,6 +274,17 @@ pagoda_change_text(text "    // Case 1: Like ab | ac | ad" [[
       }
     }
     // Case 1: Like ab | ac | ad]])
+# What may be left out begins in a state of its own: the start may be reached again, as that of `(a*b)?`, and would
+# take what leads back to it for a whole text.
+pagoda_change_text(text "  if (!ends_.empty()) {\n    fsm.AddEpsilonEdge(start_, ends_.front());\n  }\n  return FSMWithStartEnd(fsm, start_, ends_);" [[
+  const int new_start = fsm.AddState();
+  fsm.AddEpsilonEdge(new_start, start_);
+  std::vector<int32_t> ends = ends_;
+  ends.push_back(new_start);
+  return FSMWithStartEnd(fsm, new_start, std::move(ends));]])
+# States are merged by one rule at a time, or two that are equal to a third for different reasons become one.
+pagoda_change_text(text "      if (outgoing_count == 0) {\n        if (result.IsEndState(i)) {"
+                        "      if (outgoing_count == 0) {\n        if (union_find_set.Count(i)) continue;\n        if (result.IsEndState(i)) {")
 # Here and in two more files the work of compiling is counted (work.h).
 pagoda_change_text(text "    edges_[from].push_back({min, max, to});" "    pagoda::spend();\n    edges_[from].push_back({min, max, to});")
 pagoda_change_text(text "    edges_.emplace_back();\n    return" "    pagoda::spend();\n    edges_.emplace_back();\n    return")
@@ -310,6 +331,16 @@ pagoda_change_text(text "      return RegexExpression(*spec.pattern, false, /*fo
           spec.pattern->substr(!spec.pattern->empty() && spec.pattern->front() == '\x01'), false,
           /*force_cfg_expansion=*/true
       );]])
+# A name that is not declared is written in one way alone until it differs from all that are: an escape could else spell
+# one of them, and what has to be escaped in a name could be written bare.
+pagoda_change_text(text "  choices.push_back(Sequence({ByteString(\"\\\\\"), RuleRef(kBasicEscape), RuleRef(kBasicStringSub)}));\n  for (const auto& [character, child] : node.children) {\n    choices" "  for (const auto& [character, child] : node.children) {\n    choices")
+pagoda_change_text(text "    for (unsigned char c : prop.name) {\n      cur = &cur->children[c];\n    }\n    cur->is_terminal = true;" [[
+    bool bare = true;
+    for (unsigned char c : prop.name) {
+      bare = bare && c >= 0x20 && c != '"' && c != '\\';
+      if (bare) cur = &cur->children[c];
+    }
+    if (bare) cur->is_terminal = true;]])
 # Whether an expression has an automaton is asked once for each (known_regexes.h).
 pagoda_change_text(text "    auto fsm_result = GrammarFSMBuilder::Regex(regex, json_string);" [[
     static thread_local pagoda::KnownRegexes<std::string, bool> known_regexes;
@@ -325,7 +356,7 @@ pagoda_change_text(text "        return builder_.AddRegex(regex, json_string);\n
 set(text "#include \"known_regexes.h\"\n${text}")
 pagoda_use_copy(json_schema_converter.cc text)
 
-set(pagoda_sources inside.cpp counted.cpp shared_masks.cpp)
+set(pagoda_sources inside.cpp counted.cpp shared_masks.cpp string_sets.cpp)
 list(TRANSFORM pagoda_sources PREPEND ${PROJECT_SOURCE_DIR}/cmake/xgrammar/)
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${xgrammar_sources}
             ${pagoda_sources})

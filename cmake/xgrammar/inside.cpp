@@ -74,6 +74,14 @@ bool xgrammar_holds_pattern(const std::string& pattern) {
                      [&](int state) { return built.ValueRef().IsEndState(state); });
 }
 
+std::optional<bool> xgrammar_matches(const std::string& pattern, const std::string& text) {
+  if (!xgrammar_holds_pattern(pattern)) return std::nullopt;
+  auto built = xgrammar::GrammarFSMBuilder::Regex(pattern, false);
+  if (built.IsErr() || !built.ValueRef().IsLeaf()) return std::nullopt;
+  spend(static_cast<std::int64_t>(text.size()) * built.ValueRef().NumStates());
+  return built.ValueRef().AcceptString(text);
+}
+
 }  // namespace pagoda
 
 namespace xgrammar {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace pagoda {
@@ -26,6 +27,8 @@ class XgrammarWork {
 // Whether XGrammar holds a pattern to within a JSON string: for others it falls back to expressions that may
 // write bare quotes and control characters.
 bool xgrammar_holds_pattern(const std::string& pattern);
+// Whether a text as a whole matches a pattern that is held. Nothing: the pattern cannot be asked so.
+std::optional<bool> xgrammar_matches(const std::string& pattern, const std::string& text);
 
 // Compiles grammars for one vocabulary, and computes the masks of a rule once for all grammars that have the
 // same rule: of a schema, nearly all but the names. Threads: several at a time.

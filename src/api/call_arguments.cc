@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "constraint/number_patterns.h"
 #include "constraint/schema_check.h"
 
 namespace pagoda {
@@ -112,7 +113,8 @@ bool is_name(std::string_view key) {
 
 class Writer {
  public:
-  Writer(const OwnStyle& style, const json::value& root) : style_(style), root_(root) {}
+  Writer(const OwnStyle& style, const json::value& root, std::vector<std::string>* left_out)
+      : style_(style), root_(root), left_out_(left_out) {}
 
   Result<json::value> arguments(const json::object& schema) { return members(schema, /*top=*/true, 0); }
 
@@ -121,7 +123,15 @@ class Writer {
     return unimplemented(concat("calls of this model's format cannot be held to ", what));
   }
 
+  // Where parts may be left out, one that cannot be written is any value.
   Result<json::value> value(const json::value& schema, int depth) {
+    Result<json::value> form = written(schema, depth);
+    if (form || left_out_ == nullptr) return form;
+    left_out_->push_back(form.error().message());
+    return any();
+  }
+
+  Result<json::value> written(const json::value& schema, int depth) {
     if (depth > kMaxDepth) return cannot("a schema that is nested so deep");
     const json::object& object = schema.as_object();
     if (const json::value* ref = object.if_contains("$ref")) {
@@ -195,8 +205,14 @@ class Writer {
   Result<json::value> string(const json::object& schema) {
     if (style_.values == Values::json) return of_schema(schema);
     if (schema.contains("format")) return cannot("a string's 'format'");
-    if (const json::value* pattern = schema.if_contains("pattern"))
-      return quoted({{"type", "regex"}, {"pattern", *pattern}});
+    if (const json::value* pattern = schema.if_contains("pattern")) {
+      std::string_view text(pattern->as_string());
+      if (text.starts_with("(?&")) return cannot("several patterns");
+      const bool number = text.starts_with(kNumberPattern);
+      if (number) text.remove_prefix(1);
+      json::value form = {{"type", "regex"}, {"pattern", text}};
+      return number ? form : quoted(std::move(form));
+    }
     return free_text();
   }
 
@@ -307,19 +323,22 @@ class Writer {
 
   const OwnStyle& style_;
   const json::value& root_;
+  std::vector<std::string>* const left_out_;
 };
 
 }  // namespace
 
 bool is_own_style(std::string_view style) { return find_style(style) != nullptr; }
 
-Result<json::value> own_arguments(const json::object& schema, std::string_view style) {
-  Result<json::value> prepared = prepare_schema(schema);
+Result<json::value> own_arguments(const json::object& schema, std::string_view style,
+                                  std::vector<std::string>* left_out) {
+  Result<json::value> prepared =
+      left_out == nullptr ? prepare_schema(schema) : prepare_most(schema, {}, *left_out);
   if (!prepared) return prepared.error();
   const json::object* object = prepared->if_object();
   if (object == nullptr || !object->contains("type") || object->at("type") != "object")
     return unimplemented("calls of this model's format cannot be held to arguments that are no object");
-  return Writer(*find_style(style), *prepared).arguments(*object);
+  return Writer(*find_style(style), *prepared, left_out).arguments(*object);
 }
 
 }  // namespace pagoda

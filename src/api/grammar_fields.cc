@@ -85,11 +85,14 @@ std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string
       FieldReader schema(*nested, inner.path_of("json_schema"));
       spec = read_kind(schema, "schema", Kind::json_schema);
       if (!spec && schema.ok()) schema.fail("schema", "is required");
-      (void)schema.boolean("strict");
+      const bool strict = schema.boolean("strict").value_or(true);
+      if (spec) spec->most = !strict;
       if (!schema.ok()) inner.fail(schema.status());
     } else if (inner.ok()) {
       spec = read_kind(inner, "schema", Kind::json_schema);
       if (!spec && inner.ok()) inner.fail("json_schema", "is required");
+      const bool strict = inner.boolean("strict").value_or(true);
+      if (spec) spec->most = !strict;
     }
   } else if (type == "structural_tag") {
     spec = GrammarSpec{.kind = Kind::structural_tag,

@@ -36,7 +36,8 @@ std::string middle_of(const CallShape& shape, std::string_view name) {
 }
 
 // The arguments of a tool as its schema has them, or as any object.
-Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, bool any) {
+Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, bool any,
+                                 std::vector<std::string>& left_out) {
   json::object schema = tool.parameters;
   if (any && !tool.text)
     schema = {{"type", "object"}, {"additionalProperties", true}};
@@ -44,13 +45,13 @@ Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, b
     schema = {{"type", "object"}, {"additionalProperties", false}};
   else if (!schema.contains("type") && !schema.contains("$ref") && !schema.contains("anyOf"))
     schema["type"] = "object";
-  if (!any && tool.text && !tool.text->grammar.empty()) {
+  if (tool.text && !tool.text->grammar.empty()) {
     if (shape.style != "json") return unimplemented("a text of a grammar is only held inside JSON");
     const json::object inside{
-        {"type", "json_string"}, {"syntax", tool.text->syntax}, {"grammar", tool.text->grammar}};
+        {"type", "json_string"}, {"tool", tool.name}, {"syntax", tool.text->syntax}, {"grammar", tool.text->grammar}};
     return sequence({text_of("{\"input\": \""), inside, text_of("\"}")});
   }
-  if (is_own_style(shape.style)) return own_arguments(schema, shape.style);
+  if (is_own_style(shape.style)) return own_arguments(schema, shape.style, tool.strict ? nullptr : &left_out);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
   if (!tool.strict && !any) part[kMostOfSchema] = true;
   return json::value(std::move(part));
@@ -77,6 +78,7 @@ class Builder {
   // `any`: tools that are not strict take any object.
   Result<GrammarSpec> build(bool any) {
     any_ = any;
+    left_out_.clear();
     json::array elements;
     if (has_reasoning()) elements.push_back(reasoning());
     Result<json::value> rest = answer();
@@ -88,7 +90,8 @@ class Builder {
                        .param = wishes_.form && !calls_wanted() ? wishes_.form->param
                                 : calls_wanted()                ? "tools"
                                                                 : "thinking_token_budget",
-                       .special_tokens = true};
+                       .special_tokens = true,
+                       .left_out = left_out_};
   }
 
  private:
@@ -207,13 +210,13 @@ class Builder {
   }
 
   // `begin`: as much of what begins a call as is in its tag.
-  Result<json::array> call_tags(std::string_view begin) const {
+  Result<json::array> call_tags(std::string_view begin) {
     json::array tags;
     for (const ToolSpec& tool : wishes_.tools) {
       if (wishes_.choice.kind == ToolChoice::Kind::named && tool.name != wishes_.choice.name) continue;
       json::array inside;
       if (shape_.by_token) inside = said(shape_.middle);
-      Result<json::value> arguments = arguments_of(tool, shape_, any_ && !tool.strict);
+      Result<json::value> arguments = arguments_of(tool, shape_, any_ && !tool.strict, left_out_);
       if (!arguments) return arguments.error();
       inside.push_back(*std::move(arguments));
       tags.push_back(
@@ -233,7 +236,7 @@ class Builder {
             {"at_least_one", true},
             {"stop_after_first", one}};
   }
-  Result<json::value> call_section() const {
+  Result<json::value> call_section() {
     if (shape_.by_token) {  // a tag begins with a text: the token before it stands by itself
       json::array parts = said(shape_.begin);
       const std::string_view text = parts.back().at("value").as_string();
@@ -277,7 +280,9 @@ class Builder {
       case GrammarSpec::Kind::json_schema: {
         Result<json::value> schema = parse_grammar_json(form.text);
         if (!schema) return refused(schema.error());
-        return spaced(part("json_schema", "json_schema", *std::move(schema)));
+        json::value held = part("json_schema", "json_schema", *std::move(schema));
+        if (form.most) held.as_object()[kMostOfSchema] = true;
+        return spaced(std::move(held));
       }
       case GrammarSpec::Kind::regex:
         return part("regex", "pattern", json::string(form.text));
@@ -305,11 +310,13 @@ class Builder {
   const AnswerParserOptions& parser_;
   const ReasoningShape reasoning_;
   bool any_ = false;
+  std::vector<std::string> left_out_;
 };
 
 bool all_writable(const AnswerWishes& wishes, const CallShape& shape) {
   return std::ranges::all_of(wishes.tools, [&](const ToolSpec& tool) {
-    const Result<json::value> arguments = arguments_of(tool, shape, false);
+    std::vector<std::string> left_out;
+    const Result<json::value> arguments = arguments_of(tool, shape, false, left_out);
     return arguments || arguments.error().code() != StatusCode::unimplemented;
   });
 }

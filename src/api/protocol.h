@@ -71,6 +71,7 @@ struct ApiAnswer {
   std::string body;
   std::string content_type = "application/json";
   int status = 200;
+  std::string warning = {};  // the header's value (warnings.h)
   // Given: the answer is the events of this log from `first_event` on, as they come, instead.
   std::shared_ptr<AnswerLog> follow = {};
   std::size_t first_event = 0;

@@ -20,6 +20,7 @@ struct CompiledConstraint {
   std::shared_ptr<const TokenConstraintFactory> factory;
   std::int64_t bytes = 0;         // that it alone takes, about
   std::int64_t shared_bytes = 0;  // of what others of the backend may hold, too
+  std::vector<std::string> left_out = {};  // what of its schemas is not held, where that was allowed
 };
 
 class GrammarBackend {

@@ -169,7 +169,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     lock.unlock();
     for (Waiter& waiter : waiters) {
       if (compiled)
-        waiter.done(compiled->factory);
+        waiter.done(*compiled);
       else
         waiter.done(with_param(compiled.error(), waiter.param));
     }
@@ -247,9 +247,9 @@ void GrammarService::compile(std::uint64_t owner, GrammarSpec spec, Done done) {
   if (const auto found = state.cached.find(key); found != state.cached.end()) {
     ++state.counts.cache_hits;
     state.cache.splice(state.cache.begin(), state.cache, found->second);
-    Factory factory = found->second->compiled.factory;
+    CompiledConstraint compiled = found->second->compiled;
     lock.unlock();
-    return done(std::move(factory));
+    return done(std::move(compiled));
   }
   State::Waiter waiter{.param = spec.param, .done = std::move(done)};
   if (const auto found = state.open.find(key); found != state.open.end()) {

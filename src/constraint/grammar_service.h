@@ -3,7 +3,7 @@
 // (grammar_backend.h), and not what walks a grammar (request/token_constraint.h).
 //
 //     compile() -> cached: done() at once
-//               -> waiting, owners in turn -> compiling -> done(factory or error)
+//               -> waiting, owners in turn -> compiling -> done(constraint or error)
 //                                                `--over its time--> done(error); the thread is given up
 //
 // Up to max_at_once are compiled at the same time, each by a thread of its own. The backend bounds the work
@@ -41,8 +41,7 @@ class GrammarService {
     std::int64_t compiled = 0, failed = 0, cache_hits = 0, given_up = 0;
     std::int64_t cached_bytes = 0, cached = 0, waiting = 0, stuck = 0;
   };
-  using Factory = std::shared_ptr<const TokenConstraintFactory>;
-  using Done = std::function<void(Result<Factory>)>;
+  using Done = std::function<void(Result<CompiledConstraint>)>;
 
   GrammarService(std::shared_ptr<const GrammarBackend> backend, Options options);
   ~GrammarService();  // drops what waits; does not wait for threads that are stuck

@@ -75,7 +75,7 @@ struct Rig {
   std::future<Status> ask(std::string text, std::uint64_t owner = 1) {
     auto promise = std::make_shared<std::promise<Status>>();
     service.compile(owner, {.kind = GrammarSpec::Kind::regex, .text = std::move(text), .param = "regex"},
-                    [promise](Result<GrammarService::Factory> got) {
+                    [promise](Result<CompiledConstraint> got) {
                       promise->set_value(got ? ok_status() : got.error());
                     });
     return promise->get_future();

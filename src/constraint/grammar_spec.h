@@ -2,6 +2,7 @@
 // GrammarSpec: the form that an answer must have, as it was asked for: a schema, an expression, a grammar.
 // Not yet checked and not compiled (grammar_service.h does both). Plain data.
 #include <string>
+#include <vector>
 
 namespace pagoda {
 
@@ -20,10 +21,12 @@ struct GrammarSpec {
   // Special tokens whose text stands in the grammar may be said where it does. Others never may.
   bool special_tokens = false;
   bool compact = false;  // no white space between the parts of a JSON text
+  bool most = false;     // what of a schema cannot be held is left out, and not refused
+  std::vector<std::string> left_out = {};  // what of schemas the text is without already
 
   // Equal exactly for equal grammars.
   std::string key() const {
-    return std::to_string(static_cast<int>(kind)) + (special_tokens ? "+" : "-") + (compact ? "c" : "") + text;
+    return std::to_string(static_cast<int>(kind)) + (special_tokens ? "+" : "-") + (compact ? "c" : "") + (most ? "m" : "") + text;
   }
 };
 

@@ -66,11 +66,11 @@ Result<json::value> newer_form(const json::object& tag) {
   return json::value{{"type", "triggered_tags"}, {"triggers", *triggers}, {"tags", tags}};
 }
 
-Status prepare_formats(json::value& value, HoldsPattern holds_pattern, std::vector<std::string>* dropped,
+Status prepare_formats(json::value& value, const PatternChecks& patterns, std::vector<std::string>* dropped,
                        std::size_t depth) {
   if (depth > kMaxDepth) return invalid_argument("the structural tag is nested too deep");
   if (json::array* list = value.if_array()) {
-    for (json::value& entry : *list) PAGODA_RETURN_IF_ERROR(prepare_formats(entry, holds_pattern, dropped, depth + 1));
+    for (json::value& entry : *list) PAGODA_RETURN_IF_ERROR(prepare_formats(entry, patterns, dropped, depth + 1));
     return ok_status();
   }
   json::object* object = value.if_object();
@@ -83,7 +83,7 @@ Status prepare_formats(json::value& value, HoldsPattern holds_pattern, std::vect
     }
     const bool most = dropped != nullptr && object->contains(kMostOfSchema);
     Result<json::value> prepared =
-        most ? prepare_most(*schema, holds_pattern, *dropped) : prepare_schema(*schema, holds_pattern);
+        most ? prepare_most(*schema, patterns, *dropped) : prepare_schema(*schema, patterns);
     if (!prepared) return prepared.error();
     *schema = *std::move(prepared);
     object->erase(kMostOfSchema);
@@ -93,7 +93,7 @@ Status prepare_formats(json::value& value, HoldsPattern holds_pattern, std::vect
   }
   for (auto& entry : *object)
     if (entry.key() != "json_schema")
-      PAGODA_RETURN_IF_ERROR(prepare_formats(entry.value(), holds_pattern, dropped, depth + 1));
+      PAGODA_RETURN_IF_ERROR(prepare_formats(entry.value(), patterns, dropped, depth + 1));
   return ok_status();
 }
 
@@ -129,7 +129,7 @@ Result<std::string> choice_grammar(std::string_view choices) {
   return grammar;
 }
 
-Result<json::value> structural_format(std::string_view text, HoldsPattern holds_pattern,
+Result<json::value> structural_format(std::string_view text, const PatternChecks& patterns,
                                       std::vector<std::string>* dropped) {
   Result<json::value> value = parse_grammar_json(text, kMaxTagBytes);
   if (!value) return value.error();
@@ -143,13 +143,13 @@ Result<json::value> structural_format(std::string_view text, HoldsPattern holds_
     if (!newer) return newer.error();
     format = *std::move(newer);
   }
-  PAGODA_RETURN_IF_ERROR(prepare_formats(format, holds_pattern, dropped, 0));
+  PAGODA_RETURN_IF_ERROR(prepare_formats(format, patterns, dropped, 0));
   return format;
 }
 
-Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern,
+Result<std::string> prepare_structural_tag(std::string_view text, const PatternChecks& patterns,
                                            std::vector<std::string>* dropped) {
-  Result<json::value> format = structural_format(text, holds_pattern, dropped);
+  Result<json::value> format = structural_format(text, patterns, dropped);
   if (!format) return format.error();
   return json::serialize(json::value{{"type", "structural_tag"}, {"format", *std::move(format)}});
 }

@@ -22,9 +22,9 @@ Result<std::string> choice_grammar(std::string_view choices);
 // prepared. Of a schema with kMostOfSchema beside it what can be held is, and `dropped` names the rest. Then the
 // tag's text.
 inline constexpr std::string_view kMostOfSchema = "x-most-of-schema";
-Result<boost::json::value> structural_format(std::string_view text, HoldsPattern holds_pattern = nullptr,
+Result<boost::json::value> structural_format(std::string_view text, const PatternChecks& patterns = {},
                                              std::vector<std::string>* dropped = nullptr);
-Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern = nullptr,
+Result<std::string> prepare_structural_tag(std::string_view text, const PatternChecks& patterns = {},
                                            std::vector<std::string>* dropped = nullptr);
 
 // Whether a grammar is written in Lark's form, as vLLM tells it: no "::=".

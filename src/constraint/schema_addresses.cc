@@ -74,6 +74,14 @@ std::string escaped(std::string_view key) {
 
 class Addresses {
  public:
+  explicit Addresses(const json::value& schema) {
+    const json::object* object = schema.if_object();
+    const json::value* dialect = object == nullptr ? nullptr : object->if_contains("$schema");
+    if (dialect == nullptr || !dialect->is_string()) return;
+    const std::string_view uri(dialect->as_string());
+    older_ = uri.find("/draft-0") != std::string_view::npos;
+    newer_ = uri.find("/draft/20") != std::string_view::npos;
+  }
   void collect(const json::value& value, const std::string& base, const std::string& place, std::size_t depth) {
     walk(value, base, place, depth, [this](const json::object& object, const std::string& own, const std::string& at) {
       places_.try_emplace(without_fragment(own), at);
@@ -107,7 +115,11 @@ class Addresses {
       const std::string place = place_of(resolved(own, given));
       // Draft 7 reads an address beside a reference not at all: where that is another place, nobody knows.
       const std::string before = own == base ? place : place_of(resolved(base, given));
-      if (!place.empty() && (before == place || before.empty())) *reference = json::string(place);
+      const bool same = before == place || before.empty() || newer_;
+      if (older_ && !before.empty())
+        *reference = json::string(before);
+      else if (!place.empty() && same)
+        *reference = json::string(place);
     }
     for (auto& entry : *object)
       if (entry.key() != "enum" && entry.key() != "const") rewrite(entry.value(), own, depth + 1);
@@ -144,6 +156,7 @@ class Addresses {
     return rest.empty() || rest.front() == '/' ? concat("#", document->second, rest) : "";
   }
 
+  bool older_ = false, newer_ = false;         // than 2019, as the schema says
   std::map<std::string, std::string> places_;  // by address, with anchors
   std::map<std::string, int> dynamic_;         // how many anchors have that name
 };
@@ -151,7 +164,7 @@ class Addresses {
 }  // namespace
 
 json::value references_by_place(const json::value& schema) {
-  Addresses addresses;
+  Addresses addresses(schema);
   addresses.collect(schema, "", "", 0);
   json::value out = schema;
   addresses.rewrite(out, "", 0);

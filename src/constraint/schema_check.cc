@@ -107,7 +107,7 @@ Status SchemaPreparer::enumerated(json::object& object, const std::string& path)
   rest.erase(keyword);
   json::array fit;
   for (const json::value& entry : values.as_array()) {
-    const std::optional<bool> fits = satisfies(entry, rest, finder());
+    const std::optional<bool> fits = satisfies(entry, rest, context());
     if (!fits) return not_held(keyword, path, " beside what it cannot be compared with");
     if (*fits) fit.push_back(entry);
   }
@@ -170,40 +170,61 @@ Status SchemaPreparer::exclude_each_other(json::array& cases, const std::string&
                                           std::vector<std::string>& names) {
   constexpr std::size_t kMaxCases = 200;
   if (cases.size() > kMaxCases) return not_held("oneOf", path, " of so many cases");
-  json::array flat, given;
+  json::array flat, typed, given;
+  std::vector<std::string> tags;  // what a case is asked for besides
   for (const json::value& one : cases) {
-    Result<json::value> made = flatten_schema(one, finder());
+    Result<json::value> made = flatten_schema(one, context());
     if (!made && made.error().reason() == kNoAnswer) continue;
     if (!made) return refuse(path, made.error().message());
-    if (!made->is_object()) return not_held("oneOf", path, " whose cases are not known to exclude each other");
+    if (*made == false) continue;
+    if (*made == true) *made = json::object();
+    // What tells cases apart is said of the values that they are about.
+    const std::string_view kind = kind_of(made->as_object());
+    typed.push_back(*made);
+    if (!kind.empty()) typed.back().as_object()["type"] = json::string(kind);
+    tags.push_back(kind.empty() ? std::string() : concat(" as ", kind));
     flat.push_back(*std::move(made));
-    given.push_back(one);
+    given.push_back(one == true ? json::value(json::object()) : one);
   }
-  std::vector<std::string> tags(flat.size());
+  std::vector<json::array> others(flat.size());  // that would hold, too
   for (std::size_t i = 0; i < flat.size(); ++i)
     for (std::size_t j = 0; j < flat.size(); ++j) {
       if (i == j) continue;
       std::string tag;
-      if (!excludes(flat[i].as_object(), flat[j].as_object(), finder(), tag))
-        return not_held("oneOf", path, " whose cases are not known to exclude each other");
+      if (!excludes(typed[i].as_object(), flat[j].as_object(), context(), tag)) {
+        if (flat[i] == flat[j]) {  // where one holds, so does the other
+          others[i] = {json::value(true)};
+        } else if (!negated(flat[j], context())) {
+          return not_held("oneOf", path, " whose cases are not known to exclude each other");
+        } else {
+          others[i].push_back(given[j]);
+        }
+        continue;
+      }
       if (tag.empty()) continue;
-      json::value& required = flat[i].as_object()["required"];
+      json::value& required = typed[i].as_object()["required"];
       if (!required.is_array()) required = json::array();
       required.as_array().push_back(json::string(tag));
       tags[i] += concat(" with ", tag);
     }
   names.resize(flat.size());
   for (std::size_t i = 0; i < flat.size(); ++i) {
+    if (!others[i].empty()) {
+      json::array all = {tags[i].empty() ? given[i] : std::move(typed[i])};
+      for (json::value& other : others[i]) all.push_back({{"not", std::move(other)}});
+      given[i] = {{"allOf", std::move(all)}};
+      continue;
+    }
     if (tags[i].empty()) continue;
     const json::object& own = given[i].as_object();
     if (!only_refers(own)) {
-      given[i] = std::move(flat[i]);
+      given[i] = std::move(typed[i]);
       continue;
     }
     // A definition of its own: a schema that leads back to itself would else be written out for ever.
     const std::string place = std::string(own.at("$ref").as_string()) + tags[i];
     const auto [known, fresh] = names_.try_emplace(place, concat("r", names_.size()));
-    if (fresh) pending_.push_back({place, &made_.emplace_back(std::move(flat[i]))});
+    if (fresh) pending_.push_back({place, &made_.emplace_back(std::move(typed[i]))});
     names[i] = known->second;
   }
   cases = std::move(given);
@@ -250,6 +271,25 @@ const json::value* SchemaPreparer::find(const std::string& target) const {
   return found;
 }
 
+std::string_view SchemaPreparer::kind_of(const json::object& object) {
+  for (const std::string_view word : {"type", "enum", "const", "anyOf", "oneOf", "$ref"})
+    if (object.contains(word)) return "";
+  for (const auto& [kind, words] : {std::pair("object", &kOfObjects), std::pair("array", &kOfArrays),
+                                    std::pair("string", &kOfStrings), std::pair("number", &kOfNumbers)})
+    if (std::ranges::any_of(*words, [&](std::string_view word) { return object.contains(word); })) return kind;
+  return "";
+}
+
+Status SchemaPreparer::case_of(const std::string& type, const json::object& object, const std::string& path,
+                               std::size_t depth, json::object& out) {
+  if (type == "object") return object_case(object, path, depth, out);
+  if (type == "array") return array_case(object, path, depth, out);
+  if (type == "string") return string_case(object, path, out);
+  if (type == "number" || type == "integer") return number_case(object, path, type, out);
+  if (type == "boolean" || type == "null") return ok_status();
+  return refuse(path, concat("has the unknown type '", type.substr(0, 100), "'"));
+}
+
 Status SchemaPreparer::typed(json::object& object, const std::string& path, std::size_t depth) {
   std::vector<std::string> types;
   if (const json::value* type = object.if_contains("type")) {
@@ -260,33 +300,26 @@ Status SchemaPreparer::typed(json::object& object, const std::string& path, std:
     }
     if (types.empty()) return refuse(path, "has an empty 'type'");
   } else {
-    const auto has_one = [&](const Keywords& words) {
-      return std::ranges::any_of(words, [&](std::string_view word) { return object.contains(word); });
-    };
-    if (has_one(kOfObjects))
-      types.emplace_back("object");
-    else if (has_one(kOfArrays))
-      types.emplace_back("array");
-    else if (has_one(kOfStrings))
-      types.emplace_back("string");
-    else if (has_one(kOfNumbers))
-      types.emplace_back("number");
+    if (const std::string_view kind = kind_of(object); !kind.empty()) types.emplace_back(kind);
   }
   json::array cases;
-  for (const std::string& type : types) {
-    json::object one = {{"type", type}};
-    if (type == "object")
-      PAGODA_RETURN_IF_ERROR(object_case(object, path, depth, one));
-    else if (type == "array")
-      PAGODA_RETURN_IF_ERROR(array_case(object, path, depth, one));
-    else if (type == "string")
-      PAGODA_RETURN_IF_ERROR(string_case(object, path, one));
-    else if (type == "number" || type == "integer")
-      PAGODA_RETURN_IF_ERROR(number_case(object, path, type, one));
-    else if (type != "boolean" && type != "null")
-      return refuse(path, concat("has the unknown type '", type.substr(0, 100), "'"));
+  Status none = ok_status();  // of those that no answer satisfies
+  const bool named = object.contains("type");
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    json::object one = {{"type", types[i]}};
+    const Status status = case_of(types[i], object, path, depth, one);
+    if (!status.ok() && status.reason() == kNoAnswer) {
+      none = status;
+      // Where no type is named, the keywords say nothing of other values.
+      if (!named && i == 0)
+        for (const std::string_view other : {"object", "array", "string", "number", "boolean", "null"})
+          if (other != types[0]) types.emplace_back(other);
+      continue;
+    }
+    PAGODA_RETURN_IF_ERROR(status);
     cases.push_back(std::move(one));
   }
+  if (cases.empty() && !types.empty()) return none;
   json::object out;
   if (cases.size() == 1) out = std::move(cases.front().as_object());
   if (cases.size() > 1) out["anyOf"] = std::move(cases);
@@ -333,12 +366,12 @@ bool leave_out(json::value& schema, std::string_view path, const std::string& ke
 
 }  // namespace
 
-Result<json::value> prepare_most(const json::value& schema, HoldsPattern holds_pattern,
+Result<json::value> prepare_most(const json::value& schema, const PatternChecks& patterns,
                                  std::vector<std::string>& dropped) {
   constexpr int kMostDropped = 200;
   json::value left = references_by_place(schema);
   for (int i = 0;; ++i) {
-    SchemaPreparer preparer(left, holds_pattern);
+    SchemaPreparer preparer(left, patterns);
     json::value out;
     const Status status = preparer.prepare_all(out);
     if (status.ok()) return out;
@@ -349,9 +382,9 @@ Result<json::value> prepare_most(const json::value& schema, HoldsPattern holds_p
   }
 }
 
-Result<json::value> prepare_schema(const json::value& schema, HoldsPattern holds_pattern) {
+Result<json::value> prepare_schema(const json::value& schema, const PatternChecks& patterns) {
   const json::value placed = references_by_place(schema);
-  SchemaPreparer preparer(placed, holds_pattern);
+  SchemaPreparer preparer(placed, patterns);
   json::value out;
   if (Status status = preparer.prepare_all(out); !status.ok()) return status;
   return out;

@@ -7,6 +7,7 @@
 // Bounds: depth, properties, repetitions, so that what is compiled ends soon (R36).
 // Source: JSON Schema 2020-12 and draft 7; docs/structured-output.md has the table. Threads: any.
 #include <boost/json/value.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,17 +22,20 @@ inline constexpr std::size_t kMaxGrammarBytes = std::size_t{64} << 10;  // of a 
 // Of a structural tag's, which holds the schemas of all tools.
 inline constexpr std::size_t kMaxTagBytes = std::size_t{1} << 20;
 
-// Whether the compiler holds strings to a pattern, which it is never asked with other bytes than printable
-// ASCII.
-using HoldsPattern = bool (*)(const std::string& pattern);
+// What the compiler knows of patterns, which it is never asked with other bytes than printable ASCII.
+struct PatternChecks {
+  // Whether it holds strings to a pattern, and there is such a string. Null: to any.
+  bool (*holds)(const std::string& pattern) = nullptr;
+  // Whether a text as a whole matches. Nothing, or null: it does not know.
+  std::optional<bool> (*matches)(const std::string& pattern, const std::string& text) = nullptr;
+};
 
-// The schema to compile. invalid_argument names the keyword and where it stands. Null: any pattern is held.
-Result<boost::json::value> prepare_schema(const boost::json::value& schema,
-                                          HoldsPattern holds_pattern = nullptr);
+// The schema to compile. invalid_argument names the keyword and where it stands.
+Result<boost::json::value> prepare_schema(const boost::json::value& schema, const PatternChecks& patterns = {});
 
 // The same of what can be held of a schema: keywords that cannot are left out, or the part of the schema that they
 // stand in, and named in `dropped`.
-Result<boost::json::value> prepare_most(const boost::json::value& schema, HoldsPattern holds_pattern,
+Result<boost::json::value> prepare_most(const boost::json::value& schema, const PatternChecks& patterns,
                                         std::vector<std::string>& dropped);
 
 }  // namespace pagoda

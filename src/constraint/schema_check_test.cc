@@ -22,16 +22,15 @@ TEST(SchemaCheck, WhatIsNotHeldIsRefusedByName) {
       {R"({"not":{}})", "'not'"},
       {R"({"type":"array","uniqueItems":true})", "'uniqueItems'"},
       {R"({"type":"number","multipleOf":0.001})", "'multipleOf'"},
-      {R"({"allOf":[{"pattern":"a"},{"pattern":"b"}]})", "'pattern'"},
+      {R"({"allOf":[{"pattern":"a"},{"pattern":"🐲"}]})", "'pattern'"},
       {R"({"type":"string","pattern":"a","minLength":3})", "'minLength' beside 'pattern'"},
-      {R"({"type":"string","not":{"const":"a"}})", "'not'"},
+      {R"x({"type":"string","not":{"pattern":"(^a|b)"}})x", "'not'"},
       {R"({"type":"string","format":"uuid","maxLength":3})", "'maxLength' beside 'format'"},
-      {R"({"type":"string","format":"iri"})", "'format' 'iri'"},
       {R"({"$ref":"https://example.org/x"})", "'$ref'"},
       {R"({"$ref":"#/$defs/a"})", "'$ref'"},
       {R"({"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}})", "leads back"},
       {R"({"properties":{"a":{}},"patternProperties":{"^a":{}}})", "'patternProperties'"},
-      {R"({"properties":{"a":{"properties":{"b":{"format":"iri"}}}}})", "#/properties/a/properties/b"},
+      {R"({"properties":{"a":{"properties":{"b":{"uniqueItems":true}}}}})", "#/properties/a/properties/b"},
       {R"({"$defs":{"a":{"not":{}}},"$ref":"#/$defs/a"})", "#/$defs/a' has 'not'"},
       {R"(false)", "is false"},
       {R"({"type":"banana"})", "banana"},
@@ -39,7 +38,7 @@ TEST(SchemaCheck, WhatIsNotHeldIsRefusedByName) {
       {R"({"type":"string","maxLength":1000000})", "above"},
       {R"({"type":"string","maxLength":-1})", "no count"},
       {R"({"enum":[]})", "'enum'"},
-      {R"({"required":["a"],"additionalProperties":false})", "requires 'a'"},
+      {R"({"type":"object","required":["a"],"additionalProperties":false})", "requires 'a'"},
   };
   for (const auto& [schema, words] : cases)
     EXPECT_NE(prepared(schema).find(words), std::string::npos) << schema << "\n" << prepared(schema);
@@ -77,7 +76,7 @@ TEST(SchemaCheck, WhatIsLeftIsWhatWasMeant) {
 TEST(SchemaCheck, OfASchemaMostIsHeldWhereThatWillDo) {
   const auto most = [](std::string_view schema, std::vector<std::string> wanted) {
     std::vector<std::string> dropped;
-    const auto out = prepare_most(boost::json::parse(schema), nullptr, dropped);
+    const auto out = prepare_most(boost::json::parse(schema), {}, dropped);
     EXPECT_EQ(dropped, wanted) << schema;
     return out ? boost::json::serialize(*out) : "refused: " + out.error().message();
   };
@@ -86,9 +85,9 @@ TEST(SchemaCheck, OfASchemaMostIsHeldWhereThatWillDo) {
                  {"uniqueItems at #/properties/a"}),
             R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}},"b":{"type":"null"}},)"
             R"("required":["a","b"],"additionalProperties":false})");
-  EXPECT_EQ(most(R"({"oneOf":[{"type":"integer"},{"minimum":2}]})", {"oneOf at #"}),
-            R"({"anyOf":[{"type":"integer"},{"type":"number","minimum":2}]})");
-  EXPECT_EQ(most(R"({"properties":{"a":{"type":"string","pattern":"a","format":"iri","maxLength":30000}}})",
+  EXPECT_EQ(most(R"({"oneOf":[{"type":"integer"},{"multipleOf":2}]})", {"oneOf at #"}),
+            R"({"anyOf":[{"type":"integer"},{"type":"integer","multipleOf":2}]})");
+  EXPECT_EQ(most(R"({"properties":{"a":{"type":"string","pattern":"a","format":"uri","maxLength":30000}}})",
                  {"#/properties/a"}).find("refused"), std::string::npos);
   EXPECT_EQ(most(R"({"type":"null"})", {}), R"({"type":"null"})");
 }

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "base/utf8.h"
+#include "constraint/pattern_sets.h"
 #include "constraint/schema_merge.h"
+#include "constraint/string_formats.h"
 
 namespace pagoda {
 namespace {
@@ -16,9 +18,17 @@ namespace json = boost::json;
 
 constexpr int kMaxDepth = 16;
 const std::set<std::string_view> kJudged = {
-    "type",     "enum",       "const",      "minimum",  "maximum",    "exclusiveMinimum", "exclusiveMaximum",
-    "minLength", "maxLength", "properties", "required", "items",      "minItems",         "maxItems",
-    "anyOf",    "allOf",      "$ref",       "$defs",    "definitions", "minProperties",   "maxProperties"};
+    "type",      "enum",        "const",    "minimum",   "maximum",  "exclusiveMinimum", "exclusiveMaximum",
+    "minLength", "maxLength",   "pattern",  "properties", "required", "items",           "prefixItems",
+    "minItems",  "maxItems",    "anyOf",    "allOf",     "oneOf",    "not",              "$ref",
+    "$defs",     "definitions", "minProperties", "maxProperties", "additionalProperties", "uniqueItems", "multipleOf",
+    "format"};
+// About values of one kind alone: of others they say nothing.
+const std::pair<std::string_view, std::set<std::string_view>> kOfKind[] = {
+    {"object", {"patternProperties", "propertyNames", "unevaluatedProperties", "dependentRequired", "dependentSchemas",
+                "dependencies"}},
+    {"array", {"contains", "minContains", "maxContains", "additionalItems", "unevaluatedItems"}},
+    {"string", {"format", "pattern"}}};
 const std::set<std::string_view> kSilent = {"title",      "description", "default",  "examples",  "example",
                                             "deprecated", "readOnly",    "writeOnly", "$comment", "$schema",
                                             "$id",        "discriminator"};
@@ -116,41 +126,74 @@ bool closed(const json::object& schema) {
          (schema.contains("properties") || schema.contains("required") || additional != nullptr);
 }
 
-std::optional<bool> judge(const json::value& value, const json::object& schema, const FindSchema& find, int depth);
+std::optional<bool> judge(const json::value& value, const json::object& schema, const SchemaContext& context, int depth);
 
-std::optional<bool> judge_parts(const json::value& value, const json::object& schema, const FindSchema& find,
-                                int depth) {
-  bool known = true;
-  const auto part = [&](const json::value& one, const json::value& of) {
-    const std::optional<bool> fits = satisfies(one, of, find, depth + 1);
-    known = known && fits.has_value();
-    return fits.value_or(true);
+std::optional<bool> judge_text(const json::string& text, const json::object& schema, const SchemaContext& context) {
+  const auto matches = [&](const std::string& pattern) {
+    return context.matches == nullptr ? std::nullopt : context.matches(pattern, std::string(text));
   };
-  if (const json::object* object = value.if_object()) {
-    if (const json::object* properties = properties_of(schema))
-      for (const auto& entry : *properties)
-        if (const json::value* own = object->if_contains(entry.key()); own != nullptr && !part(*own, entry.value()))
-          return false;
-    if (const json::value* required = schema.if_contains("required"); required != nullptr && required->is_array())
-      for (const json::value& name : required->as_array())
-        if (!name.is_string() || !object->contains(name.as_string())) return false;
+  bool known = true;
+  if (const json::value* pattern = schema.if_contains("pattern"); pattern != nullptr && pattern->is_string()) {
+    const std::optional<std::string> whole = whole_pattern(std::string_view(pattern->as_string()));
+    const std::optional<bool> fits = whole ? matches(*whole) : std::nullopt;
+    if (fits == false) return false;
+    known = fits.has_value();
   }
-  if (const json::array* list = value.if_array())
-    if (const json::value* items = schema.if_contains("items"))
-      for (const json::value& one : *list) {
-        if (items->is_array()) known = false;
-        if (!items->is_array() && !part(one, *items)) return false;
-      }
+  if (const json::value* format = schema.if_contains("format"); format != nullptr && format->is_string()) {
+    const StringFormat* const named = string_format(std::string_view(format->as_string()));
+    known = known && (named == nullptr || matches(std::string(named->pattern)) == true);  // it may have other texts
+  }
   if (!known) return std::nullopt;
   return true;
 }
 
-std::optional<bool> judge(const json::value& value, const json::object& schema, const FindSchema& find, int depth) {
+std::optional<bool> judge_parts(const json::value& value, const json::object& schema, const SchemaContext& context,
+                                int depth) {
+  bool known = true;
+  const auto part = [&](const json::value& one, const json::value& of) {
+    const std::optional<bool> fits = satisfies(one, of, context, depth + 1);
+    known = known && fits.has_value();
+    return fits.value_or(true);
+  };
+  if (const json::object* object = value.if_object()) {
+    const json::object* properties = properties_of(schema);
+    const json::value* additional = schema.if_contains("additionalProperties");
+    for (const auto& entry : *object) {
+      const json::value* own = properties == nullptr ? nullptr : properties->if_contains(entry.key());
+      if (own == nullptr && !schema.contains("patternProperties")) own = additional;
+      if (own != nullptr && !part(entry.value(), *own)) return false;
+    }
+    if (const json::value* required = schema.if_contains("required"); required != nullptr && required->is_array())
+      for (const json::value& name : required->as_array())
+        if (!name.is_string() || !object->contains(name.as_string())) return false;
+  }
+  if (const json::array* list = value.if_array()) {
+    const json::value *items = schema.if_contains("items"), *prefix = schema.if_contains("prefixItems");
+    if (items != nullptr && items->is_array()) std::swap(items, prefix);
+    const json::array* first = prefix == nullptr ? nullptr : prefix->if_array();
+    if (items != nullptr && items->is_array()) known = false;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const json::value* own = first != nullptr && i < first->size() ? &(*first)[i] : items;
+      if (own != nullptr && !part((*list)[i], *own)) return false;
+    }
+    const json::value* unique = schema.if_contains("uniqueItems");
+    for (std::size_t i = 0; unique != nullptr && *unique == true && i < list->size(); ++i)
+      if (std::find(list->begin(), list->begin() + static_cast<std::ptrdiff_t>(i), (*list)[i]) !=
+          list->begin() + static_cast<std::ptrdiff_t>(i))
+        return false;
+  }
+  if (!known) return std::nullopt;
+  return true;
+}
+
+std::optional<bool> judge(const json::value& value, const json::object& schema, const SchemaContext& context, int depth) {
   bool known = true;
   for (const auto& entry : schema) {
     const std::string_view word(entry.key().data(), entry.key().size());
     // Keywords that JSON Schema does not know say nothing; those it knows are written without other signs.
-    if (!kJudged.contains(word) && !kSilent.contains(word) && !word.starts_with("x-")) known = false;
+    const bool of_others = std::ranges::any_of(
+        kOfKind, [&](const auto& kind) { return kind.first != type_of(value) && kind.second.contains(word); });
+    if (!of_others && !kJudged.contains(word) && !kSilent.contains(word) && !word.starts_with("x-")) known = false;
   }
   if (schema.contains("type")) {
     const auto types = named_types(schema);
@@ -166,43 +209,59 @@ std::optional<bool> judge(const json::value& value, const json::object& schema, 
     if (!within(number, "minimum", "maximum") || number <= bound(schema, "exclusiveMinimum", -kInfinite) ||
         number >= bound(schema, "exclusiveMaximum", kInfinite))
       return false;
+    if (schema.contains("multipleOf")) {
+      const double step = bound(schema, "multipleOf", 0);
+      const bool whole = step >= 1 && step == std::floor(step) && number == std::floor(number) && std::abs(number) < 9e15;
+      known = known && whole;
+      if (whole && std::fmod(number, step) != 0) return false;
+    }
   }
   if (const json::string* text = value.if_string()) {
     double length = 0;
     for (std::size_t at = 0; at < text->size(); at += utf8_length((*text)[at])) ++length;
     if (!within(length, "minLength", "maxLength")) return false;
+    if (const std::optional<bool> matches = judge_text(*text, schema, context); !matches)
+      known = false;
+    else if (!*matches)
+      return false;
   }
   if (value.is_array() && !within(static_cast<double>(value.as_array().size()), "minItems", "maxItems"))
     return false;
   if (value.is_object() && !within(static_cast<double>(value.as_object().size()), "minProperties", "maxProperties"))
     return false;
-  const auto each = [&](std::string_view word) -> std::pair<bool, bool> {  // all, one
-    bool all = true, one = false;
+  const auto each = [&](std::string_view word) -> std::pair<std::size_t, std::size_t> {  // that hold, of all
+    std::size_t count = 0;
     const json::value* list = schema.if_contains(word);
-    if (list == nullptr || !list->is_array()) return {true, true};
+    if (list == nullptr || !list->is_array()) return {1, 1};
     for (const json::value& part : list->as_array()) {
-      const std::optional<bool> fits = satisfies(value, part, find, depth + 1);
+      const std::optional<bool> fits = satisfies(value, part, context, depth + 1);
       known = known && fits.has_value();
-      all = all && fits.value_or(true);
-      one = one || fits.value_or(true);
+      count += fits.value_or(true) ? 1u : 0u;
     }
-    return {all, one};
+    return {count, list->as_array().size()};
   };
-  if (!each("allOf").first || !each("anyOf").second) return false;
+  const auto [all, of] = each("allOf");
+  if (all < of || each("anyOf").first == 0) return false;
+  if (const std::size_t one = each("oneOf").first; one == 0 || (known && one > 1)) return false;
+  if (const json::value* other = schema.if_contains("not")) {
+    const std::optional<bool> fits = satisfies(value, *other, context, depth + 1);
+    known = known && fits.has_value();
+    if (fits == true) return false;
+  }
   if (const json::value* reference = schema.if_contains("$ref"); reference != nullptr && reference->is_string()) {
-    const json::value* target = find(std::string(reference->as_string()));
+    const json::value* target = context.find(std::string(reference->as_string()));
     const std::optional<bool> fits =
-        target == nullptr ? std::nullopt : satisfies(value, *target, find, depth + 1);
+        target == nullptr ? std::nullopt : satisfies(value, *target, context, depth + 1);
     if (fits == false) return false;
     known = known && fits.has_value();
   }
-  const std::optional<bool> parts = judge_parts(value, schema, find, depth);
+  const std::optional<bool> parts = judge_parts(value, schema, context, depth);
   if (parts == false) return false;
   if (!known || !parts) return std::nullopt;
   return true;
 }
 
-bool objects_exclude(const json::object& first, const json::object& second, const FindSchema& find,
+bool objects_exclude(const json::object& first, const json::object& second, const SchemaContext& context,
                      std::string& tag, int depth) {
   const json::object *mine = properties_of(first), *theirs = properties_of(second);
   if (mine != nullptr && theirs != nullptr) {
@@ -211,10 +270,10 @@ bool objects_exclude(const json::object& first, const json::object& second, cons
         const std::string_view name(entry.key().data(), entry.key().size());
         const json::value* other = theirs->if_contains(name);
         if (other == nullptr || requires_property(first, name) != required) continue;
-        const Result<json::value> a = flatten_schema(entry.value(), find), b = flatten_schema(*other, find);
+        const Result<json::value> a = flatten_schema(entry.value(), context), b = flatten_schema(*other, context);
         std::string inner;
         if (!a || !b || !a->is_object() || !b->is_object()) continue;
-        if (!excludes(a->as_object(), b->as_object(), find, inner, depth + 1) || !inner.empty()) continue;
+        if (!excludes(a->as_object(), b->as_object(), context, inner, depth + 1) || !inner.empty()) continue;
         if (!required) tag = name;
         return true;
       }
@@ -236,14 +295,14 @@ bool objects_exclude(const json::object& first, const json::object& second, cons
 
 }  // namespace
 
-std::optional<bool> satisfies(const json::value& value, const json::value& schema, const FindSchema& find,
+std::optional<bool> satisfies(const json::value& value, const json::value& schema, const SchemaContext& context,
                               int depth) {
   if (schema.is_bool()) return schema.as_bool();
   if (!schema.is_object() || depth > kMaxDepth) return std::nullopt;
-  return judge(value, schema.as_object(), find, depth);
+  return judge(value, schema.as_object(), context, depth);
 }
 
-bool excludes(const json::object& first, const json::object& second, const FindSchema& find, std::string& tag,
+bool excludes(const json::object& first, const json::object& second, const SchemaContext& context, std::string& tag,
               int depth) {
   if (depth > 4) return false;
   const auto mine = answer_types(first), theirs = named_types(second);
@@ -252,17 +311,17 @@ bool excludes(const json::object& first, const json::object& second, const FindS
   if (both.empty()) return true;
   if (const auto values = values_of(first))
     return std::ranges::all_of(*values, [&](const json::value& value) {
-      return satisfies(value, second, find) == false || satisfies(value, first, find) == false;
+      return satisfies(value, second, context) == false || satisfies(value, first, context) == false;
     });
   if (const auto values = values_of(second))
     return std::ranges::all_of(*values,
-                               [&](const json::value& value) { return satisfies(value, first, find) == false; });
+                               [&](const json::value& value) { return satisfies(value, first, context) == false; });
   if (std::ranges::all_of(both, [](std::string_view type) { return type == "number" || type == "integer"; }))
     return ranges_exclude(first, second);
   if (both == std::set<std::string_view>{"string"})
     return bound(first, "maxLength", kInfinite) < bound(second, "minLength", 0) ||
            bound(second, "maxLength", kInfinite) < bound(first, "minLength", 0);
-  return both == std::set<std::string_view>{"object"} && objects_exclude(first, second, find, tag, depth);
+  return both == std::set<std::string_view>{"object"} && objects_exclude(first, second, context, tag, depth);
 }
 
 }  // namespace pagoda

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "constraint/pattern_sets.h"
 
 namespace pagoda {
 namespace {
@@ -16,6 +17,15 @@ namespace json = boost::json;
 
 constexpr int kMaxDepth = 32;           // of schemas within allOf and $ref
 constexpr std::size_t kMaxCases = 256;  // of alternatives said together
+
+// What two schemas may ask for in different ways. Other keywords ask for nothing.
+const std::set<std::string_view> kAsserting = {
+    "type", "enum", "const", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "$dynamicRef", "$recursiveRef",
+    "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties",
+    "unevaluatedProperties", "dependentRequired", "dependentSchemas", "dependencies", "propertyDependencies", "items",
+    "additionalItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains",
+    "unevaluatedItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf"};
 
 Status cannot(std::string_view keyword, std::string_view why = " of more than one schema") {
   return invalid_argument(concat("has '", keyword, "'", why, ", which is not supported"));
@@ -122,7 +132,7 @@ class Merger {
     }
     json::value& own = into_[name];
     if (own == value) return ok_status();
-    if (name == "$defs" || name == "definitions") return ok_status();  // references are the whole schema's
+    if (!kAsserting.contains(name)) return ok_status();  // an annotation; and references are the whole schema's
     if (name == "type") return types(own, value);
     if (name == "required") return lists(own, value, /*common=*/false);
     if (name == "enum") return lists(own, value, /*common=*/true);
@@ -142,6 +152,19 @@ class Merger {
       return ok_status();
     }
     if (name == "anyOf" && own.is_array() && value.is_array()) return alternatives(own, value.as_array());
+    if (name == "oneOf" && !into_.contains("anyOf")) {  // both of them, each by itself
+      into_["anyOf"] = json::array{{{"oneOf", value}}};
+      return ok_status();
+    }
+    if (name == "not") {
+      own = {{"anyOf", json::array{own, value}}};
+      return ok_status();
+    }
+    if (name == "pattern") return patterns(own, value);
+    if (name.starts_with("dependent") && own.is_object() && value.is_object()) {
+      dependents(own.as_object(), value.as_object());
+      return ok_status();
+    }
     if (name == "uniqueItems" && own.is_bool() && value.is_bool()) {
       own = true;
       return ok_status();
@@ -182,6 +205,25 @@ class Merger {
     own = std::move(out);
     return ok_status();
   }
+  static Status patterns(json::value& own, const json::value& value) {
+    if (!own.is_string() || !value.is_string()) return cannot("pattern", " that is no string");
+    std::optional<PatternSet> both = set_of_pattern(std::string_view(own.as_string()));
+    const std::optional<PatternSet> other = set_of_pattern(std::string_view(value.as_string()));
+    if (!both || !other) return cannot("pattern");
+    both->all.insert(both->all.end(), other->all.begin(), other->all.end());
+    both->none.insert(both->none.end(), other->none.begin(), other->none.end());
+    own = json::string(both->pattern());
+    return ok_status();
+  }
+  static void dependents(json::object& own, const json::object& others) {
+    for (const auto& entry : others) {
+      json::value& known = own[entry.key()];
+      if (known.is_array() && entry.value().is_array())
+        known.as_array().insert(known.as_array().end(), entry.value().as_array().begin(), entry.value().as_array().end());
+      else
+        known = known.is_null() ? entry.value() : all_of(std::move(known), entry.value());
+    }
+  }
   static Status numbers(const std::string& name, json::value& own, const json::value& value) {
     if (!own.is_number() || !value.is_number()) return cannot(name);
     const double a = own.to_number<double>(), b = value.to_number<double>();
@@ -205,23 +247,24 @@ class Merger {
 
 class Flattener {
  public:
-  explicit Flattener(const FindSchema& find) : find_(find) {}
+  explicit Flattener(const SchemaContext& context) : context_(context) {}
 
   Result<json::value> flat(const json::value& schema, int depth) {
     const json::object* object = schema.if_object();
     if (object == nullptr) return schema;
     if (depth > kMaxDepth) return cannot("$ref", " that leads back to itself");
     json::object own = *object;
+    if (depth > 0) rewrite_conditions(own);  // those of one part are not those of another
     if (depth > 0 && own.contains("$id")) return cannot("$id", " of its own");
     json::array parts;
-    if (const json::value* all = object->if_contains("allOf")) {
+    if (const json::value* all = own.if_contains("allOf")) {
       if (!all->is_array() || all->as_array().empty())
         return invalid_argument("has a 'allOf' that is no list, or empty");
       for (const json::value& part : all->as_array()) parts.push_back(part);
     }
-    if (const json::value* reference = object->if_contains("$ref")) {
+    if (const json::value* reference = own.if_contains("$ref")) {
       if (!reference->is_string()) return invalid_argument("has a '$ref' that is no string");
-      const json::value* target = find_(std::string(reference->as_string()));
+      const json::value* target = context_.find(std::string(reference->as_string()));
       if (target == nullptr)
         return cannot("$ref", concat(" to '", std::string_view(reference->as_string()).substr(0, 100), "'"));
       parts.push_back(*target);
@@ -268,13 +311,28 @@ class Flattener {
       out[open ? "unevaluatedItems" : "additionalItems"] = items;
   }
 
-  const FindSchema& find_;
+  const SchemaContext& context_;
 };
 
 }  // namespace
 
-Result<json::value> flatten_schema(const json::value& schema, const FindSchema& find) {
-  return Flattener(find).flat(schema, 0);
+void rewrite_conditions(json::object& object) {
+  const auto take = [&](std::string_view name) {
+    const json::value* found = object.if_contains(name);
+    json::value out = found == nullptr ? json::value(true) : *found;
+    object.erase(name);
+    return out;
+  };
+  const bool conditional = object.contains("if");
+  const json::value condition = take("if"), then = take("then"), otherwise = take("else");
+  if (!conditional || (then == true && otherwise == true)) return;
+  json::value cases = {{"anyOf", json::array{{{"allOf", json::array{condition, then}}},
+                                             {{"allOf", json::array{{{"not", condition}}, otherwise}}}}}};
+  object = {{"allOf", json::array{object, std::move(cases)}}};
+}
+
+Result<json::value> flatten_schema(const json::value& schema, const SchemaContext& context) {
+  return Flattener(context).flat(schema, 0);
 }
 
 }  // namespace pagoda

@@ -7,13 +7,16 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "constraint/pattern_sets.h"
 #include "constraint/schema_check.h"
 #include "constraint/schema_merge.h"
 
@@ -38,8 +41,7 @@ inline const Keywords kOfNumbers = {"minimum", "maximum", "exclusiveMinimum", "e
                                     "multipleOf"};
 class SchemaPreparer {
  public:
-  SchemaPreparer(const json::value& root, HoldsPattern holds_pattern)
-      : root_(root), holds_pattern_(holds_pattern) {}
+  SchemaPreparer(const json::value& root, const PatternChecks& patterns) : root_(root), patterns_(patterns) {}
 
   // The root, with all that is referred to as its definitions.
   Status prepare_all(json::value& out);
@@ -83,10 +85,9 @@ class SchemaPreparer {
   // conditions become alternatives, what names no type gets it from `not`.
   Status rewrite(json::object& object, const std::string& path, std::size_t depth);
   Status rewrite_not(json::object& object, const std::string& path);
-  static void rewrite_if(json::object& object);
   static void rewrite_dependents(json::object& object);
   Status rewrite_contains(json::object& object, const std::string& path);
-  Status rewrite_names(json::object& object, const std::string& path);
+  static void rewrite_names(json::object& object);
 
   // Values that the rest of the schema allows.
   Status enumerated(json::object& object, const std::string& path);
@@ -103,12 +104,17 @@ class SchemaPreparer {
 
   // A part of this schema, by its place; null: none.
   const json::value* find(const std::string& target) const;
-  FindSchema finder() const {
-    return [this](const std::string& target) { return find(target); };
+  SchemaContext context() const {
+    return {[this](const std::string& target) { return find(target); }, patterns_.matches};
   }
 
   // By `type`, or by the keywords that are there.
   Status typed(json::object& object, const std::string& path, std::size_t depth);
+
+  // The kind of values that the keywords are about, where nothing names a type.
+  static std::string_view kind_of(const json::object& object);
+  Status case_of(const std::string& type, const json::object& object, const std::string& path, std::size_t depth,
+                 json::object& out);
 
   // Whether a prepared schema is one of strings alone.
   static bool of_strings(const json::object& schema);
@@ -119,12 +125,16 @@ class SchemaPreparer {
 
   Status string_case(const json::object& object, const std::string& path, json::object& out);
 
-  // With everything but printable ASCII written as an escape; empty: that cannot be.
-  static std::string printable_pattern(std::string_view pattern);
+  // Whether the compiler holds strings to it, and there are such strings.
+  bool held(const std::string& pattern) const { return patterns_.holds == nullptr || patterns_.holds(pattern); }
+  // Strings that match several patterns, or not others; or a format, too; or that have lengths, too.
+  Status pattern_case(const json::object& object, const json::object& lengths, const std::string& path, json::object& out);
 
   Status number_case(const json::object& object, const std::string& path, std::string_view type,
                      json::object& out);
 
+  // All values that satisfy it, where they are few. Nothing: they are not known.
+  std::optional<json::array> listed(const json::value& schema, const std::string& path);
   // Lists of different values of few.
   Status unique_items(const json::object& object, const std::string& path, json::object& out);
 
@@ -133,9 +143,21 @@ class SchemaPreparer {
 
   Status object_case(const json::object& object, const std::string& path, std::size_t depth,
                      json::object& out);
+  // What is said of names that are not declared: of which of them, and what.
+  struct OpenNames {
+    std::vector<std::pair<PatternSet, json::value>> patterns;  // of patternProperties
+    const json::value* additional = nullptr;                   // null: others do not come
+    std::optional<PatternSet> names;                           // of propertyNames
+    std::vector<std::string> taken;                            // names that are declared
+  };
+  Status open_names(const json::object& object, const std::string& path, std::size_t depth, OpenNames& out);
+  // Of a name: what the patterns that it matches say, or what is said of all others. Nothing: it does not come.
+  Status by_patterns(std::string_view name, const OpenNames& open, const std::string& path, std::optional<json::value>& out);
+  // A pattern of names for each combination of patterns that a name may match.
+  Status name_patterns(const OpenNames& open, const std::string& path, std::size_t depth, json::object& out);
 
   const json::value& root_;
-  const HoldsPattern holds_pattern_;
+  const PatternChecks patterns_;
   std::int64_t states_ = 0, pairs_ = 0;
   mutable std::string path_, keyword_;  // of the first refusal
   struct Definition {

@@ -31,12 +31,6 @@ void require(json::object& object, std::string_view name) {
   if (std::ranges::find(list, json::value(name)) == list.end()) list.push_back(json::string(name));
 }
 
-json::value both(const json::value* a, json::value b) {
-  return a == nullptr ? std::move(b) : json::value{{"allOf", json::array{*a, std::move(b)}}};
-}
-
-json::value negated(const json::value& schema) { return {{"not", schema}}; }
-
 }  // namespace
 
 Status SchemaPreparer::rewrite(json::object& object, const std::string& path, std::size_t depth) {
@@ -47,7 +41,7 @@ Status SchemaPreparer::rewrite(json::object& object, const std::string& path, st
       return entry.key() != "$ref" && asserts(std::string_view(entry.key().data(), entry.key().size()));
     });
     if (object.contains("allOf") || (object.contains("$ref") && beside)) {
-      Result<json::value> flat = flatten_schema(object, finder());
+      Result<json::value> flat = flatten_schema(object, context());
       if (!flat) return refuse(path, flat.error().message()).with_reason(flat.error().reason());
       object = flat->as_object();
       drop_annotations(object);
@@ -55,33 +49,18 @@ Status SchemaPreparer::rewrite(json::object& object, const std::string& path, st
                object.contains("dependencies")) {
       rewrite_dependents(object);
     } else if (object.contains("if") || object.contains("then") || object.contains("else")) {
-      rewrite_if(object);
+      rewrite_conditions(object);
     } else if (object.contains("not")) {
       PAGODA_RETURN_IF_ERROR(rewrite_not(object, path));
     } else if (object.contains("contains") || object.contains("minContains") || object.contains("maxContains")) {
       PAGODA_RETURN_IF_ERROR(rewrite_contains(object, path));
     } else {
-      return rewrite_names(object, path);
+      rewrite_names(object);
+      return ok_status();
     }
     if ((states_ += 8) > kMaxStates || depth > 64) return too_large(path);
   }
   return refuse(path, "says too much at once");
-}
-
-// Answers of the first kind, and of the other.
-void SchemaPreparer::rewrite_if(json::object& object) {
-  const auto take = [&](std::string_view name) {
-    const json::value* found = object.if_contains(name);
-    json::value out = found == nullptr ? json::value(true) : *found;
-    object.erase(name);
-    return out;
-  };
-  const bool conditional = object.contains("if");
-  const json::value condition = take("if"), then = take("then"), otherwise = take("else");
-  if (!conditional || (then == true && otherwise == true)) return;
-  json::value cases = {{"anyOf", json::array{{{"allOf", json::array{condition, then}}},
-                                             {{"allOf", json::array{negated(condition), otherwise}}}}}};
-  object = {{"allOf", json::array{object, std::move(cases)}}};
 }
 
 // What a property asks for beside it is asked for anyway, where the property may come.
@@ -91,14 +70,23 @@ void SchemaPreparer::rewrite_dependents(json::object& object) {
   for (const std::string_view word : {"dependentRequired", "dependentSchemas", "dependencies"}) {
     const json::value* list = object.if_contains(word);
     const json::object* properties = object.contains("properties") ? object.at("properties").if_object() : nullptr;
-    const bool closed = properties != nullptr && !object.contains("additionalProperties");
+    const bool closed = properties != nullptr && !properties->empty() && !object.contains("additionalProperties") &&
+                        !object.contains("patternProperties") && !object.contains("unevaluatedProperties");
+    const json::value* needed = object.if_contains("required");
+    const auto comes = [&](std::string_view name) {
+      return !closed || properties->contains(name) ||
+             (needed != nullptr && needed->is_array() &&
+              std::ranges::find(needed->as_array(), json::value(json::string(name))) != needed->as_array().end());
+    };
     if (list != nullptr && list->is_object())
       for (const auto& entry : list->as_object()) {
-        if (closed && !properties->contains(entry.key())) continue;
+        if (!comes(std::string_view(entry.key())) && std::ranges::find(required, entry.key()) == required.end()) continue;
         if (const json::array* names = entry.value().if_array()) {
           for (const json::value& name : *names)
             if (name.is_string()) required.emplace_back(name.as_string());
-        } else {
+        } else if (entry.value() == false) {
+          all.push_back({{"properties", json::object{{entry.key(), false}}}});
+        } else if (entry.value() != true) {
           all.push_back(entry.value());
         }
       }
@@ -117,7 +105,7 @@ Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path
     if (!given.as_bool()) return ok_status();
     return refuse(path, "has 'not' of everything, which no answer can satisfy").with_reason(std::string(kNoAnswer));
   }
-  Result<json::value> flat = flatten_schema(given, finder());
+  Result<json::value> flat = flatten_schema(given, context());
   if (!flat && flat.error().reason() == kNoAnswer) return ok_status();
   if (!flat) return refuse(path, flat.error().message());
   if (flat->is_bool() || !flat->is_object()) return not_held("not", path);
@@ -126,24 +114,17 @@ Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path
   if (other.empty())
     return refuse(path, "has 'not' of everything, which no answer can satisfy").with_reason(std::string(kNoAnswer));
   std::string tag;
-  if (excludes(object, other, finder(), tag) && tag.empty()) return ok_status();
-  const bool alone = other.size() == 1;
-  const std::string_view first(other.begin()->key().data(), other.begin()->key().size());
-  if (alone && first == "not") {
-    object = {{"allOf", json::array{object, other.at("not")}}};
-    return ok_status();
-  }
-  if (alone && (first == "anyOf") && other.at("anyOf").is_array()) {
-    json::array all = {json::value(object)};
-    for (const json::value& one : other.at("anyOf").as_array()) all.push_back(negated(one));
-    object = {{"allOf", std::move(all)}};
+  json::object typed = object;
+  if (const std::string_view kind = kind_of(object); !kind.empty()) typed["type"] = json::string(kind);
+  if (excludes(typed, other, context(), tag) && tag.empty()) {
+    object = std::move(typed);
     return ok_status();
   }
   if (object.contains("enum") || object.contains("const")) {
     const bool one = object.contains("const");
     json::array kept;
     for (const json::value& value : one ? json::array{object.at("const")} : object.at("enum").as_array()) {
-      const auto fits = satisfies(value, other, finder());
+      const auto fits = satisfies(value, other, context());
       if (!fits) return not_held("not", path);
       if (!*fits) kept.push_back(value);
     }
@@ -152,43 +133,11 @@ Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path
     if (kept.empty()) return refuse(path, "has no value that is left").with_reason(std::string(kNoAnswer));
     return ok_status();
   }
-  if (alone && (first == "type" || first == "enum" || first == "const")) {  // other types remain
-    const json::value any = {"object", "array", "string", "number", "integer", "boolean", "null"};
-    const json::value* given_type = object.if_contains("type");
-    const json::array types = given_type == nullptr  ? any.as_array()
-                              : given_type->is_array() ? given_type->as_array()
-                                                       : json::array{*given_type};
-    json::array kept;
-    for (const json::value& type : types) {
-      std::string none;
-      const bool whole = first == "type" || !(type == "string" || type == "number" || type == "integer");
-      if (excludes({{"type", type}}, other, finder(), none) && none.empty() && whole) kept.push_back(type);
-      else if (excludes({{"type", type}}, other, finder(), none) && none.empty()) kept.push_back(type);
-    }
-    if (kept.empty()) return not_held("not", path);
-    if (given_type != nullptr && kept.size() < types.size() && first != "type") return not_held("not", path);
-    object["type"] = std::move(kept);
-    return ok_status();
-  }
-  // A property that is something else, or is not there.
-  const json::object* properties = other.contains("properties") ? other.at("properties").if_object() : nullptr;
-  json::array names = other.contains("required") && other.at("required").is_array() ? other.at("required").as_array()
-                                                                                    : json::array();
-  if (alone && first == "required" && names.size() == 1 && names.front().is_string()) {
-    json::value& own = object["properties"];
-    if (!own.is_object()) own = json::object();
-    own.as_object()[names.front().as_string()] = false;
-    return ok_status();
-  }
-  const bool of_one = properties != nullptr && properties->size() == 1 &&
-                      other.size() == (names.empty() ? 1u : 2u) &&
-                      (names.empty() || (names.size() == 1 && names.front() == json::value(properties->begin()->key())));
-  if (!of_one) return not_held("not", path);
-  const std::string name(properties->begin()->key());
-  json::value& own = object["properties"];
-  if (!own.is_object()) own = json::object();
-  own.as_object()[name] = both(own.as_object().if_contains(name), negated(properties->begin()->value()));
-  require(object, name);
+  std::optional<json::value> rest = negated(other, context());
+  if (!rest) return not_held("not", path);
+  if (*rest == false)
+    return refuse(path, "has 'not' of everything, which no answer can satisfy").with_reason(std::string(kNoAnswer));
+  object = {{"allOf", json::array{object, *std::move(rest)}}};
   return ok_status();
 }
 
@@ -210,7 +159,7 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
   if (most >= 0 && most < least)
     return refuse(path, "has a 'minContains' above its 'maxContains', which no answer can satisfy")
         .with_reason(std::string(kNoAnswer));
-  Result<json::value> flat = flatten_schema(json::value(object), finder());  // lists of items by one name
+  Result<json::value> flat = flatten_schema(json::value(object), context());  // lists of items by one name
   if (!flat) return refuse(path, flat.error().message()).with_reason(flat.error().reason());
   if (object.contains("items") && object.at("items").is_array()) return not_held("contains", path, " beside lists of items");
   json::array prefix = object.contains("prefixItems") && object.at("prefixItems").is_array()
@@ -229,34 +178,25 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
     if (std::cmp_less(i, least))
       prefix[i] = json::value{{"allOf", json::array{prefix[i], wanted}}};
     else if (most >= 0)
-      prefix[i] = json::value{{"allOf", json::array{prefix[i], negated(wanted)}}};
+      prefix[i] = json::value{{"allOf", json::array{prefix[i], json::value{{"not", wanted}}}}};
   }
   if (!prefix.empty()) object["prefixItems"] = std::move(prefix);
   if (most >= 0)
-    object["items"] = rest == false ? rest : json::value{{"allOf", json::array{rest, negated(wanted)}}};
+    object["items"] = rest == false ? rest : json::value{{"allOf", json::array{rest, json::value{{"not", wanted}}}}};
   else if (items == nullptr)
     object["items"] = true;
-  if (!object.contains("type")) object["type"] = "array";
   const json::value* at_least = object.if_contains("minItems");
   if (at_least == nullptr || (at_least->is_number() && at_least->to_number<double>() < static_cast<double>(least)))
     object["minItems"] = least;
   return ok_status();
 }
 
-// Of the declared names those that may come; others do not.
-Status SchemaPreparer::rewrite_names(json::object& object, const std::string& path) {
+// All names, or none.
+void SchemaPreparer::rewrite_names(json::object& object) {
   const json::value* names = object.if_contains("propertyNames");
-  json::value* properties = object.if_contains("properties");
-  if (names == nullptr || properties == nullptr || !properties->is_object() || properties->as_object().empty())
-    return ok_status();
-  for (auto& entry : properties->as_object()) {
-    const auto fits = satisfies(json::string(entry.key()), *names, finder());
-    if (!fits) return not_held("propertyNames", path, " beside 'properties'");
-    if (!*fits) entry.value() = false;
-  }
+  if (names == nullptr || !names->is_bool()) return;
+  if (!names->as_bool()) object["maxProperties"] = 0;
   object.erase("propertyNames");
-  object["additionalProperties"] = false;
-  return ok_status();
 }
 
 }  // namespace pagoda

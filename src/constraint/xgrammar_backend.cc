@@ -36,6 +36,7 @@ namespace {
 
 constexpr std::size_t kMaxProblemBytes = 300;
 constexpr std::int64_t kMostWork = 30'000'000;  // units of xgrammar/work.h: one to three seconds
+constexpr PatternChecks kPatterns = {.holds = xgrammar_holds_pattern, .matches = xgrammar_matches};
 constexpr std::size_t kMaxVocabularies = 4;
 constexpr std::size_t kSharedBytes = std::size_t{16} << 20;  // of each vocabulary: masks of rules
 
@@ -162,11 +163,24 @@ Result<boost::json::value> json_string(const boost::json::object& part) {
   if (grammar == nullptr || !grammar->is_string()) return invalid_argument("a json_string needs a grammar");
   const std::string text(grammar->as_string());
   const bool regex = syntax != nullptr && *syntax == "regex";
-  const xgrammar::Grammar parsed =
-      regex ? xgrammar::Grammar::FromRegex(text) : xgrammar::Grammar::FromLark(text);
-  const Result<std::string> inside = json_string_grammar(parsed.ToString());
-  if (!inside) return inside.error();
-  return boost::json::value{{"type", "grammar"}, {"grammar", *inside}};
+  const boost::json::value* tool = part.if_contains("tool");
+  const auto refused = [&](std::string_view why) {
+    if (tool == nullptr || !tool->is_string()) return invalid_argument(std::string(why));
+    return invalid_argument(concat("the grammar of the tool '", std::string_view(tool->as_string()), "': ", why));
+  };
+  try {
+    const xgrammar::Grammar parsed =
+        regex ? xgrammar::Grammar::FromRegex(text) : xgrammar::Grammar::FromLark(text);
+    const Result<std::string> inside = json_string_grammar(parsed.ToString());
+    if (!inside) return refused(inside.error().message());
+    return boost::json::value{{"type", "grammar"}, {"grammar", *inside}};
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::length_error&) {  // the work of compiling is bounded
+    throw;
+  } catch (const std::exception& error) {
+    return refused(problem(error.what()));
+  }
 }
 Status expand_json_strings(boost::json::value& part) {
   if (boost::json::array* list = part.if_array())
@@ -190,6 +204,16 @@ Result<std::string> with_json_strings(const std::string& tag) {
   if (!parsed) return parsed.error();
   PAGODA_RETURN_IF_ERROR(expand_json_strings(*parsed));
   return boost::json::serialize(*parsed);
+}
+
+Result<CompiledConstraint> without(std::vector<std::string> left_out, CompiledConstraint compiled) {
+  constexpr std::size_t kMostNamed = 20;
+  if (left_out.size() > kMostNamed) left_out.resize(kMostNamed);
+  for (std::string& part : left_out) part = problem(part);
+  if (!left_out.empty())
+    log_warning("constraint", concat("schemas are held without what cannot be held of them: ", problem(join(left_out))));
+  compiled.left_out = std::move(left_out);
+  return compiled;
 }
 
 class XgrammarBackend final : public GrammarBackend {
@@ -238,9 +262,11 @@ class XgrammarBackend final : public GrammarBackend {
       case GrammarSpec::Kind::json_schema: {
         const Result<boost::json::value> schema = parse_grammar_json(spec.text);
         if (!schema) return schema.error();
-        const Result<boost::json::value> prepared = prepare_schema(*schema, xgrammar_holds_pattern);
+        std::vector<std::string> dropped;
+        const Result<boost::json::value> prepared =
+            spec.most ? prepare_most(*schema, kPatterns, dropped) : prepare_schema(*schema, kPatterns);
         if (!prepared) return prepared.error();
-        return by_schema(*prepared);
+        return without(std::move(dropped), by_schema(*prepared));
       }
       case GrammarSpec::Kind::regex:
         return whole(compiler->regex(spec.text));
@@ -253,14 +279,11 @@ class XgrammarBackend final : public GrammarBackend {
         return whole(is_lark(spec.text) ? compiler->lark(spec.text) : compiler->ebnf(spec.text));
       case GrammarSpec::Kind::structural_tag: {
         std::vector<std::string> dropped;
-        const Result<std::string> tag = prepare_structural_tag(spec.text, xgrammar_holds_pattern, &dropped);
+        const Result<std::string> tag = prepare_structural_tag(spec.text, kPatterns, &dropped);
         if (!tag) return tag.error();
-        if (!dropped.empty())
-          log_warning("constraint", concat("calls are held without what cannot be held of their schemas: ",
-                                           problem(join(dropped))));
         const Result<std::string> expanded = with_json_strings(*tag);
         if (!expanded) return expanded.error();
-        return whole(compiler->structural_tag(*expanded));
+        return without(std::move(dropped), whole(compiler->structural_tag(*expanded)));
       }
     }
     return internal_error("a kind of grammar that nobody knows");

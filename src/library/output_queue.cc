@@ -37,15 +37,15 @@ Status OutputQueue::compile_grammar(ApiGeneration& call, std::uint64_t id) {
   Status refused = ok_status();
   for (GrammarSpec& grammar : call.grammars) {
     CHECK(api_.grammars != nullptr);  // or the call would have been refused
-    const auto outcome = std::make_shared<std::promise<Result<GrammarService::Factory>>>();
+    const auto outcome = std::make_shared<std::promise<Result<CompiledConstraint>>>();
     auto ready = outcome->get_future();
-    api_.grammars->compile(id, std::move(grammar), [outcome](Result<GrammarService::Factory> compiled) {
+    api_.grammars->compile(id, std::move(grammar), [outcome](Result<CompiledConstraint> compiled) {
       outcome->set_value(std::move(compiled));
     });
-    Result<GrammarService::Factory> compiled = ready.get();
+    Result<CompiledConstraint> compiled = ready.get();
     if (compiled) {
       for (Request& request : call.requests)
-        request.constraint = both_constraints(*compiled, std::move(request.constraint));
+        request.constraint = both_constraints(compiled->factory, std::move(request.constraint));
       return ok_status();
     }
     refused = compiled.error();

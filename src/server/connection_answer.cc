@@ -148,6 +148,7 @@ asio::awaitable<Connection::Next> Connection::answer_whole(const Route& route,
     response->status = answer->status;
     response->content_type = std::move(answer->content_type);
     response->body = std::move(answer->body);
+    if (!answer->warning.empty()) response->headers.emplace_back("warning", std::move(answer->warning));
     *followed = {.log = std::move(answer->follow), .first = answer->first_event};
   };
   if (Status done = co_await run_job(route.facts.cost, bytes, std::move(work)); !done.ok())

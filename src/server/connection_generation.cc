@@ -101,19 +101,20 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
   call.reset();
   release_body();
   ApiGeneration generation = std::move(**parsed).value();
+  const Status compiled = co_await compile_grammar(generation);
   warning_ = generation.warnings.header();
-  if (const Status compiled = co_await compile_grammar(generation); !compiled.ok())
+  if (!compiled.ok())
     co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
   text->reset();  // the prompts count among what the answer takes
   co_return co_await generate(route, std::move(generation));
 }
 
 asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
-  using Outcome = std::optional<Result<GrammarService::Factory>>;
+  using Outcome = std::optional<Result<CompiledConstraint>>;
   Status refused = ok_status();
   for (GrammarSpec& grammar : generation.grammars) {
     auto outcome = std::make_shared<Outcome>();
-    auto done = [outcome, self = shared_from_this()](Result<GrammarService::Factory> compiled) {
+    auto done = [outcome, self = shared_from_this()](Result<CompiledConstraint> compiled) {
       asio::post(self->stream_.get_executor(), [outcome, self, compiled = std::move(compiled)]() mutable {
         outcome->emplace(std::move(compiled));
         self->event_.set();
@@ -121,15 +122,20 @@ asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
     };
     CHECK(server_.api.grammars != nullptr);  // or the call would have been refused
     const std::uint64_t owner = std::hash<std::string_view>{}(tenant());
+    const std::string param = grammar.param;
+    const std::vector<std::string> left_out = std::move(grammar.left_out);
     server_.api.grammars->compile(owner, std::move(grammar), std::move(done));
     while (!outcome->has_value()) {
       co_await event_.wait();
       if (gone_) co_return unavailable("The client has gone.");
     }
-    Result<GrammarService::Factory>& compiled = **outcome;
+    Result<CompiledConstraint>& compiled = **outcome;
     if (compiled) {
+      for (const std::vector<std::string>* parts : {&left_out, &compiled->left_out})
+        for (const std::string& part : *parts)
+          generation.warnings.add(param, concat("the schema is held without this: ", part));
       for (Request& request : generation.requests)
-        request.constraint = both_constraints(*compiled, std::move(request.constraint));
+        request.constraint = both_constraints(compiled->factory, std::move(request.constraint));
       co_return ok_status();
     }
     refused = compiled.error();

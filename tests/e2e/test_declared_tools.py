@@ -97,6 +97,14 @@ def test_a_call_of_a_namespace_comes_with_it(client, conforms, stream):
     assert by_hand.usage.input_tokens == kept.usage.input_tokens > answer.usage.input_tokens
 
 
+@pytest.mark.parametrize("syntax, definition", [("regex", "[a-z"), ("regex", "a(?=b)"), ("lark", "start: nothing"), ("lark", "start: (")])
+def test_a_custom_tool_whose_grammar_cannot_be_compiled_is_refused_by_its_name(client, syntax, definition):
+    broken = {"type": "custom", "name": "edit_file", "format": {"type": "grammar", "syntax": syntax, "definition": definition}}
+    with pytest.raises(openai.BadRequestError) as error:
+        client.responses.create(input="Edit it.", tools=[SHELL, broken], tool_choice={"type": "custom", "name": "edit_file"}, **GREEDY)
+    assert "'edit_file'" in str(error.value) and error.value.param == "tools", error.value
+
+
 def test_a_custom_tool_is_called_with_a_text(client, conforms):
     fields = dict(tools=[SHELL, PATCH], tool_choice={"type": "custom", "name": "apply_patch"}, **GREEDY)
     whole = client.responses.create(input="Patch it.", **fields)

@@ -3,6 +3,7 @@ beside them gets the same answer as before."""
 import concurrent.futures
 import copy
 import json
+import os
 import random
 import threading
 import time
@@ -23,6 +24,13 @@ BEASTS = [
     {"type": "number", "minimum": 1e-300, "maximum": 1e300}, {"type": "string", "pattern": "(a*)*b"}, {"type": "string", "pattern": "(x+x+)+y"},
     {"type": "string", "pattern": "((a{1,100}){1,100}){1,100}"}, {"type": "string", "pattern": "[" * 500}, {"type": "string", "pattern": "(" * 5000},
     {"type": "string", "pattern": "a{1,1000000}"}, {"type": "string", "minLength": 19999, "maxLength": 20000},
+    {"not": {"oneOf": [{"properties": {f"p{i}{j}": {"not": {"anyOf": [{"type": "string"}, {"minimum": j}]}} for j in range(8)}} for i in range(8)]}},
+    {"oneOf": [{"properties": {f"p{j}": {"minimum": i} for j in range(6)}} for i in range(40)]},
+    {"$defs": {"a": {"oneOf": [{"properties": {"x": {"$ref": "#/$defs/a"}}}, {"properties": {"y": {"not": {"$ref": "#/$defs/a"}}}}]}}, "$ref": "#/$defs/a"},
+    {"type": "object", "patternProperties": {f"[{c}-z]{{1,30}}$": {"type": "null"} for c in "abcdefghijklmnop"}, "additionalProperties": True},
+    {"allOf": [{"pattern": f"(a|b)*{c}(a|b){{12}}$"} for c in "abab"]}, {"type": "string", "not": {"pattern": "(a|b)*a(a|b){14}$"}},
+    {"type": "string", "not": {"enum": [f"{i:05}" for i in range(3000)]}}, {"type": "array", "items": {"enum": list(range(600))}, "uniqueItems": True},
+    {"not": {"not": {"not": {"not": {"not": {"not": {"not": {"type": "string"}}}}}}}},
 ]
 EXPRESSIONS = ["foo**", "(" * 9000, "((((a{1,99}){1,99}){1,99}){1,99})", "a{99999999999999999999}", "[^\\x00-\\xff]", "(a|a)*" * 300, "\\", "[a-", "(?P<x",
                "(.*)(.*)(.*)(.*)(.*)z", "😀{1,500}", "(?:" * 2000 + ")" * 2000, "|" * 5000, ".{0,20000}", "\\u{110000}", "[\\d-\\w]"]
@@ -108,3 +116,26 @@ def test_hostile_grammars_cost_their_sender_alone():
         assert codes.count(429) < 50 and codes.count(200) > 20 and codes.count(400) > 100, {c: codes.count(c) for c in set(codes)}
         assert http.get("/health").status_code == 200
         assert http.post("/v1/completions", json=plain).json()["choices"] == wanted
+
+
+def test_a_server_is_idle_once_it_has_answered_what_it_refused():
+    """Nothing is computed for whoever has an answer: processor time stops, and others are served at once."""
+    def processor_s(server):
+        return sum(int(field) for field in open(f"/proc/{server.process.pid}/stat").read().rpartition(")")[2].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+    with serving(small_model(), "--served-model-name", "small") as server, httpx.Client(base_url=server.url, timeout=120) as http:
+        if "no grammars" in http.post("/v1/completions", json={"prompt": "a", "max_tokens": 1, "guided_regex": "a"}).text:
+            pytest.skip("this build has no XGrammar")
+
+        def send(schema):
+            return http.post("/v1/completions", json={"prompt": "a", "max_tokens": 1, "guided_json": schema}).status_code
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            codes = list(pool.map(send, BEASTS * 2))
+        assert codes.count(400) > len(BEASTS) / 2, codes
+        for _ in range(20):  # seconds, on a machine that does other things, too
+            before = processor_s(server)
+            time.sleep(1)
+            spent = processor_s(server) - before
+            if spent < 0.1:
+                break
+        assert spent < 0.1, "the processor is busy, and nobody waits"
+        assert send({"type": "boolean"}) == 200

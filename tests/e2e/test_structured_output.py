@@ -3,6 +3,7 @@ every mode of decoding, memory and guessing, and does not depend on who else is 
 Expressions and grammars have their own: test_expressions_and_grammars.py."""
 import concurrent.futures
 import json
+import random
 import re
 
 import httpx
@@ -112,9 +113,71 @@ def test_the_json_schema_conformance_cases(http):
     results = try_schemas(http, schemas, 2)
     counts = {kind: sum(r[0] == kind for r in results) for kind in ("whole", "cut", "refused")}
     print(counts)
-    assert counts["refused"] <= 0.26 * len(results), counts
+    assert counts["refused"] <= 0.15 * len(results), counts
     for kind, schema, message in results:  # a refusal names what is not held
         assert kind != "refused" or "'" in message.removeprefix("'structured_outputs.json' cannot be used: "), (schema, message)
+
+
+STRINGS, KEYS = ["", "a", "ab", "b1", "é"], ["a", "b", "ab"]
+PATTERNS = ["^a", "b$", "a", "^[a-z]+$", "^.{2,3}$", "^a|b$", "[0-9]"]
+
+
+def random_schema(draw, depth):
+    """Keywords beside and within each other, as no person would put them."""
+    def leaf():
+        return draw.choice([{"type": "string", "maxLength": 4}, {"type": "integer"}, {"type": "null"}, {"type": "boolean"}, {"enum": draw.sample(STRINGS + [1, 2, None, True], 3)},
+                            {"type": "string", "pattern": draw.choice(PATTERNS)}, {"type": "number", "maximum": draw.choice([0, 2, 5])}, {"type": "integer", "minimum": 2, "maximum": 9}])
+
+    def part():
+        return random_schema(draw, depth - 1)
+    if depth == 0:
+        return leaf()
+    kind = draw.randrange(9)
+    if kind < 3:
+        return {("anyOf", "oneOf", "allOf")[kind]: [part(), part()]}
+    if kind == 3:
+        return {**leaf(), "not": part()}
+    if kind == 4:
+        return {"if": part(), "then": part(), "else": part()}
+    if kind == 5:
+        return {"type": "array", "items": part(), "contains": part(), "maxItems": 3}
+    if kind == 6:
+        return {"type": "array", "prefixItems": [part()], "items": leaf(), "uniqueItems": draw.random() < 0.3, "maxItems": 3}
+    schema = {"type": "object", "properties": {name: part() for name in draw.sample(KEYS, 2)}}
+    if draw.random() < 0.5:
+        schema["required"] = [draw.choice(KEYS)]
+    if draw.random() < 0.6:
+        schema["patternProperties"] = {pattern: part() for pattern in draw.sample(PATTERNS, 2)}
+    if draw.random() < 0.4:
+        schema["additionalProperties"] = draw.choice([False, part()])
+    if draw.random() < 0.2:
+        schema["propertyNames"] = {"pattern": draw.choice(PATTERNS)}
+    if draw.random() < 0.2:
+        schema["dependentRequired"] = {draw.choice(KEYS): [draw.choice(KEYS)]}
+    return schema
+
+
+def test_keywords_beside_each_other(http):
+    draw = random.Random(1)
+    results = try_schemas(http, [random_schema(draw, draw.choice([1, 2, 2, 3])) for _ in range(150)], 2)
+    counts = {kind: sum(r[0] == kind for r in results) for kind in ("whole", "cut", "refused")}
+    assert counts["whole"] > 100, counts
+
+
+def test_without_strict_what_cannot_be_held_is_left_out_with_a_warning(http):
+    schema = {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string", "maxLength": 3}, "uniqueItems": True, "maxItems": 2},
+                                               "count": {"type": "integer", "minimum": 3, "maximum": 4}}, "required": ["tags", "count"]}
+
+    def send(**strict):
+        return http.post("/v1/completions", json={"prompt": "Once", "max_tokens": 60, "seed": 1, "logit_bias": ENDS, "response_format": {
+            "type": "json_schema", "json_schema": {"name": "x", "schema": schema, **strict}}})
+    for strict in {"strict": True}, {}:
+        assert send(**strict).status_code == 400 and "'uniqueItems'" in send(**strict).text
+    for _ in range(2):  # compiled, and known
+        answer = send(strict=False)
+        assert answer.status_code == 200, answer.text
+        assert "uniqueItems" in answer.headers["warning"] and "#/properties/tags" in answer.headers["warning"], answer.headers
+        assert json.loads(answer.json()["choices"][0]["text"])["count"] in (3, 4), answer.text
 
 
 def test_a_text_without_white_space_on_request(http):
@@ -270,3 +333,18 @@ def test_streams_and_chat(server):
                                                         "name": "step", "schema": Step.model_json_schema()}}):
             text += chunk.choices[0].delta.content or ""
         Step.model_validate_json(text)
+
+
+def test_a_real_model_writes_at_most_one_blank_between_parts(server):
+    """Small models write white space for as long as they may."""
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "tags": {"type": "array", "items": {"type": "string", "maxLength": 8}, "maxItems": 3},
+                                               "age": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["name", "tags", "age"]}
+    formats = [{"type": "json_schema", "json_schema": {"name": "person", "schema": schema}}, {"type": "json_object"}]
+    with httpx.Client(base_url=server.url, timeout=120) as client:
+        for form in formats:
+            for fields in {"temperature": 0}, {"temperature": 1.2, "seed": 1}, {"temperature": 1.2, "seed": 2}:
+                answer = client.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "Describe Alice, who is 30, as JSON."}],
+                                                                   "max_tokens": 80, "response_format": form, **fields})
+                text = answer.json()["choices"][0]["message"]["content"]
+                outside = re.sub(r'"(?:[^"\\]|\\.)*("|$)', '""', text)
+                assert not re.search(r"\s\s", outside), text

@@ -50,7 +50,9 @@ Result<ApiAnswer> count_tokens(const ApiCall& call, const ApiContext& context) {
       .key("input_tokens")
       .integer(static_cast<std::int64_t>(ids->size()))
       .end_object();
-  return ApiAnswer(std::move(out));
+  ApiAnswer answer(std::move(out));
+  answer.warning = parsed->chat.warnings.header();
+  return answer;
 }
 
 constexpr ApiRoute kRoutes[] = {
