@@ -26,17 +26,23 @@ bool ChoiceState::push_token(TokenId id) {
   if (push_text(detokenizer_.push(id), id)) return true;
   tell({.text = stop_matcher_.finish(), .token = id});  // no stop string spans a special token
   tell({.text = tokenizer_.token_bytes(id), .token = id, .special = true});
-  return false;
+  if (repeated_) finish_reason = FinishReason::stop;
+  return repeated_;
 }
 
 bool ChoiceState::push_text(const std::string& text, TokenId id) {
   StopMatcher::Outcome outcome = stop_matcher_.push(text, num_tokens > options_.min_tokens);
   tell({.text = outcome.text, .token = id});
+  if (repeated_) {
+    finish_reason = FinishReason::stop;
+    return true;
+  }
   if (!outcome.stop_string) return false;
   stop_reason = std::move(*outcome.stop_string);
   finish_reason = FinishReason::stop;
   if (parser_) parser_->finish(events_);
   gather();
+  release();
   return true;
 }
 
@@ -46,6 +52,7 @@ void ChoiceState::end(FinishReason reason) {
   tell({.text = stop_matcher_.finish(), .token = kNone});
   if (parser_) parser_->finish(events_);
   gather();
+  release();
   finish_reason = reason;
 }
 
@@ -59,30 +66,67 @@ void ChoiceState::tell(const AnswerPiece& piece) {
 }
 
 void ChoiceState::gather() {
-  for (AnswerEvent& event : events_) {
+  for (AnswerEvent& event : std::exchange(events_, {})) {
     in_reasoning_ = event.kind == AnswerEvent::Kind::reasoning;
-    const bool told = event.call < 1 || options_.parallel_calls;
-    switch (event.kind) {
-      case AnswerEvent::Kind::content:
-        fresh.text.append(event.text);
-        break;
-      case AnswerEvent::Kind::reasoning:
-        if (options_.include_reasoning) fresh.reasoning.append(event.text);
-        break;
-      case AnswerEvent::Kind::call_begun:
-        if (told) begin_call(event);
-        break;
-      case AnswerEvent::Kind::call_arguments:
-        if (!told) break;
-        add_arguments(event.call, origin_ != nullptr && origin_->custom ? input_.push(event.text)
-                                                                        : std::move(event.text));
-        break;
-      case AnswerEvent::Kind::call_ended:
-        if (told && origin_ != nullptr && origin_->custom) add_arguments(event.call, input_.finish());
-        break;
-    }
+    if (repeated_) continue;
+    if (options_.parser->calls_forced && event.call >= 0)
+      watch(std::move(event));
+    else
+      apply(event);
   }
-  events_.clear();
+}
+
+void ChoiceState::watch(AnswerEvent event) {
+  switch (event.kind) {
+    case AnswerEvent::Kind::call_begun:
+      release();
+      current_ = {.name = event.text, .arguments = {}};
+      holds_ = event.call > 0 && current_.name == last_.name;
+      break;
+    case AnswerEvent::Kind::call_arguments:
+      current_.arguments.append(event.text);
+      break;
+    case AnswerEvent::Kind::call_ended:
+      repeated_ = holds_ && current_.says_the_same(last_);
+      if (repeated_) return held_.clear();
+      release();
+      last_ = std::exchange(current_, {});
+      break;
+    default:
+      break;
+  }
+  if (holds_)
+    held_.push_back(std::move(event));
+  else
+    apply(event);
+}
+
+void ChoiceState::release() {
+  holds_ = false;
+  for (AnswerEvent& event : std::exchange(held_, {})) apply(event);
+}
+
+void ChoiceState::apply(AnswerEvent& event) {
+  const bool told = event.call < 1 || options_.parallel_calls;
+  switch (event.kind) {
+    case AnswerEvent::Kind::content:
+      fresh.text.append(event.text);
+      break;
+    case AnswerEvent::Kind::reasoning:
+      if (options_.include_reasoning) fresh.reasoning.append(event.text);
+      break;
+    case AnswerEvent::Kind::call_begun:
+      if (told) begin_call(event);
+      break;
+    case AnswerEvent::Kind::call_arguments:
+      if (!told) break;
+      add_arguments(event.call, origin_ != nullptr && origin_->custom ? input_.push(event.text)
+                                                                      : std::move(event.text));
+      break;
+    case AnswerEvent::Kind::call_ended:
+      if (told && origin_ != nullptr && origin_->custom) add_arguments(event.call, input_.finish());
+      break;
+  }
 }
 
 void ChoiceState::begin_call(AnswerEvent& event) {

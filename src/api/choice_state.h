@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/answer_options.h"
+#include "api/call_text.h"
 #include "api/custom_input.h"
 #include "request/request_output.h"
 #include "text/answer_parser.h"
@@ -60,6 +61,9 @@ class ChoiceState {
   bool push_text(const std::string& text, TokenId id);
   void tell(const AnswerPiece& piece);
   void gather();
+  void watch(AnswerEvent event);
+  void release();
+  void apply(AnswerEvent& event);
   void begin_call(AnswerEvent& event);
   void add_arguments(std::int32_t call, std::string text);
   void end(FinishReason reason);
@@ -69,6 +73,11 @@ class ChoiceState {
   std::optional<AnswerParser> parser_;
   bool in_reasoning_ = false;
   std::vector<AnswerEvent> events_;
+  // Where the grammar lets nothing but calls be written, small models say the last one again until their tokens end:
+  // a call of the same tool is told when it is known to be another, and the same one ends the answer.
+  CallText last_, current_;
+  std::vector<AnswerEvent> held_;  // of the current call
+  bool holds_ = false, repeated_ = false;
   const ToolOrigin* origin_ = nullptr;  // of the call that is being told
   CustomInput input_;                   // likewise, where the tool is a custom one
   IncrementalDetokenizer detokenizer_;

@@ -63,6 +63,40 @@ def test_named_calls_this_one_once(client, tool):
     check(call)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_same_call_again_ends_the_answer(client, stream):
+    """A tool without arguments can only be called in one way: what small models do until their tokens end."""
+    for fields in {"temperature": 0}, {"temperature": 1, "seed": 3}:
+        answer = ask(client, tools=[NOW], tool_choice="required", max_tokens=400, stream=stream, **fields)
+        if stream:
+            chunks = [chunk.choices[0] for chunk in answer if chunk.choices]
+            pieces = [piece for chunk in chunks for piece in chunk.delta.tool_calls or []]
+            assert {piece.index for piece in pieces} == {0} and chunks[-1].finish_reason == "tool_calls", chunks
+            assert json.loads("".join(piece.function.arguments or "" for piece in pieces)) == {}
+            continue
+        [call] = answer.choices[0].message.tool_calls
+        check(call)
+        assert answer.choices[0].finish_reason == "tool_calls" and answer.usage.completion_tokens < 200, answer
+
+
+def test_calls_are_never_twice_the_same_in_a_row(client):
+    tool = {"type": "function", "function": {"name": "coin", "parameters": {
+        "type": "object", "properties": {"side": {"enum": ["heads", "tails"]}}, "required": ["side"]}}}
+    for seed in range(6):
+        choice = ask(client, tools=[tool], tool_choice="required", temperature=1.5, seed=seed, max_tokens=400).choices[0]
+        told = [json.loads(call.function.arguments)["side"] for call in choice.message.tool_calls[:-1]]
+        assert all(one != next_one for one, next_one in zip(told, told[1:])), told
+
+
+def test_what_is_left_out_of_a_schema_is_in_a_warning(client):
+    tool = {"type": "function", "function": {"name": "tag", "parameters": {"type": "object", "properties": {
+        "names": {"type": "array", "items": {"type": "string", "maxLength": 4}, "uniqueItems": True, "maxItems": 2}}, "required": ["names"]}}}
+    answer = client.chat.completions.with_raw_response.create(
+        model="smol", messages=[{"role": "user", "content": "Tag it."}], tools=[tool], tool_choice="required", max_tokens=200, temperature=0)
+    assert "uniqueItems" in answer.headers["warning"], answer.headers
+    assert "names" in json.loads(answer.parse().choices[0].message.tool_calls[0].function.arguments)
+
+
 def test_one_call_where_parallel_ones_are_not_wanted(client):
     for seed in range(4):
         choice = ask(client, tools=[ADD, NOW], tool_choice="required", parallel_tool_calls=False, temperature=1, seed=seed).choices[0]
