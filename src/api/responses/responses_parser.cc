@@ -109,6 +109,31 @@ void read_previous(FieldReader& fields, std::string_view owner, const ApiContext
   call.conversation = conversation_after(*previous);
 }
 
+// Items that earlier answers of the same owner took or gave, in place of references to them.
+void replace_references(FieldReader& fields, std::string_view owner, const ApiContext& context, json::array& input) {
+  for (std::size_t i = 0; i < input.size() && fields.ok(); ++i) {
+    const json::object* item = input[i].if_object();
+    if (item == nullptr) continue;
+    const json::value* type = item->if_contains("type");
+    const bool unnamed = (type == nullptr || type->is_null()) && !item->contains("role");
+    const bool refers = unnamed ? item->contains("id") : type != nullptr && *type == "item_reference";
+    if (!refers) continue;
+    FieldReader inner(*item, concat("input.", i));
+    const std::optional<std::string> id = inner.string("id", 256);
+    if (inner.ok() && !id) inner.fail("id", "is required");
+    if (!inner.ok()) return fields.fail(inner.status());
+    const std::optional<StoredAnswer> stored =
+        context.answers == nullptr ? std::nullopt : context.answers->find(response_of_item(*id), owner);
+    std::optional<json::object> found = stored ? item_of(*stored, *id) : std::nullopt;
+    if (!found)
+      return fields.fail(not_found(concat("Item with id '", to_valid_utf8(*id),
+                                          "' not found. Items are not persisted when `store` is set to false. Try "
+                                          "again with `store` set to true, or remove this item from your input."))
+                             .with_param("input"));
+    input[i] = *std::move(found);
+  }
+}
+
 }  // namespace
 
 Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_view owner,
@@ -148,7 +173,8 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   if (instructions && !instructions->empty())
     messages.push_back({.role = "system", .content = Content::of(*std::move(instructions))});
   read_previous(fields, owner, context, call);
-  const json::array input = read_input(fields, "input");
+  json::array input = read_input(fields, "input");
+  replace_references(fields, owner, context, input);
   if (fields.ok() && fields.raw("input") == nullptr && call.conversation.empty())
     fields.fail("input", "is required");
   constexpr std::string_view kPrevious = "previous_response_id";

@@ -355,6 +355,30 @@ TEST(StoredResponses, CanBeGoneOnWithRetrievedAndDeletedByTheirOwner) {
   EXPECT_EQ(messages[1].content.joined(), "an answer");
   EXPECT_EQ(messages[2].content.joined(), "more");
 
+  // Items by their ids, those that it took and those that it gave.
+  for (const char* const reference : {R"({"type":"item_reference","id":"%"})", R"({"id":"%"})"}) {
+    const auto refer = [&](std::string_view id) {
+      std::string item = reference;
+      return item.replace(item.find('%'), 1, id);
+    };
+    const std::string given(first.events().empty() ? (*parse_json(first.out)).at("output").at(0).at("id").as_string() : "");
+    const Result<ResponsesCall> by_id = kept.parse(
+        concat(R"("input":[)", refer("item_0_resp_1"), ",", refer(given), R"(,{"role":"user","content":"more"}])"), "me");
+    ASSERT_TRUE(by_id) << by_id.error().message();
+    const std::vector<ChatMessage>& told = by_id->chat.conversation.messages;
+    ASSERT_EQ(told.size(), 3u);
+    EXPECT_EQ(told[0].content.joined(), "q");
+    EXPECT_EQ(told[2].content.joined(), "more");
+    for (const char* const unknown : {"item_7_resp_1", "msg_x", "msg_0_resp_2", ""})
+      for (const char* const owner : {"me", "other"}) {
+        const Result<ResponsesCall> none = kept.parse(concat(R"("input":[)", refer(unknown), "]"), owner);
+        ASSERT_FALSE(none) << unknown;
+        EXPECT_EQ(none.error().code(), StatusCode::not_found);
+        EXPECT_NE(none.error().message().find(concat("Item with id '", unknown, "' not found.")), std::string::npos);
+      }
+    EXPECT_FALSE(kept.parse(concat(R"("input":[)", refer(given), "]"), "other"));
+  }
+
   EXPECT_FALSE(kept.parse(R"("previous_response_id":"resp_1","input":"more")", "other"));
   EXPECT_FALSE(kept.ask("GET", "resp_1", "other"));
   EXPECT_EQ(kept.ask("GET", "resp_1", "me")->body, first.out);

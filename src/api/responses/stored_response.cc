@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
+#include "api/responses/input_items.h"
 #include "base/check.h"
 
 namespace pagoda {
@@ -40,6 +41,25 @@ json::array conversation_after(const StoredAnswer& stored) {
   const json::array& output = response.at("output").as_array();
   items.insert(items.end(), output.begin(), output.end());
   return items;
+}
+
+std::string response_of_item(std::string_view item_id) {
+  const std::size_t begin = item_id.find("_resp_");
+  return begin == std::string_view::npos ? std::string() : std::string(item_id.substr(begin + 1));
+}
+
+std::optional<json::object> item_of(const StoredAnswer& stored, std::string_view item_id) {
+  json::array items = shown_items(conversation_of(stored).items, response_of_item(item_id));
+  if (!stored.running) {
+    const json::value response = parse_own(stored.answer);
+    const json::array& output = response.at("output").as_array();
+    items.insert(items.end(), output.begin(), output.end());
+  }
+  for (json::value& item : items) {
+    const json::value* id = item.as_object().if_contains("id");
+    if (id != nullptr && id->is_string() && std::string_view(id->as_string()) == item_id) return std::move(item.as_object());
+  }
+  return std::nullopt;
 }
 
 std::string with_status(const StoredAnswer& stored, std::string_view status) {
