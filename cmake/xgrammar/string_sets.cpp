@@ -26,7 +26,8 @@ Automaton without_dead_ends(const FSMWithStartEnd& automaton) {
   for (int state = 0; state < count; ++state)
     for (const auto& edge : automaton.GetFsm().GetEdges(state))
       sources[static_cast<std::size_t>(edge.target)].push_back(state);
-  std::vector<int> numbers(static_cast<std::size_t>(count), -1), open(automaton.GetEnds().begin(), automaton.GetEnds().end());
+  std::vector<int> numbers(static_cast<std::size_t>(count), -1),
+      open(automaton.GetEnds().begin(), automaton.GetEnds().end());
   for (const int state : open) numbers[static_cast<std::size_t>(state)] = 0;
   while (!open.empty()) {
     const int state = open.back();
@@ -36,7 +37,8 @@ Automaton without_dead_ends(const FSMWithStartEnd& automaton) {
       if (std::exchange(numbers[static_cast<std::size_t>(source)], 0) < 0) open.push_back(source);
     }
   }
-  if (numbers[static_cast<std::size_t>(automaton.GetStart())] < 0) return error("Nothing can be written of it");
+  if (numbers[static_cast<std::size_t>(automaton.GetStart())] < 0)
+    return error("Nothing can be written of it");
   int next = 0;
   for (int& number : numbers)
     if (number == 0) number = next++;
@@ -47,16 +49,19 @@ Automaton without_dead_ends(const FSMWithStartEnd& automaton) {
     if (from < 0) continue;
     if (automaton.IsEndState(state)) ends.push_back(from);
     for (const auto& edge : automaton.GetFsm().GetEdges(state))
-      if (const int to = numbers[static_cast<std::size_t>(edge.target)]; to >= 0) live.AddEdge(from, to, edge.min, edge.max);
+      if (const int to = numbers[static_cast<std::size_t>(edge.target)]; to >= 0)
+        live.AddEdge(from, to, edge.min, edge.max);
   }
-  return xgrammar::ResultOk(FSMWithStartEnd(live, numbers[static_cast<std::size_t>(automaton.GetStart())], std::move(ends), true));
+  return xgrammar::ResultOk(
+      FSMWithStartEnd(live, numbers[static_cast<std::size_t>(automaton.GetStart())], std::move(ends), true));
 }
 
 }  // namespace
 
 Automaton string_set(const std::string& expression, const std::bitset<256>& forbidden_chars) {
   picojson::value parts;
-  const std::string text = expression.size() > 4 ? expression.substr(3, expression.size() - 4) : std::string();
+  const std::string text =
+      expression.size() > 4 ? expression.substr(3, expression.size() - 4) : std::string();
   if (!picojson::parse(parts, text).empty() || !parts.is<picojson::object>() || expression.back() != ')')
     return error("A set of strings is not written so");
   // All that a JSON string holds, whatever its characters.
@@ -68,7 +73,8 @@ Automaton string_set(const std::string& expression, const std::bitset<256>& forb
     for (const picojson::value& one : list.get<picojson::array>()) {
       if (!one.is<std::string>() || is_string_set(one.get<std::string>()) || ++count > kMostExpressions)
         return error("A set of strings is not written so");
-      Automaton part = xgrammar::RegexFSMBuilder::BuildWithForbiddenChars(one.get<std::string>(), forbidden_chars);
+      Automaton part =
+          xgrammar::RegexFSMBuilder::BuildWithForbiddenChars(one.get<std::string>(), forbidden_chars);
       if (part.IsErr()) return part;
       if (!part.ValueRef().IsLeaf()) return error("A set of strings has a repetition that is too large");
       if (!matched) part = std::move(part).Unwrap().Not(kMostStates);

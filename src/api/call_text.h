@@ -1,5 +1,6 @@
 #pragma once
-// CallText: a call of a tool as the model writes it, to tell whether it says the same as another. Threads: none.
+// CallText: a call of a tool as the model writes it, to tell whether it says the same as another. Threads:
+// none.
 #include <string>
 
 namespace pagoda {

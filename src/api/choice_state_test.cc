@@ -1,5 +1,5 @@
-// Goal: an answer in which the grammar lets nothing but calls be written ends where the last call is said again.
-// Method: calls in Hermes' form, byte by byte and whole, by hand.
+// Goal: an answer in which the grammar lets nothing but calls be written ends where the last call is said
+// again. Method: calls in Hermes' form, byte by byte and whole, by hand.
 #include "api/choice_state.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +26,16 @@ struct Read {
 Read read(std::string_view text, bool forced, std::size_t at_once) {
   const FakeTokenizer tokenizer;
   AnswerOptions options;
-  options.parser = AnswerParserOptions{.tool_parser = "hermes", .reasoning_parser = {}, .tools = {}, .starts_in_reasoning = {}};
+  options.parser = AnswerParserOptions{
+      .tool_parser = "hermes", .reasoning_parser = {}, .tools = {}, .starts_in_reasoning = {}};
   options.parser->calls_forced = forced;
   options.parser->held_shape = &hermes_call_shape();
   ChoiceState state(options, tokenizer, {});
   Read out;
   for (std::size_t i = 0; i < text.size() && !state.finished(); i += at_once) {
     SequenceDelta delta;
-    for (const char byte : text.substr(i, at_once)) delta.token_ids.push_back(static_cast<unsigned char>(byte));
+    for (const char byte : text.substr(i, at_once))
+      delta.token_ids.push_back(static_cast<unsigned char>(byte));
     if (i + at_once >= text.size()) delta.finish_reason = FinishReason::length;
     out.ended = state.absorb(std::move(delta)) || out.ended;
   }

@@ -26,7 +26,8 @@ std::optional<std::string> whole_alternative(std::string_view text) {
   const std::size_t slashes = before.size() - (last == std::string_view::npos ? 0 : last + 1);
   const bool to_end = dollar && slashes % 2 == 0;
   if (to_end) text.remove_suffix(1);
-  if (text.empty() && from_begin && to_end) return std::nullopt;  // the compiler has no pattern of the empty text
+  if (text.empty() && from_begin && to_end)
+    return std::nullopt;  // the compiler has no pattern of the empty text
   return concat(from_begin ? "" : kAnyText, text.empty() ? "" : "(", text, text.empty() ? "" : ")",
                 to_end ? "" : kAnyText);
 }

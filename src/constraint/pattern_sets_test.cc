@@ -1,5 +1,5 @@
-// Goal: strings are held to exactly what patterns say, alone and in sets. Method: random expressions against std::regex,
-// over all short texts; sets against its judgement of each part.
+// Goal: strings are held to exactly what patterns say, alone and in sets. Method: random expressions against
+// std::regex, over all short texts; sets against its judgement of each part.
 #include "constraint/pattern_sets.h"
 
 #include <gtest/gtest.h>
@@ -14,12 +14,16 @@ namespace pagoda {
 namespace {
 
 TEST(PatternSets, APatternThatIsFoundSomewhereIsOneOfWholeTexts) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"a", "[^\\x00-\\x1f]*(a)[^\\x00-\\x1f]*"}, {"^a", "(a)[^\\x00-\\x1f]*"}, {"a$", "[^\\x00-\\x1f]*(a)"},
-      {"^a$|b", "(a)|[^\\x00-\\x1f]*(b)[^\\x00-\\x1f]*"}, {"^a\\$", "(a\\$)[^\\x00-\\x1f]*"}, {"^[$^|]$", "([$^|])"},
-      {"^(a|b)$", "((a|b))"}};
+  const std::pair<const char*, const char*> cases[] = {{"a", "[^\\x00-\\x1f]*(a)[^\\x00-\\x1f]*"},
+                                                       {"^a", "(a)[^\\x00-\\x1f]*"},
+                                                       {"a$", "[^\\x00-\\x1f]*(a)"},
+                                                       {"^a$|b", "(a)|[^\\x00-\\x1f]*(b)[^\\x00-\\x1f]*"},
+                                                       {"^a\\$", "(a\\$)[^\\x00-\\x1f]*"},
+                                                       {"^[$^|]$", "([$^|])"},
+                                                       {"^(a|b)$", "((a|b))"}};
   for (const auto& [pattern, wanted] : cases) EXPECT_EQ(whole_pattern(pattern), wanted) << pattern;
-  for (const char* const pattern : {"(^a|b)", "a$b", "(?=a)b", "\\bword", "(a)\\1", "\\p{L}", "\\s", "(", "[a", "^$"})
+  for (const char* const pattern :
+       {"(^a|b)", "a$b", "(?=a)b", "\\bword", "(a)\\1", "\\p{L}", "\\s", "(", "[a", "^$"})
     EXPECT_EQ(whole_pattern(pattern), std::nullopt) << pattern;
 }
 
@@ -77,7 +81,8 @@ TEST_F(StringSets, ExpressionsAreReadAsOthersReadThem) {
     const auto factory = compiled({{"type", "string"}, {"pattern", concat("^", pattern, "$")}});
     ASSERT_NE(factory, nullptr) << pattern;
     for (const std::string& text : texts)
-      ASSERT_EQ(takes(*factory, text), std::regex_match(text, reference)) << pattern << " of '" << text << "'";
+      ASSERT_EQ(takes(*factory, text), std::regex_match(text, reference))
+          << pattern << " of '" << text << "'";
   }
 }
 
@@ -86,9 +91,10 @@ TEST_F(StringSets, AStringMatchesAllOfSomeAndNoneOfOthers) {
   for (int i = 0; i < 40; ++i) {
     const std::string first = expression(3), second = expression(2), third = expression(2);
     const std::regex one(first), two(second), three(third);
-    const auto factory = compiled({{"type", "string"},
-                                   {"pattern", concat("^", first, "$")},
-                                   {"allOf", {{{"pattern", second}}, {{"not", {{"pattern", concat("^", third)}}}}}}});
+    const auto factory =
+        compiled({{"type", "string"},
+                  {"pattern", concat("^", first, "$")},
+                  {"allOf", {{{"pattern", second}}, {{"not", {{"pattern", concat("^", third)}}}}}}});
     for (const std::string& text : texts) {
       const bool wanted = std::regex_match(text, one) && std::regex_search(text, two) &&
                           !std::regex_search(text, three, std::regex_constants::match_continuous);

@@ -16,7 +16,8 @@ Status SchemaPreparer::array_case(const json::object& object, const std::string&
   }
   PAGODA_RETURN_IF_ERROR(count(object, "minItems", path, out, 2));
   PAGODA_RETURN_IF_ERROR(count(object, "maxItems", path, out, 2));
-  if (out.contains("minItems") && out.contains("maxItems") && out.at("minItems").as_int64() > out.at("maxItems").as_int64())
+  if (out.contains("minItems") && out.contains("maxItems") &&
+      out.at("minItems").as_int64() > out.at("maxItems").as_int64())
     return refuse(path, "has a 'minItems' above its 'maxItems', which no answer can satisfy")
         .with_reason(std::string(kNoAnswer));
   const json::value* items = object.if_contains("items");
@@ -35,7 +36,8 @@ Status SchemaPreparer::array_case(const json::object& object, const std::string&
       json::value part;
       const Status status = prepare(entry, at(path, concat("prefixItems/", parts.size())), depth + 1, part);
       if (!status.ok() && status.reason() == kNoAnswer) {  // lists end before it
-        if (out.contains("minItems") && std::cmp_greater(out.at("minItems").as_int64(), parts.size())) return status;
+        if (out.contains("minItems") && std::cmp_greater(out.at("minItems").as_int64(), parts.size()))
+          return status;
         if (!out.contains("maxItems") || std::cmp_greater(out.at("maxItems").as_int64(), parts.size()))
           out["maxItems"] = static_cast<std::int64_t>(parts.size());
         break;
@@ -158,7 +160,9 @@ Status SchemaPreparer::unique_items(const json::object& object, const std::strin
       open = std::move(longer);
     }
     if (whole && !lists.empty()) break;
-    if (whole) return refuse(path, "has no list of different values, which no answer can satisfy").with_reason(std::string(kNoAnswer));
+    if (whole)
+      return refuse(path, "has no list of different values, which no answer can satisfy")
+          .with_reason(std::string(kNoAnswer));
     if (ordered) return not_held("uniqueItems", path, " of so many items");
   }
   states_ += static_cast<std::int64_t>(json::serialize(lists).size());

@@ -1,6 +1,6 @@
-// Schemas of the values that do not satisfy a schema. Each keyword that asks for something gives an alternative of the
-// values that it does not take; those of which it cannot be said are left out, so that fewer values are said, never
-// others.
+// Schemas of the values that do not satisfy a schema. Each keyword that asks for something gives an
+// alternative of the values that it does not take; those of which it cannot be said are left out, so that
+// fewer values are said, never others.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -42,8 +42,8 @@ class Negation {
 
  private:
   void keyword(std::string_view word, const json::value& value) {
-    if (word == "type" || word == "enum" || word == "const" || word == "not" || word == "anyOf" || word == "oneOf" ||
-        word == "if") {
+    if (word == "type" || word == "enum" || word == "const" || word == "not" || word == "anyOf" ||
+        word == "oneOf" || word == "if") {
       asks_ = true;
       if (word == "type") types(value);
       if (word == "const") values({value});
@@ -60,11 +60,27 @@ class Negation {
                word == "contains") {
       parts(word, value);
     } else {
-      for (const std::string_view other :
-           {"multipleOf", "format", "uniqueItems", "additionalProperties", "patternProperties", "propertyNames",
-            "additionalItems", "unevaluatedItems", "unevaluatedProperties", "dependentRequired", "dependentSchemas",
-            "dependencies", "minContains", "maxContains", "$ref", "$dynamicRef", "$recursiveRef", "minimum", "maximum",
-            "exclusiveMinimum", "exclusiveMaximum"})
+      for (const std::string_view other : {"multipleOf",
+                                           "format",
+                                           "uniqueItems",
+                                           "additionalProperties",
+                                           "patternProperties",
+                                           "propertyNames",
+                                           "additionalItems",
+                                           "unevaluatedItems",
+                                           "unevaluatedProperties",
+                                           "dependentRequired",
+                                           "dependentSchemas",
+                                           "dependencies",
+                                           "minContains",
+                                           "maxContains",
+                                           "$ref",
+                                           "$dynamicRef",
+                                           "$recursiveRef",
+                                           "minimum",
+                                           "maximum",
+                                           "exclusiveMinimum",
+                                           "exclusiveMaximum"})
         asks_ = asks_ || word == other;
     }
   }
@@ -129,9 +145,10 @@ class Negation {
   }
 
   bool bounds(std::string_view word, const json::value& value) {
-    constexpr std::string_view kOpposites[][2] = {
-        {"minimum", "exclusiveMaximum"}, {"maximum", "exclusiveMinimum"},
-        {"exclusiveMinimum", "maximum"}, {"exclusiveMaximum", "minimum"}};
+    constexpr std::string_view kOpposites[][2] = {{"minimum", "exclusiveMaximum"},
+                                                  {"maximum", "exclusiveMinimum"},
+                                                  {"exclusiveMinimum", "maximum"},
+                                                  {"exclusiveMaximum", "minimum"}};
     for (const auto& [one, other] : kOpposites)
       if (word == one) cases_.push_back({{"type", "number"}, {other, value}});
     constexpr std::string_view kCounts[][3] = {{"string", "minLength", "maxLength"},
@@ -173,7 +190,8 @@ class Negation {
     } else if (word == "properties" && value.is_object()) {
       asks_ = false;
       for (const auto& entry : value.as_object()) {
-        if (entry.value() == true || (entry.value().is_object() && entry.value().as_object().empty())) continue;
+        if (entry.value() == true || (entry.value().is_object() && entry.value().as_object().empty()))
+          continue;
         asks_ = true;
         cases_.push_back({{"type", "object"},
                           {"properties", json::object{{entry.key(), not_of(entry.value())}}},
@@ -181,7 +199,8 @@ class Negation {
       }
     } else if (word == "items" && !value.is_array()) {
       asks_ = value != true;
-      if (asks_ && !schema_.contains("prefixItems")) cases_.push_back({{"type", "array"}, {"contains", not_of(value)}});
+      if (asks_ && !schema_.contains("prefixItems"))
+        cases_.push_back({{"type", "array"}, {"contains", not_of(value)}});
     } else if ((word == "prefixItems" || word == "items") && value.is_array()) {
       for (std::size_t i = 0; i < value.as_array().size(); ++i) {
         json::array list = before(i);

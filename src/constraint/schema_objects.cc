@@ -1,6 +1,6 @@
 // SchemaPreparer: what objects may be held to. Names that are not declared come where `patternProperties` or
-// `additionalProperties` ask for them; each is written once in the terms of what it may be: a name that matches two
-// patterns has what both ask for, and a declared one is never written as another.
+// `additionalProperties` ask for them; each is written once in the terms of what it may be: a name that
+// matches two patterns has what both ask for, and a declared one is never written as another.
 #include <algorithm>
 #include <set>
 
@@ -9,8 +9,9 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kMaxOptionalPairs = 90'000;  // compiling is quadratic in an object's optional properties
-constexpr std::size_t kMostCombined = 3;            // patterns of which a name may match several
+constexpr std::int64_t kMaxOptionalPairs =
+    90'000;                               // compiling is quadratic in an object's optional properties
+constexpr std::size_t kMostCombined = 3;  // patterns of which a name may match several
 
 json::value all_of(json::array parts) {
   return parts.size() == 1 ? std::move(parts.front()) : json::value{{"allOf", std::move(parts)}};
@@ -73,11 +74,13 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
       if (!properties.contains(name) && !never.contains(name)) {
         std::optional<json::value> schema;
         PAGODA_RETURN_IF_ERROR(by_patterns(name, open, path, schema));
-        if (!schema && !object.contains("additionalProperties") && !object.contains("unevaluatedProperties")) schema = true;
+        if (!schema && !object.contains("additionalProperties") && !object.contains("unevaluatedProperties"))
+          schema = true;
         if (schema) PAGODA_RETURN_IF_ERROR(add(name, *std::move(schema), at(path, "additionalProperties")));
       }
       if (!properties.contains(name))
-        return refuse(path, concat("requires '", name, "' and does not allow it")).with_reason(std::string(kNoAnswer));
+        return refuse(path, concat("requires '", name, "' and does not allow it"))
+            .with_reason(std::string(kNoAnswer));
     }
   }
   const auto optional =
@@ -116,7 +119,8 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
   return ok_status();
 }
 
-Status SchemaPreparer::open_names(const json::object& object, const std::string& path, std::size_t depth, OpenNames& out) {
+Status SchemaPreparer::open_names(const json::object& object, const std::string& path, std::size_t depth,
+                                  OpenNames& out) {
   const json::value* additional = object.if_contains("additionalProperties");
   if (additional == nullptr) additional = object.if_contains("unevaluatedProperties");
   if (additional != nullptr && *additional != false) out.additional = additional;
@@ -152,8 +156,9 @@ Status SchemaPreparer::by_patterns(std::string_view name, const OpenNames& open,
                                    std::optional<json::value>& out) {
   json::array said;
   for (const auto& [pattern, schema] : open.patterns) {
-    const std::optional<bool> matches =
-        patterns_.matches == nullptr ? std::nullopt : patterns_.matches(pattern.all.front(), std::string(name));
+    const std::optional<bool> matches = patterns_.matches == nullptr
+                                            ? std::nullopt
+                                            : patterns_.matches(pattern.all.front(), std::string(name));
     if (!matches) return not_held("patternProperties", path, " beside 'properties'");
     if (*matches) said.push_back(schema);
   }
@@ -162,7 +167,8 @@ Status SchemaPreparer::by_patterns(std::string_view name, const OpenNames& open,
   return ok_status();
 }
 
-Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& path, std::size_t depth, json::object& out) {
+Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& path, std::size_t depth,
+                                     json::object& out) {
   PatternSet others;  // what no name may be
   for (const std::string& name : open.taken) {
     const std::optional<std::string> literal = literal_pattern(name);
@@ -171,8 +177,7 @@ Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& p
                       " beside a property of such a name");
     if (literal && !literal->empty()) others.none.push_back(*literal);
   }
-  if (std::ranges::find(open.taken, "") != open.taken.end())
-    others.all.emplace_back("[^\\x00-\\x1f]+");
+  if (std::ranges::find(open.taken, "") != open.taken.end()) others.all.emplace_back("[^\\x00-\\x1f]+");
   if (open.names) {
     others.all.insert(others.all.end(), open.names->all.begin(), open.names->all.end());
     others.none.insert(others.none.end(), open.names->none.begin(), open.names->none.end());

@@ -8,8 +8,7 @@ namespace {
 
 // Dates of the calendar.
 const std::string kYear = "([0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)";
-const std::string kLeapYear =
-    "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)";
+const std::string kLeapYear = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)";
 const std::string kDate = kYear +
                           "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
                           "|02-(0[1-9]|1[0-9]|2[0-8]))|" +
@@ -20,7 +19,8 @@ const std::string kWholeDate = "^(" + kDate + ")$";
 const std::string kWholeTime = "^" + kTime + "$";
 const std::string kDateTime = "^(" + kDate + ")T" + kTime + "$";
 const std::string kDuration =
-    "^P(([0-9]+D|[0-9]+M([0-9]+D)?|[0-9]+Y([0-9]+M([0-9]+D)?)?)(T([0-9]+S|[0-9]+M([0-9]+S)?|[0-9]+H([0-9]+M([0-9]+S)?)?))?"
+    "^P(([0-9]+D|[0-9]+M([0-9]+D)?|[0-9]+Y([0-9]+M([0-9]+D)?)?)(T([0-9]+S|[0-9]+M([0-9]+S)?|[0-9]+H([0-9]+M(["
+    "0-9]+S)?)?))?"
     "|T([0-9]+S|[0-9]+M([0-9]+S)?|[0-9]+H([0-9]+M([0-9]+S)?)?)|[0-9]+W)$";
 
 const std::string kIpv4 =
@@ -30,7 +30,8 @@ const std::string kGroup = "[0-9a-fA-F]{1,4}";
 std::string ipv6() {
   std::string out = "(" + kGroup + ":){7}" + kGroup + "|(" + kGroup + ":){1,7}:|:((:" + kGroup + "){1,7}|:)";
   for (int before = 1; before <= 6; ++before)
-    out += "|(" + kGroup + ":){1," + std::to_string(before) + "}(:" + kGroup + "){1," + std::to_string(7 - before) + "}";
+    out += "|(" + kGroup + ":){1," + std::to_string(before) + "}(:" + kGroup + "){1," +
+           std::to_string(7 - before) + "}";
   return "(" + out + "|(" + kGroup + ":){6}" + kIpv4 + "|::(ffff:)?" + kIpv4 + ")";
 }
 const std::string kIpv6 = ipv6();
@@ -62,9 +63,10 @@ std::string address(bool relative, const std::string& beyond) {
 const std::string kBeyondAscii = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF";
 const std::string kUri = address(false, ""), kUriReference = address(true, "");
 const std::string kIri = address(false, kBeyondAscii), kIriReference = address(true, kBeyondAscii);
-const std::string kVariable = "([A-Za-z0-9_]|%[0-9A-Fa-f]{2})([.]?([A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*([*]|:[1-9][0-9]{0,3})?";
-const std::string kUriTemplate = "^([A-Za-z0-9!#$&()*+,./:;=?@_~\\[\\]-]|%[0-9A-Fa-f]{2}|[{][+#./;?&]?" + kVariable +
-                                 "(," + kVariable + ")*[}])*$";
+const std::string kVariable =
+    "([A-Za-z0-9_]|%[0-9A-Fa-f]{2})([.]?([A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*([*]|:[1-9][0-9]{0,3})?";
+const std::string kUriTemplate = "^([A-Za-z0-9!#$&()*+,./:;=?@_~\\[\\]-]|%[0-9A-Fa-f]{2}|[{][+#./;?&]?" +
+                                 kVariable + "(," + kVariable + ")*[}])*$";
 
 // Expressions without escapes, which all dialects read alike.
 const std::string kAtom = "([A-Za-z0-9 _@#%&=:;,<>!~/]|[.]|\\[\\^?([A-Za-z0-9_ ]|a-z|A-Z|0-9)+\\])[*+?]?";
@@ -80,8 +82,10 @@ const StringFormat kFormats[] = {
     {"hostname", kHostname, "^[a-z0-9]([a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([a-z0-9]{0,61}[a-z0-9])?)*$"},
     {"idn-hostname", kHostname, "^[a-z0-9]([a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([a-z0-9]{0,61}[a-z0-9])?)*$"},
     {"uuid", "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"},
-    {"uri", kUri, "^[a-z]{2,8}://[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:[0-9]{1,4})?(/[A-Za-z0-9._~!$&()*+,;=:@/?-]*)?$"},
-    {"iri", kIri, "^[a-z]{2,8}://[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:[0-9]{1,4})?(/[A-Za-z0-9._~!$&()*+,;=:@/?-]*)?$"},
+    {"uri", kUri,
+     "^[a-z]{2,8}://[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:[0-9]{1,4})?(/[A-Za-z0-9._~!$&()*+,;=:@/?-]*)?$"},
+    {"iri", kIri,
+     "^[a-z]{2,8}://[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:[0-9]{1,4})?(/[A-Za-z0-9._~!$&()*+,;=:@/?-]*)?$"},
     {"uri-reference", kUriReference, "^/[A-Za-z0-9._~!$&()*+,;=:@-][A-Za-z0-9._~!$&()*+,;=:@/?-]*$"},
     {"iri-reference", kIriReference, "^/[A-Za-z0-9._~!$&()*+,;=:@-][A-Za-z0-9._~!$&()*+,;=:@/?-]*$"},
     {"uri-template", kUriTemplate, "^[A-Za-z0-9._/-]*([{][a-z]+[}][A-Za-z0-9._/-]*)*$"},

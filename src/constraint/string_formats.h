@@ -1,7 +1,7 @@
 #pragma once
-// The formats of JSON Schema as patterns of whole texts. A pattern may have fewer texts than its format, never others:
-// leap seconds, quoted local parts and the like are left out. Other names of formats are annotations.
-// Source: JSON Schema 2020-12 §7.3 and the RFCs it names. Threads: any.
+// The formats of JSON Schema as patterns of whole texts. A pattern may have fewer texts than its format,
+// never others: leap seconds, quoted local parts and the like are left out. Other names of formats are
+// annotations. Source: JSON Schema 2020-12 §7.3 and the RFCs it names. Threads: any.
 #include <string>
 #include <string_view>
 
