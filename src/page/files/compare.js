@@ -7,10 +7,10 @@ const kMaxTexts = 64;
 
 // The API's answers as rows of the same order as `texts`.
 const kTasks = {
-  embed: {title: 'Compare texts', says: 'This model turns texts into vectors. Paste texts, and the table shows how similar they are: the cosine of their vectors, 1 for the same direction.',
+  embed: {title: 'Compare texts', says: 'This is an embedding model. Paste texts to see how similar they are: each cell is the cosine similarity of two texts.',
     button: 'Compare', least: 2, example: ['A cat sleeps on the sofa.', 'A kitten naps on the couch.', 'The train to Berlin leaves at nine.'],
     run: async (model, texts, view) => view.showMatrix(texts, vectorsOf(await getJson('v1/embeddings', {method: 'POST', body: {model, input: texts, encoding_format: 'float'}}), texts.length))},
-  score: {title: 'Rank documents', says: 'This model scores how well a document answers a query. Paste documents, and the list shows the best first.',
+  score: {title: 'Rank documents', says: 'This model scores how relevant a document is to a query. Paste documents to rank them, the best first.',
     button: 'Rank', least: 1, query: 'Where does the cat sleep?', example: ['A cat sleeps on the sofa.', 'A kitten naps on the couch.', 'The train to Berlin leaves at nine.'],
     run: async (model, texts, view) => view.showRanks(texts, (await getJson('v1/rerank', {method: 'POST', body: {model, query: view.query.value.trim(), documents: texts}})).results)},
   classify: {title: 'Classify texts', says: 'This model assigns a label to each text.',
@@ -65,7 +65,7 @@ export class CompareView {
     if (this.busy) return;
     const texts = textsOf(this.input.value);
     if (texts.length < this.task.least) return fill(this.state, `Enter at least ${plural(this.task.least, 'text')}.`);
-    if (texts.length > kMaxTexts) return fill(this.state, `These are ${texts.length} texts; the limit is ${kMaxTexts}.`);
+    if (texts.length > kMaxTexts) return fill(this.state, `${texts.length} texts; the limit is ${kMaxTexts}.`);
     if (this.query && !this.query.value.trim()) return fill(this.state, 'Enter a query.');
     this.busy = this.button.disabled = true;
     fill(this.state, 'computing …');

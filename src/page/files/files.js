@@ -64,8 +64,8 @@ export function contentOf(text, files) {
 
 // Opens to show what the model reads. remove(file): offered where it is given.
 export function chips(files, remove) {
-  return (files ?? []).map((file) => h('details', {class: 'chip'},
-    h('summary', null, h('span', {class: 'chip-name'}, file.name), h('small', null, sizeText(new Blob([file.text]).size)),
-      remove && iconButton('close', `Remove ${file.name}`, (event) => { event.preventDefault(); remove(file); })),
-    h('pre', {tabindex: '0', 'aria-label': file.name}, file.text)));
+  return (files ?? []).map((file) => h('div', {class: 'chip'},
+    h('details', null, h('summary', null, h('span', {class: 'chip-name'}, file.name), h('small', null, sizeText(new Blob([file.text]).size))),
+      h('pre', {tabindex: '0', 'aria-label': file.name}, file.text)),
+    remove && iconButton('close', `Remove ${file.name}`, () => remove(file))));
 }

@@ -82,7 +82,7 @@ export class LessonsView {
     this.page = page;
     this.show = show;
     this.node = h('div', {class: 'lessons'}, h('h1', {class: 'title'}, 'Lessons'), h('p', null,
-      'Each lesson sends a few requests to this server, records every step of the engine and plays the steps slowly.'),
+      'Each lesson sends a few requests to this server, records every engine step and plays the recording back slowly.'),
       kLessons.map((lesson) => this.card(lesson)));
   }
 
@@ -94,7 +94,7 @@ export class LessonsView {
 
   async start(lesson, said) {
     if (this.busy) return;
-    if (this.page.facts().task) return fill(said, 'The lessons need a model that generates text; this one makes vectors.');
+    if (this.page.facts().task) return fill(said, 'The lessons need a model that generates text; this one does not.');
     this.busy = true;
     try {
       fill(said, 'recording …');

@@ -43,7 +43,7 @@ export function presetPicker(input, say) {
   function show() {
     const kept = own();
     const option = (prefix) => ([name]) => h('option', {value: prefix + name}, name);
-    fill(select, h('option', {value: ''}, 'Presets'), h('optgroup', {label: 'Built in'}, kBuiltIn.map(option(''))),
+    fill(select, h('option', {value: ''}, 'Choose a preset'), h('optgroup', {label: 'Built in'}, kBuiltIn.map(option(''))),
       kept.length ? h('optgroup', {label: 'Saved in this browser'}, kept.map(option('own:'))) : null);
     match();
     fill(row, save, drop);

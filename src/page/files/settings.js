@@ -83,7 +83,7 @@ function shown(field, value) {
 // A default is shown in the empty field, and below it whose it is.
 function hintOf(field, facts) {
   const known = facts.defaults[field.name] !== undefined && facts.whose;
-  return [field.hint, known ? `default: ${facts.whose}` : ''].filter(Boolean).join('; ');
+  return [field.hint, known ? `default: ${facts.whose === 'model' ? 'the model’s' : 'llama.cpp’s'}` : ''].filter(Boolean).join('; ');
 }
 
 // Fills `node` with the form; `changed(settings)` after each change that is right, `say(text)` where something is not kept.

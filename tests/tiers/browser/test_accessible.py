@@ -36,6 +36,29 @@ def test_chat(server, watched, scheme, width):
         assert violations(page) == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_files_presets_and_compared_texts(server, watched, scheme):
+    with faking(server.url) as fake:
+        page = watched.open(fake.url, color_scheme=scheme)
+        with page.expect_file_chooser() as chooser:
+            page.get_by_label("Attach text files").click()
+        chooser.value.set_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"text"})
+        page.wait_for_selector(".composer .chip")
+        page.click("#show-settings")
+        page.fill("#set-system", "x")
+        page.get_by_text("Save as preset").click()
+        assert violations(page) == []
+        fake.props = {"default_generation_settings": {"params": {}}, "pooling_task": "embed"}
+        page = watched.open(fake.url, wait="#texts", color_scheme=scheme)
+        fake.reply(body={"data": [{"index": i, "embedding": [1, i]} for i in range(3)]})
+        page.click("#compare")
+        page.wait_for_selector(".matrix")
+        assert violations(page) == []
+        page.goto(fake.url + "#lessons")
+        page.wait_for_selector("#lesson-beams")
+        assert violations(page) == []
+
+
 def test_what_a_screen_reader_is_told(server, watched):
     with faking(server.url) as fake:
         page = watched.open(fake.url)

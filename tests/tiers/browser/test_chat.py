@@ -112,7 +112,7 @@ def test_sampling_starts_from_the_models_defaults(fake, watched):
     page.click("#show-settings")
     page.wait_for_function("() => document.querySelector('#set-temperature').placeholder === '0.2'")
     assert shown_defaults(page) == {"temperature": "0.2", "top_p": "0.9", "top_k": "-1", "min_p": "0", "repetition_penalty": "1.1"}
-    assert "default: model" in page.inner_text("#set-temperature-note")
+    assert "default: the model’s" in page.inner_text("#set-temperature-note")
     send(page, "hello")
     wait_done(page)
     assert not {"temperature", "top_p", "top_k", "min_p"} & set(fake.requests[-1][0]), "the server applies them"

@@ -72,7 +72,7 @@ def test_texts_are_compared(embedder, watched, size):
     page.wait_for_selector("text=Enter at least 2 texts.")
     write(page, "#texts", "\n".join("abc" for _ in range(65)))
     click_seen(page, page.locator("#compare"))
-    page.wait_for_selector("text=These are 65 texts; the limit is 64.")
+    page.wait_for_selector("text=65 texts; the limit is 64.")
     write(page, "#texts", "a\n" + "a " * 600)
     watched.allow("400")
     click_seen(page, page.locator("#compare"))

@@ -234,7 +234,7 @@ def test_a_lesson_shows_what_it_says(small, watched, lesson):
     last = int(page.get_attribute(".engine input[type=range]", "max"))
     assert last >= {"samples": 160, "beams": 64, "prefix": 120, "preemption": 200}[lesson], "every step is recorded"
     seen = {"shared": 0, "pinned": 0, "beams": False, "waits": False}
-    for at in range(0, last + 1, max(1, last // 60)):
+    for at in range(0, last + 1, max(1, last // 30)):
         move_to(page, at)
         assert page.inner_text(".live-status").endswith(f"step {at} of {last}")
         counts = legend(page)
