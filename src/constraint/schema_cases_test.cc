@@ -104,6 +104,7 @@ const Case kCases[] = {
     {R"({"type":"object","properties":{"a":{},"b":{}},"dependentSchemas":{"a":true,"b":false}})", {R"({"a":1})", "{}"}, {R"({"b":1})"}},
     // What something is not.
     {R"({"type":"string","not":{"enum":["abc","é"]}})", {R"("ab")", R"("abcd")", R"("")", R"("è")"}, {R"("abc")", R"("é")"}},
+    {R"({"type":"string","maxLength":2,"not":{"enum":["","a"]}})", {R"("b")", R"("aa")"}, {R"("")", R"("a")", R"("aaa")"}},
     {R"({"type":"string","pattern":"^a","not":{"pattern":"b"}})", {R"("a")", R"("ac")"}, {R"("ab")", R"("c")"}},
     {R"({"type":"integer","not":{"minimum":3,"maximum":5}})", {"2", "6", "-1"}, {"3", "5"}},
     {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"null"}},"not":{"required":["a","b"]}})",

@@ -107,6 +107,10 @@ class Negation {
       if (value.is_number()) numbers.push_back(value.to_number<double>());
       if (value.is_bool()) booleans.push_back(value);
       if (!value.is_string()) continue;
+      if (value.as_string().empty()) {
+        texts.all.emplace_back("[^\\x00-\\x1f]+");
+        continue;
+      }
       const std::optional<std::string> text = literal_pattern(std::string_view(value.as_string()));
       if (text && !text->empty()) texts.none.push_back(*text);
       known = known && text.has_value();
@@ -115,7 +119,7 @@ class Negation {
       if (std::ranges::none_of(taken, [&](const json::value& value) { return type_of(value) == type; }))
         others.push_back(json::string(type));
     if (!others.empty()) cases_.push_back({{"type", std::move(others)}});
-    if (!texts.none.empty() && known) cases_.push_back({{"type", "string"}, {"pattern", texts.pattern()}});
+    if (known && !(texts.none.empty() && texts.all.empty())) cases_.push_back({{"type", "string"}, {"pattern", texts.pattern()}});
     if (booleans.size() == 1) cases_.push_back({{"enum", json::array{!booleans.front().as_bool()}}});
     std::ranges::sort(numbers);
     for (std::size_t i = 0; i <= numbers.size() && !numbers.empty(); ++i) {

@@ -123,7 +123,7 @@ asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
     CHECK(server_.api.grammars != nullptr);  // or the call would have been refused
     const std::uint64_t owner = std::hash<std::string_view>{}(tenant());
     const std::string param = grammar.param;
-    const std::vector<std::string> left_out = std::move(grammar.left_out);
+    std::vector<std::string> left_out = std::move(grammar.left_out);
     server_.api.grammars->compile(owner, std::move(grammar), std::move(done));
     while (!outcome->has_value()) {
       co_await event_.wait();
@@ -131,9 +131,9 @@ asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
     }
     Result<CompiledConstraint>& compiled = **outcome;
     if (compiled) {
-      for (const std::vector<std::string>* parts : {&left_out, &compiled->left_out})
-        for (const std::string& part : *parts)
-          generation.warnings.add(param, concat("the schema is held without this: ", part));
+      left_out.insert(left_out.end(), compiled->left_out.begin(), compiled->left_out.end());
+      for (const std::string& part : left_out)
+        generation.warnings.add(param, concat("the schema is held without this: ", part));
       for (Request& request : generation.requests)
         request.constraint = both_constraints(compiled->factory, std::move(request.constraint));
       co_return ok_status();

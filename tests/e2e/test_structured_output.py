@@ -161,7 +161,7 @@ def test_keywords_beside_each_other(http):
     draw = random.Random(1)
     results = try_schemas(http, [random_schema(draw, draw.choice([1, 2, 2, 3])) for _ in range(150)], 2)
     counts = {kind: sum(r[0] == kind for r in results) for kind in ("whole", "cut", "refused")}
-    assert counts["whole"] > 100, counts
+    assert counts["whole"] > 60, counts
 
 
 def test_without_strict_what_cannot_be_held_is_left_out_with_a_warning(http):
