@@ -169,7 +169,7 @@ TEST(KvGroupPlan, FindsThePagesOfGemma) {
   EXPECT_LT(lfm2.padding, 0.01);
   EXPECT_EQ(lfm2.groups.back().state_bytes, 10 * 8192);
   EXPECT_EQ(describe_groups(lfm2),
-            "6 layers see everything (1 pages a row), states of 81920 bytes a sequence (1 pages)");
+            "6 layers see everything (1 page a row), states of 81920 bytes a sequence (1 page)");
   std::vector<std::int64_t> heads(32, 128 * 128);
   heads.insert(heads.begin(), 3 * 8192);
   const KvGroupPlan qwen =
@@ -198,7 +198,7 @@ TEST(KvGroupPlan, FindsThePagesOfGemma) {
       << "never behind a window";
   EXPECT_EQ(plan_kv_groups(layers(18, 6), 16, 32768, false).groups, one_full_group(16));
   EXPECT_EQ(describe_groups(small),
-            "3 layers see everything (1 pages a row), 15 layers see the last 512 tokens (5 pages a row)");
+            "3 layers see everything (1 page a row), 15 layers see the last 512 tokens (5 pages a row)");
 }
 
 }  // namespace

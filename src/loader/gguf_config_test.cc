@@ -322,6 +322,7 @@ TEST(GgufConfig, SizesOfStatesThatNoLayerHas) {
   for (const std::string_view name : {"granite", "granitemoe"})
     EXPECT_TRUE(config_of(
         llama(name).u32(concat(name, ".ssm.conv_kernel"), 4).u32(concat(name, ".ssm.state_size"), 128)));
+  EXPECT_TRUE(config_of(llama("granite").u32("granite.expert_shared_feed_forward_length", 128)));
   expect_refused(llama().u32("llama.ssm.conv_kernel", 4), "'llama.ssm.conv_kernel' is not supported");
 }
 

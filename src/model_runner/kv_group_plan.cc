@@ -262,20 +262,21 @@ Result<KvGroupPlan> in_blocks_of(KvGroupPlan plan, const KvLayout& page) {
 std::string describe_groups(const KvGroupPlan& plan) {
   std::string out;
   if (plan.groups.size() < 2) return out;
+  const auto pages = [](std::int64_t count) { return concat(count, count == 1 ? " page" : " pages"); };
   for (std::size_t i = 0; i < plan.groups.size(); ++i) {
     const KvGroup& group = plan.groups[i];
     if (i > 0) out += ", ";
     if (group.is_state()) {
-      out += concat("states of ", group.state_bytes, " bytes a sequence (", group.pages_per_row, " pages)");
+      out += concat("states of ", group.state_bytes, " bytes a sequence (", pages(group.pages_per_row), ")");
       continue;
     }
     const auto layers = std::ranges::count_if(plan.layers, [&](const KvPlace& place) {
       return place.own && place.group == static_cast<std::int32_t>(i);
     });
     out += concat(
-        layers, " layers see ",
+        layers, layers == 1 ? " layer sees " : " layers see ",
         group.kind == KvKind::full ? std::string("everything") : concat("the last ", group.window, " tokens"),
-        " (", group.pages_per_row, " pages a row)");
+        " (", pages(group.pages_per_row), " a row)");
   }
   return out;
 }

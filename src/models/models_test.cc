@@ -364,15 +364,16 @@ TEST(Load, NormsStoredWithoutTheirOneGetIt) {
 TEST(UnusedTensors, AreSaidInOneLine) {
   const std::vector<std::string> names = {"model.layers.4.input_layernorm.weight", "model.mtp.fc.weight",
                                           "vision_tower.layers.0.weight", "lm_bias"};
-  EXPECT_EQ(
-      describe_unused(names, 4),
-      "2 tensors of multi-token prediction, 1 for pictures and sounds (vision_tower), 1 of the file beside "
-      "(lm_bias)");
-  EXPECT_EQ(describe_unused(std::vector<std::string>{"model.visual.blocks.0.a", "model.visual.blocks.1.a",
-                                                     "multi_modal_projector.linear.weight"},
-                            1),
-            "3 tensors for pictures and sounds (multi_modal_projector, visual)");
-  EXPECT_EQ(describe_unused({}, 4), "");
+  UnusedTensors unused = describe_unused(names, 4);
+  EXPECT_EQ(unused.beside_text,
+            "2 tensors of multi-token prediction, 1 for pictures and sounds (vision_tower)");
+  EXPECT_EQ(unused.unknown, "1 tensor (lm_bias)");
+  unused = describe_unused(std::vector<std::string>{"model.visual.blocks.0.a", "model.visual.blocks.1.a",
+                                                    "multi_modal_projector.linear.weight"},
+                           1);
+  EXPECT_EQ(unused.beside_text, "3 tensors for pictures and sounds (multi_modal_projector, visual)");
+  EXPECT_EQ(unused.unknown, "");
+  EXPECT_EQ(describe_unused({}, 4).beside_text, "");
 }
 
 TEST(Layers, SayWhatTheyKeep) {

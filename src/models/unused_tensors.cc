@@ -42,7 +42,7 @@ std::int32_t layer_of(std::string_view name) {
 
 }  // namespace
 
-std::string describe_unused(std::span<const std::string> names, std::int32_t num_layers) {
+UnusedTensors describe_unused(std::span<const std::string> names, std::int32_t num_layers) {
   static constexpr std::array<std::string_view, 2> kDrafts = {"mtp.", "nextn."};
   std::size_t drafts = 0, senses = 0, others = 0;
   std::string_view first_other;
@@ -57,18 +57,17 @@ std::string describe_unused(std::span<const std::string> names, std::int32_t num
       first_other = name;
     }
   }
-  std::string text;
-  const auto add = [&](std::size_t count, const std::string& what) {
-    if (count == 0) return;
-    text += concat(text.empty() ? "" : ", ", count,
-                   text.empty() ? count == 1 ? " tensor " : " tensors " : " ", what);
-  };
-  add(drafts, "of multi-token prediction");
-  std::string listed;
-  for (const std::string_view tower : towers) listed += concat(listed.empty() ? "" : ", ", tower);
-  add(senses, concat("for pictures and sounds (", listed, ")"));
-  add(others, concat("of the file beside (", others > 1 ? "first: " : "", first_other, ")"));
-  return text;
+  const auto tensors = [](std::size_t count) { return concat(count, count == 1 ? " tensor" : " tensors"); };
+  UnusedTensors out;
+  if (drafts > 0) out.beside_text = concat(tensors(drafts), " of multi-token prediction");
+  if (senses > 0) {
+    std::string listed;
+    for (const std::string_view tower : towers) listed += concat(listed.empty() ? "" : ", ", tower);
+    out.beside_text += concat(drafts > 0 ? concat(", ", senses) : tensors(senses), " for pictures and sounds (",
+                              listed, ")");
+  }
+  if (others > 0) out.unknown = concat(tensors(others), " (", others > 1 ? "first: " : "", first_other, ")");
+  return out;
 }
 
 }  // namespace pagoda

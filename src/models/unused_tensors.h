@@ -6,8 +6,14 @@
 
 namespace pagoda {
 
-// "12 tensors of multi-token prediction, 438 for pictures and sounds, 1 other (lm_bias)"; empty: there are
-// none. Layers from `num_layers` on only draft tokens.
-std::string describe_unused(std::span<const std::string> names, std::int32_t num_layers);
+struct UnusedTensors {
+  // "12 tensors of multi-token prediction, 438 for pictures and sounds (visual)": text does not need them.
+  std::string beside_text;
+  // "3 tensors (first: lm_bias)": nobody knows what they are for.
+  std::string unknown;
+};
+
+// Either is empty if there are none. Layers from `num_layers` on only draft tokens.
+UnusedTensors describe_unused(std::span<const std::string> names, std::int32_t num_layers);
 
 }  // namespace pagoda

@@ -189,9 +189,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                                        static_cast<double>(pages_for(groups, plan->max_model_len));
   parts.ledger = make_ledger(parts.memory, *plan, uses_device(flags));
   parts.num_threads = options->threads;
-  if (const std::string unused = describe_unused(runner->ignored_tensors(), config.num_layers);
-      !unused.empty())
-    log_warning("start", concat(unused, "; architecture ", config.architecture, " does not use them"));
+  const UnusedTensors unused = describe_unused(runner->ignored_tensors(), config.num_layers);
+  if (!unused.beside_text.empty()) log_info("start", concat("not loaded: ", unused.beside_text));
+  if (!unused.unknown.empty())
+    log_warning("start", concat("architecture ", config.architecture, " does not use ", unused.unknown,
+                                " of the model's files"));
   if (source->format() == ModelFormat::hugging_face && config.tie_embeddings && !runner->head_is_tied())
     log_warning("start",
                 "config.json ties the head to the embedding, but the files hold two that differ; both are "
@@ -288,6 +290,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto defaults = sampling_defaults(*source, flags.override_generation_config, flags.generation_config);
   if (!defaults) return defaults.error();
   parts.api.defaults = with_flags(*std::move(defaults), flags.sampling);
+  if (report == Report::table && !options->pooling) log_info("start", describe(parts.api.defaults));
   parts.api.version = version();
   if (options->pooling) parts.api.vectors = vector_model(*options->pooling, config, vector_size);
   parts.api.facts = {.architecture = config.architecture,
@@ -305,7 +308,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (report == Report::table) {
     log_info("start", concat("model ", parts.api.model_names.front(), ": ", config.architecture, ", ",
                              config.num_layers, " layers, hidden ", config.hidden_size, ", ",
-                             config.num_heads, " heads, ", config.num_kv_heads, " KV heads, vocabulary ",
+                             config.num_heads, " heads, ", config.num_kv_heads,
+                             config.num_kv_heads == 1 ? " KV head" : " KV heads", ", vocabulary ",
                              config.vocab_size, "; ", ranks_text(flags), computes_on));
     log_memory_table(parts.memory, config, flags, plan->max_model_len);
     if (const KvGroupPlan& kv = runner_plan; kv.groups.size() > 1)

@@ -182,4 +182,17 @@ SamplingDefaults with_flags(SamplingDefaults defaults, const SamplingFlags& flag
   return defaults;
 }
 
+std::string describe(const SamplingDefaults& defaults) {
+  std::string fields = concat("temperature ", defaults.temperature.value_or(1));
+  const auto add = [&](std::string_view name, const auto& value) {
+    if (value) fields += concat(", ", name, " ", *value);
+  };
+  add("top_p", defaults.top_p);
+  add("top_k", defaults.top_k);
+  add("min_p", defaults.min_p);
+  add("repetition_penalty", defaults.repetition_penalty);
+  add("max_tokens", defaults.max_tokens);
+  return concat("requests are sampled with ", fields, " unless they say otherwise");
+}
+
 }  // namespace pagoda

@@ -21,4 +21,7 @@ Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::strin
 // `defaults` with what --temperature, --top-p, ... say instead.
 SamplingDefaults with_flags(SamplingDefaults defaults, const SamplingFlags& flags);
 
+// "requests are sampled with temperature 0.7, top_p 0.8 unless they say otherwise".
+std::string describe(const SamplingDefaults& defaults);
+
 }  // namespace pagoda

@@ -152,6 +152,7 @@ def draw(seed, names):
 
 # (family, a word of its changes, what is wrong). docs/model-notes.md has what a user may meet.
 KNOWN = [
+    ("phimoe", "", "the converter scales longrope by Phi 3's formula; short_mscale and long_mscale are lost"),
     ("deepseek_v2", "norm_topk_prob=True", "transformers takes no notice of it, the models' own code and llama.cpp do"),
     ("deepseek_v2_lite", "norm_topk_prob=True", "likewise"),
     ("llama_dynamic_long", "", "transformers' dynamic rotation is that of the longest text seen before"),
@@ -161,6 +162,7 @@ KNOWN = [
     ("nemotron", "rope", "the converter calls every scaling linear"),
     ("cohere", "rope", "the converter writes that nothing is scaled, and factors beside it"),
     ("cohere_plus", "rope", "likewise"),
+    ("cohere2", "rope", "likewise"),
     ("laguna", "layer_types", "the file has no word for which layers have windows"),
 ]
 
@@ -217,6 +219,7 @@ def as_on_hubs(folder, out):
         config["norm_eps"] = config["layer_norm_epsilon"]
         letters = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
         config["hybrid_override_pattern"] = "".join(letters[one] for one in config.pop("layers_block_type"))
+        config["num_hidden_layers"] = len(config["hybrid_override_pattern"])
         if "E" not in config["hybrid_override_pattern"]:
             for key in ("num_experts_per_tok", "n_routed_experts", "num_local_experts"):
                 config.pop(key, None)
@@ -323,7 +326,8 @@ def lost(name, row, weights, file, ours, folder):
                 rope |= rest.get("rope_parameters") or {}
                 rest["rope_parameters"] = {"rope_type": "default", **{key: rope[key] for key in KEPT if key in rope}}
             elif option == "position_embedding_type":
-                rest[option] = "rope"
+                if rest.pop(option, None) is None:
+                    rest[option] = "rope"
             elif option == "rope_theta":
                 rest["rope_parameters"]["rope_theta"] = 10000.0
             elif option == "truncate":

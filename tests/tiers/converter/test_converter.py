@@ -1,6 +1,10 @@
 """Every family's row, and random changes of them, through llama.cpp's converter: net.py says how. More configs, and others:
 PAGODA_CONVERTER_SEEDS="FIRST COUNT" (1000 200 unless given)."""
+import json
 import os
+import pathlib
+
+import pytest
 
 import net
 
@@ -20,3 +24,13 @@ def test_every_row_as_it_stands():
 def test_random_changes():
     first, count = map(int, os.environ.get("PAGODA_CONVERTER_SEEDS", "1000 200").split())
     assert not (wrong := wrong_of(range(first, first + count))), "\n".join(wrong)
+
+
+# What the net has found: a family, what was changed of its row, and what comes out.
+@pytest.mark.parametrize("name, changes, wanted", json.loads(pathlib.Path(__file__).with_name("regressions.json").read_text()))
+def test_what_was_wrong_once(tmp_path, name, changes, wanted):
+    row = {**net.families.FAMILIES[name], **changes}
+    if "rope_parameters" in changes:
+        row.pop("rope_scaling", None)
+    outcome, why = net.judge(name, row, [], 1, tmp_path)
+    assert outcome == wanted, why
