@@ -41,13 +41,24 @@ std::vector<std::string> variable_names() {
   return names;
 }
 
+// `pagoda help COMMAND` and `pagoda version`, as people type them, are the flags.
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  std::vector<std::string> out(argv + 1, argv + argc);
+  if (!out.empty() && out.front() == "version") out.front() = "--version";
+  if (!out.empty() && out.front() == "help") {
+    out.erase(out.begin());
+    out.emplace_back("--help");
+  }
+  return out;
+}
+
 }  // namespace
 
 int run_cli(int argc, char** argv) {
   // A model file that shrinks while it is mapped ends the program with a sentence, not a signal.
   install_sigbus_handler();
   const Command root = command_table();
-  const auto line = parse_command_line(root, std::vector<std::string>(argv + 1, argv + argc));
+  const auto line = parse_command_line(root, arguments_of(argc, argv));
   wipe_secrets(root, argc, argv);
   if (!line) return exit_code(line.error());
   if (line->wanted == CommandLine::Wanted::version) {

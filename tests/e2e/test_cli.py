@@ -32,6 +32,12 @@ def test_version():
     assert re.fullmatch(r"pagoda \d+\.\d+\.\d+\n", out)
 
 
+def test_help_and_version_as_words():
+    assert run("version") == run("--version")
+    assert run("help") == run("--help") and run("help", "bench", "serve") == run("bench", "serve", "--help")
+    assert run("help")[0] == 0
+
+
 def test_every_command_of_the_readme_is_there():
     assert {"serve", "chat", "generate", "perplexity", "bench", "inspect", "tokenize", "render",
             "doctor"} <= set(commands())

@@ -1,5 +1,6 @@
 #include "cli/flags/engine_flag_table.h"
 
+#include <algorithm>
 #include <iterator>
 #include <limits>
 
@@ -38,6 +39,13 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
   const auto store_cache = [&flags](std::int64_t bytes) { flags.weight_cache_bytes = bytes; };
   const auto pooling = [&flags](const std::string&) {
     flags.runner = "pooling";
+    return ok_status();
+  };
+  const auto store_pooling = [&flags](const std::string& value) -> Status {
+    if (value != "mean" && value != "cls" && value != "last") return invalid_argument("must be mean, cls or last");
+    std::string type = value;
+    std::ranges::transform(type, type.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
+    flags.pooler_config = concat(R"({"pooling_type":")", type, "\"}");
     return ok_status();
   };
   return {
@@ -101,6 +109,9 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .value = flags::text(flags.pooler_config, "JSON"),
        .help = "pooling of vectors in vLLM's words: pooling_type, use_activation",
        .default_text = "as the model's files say"},
+      {.name = "pooling",
+       .value = flags::parsed("mean|cls|last", store_pooling),
+       .help = "llama-server's name of --pooler-config's pooling_type"},
       {.name = "tool-call-parser",
        .value = flags::text(flags.tool_call_parser, "NAME"),
        .help = "tool-call format of the model: vLLM's name, auto or none",

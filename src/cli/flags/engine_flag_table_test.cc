@@ -236,6 +236,10 @@ TEST(EngineFlags, LlamaServersNamesOfOurFlags) {
   EXPECT_EQ(flags.server.root_path, "/m");
   EXPECT_FALSE(parse({"-c", "0"}).flags.max_model_len.has_value());
   EXPECT_EQ(parse({"--embeddings"}).flags.runner, "pooling");
+  EXPECT_EQ(parse({"--pooling", "cls"}).flags.pooler_config, R"({"pooling_type":"CLS"})");
+  EXPECT_NE(parse({"--pooling", "rank"}).error, "");
+  EXPECT_EQ(parse({"--reasoning-format", "auto"}).error, "");
+  EXPECT_NE(parse({"--reasoning-format", "none"}).error.find("--reasoning-parser"), std::string::npos);
 }
 
 TEST(EngineFlags, DottedNamesMakeJson) {

@@ -231,7 +231,7 @@ constexpr PeerFlag kTable[] = {
     {Peer::llama_server, "keep", Shape::one, Rule::refused, {}, "what does not fit is refused"},
     {Peer::llama_server, "cache-type-k ctk", Shape::one, Rule::refused, {}, "see --kv-cache-dtype"},
     {Peer::llama_server, "cache-type-v ctv", Shape::one, Rule::refused, {}, "see --kv-cache-dtype"},
-    {Peer::llama_server, "reasoning-format", Shape::one, Rule::refused, {}, "see --reasoning-parser"},
+    {Peer::llama_server, "reasoning-format", Shape::one, Rule::only, "auto deepseek", "see --reasoning-parser"},
     {Peer::llama_server, "reasoning-budget", Shape::one, Rule::refused, {}, kPerRequest},
     {Peer::llama_server, "yarn-ext-factor", Shape::one, Rule::only, "-1 -1.0 1 1.0",
      "yarn blends by the whole of its ramp"},
