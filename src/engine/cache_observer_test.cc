@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "engine/cache_events.h"
 #include "engine/engine_core.h"
 #include "engine/fake_model_runner.h"
 #include "kv_cache/paged_kv_manager.h"
@@ -60,7 +61,7 @@ struct Engine {
     auto runner = std::make_unique<fake::FakeModelRunner>(4, num_blocks, 0, 0, groups);
     core = std::make_unique<EngineCore>(
         config, EngineParts{std::move(kv), std::move(scheduler), std::move(runner)}, clock, metrics);
-    core->set_cache_observer(&mirror);
+    core->add_observer(cache_events);
   }
   void submit(bool conversation) {
     Request request;
@@ -77,7 +78,6 @@ struct Engine {
     if (random() % 50 == 0) core->abort(RequestId{next - 1});
     if (random() % 500 == 0) core->reset_prefix_cache();
     core->step();
-    core->end_turn();
     for (const auto& [key, size] : mirror.held) ASSERT_TRUE(manager->pool().find_cached(mirror.hashes[key]));
   }
   const EngineConfig config{.max_model_len = 60,
@@ -89,6 +89,7 @@ struct Engine {
   SteadyClock clock;
   MetricsRegistry metrics;
   Mirror mirror;
+  CacheEvents cache_events{mirror};
   std::mt19937 random{7};
   std::uint64_t next = 1;
   const PagedKvManager* manager = nullptr;
@@ -99,7 +100,7 @@ TEST(CacheObserverTest, AddsUpToTheCache) {
   Engine engine(one_full_group(4), 20);
   const Mirror& mirror = engine.mirror;
   for (int step = 0; step < 3000; ++step) {
-    if (engine.core->num_requests() < 6) engine.submit(false);
+    if (engine.core->requests().size() < 6) engine.submit(false);
     engine.step();
     ASSERT_EQ(std::ssize(mirror.held), engine.manager->pool().num_published()) << step;
   }
@@ -118,10 +119,10 @@ TEST(CacheObserverTest, IsToldOfFullBlocksAloneBesideStates) {
                 60);
   std::int64_t most_untold = 0;
   for (int step = 0; step < 3000; ++step) {
-    if (engine.core->num_requests() < 3) engine.submit(true);
+    if (engine.core->requests().size() < 3) engine.submit(true);
     engine.step();
-    most_untold = std::max(most_untold,
-                           engine.manager->pool().num_published() - std::ssize(engine.mirror.held));
+    most_untold =
+        std::max(most_untold, engine.manager->pool().num_published() - std::ssize(engine.mirror.held));
   }
   EXPECT_GT(engine.mirror.num_removed, 100);
   EXPECT_GT(most_untold, 5);

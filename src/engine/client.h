@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "request/debug_snapshot.h"
-#include "request/live_state.h"
+#include "request/engine_snapshot.h"
 #include "request/request.h"
 #include "request/request_output.h"
 
@@ -81,22 +80,25 @@ class EngineClient {
   // Its last delta has finish_reason abort, which whoever asked replaces by its own reason.
   virtual void abort_sequence(RequestId id, std::int32_t index) = 0;
 
-  // What the engine holds between two steps. `done` is called once, on the engine thread after the step that
-  // runs, or at once where there is no engine any more (unavailable): it must hand over and return.
-  virtual void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) {
+  // What the engine holds between two steps, in full. `done` is called once, on the engine thread after the
+  // step that runs, or at once where there is no engine any more (unavailable): it must hand over and return.
+  using SnapshotDone = std::function<void(Result<std::shared_ptr<const EngineSnapshot>>)>;
+  virtual void snapshot(SnapshotDone done) {
     done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));
   }
 
-  // What the engine holds now, and what has happened since it was asked last: as soon as there is something
-  // new since step `seen` (-1: at once). `done` as above; it gets at least one state, the newest last. Nothing
-  // is gathered while nobody asks; for one who asks again and again.
-  using LiveStates = std::vector<std::shared_ptr<const LiveState>>;
+  // Lean snapshots with what has happened since it was asked last: as soon as there is something new since
+  // step `seen`
+  // (-1: at once). `done` as above; it gets at least one, the newest last. Nothing is gathered while nobody
+  // asks; for one who asks again and again.
+  using LiveStates = std::vector<std::shared_ptr<const EngineSnapshot>>;
   using LiveDone = std::function<void(Result<LiveStates>)>;
   virtual void live_state(std::int64_t /*seen*/, LiveDone done) {
     done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));
   }
-  // Whether the answers to live_state() hold a state for each step from now on (LiveState::every_step). The
-  // states that wait to be fetched have a bound, beyond which one state stands for several steps.
+  // Whether the answers to live_state() hold a snapshot of each step from now on
+  // (EngineSnapshot::every_step). Snapshots that wait to be fetched have a bound, beyond which one stands for
+  // several steps.
   virtual void live_every_step(bool /*wanted*/) {}
 
   // Computes a prefix once and pins it under `name`; prompts that start with it use its K/V from then on,

@@ -148,9 +148,9 @@ TEST(Constraint, DraftsAreCutToWhatMayBeSaid) {
   Rig rig(options);
   auto owned = std::make_unique<Clairvoyant>(6, 0);
   const Clairvoyant& proposer = *owned;
-  rig.core->set_proposer(std::move(owned));
+  rig.core->steps().drafts().set_proposer(std::move(owned));
   DraftCounter counter;
-  rig.core->set_observer(&counter);
+  rig.core->add_observer(counter);
   Request request = make_request(1, {1, 2, 3}, 20);
   request.constraint = one_of({{5, 6, 7, 8, 9, 10, 11, 12, 13}});
   const auto sink = rig.submit(request);
@@ -188,9 +188,9 @@ TEST(Constraint, IsExactInEveryMode) {
     Rig rig(options);
     auto owned = std::make_unique<Clairvoyant>(between(1, 6), below(3) == 0 ? 0 : 2 + below(6));
     const Clairvoyant& proposer = *owned;
-    if (below(3) != 0) rig.core->set_proposer(std::move(owned));
+    if (below(3) != 0) rig.core->steps().drafts().set_proposer(std::move(owned));
     DraftCounter counter;
-    rig.core->set_observer(&counter);
+    rig.core->add_observer(counter);
     struct Asked {
       Request request;
       std::shared_ptr<Collector> sink;
@@ -330,14 +330,14 @@ TEST(Constraint, TokensThatMustComeAreDraftedAndAlwaysRight) {
       options.engine.forced_drafts = forced;
       Rig rig(options);
       DraftCounter counter;
-      rig.core->set_observer(&counter);
+      rig.core->add_observer(counter);
       Request request = make_request(1, {1, 2, 3}, 20);
       request.sampling.temperature = sampled ? 1 : 0;
       request.sampling.n = request.sampling.best_of = sampled ? 3 : 1;
       request.constraint = one_of(choices);
       const auto sink = rig.submit(request);
       rig.run_all();
-      steps.push_back(rig.core->num_steps());
+      steps.push_back(rig.core->steps().num_steps());
       for (const auto& [index, choice] : sink->choices) said.push_back(choice.tokens);
       EXPECT_EQ(counter.cuts > 0, forced);
     }
@@ -373,7 +373,7 @@ TEST(Constraint, AStepVerifiesFewTokensThatMustCome) {
     options.engine.forced_drafts = true;
     Rig rig(options);
     Widths widths;
-    rig.core->set_observer(&widths);
+    rig.core->add_observer(widths);
     std::vector<std::shared_ptr<Collector>> sinks;
     for (std::uint64_t id = 1; std::cmp_less_equal(id, 1 + others); ++id) {
       Request request = make_request(id, {1, 2, static_cast<TokenId>(id % 30)}, 70);
@@ -419,8 +419,8 @@ TEST(Constraint, WhatItDecidedRepeatsTheRunWithoutIt) {
     };
     Recording recording;
     Rig rig(options);
-    rig.core->set_observer(&recording);
-    rig.core->set_proposer(std::make_unique<NgramProposer>(drafts));
+    rig.core->add_observer(recording);
+    rig.core->steps().drafts().set_proposer(std::make_unique<NgramProposer>(drafts));
     const auto wanted = submit_all(*rig.core, true);
     rig.run_all();
     cuts += std::ssize(recording.cut);
@@ -432,7 +432,7 @@ TEST(Constraint, WhatItDecidedRepeatsTheRunWithoutIt) {
     Repeater& repeater = *owned;
     parts.runner = std::move(owned);
     EngineCore core(options.engine, std::move(parts), clock, metrics);
-    core.set_proposer(
+    core.steps().drafts().set_proposer(
         std::make_unique<RepeatedDrafts>(std::make_unique<NgramProposer>(drafts), recording, repeater.next));
     const auto got = submit_all(core, false);
     while (core.step()) {

@@ -1,18 +1,13 @@
 #pragma once
-// CostEstimate: what a step takes, learned from the steps that have run.
+// CostEstimate: what a step takes, learned from the steps that have run:
 //
-//     a step's seconds = row * (kStepRows + decodes) + token * tokens of prompts + attended * what they
-//     attend to
+//     seconds = row * (kStepRows + decodes) + token * tokens of prompts + attended * positions they attend to
 //
-// All costs are learned from every step, most of which have all in them: a step that took e times as long as
-// expected moves each cost by a power of e, as far as that cost had a part in the step and is uncertain. So a
-// cost that was learned wrong, from one slow step or before anything else was known, is corrected by steps
-// that mix it with others, and none can become zero or less. An extended Kalman filter on the logarithms of
-// the costs; their uncertainties are covariances of those logarithms.
-//
-// Not a model of the machine: what decodes attend to, say, is in the cost of a row, which is followed as it
-// changes, not foreseen. Knows no clock and no randomness: the same steps give the same costs.
-// Threads: none; owned by StepBudget.
+// An extended Kalman filter on the logarithms of the three costs: a step that took e times as long as expected moves each
+// cost by a power of e, as far as the cost had a part in the step and is uncertain. A cost that was learned wrong is
+// corrected by steps that mix it with others, and none becomes zero or less. It is no model of the machine: the attention
+// of decodes, say, is in the cost of a row, which is followed as it changes. Reads no clock and no random numbers: the
+// same steps give the same costs. Threads: none; owned by StepBudget.
 #include <algorithm>
 #include <array>
 #include <cmath>

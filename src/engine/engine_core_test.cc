@@ -407,10 +407,10 @@ void run(std::uint64_t seed, Totals& totals) {
       for (std::size_t i = 1 + below(12); i > 0; --i)
         tokens.push_back(static_cast<TokenId>(10 + tokens.size()));
       if (below(3) == 0) {
-        (void)rig.core->drop_prefix(name);
+        (void)rig.core->prefixes().drop(name);
       } else {
         auto sink = std::make_shared<Collector>();
-        if (rig.core->add_prefix(name, std::move(tokens), sink).ok()) prefix_sinks.push_back(sink);
+        if (rig.core->prefixes().add(name, std::move(tokens), sink).ok()) prefix_sinks.push_back(sink);
       }
       rig.core->check_invariants();
     }
@@ -436,7 +436,8 @@ void run(std::uint64_t seed, Totals& totals) {
     ASSERT_TRUE(sink->finished);
     totals.prefixes += sink->error.ok() ? 1 : 0;
   }
-  for (const PrefixInfo& prefix : rig.core->prefixes()) ASSERT_TRUE(rig.core->drop_prefix(prefix.name).ok());
+  for (const PrefixInfo& prefix : rig.core->prefixes().list())
+    ASSERT_TRUE(rig.core->prefixes().drop(prefix.name).ok());
   ASSERT_EQ(rig.core->kv().num_free_blocks(), options.num_blocks);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (sinks[i] == nullptr) continue;

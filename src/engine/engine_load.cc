@@ -1,7 +1,6 @@
-// What EngineCore tells of its queue, for those who ask how long it is.
-#include <algorithm>
+#include "engine/engine_load.h"
 
-#include "engine/engine_core.h"
+#include <algorithm>
 
 namespace pagoda {
 namespace {
@@ -16,7 +15,7 @@ QueuedWork left_of(const SequenceGroup& group, const TrafficMeans& means) {
     out.kv_tokens += sequence->num_tokens();
   }
   out.prompt_tokens = missing;
-  // Only of what has never been in the cache some may be found there.
+  // Prefix hits can only be expected of a prompt that has never been admitted.
   if (group.state == GroupState::waiting && group.num_preemptions == 0)
     out.prompt_tokens = std::max(out.prompt_tokens * means.computed_share, 1.0);
   if (group.state == GroupState::swapped) out.prompt_tokens = 1;
@@ -29,25 +28,24 @@ QueuedWork left_of(const SequenceGroup& group, const TrafficMeans& means) {
 
 }  // namespace
 
-EngineLoad EngineCore::load() const {
+EngineLoad engine_load(const EngineConfig& config, const Scheduler& scheduler, const RequestTable& requests,
+                       const StepBudget& budget, const TrafficMeans& traffic) {
   EngineLoad out;
-  out.budget = budget_;
-  out.paced = config_.target_itl_ms > 0;
-  out.policy = config_.scheduling_policy;
-  out.time = clock_.now();
-  out.step_tokens = config_.max_num_batched_tokens;
-  out.max_num_seqs = config_.max_num_seqs;
-  out.kv_tokens = static_cast<double>(limits_.kv_cache_tokens);
-  out.means = means_;
+  out.budget = budget;
+  out.paced = config.target_itl_ms > 0;
+  out.policy = config.scheduling_policy;
+  out.step_tokens = config.max_num_batched_tokens;
+  out.max_num_seqs = config.max_num_seqs;
+  out.means = traffic;
   const bool turns = out.policy == SchedulingPolicy::fair;
-  for (TenantStanding& tenant : parts_.scheduler->tenants())
+  for (TenantStanding& tenant : scheduler.tenants())
     out.tenants.push_back(
         {.name = std::move(tenant.tenant), .turn = tenant.turn, .num_running = tenant.num_running});
   std::vector<const SequenceGroup*> waiting;
-  for (const auto& [id, state] : requests_) {
+  for (const auto& [id, state] : requests) {
     const SequenceGroup& group = state->group;
     if (group.state == GroupState::running)
-      out.running.push_back(left_of(group, means_));
+      out.running.push_back(left_of(group, traffic));
     else
       waiting.push_back(&group);
   }
@@ -57,12 +55,12 @@ EngineLoad EngineCore::load() const {
   });
   for (const SequenceGroup* group : waiting) {
     const OrderRecord record = order_record(group->request);
-    QueuedWork work = left_of(*group, means_);
+    QueuedWork work = left_of(*group, traffic);
     const TenantLoad* const tenant = turns ? out.find(record.tenant) : nullptr;
     if (tenant != nullptr) work.rank = tenant->turn;
     add_waiting(out, work, record);
   }
-  out.num_arrived = num_added_;
+  out.num_arrived = requests.num_added();
   return out;
 }
 

@@ -54,6 +54,36 @@ constexpr std::string_view kMapSeconds = "Seconds spent mapping KV pages (--kv-m
 
 }  // namespace
 
+EngineMetrics::RequestHistograms::RequestHistograms(MetricsRegistry& r, std::int32_t max_model_len)
+    : first_token(r.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.",
+                              kFirstToken)),
+      inter_token(r.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.",
+                              kPerToken)),
+      per_output_token(r.histogram("request_time_per_output_token_seconds",
+                                   "Histogram of time per output token in seconds per request.", kPerToken)),
+      latency(r.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.",
+                          kLatency)),
+      queue(r.histogram("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.",
+                        kLatency)),
+      inference(r.histogram("request_inference_time_seconds",
+                            "Histogram of time spent in RUNNING phase for request.", kLatency)),
+      prefill(r.histogram("request_prefill_time_seconds",
+                          "Histogram of time spent in PREFILL phase for request.", kLatency)),
+      decode(r.histogram("request_decode_time_seconds",
+                         "Histogram of time spent in DECODE phase for request.", kLatency)),
+      request_prompt_tokens(r.histogram("request_prompt_tokens", "Number of prefill tokens processed.",
+                                        one_two_five(max_model_len))),
+      request_generation_tokens(r.histogram("request_generation_tokens",
+                                            "Number of generation tokens processed.",
+                                            one_two_five(max_model_len))),
+      max_generation_tokens(r.histogram("request_max_num_generation_tokens",
+                                        "Histogram of maximum number of requested generation tokens.",
+                                        one_two_five(max_model_len))),
+      params_n(r.histogram("request_params_n", "Histogram of the n request parameter.", {1, 2, 5, 10, 20})),
+      params_max_tokens(r.histogram("request_params_max_tokens",
+                                    "Histogram of the max_tokens request parameter.",
+                                    one_two_five(max_model_len))) {}
+
 EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, const KvManager& kv)
     : running_(r.gauge("num_requests_running", "Number of requests in model execution batches.")),
       waiting_(r.gauge("num_requests_waiting", "Number of requests waiting to be processed.")),
@@ -100,34 +130,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
           r.counter("request_success", "Count of finished requests.", "finished_reason=\"abort\"")),
       success_error_(
           r.counter("request_success", "Count of finished requests.", "finished_reason=\"error\"")),
-      first_token_(r.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.",
-                               kFirstToken)),
-      inter_token_(r.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.",
-                               kPerToken)),
-      per_output_token_(r.histogram("request_time_per_output_token_seconds",
-                                    "Histogram of time per output token in seconds per request.", kPerToken)),
-      latency_(r.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.",
-                           kLatency)),
-      queue_(r.histogram("request_queue_time_seconds",
-                         "Histogram of time spent in WAITING phase for request.", kLatency)),
-      inference_(r.histogram("request_inference_time_seconds",
-                             "Histogram of time spent in RUNNING phase for request.", kLatency)),
-      prefill_(r.histogram("request_prefill_time_seconds",
-                           "Histogram of time spent in PREFILL phase for request.", kLatency)),
-      decode_(r.histogram("request_decode_time_seconds",
-                          "Histogram of time spent in DECODE phase for request.", kLatency)),
-      request_prompt_tokens_(r.histogram("request_prompt_tokens", "Number of prefill tokens processed.",
-                                         one_two_five(config.max_model_len))),
-      request_generation_tokens_(r.histogram("request_generation_tokens",
-                                             "Number of generation tokens processed.",
-                                             one_two_five(config.max_model_len))),
-      max_generation_tokens_(r.histogram("request_max_num_generation_tokens",
-                                         "Histogram of maximum number of requested generation tokens.",
-                                         one_two_five(config.max_model_len))),
-      params_n_(r.histogram("request_params_n", "Histogram of the n request parameter.", {1, 2, 5, 10, 20})),
-      params_max_tokens_(r.histogram("request_params_max_tokens",
-                                     "Histogram of the max_tokens request parameter.",
-                                     one_two_five(config.max_model_len))),
+      requests_(r, config.max_model_len),
       iteration_tokens_(r.histogram("iteration_tokens_total",
                                     "Histogram of number of tokens per engine_step.",
                                     {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384})),
@@ -158,8 +161,9 @@ void EngineMetrics::on_sleep(std::int32_t level) {
   all_released_.set(level == 2 ? 1 : 0);
 }
 
-void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,
-                            std::int32_t num_batched_tokens) {
+void EngineMetrics::on_state(const EngineHoldings& state) {
+  const SchedulerCounts& counts = state.counts;
+  const KvManager& kv = state.kv;
   running_.set(static_cast<double>(counts.running_groups));
   waiting_.set(static_cast<double>(counts.waiting_groups));
   swapped_.set(static_cast<double>(counts.swapped_groups));
@@ -182,7 +186,7 @@ void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,
   cache_queries_.add(static_cast<double>(cache.queries - seen_cache_.queries));
   cache_hits_.add(static_cast<double>(cache.hits - seen_cache_.hits));
   seen_cache_ = cache;
-  if (num_batched_tokens > 0) iteration_tokens_.observe(num_batched_tokens);
+  if (state.num_batched_tokens > 0) iteration_tokens_.observe(state.num_batched_tokens);
 }
 
 void EngineMetrics::on_usage(const KvUsage& usage) {
@@ -197,31 +201,44 @@ void EngineMetrics::on_usage(const KvUsage& usage) {
   saved_blocks_.set(share(usage.blocks_without_sharing - usage.blocks_in_use, usage.blocks_without_sharing));
 }
 
-void EngineMetrics::on_mapping(const MapStats& stats) {
-  map_calls_.add(static_cast<double>(stats.calls - stats.calls_ahead));
-  map_calls_ahead_.add(static_cast<double>(stats.calls_ahead));
-  mapped_pages_.add(static_cast<double>(stats.pages - stats.pages_ahead));
-  mapped_pages_ahead_.add(static_cast<double>(stats.pages_ahead));
-  map_seconds_.add(stats.seconds);
-  map_seconds_ahead_.add(stats.seconds_ahead);
-  map_delayed_steps_.add(static_cast<double>(stats.steps_delayed));
+void EngineMetrics::on_step(const StepReport& report) {
+  if (!report.result.status.ok()) return;
+  const MapStats& mapping = report.result.mapping;
+  map_calls_.add(static_cast<double>(mapping.calls - mapping.calls_ahead));
+  map_calls_ahead_.add(static_cast<double>(mapping.calls_ahead));
+  mapped_pages_.add(static_cast<double>(mapping.pages - mapping.pages_ahead));
+  mapped_pages_ahead_.add(static_cast<double>(mapping.pages_ahead));
+  map_seconds_.add(mapping.seconds);
+  map_seconds_ahead_.add(mapping.seconds_ahead);
+  map_delayed_steps_.add(static_cast<double>(mapping.steps_delayed));
+  masks_.add(static_cast<double>(report.num_masks));
+  settled_rows_.add(static_cast<double>(report.result.num_settled_rows));
 }
 
-void EngineMetrics::on_first_token(const RequestTimes& times, std::int64_t num_prompt_tokens,
-                                   std::int64_t num_cached_tokens) {
-  first_token_.observe(to_seconds(times.first_token - times.arrival));
-  prompt_tokens_.add(static_cast<double>(num_prompt_tokens));
-  prompt_tokens_cached_.add(static_cast<double>(num_cached_tokens));
+void EngineMetrics::on_outcome(const StepOutcome& outcome) {
+  const ScheduledBatch& batch = outcome.report.batch;
+  copied_.add(static_cast<double>(batch.block_copies.size()));
+  ++totals_.steps;
+  totals_.usage += outcome.usage;
+  totals_.blocks_copied += std::ssize(batch.block_copies);
+  totals_.batched_tokens += batch.num_tokens;
+  totals_.running_requests += outcome.running_requests;
 }
 
-void EngineMetrics::on_next_token(TimeNs since_last) { inter_token_.observe(to_seconds(since_last)); }
-
-void EngineMetrics::on_masks(std::int64_t num_masks, std::int64_t num_settled_rows) {
-  masks_.add(static_cast<double>(num_masks));
-  settled_rows_.add(static_cast<double>(num_settled_rows));
+void EngineMetrics::on_tokens(const TokenProgress& progress) {
+  generation_tokens_.add(static_cast<double>(progress.num_tokens));
+  totals_.generation_tokens += progress.num_tokens;
+  if (progress.since_last) {
+    requests_.inter_token.observe(to_seconds(*progress.since_last));
+    return;
+  }
+  requests_.first_token.observe(to_seconds(progress.times.first_token - progress.times.arrival));
+  prompt_tokens_.add(static_cast<double>(progress.request.prompt_token_ids.size()));
+  totals_.prompt_tokens += std::ssize(progress.request.prompt_token_ids);
+  prompt_tokens_cached_.add(progress.num_cached_tokens);
 }
 
-void EngineMetrics::on_drafts(std::int32_t num_tried, std::int32_t num_accepted) {
+void EngineMetrics::on_drafts_verified(std::int32_t num_tried, std::int32_t num_accepted) {
   drafts_.add();
   draft_tokens_.add(num_tried);
   accepted_tokens_.add(num_accepted);
@@ -229,9 +246,10 @@ void EngineMetrics::on_drafts(std::int32_t num_tried, std::int32_t num_accepted)
     accepted_at_[i]->add();
 }
 
-void EngineMetrics::on_finished(const RequestTimes& times, TimeNs now, const Request& request,
-                                std::int64_t longest_output, std::int64_t total_output, FinishReason reason) {
-  switch (reason) {
+void EngineMetrics::on_ended(const EndedRequest& ended) {
+  if (ended.is_prefix) return;
+  const RequestTimes& times = ended.times;
+  switch (ended.reason) {
     case FinishReason::stop:
       success_stop_.add();
       break;
@@ -245,22 +263,22 @@ void EngineMetrics::on_finished(const RequestTimes& times, TimeNs now, const Req
       success_error_.add();
       break;
   }
-  latency_.observe(to_seconds(now - times.arrival));
-  if (times.first_scheduled != 0) queue_.observe(to_seconds(times.first_scheduled - times.arrival));
+  requests_.latency.observe(to_seconds(ended.ended - times.arrival));
+  if (times.first_scheduled != 0) requests_.queue.observe(to_seconds(times.first_scheduled - times.arrival));
   if (times.first_token != 0) {
-    inference_.observe(to_seconds(times.last_token - times.first_scheduled));
-    prefill_.observe(to_seconds(times.first_token - times.first_scheduled));
-    decode_.observe(to_seconds(times.last_token - times.first_token));
-    if (longest_output > 1) {
-      per_output_token_.observe(to_seconds(times.last_token - times.first_token) /
-                                static_cast<double>(longest_output - 1));
+    requests_.inference.observe(to_seconds(times.last_token - times.first_scheduled));
+    requests_.prefill.observe(to_seconds(times.first_token - times.first_scheduled));
+    requests_.decode.observe(to_seconds(times.last_token - times.first_token));
+    if (ended.longest_output > 1) {
+      requests_.per_output_token.observe(to_seconds(times.last_token - times.first_token) /
+                                         static_cast<double>(ended.longest_output - 1));
     }
   }
-  request_prompt_tokens_.observe(static_cast<double>(request.prompt_token_ids.size()));
-  request_generation_tokens_.observe(static_cast<double>(total_output));
-  max_generation_tokens_.observe(static_cast<double>(longest_output));
-  params_n_.observe(request.sampling.n);
-  params_max_tokens_.observe(request.sampling.max_tokens);
+  requests_.request_prompt_tokens.observe(static_cast<double>(ended.request.prompt_token_ids.size()));
+  requests_.request_generation_tokens.observe(static_cast<double>(ended.num_output_tokens));
+  requests_.max_generation_tokens.observe(static_cast<double>(ended.longest_output));
+  requests_.params_n.observe(ended.request.sampling.n);
+  requests_.params_max_tokens.observe(ended.request.sampling.max_tokens);
 }
 
 void EngineMetrics::on_refused(const Status& status) {

@@ -172,25 +172,26 @@ Request request_of(const Arrival& arrival, std::uint64_t id) {
 
 // The naive block manager: who holds what, counted from the sequences' tables alone.
 void expect_agrees_with_tables(const Rig& rig, const Options& options) {
-  const DebugSnapshot snapshot = rig.core->debug_snapshot();
+  const EngineSnapshot snapshot = rig.core->snapshot(SnapshotDetail::full);
   std::map<BlockId, std::int32_t> holders;
   std::map<BlockId, std::int32_t> told;
   for (const RequestSnapshot& request : snapshot.requests) {
     std::set<SequenceState> states;
-    for (const SequenceSnapshot& sequence : request.sequences) {
+    for (const SequenceSnapshot& sequence : snapshot.sequences_of(request)) {
+      const auto blocks = snapshot.blocks_of(sequence);
       states.insert(sequence.state);
       const auto size = static_cast<std::size_t>(options.engine.block_size);
       if (!options.groups) {
-        EXPECT_GE(sequence.blocks.size() * size, sequence.state == SequenceState::resident
-                                                     ? static_cast<std::size_t>(sequence.num_computed_tokens)
-                                                     : 0u);
+        EXPECT_GE(blocks.size() * size, sequence.state == SequenceState::resident
+                                            ? static_cast<std::size_t>(sequence.num_computed_tokens)
+                                            : 0u);
       }
       if (sequence.state == SequenceState::parked) EXPECT_EQ(sequence.num_computed_tokens, 0);
       std::set<BlockId> own;
-      for (std::size_t i = 0; i < sequence.blocks.size(); ++i) {
-        EXPECT_TRUE(own.insert(sequence.blocks[i]).second) << "a block twice in one table";
-        ++holders[sequence.blocks[i]];
-        told[sequence.blocks[i]] = sequence.ref_counts[i];
+      for (std::size_t i = 0; i < blocks.size(); ++i) {
+        EXPECT_TRUE(own.insert(blocks[i]).second) << "a block twice in one table";
+        ++holders[blocks[i]];
+        told[blocks[i]] = snapshot.ref_counts_of(sequence)[i];
       }
     }
     EXPECT_FALSE(states.contains(SequenceState::resident) && states.contains(SequenceState::swapped))
@@ -240,7 +241,7 @@ void run(const Script& script, Seen& seen) {
     ASSERT_LT(step, 3000) << "no progress";
     more = step < 60;
     std::vector<RequestId> swapped_out;
-    for (const RequestSnapshot& request : rig.core->debug_snapshot().requests)
+    for (const RequestSnapshot& request : rig.core->snapshot(SnapshotDetail::lean).requests)
       if (request.state == GroupState::swapped) swapped_out.push_back(request.id);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const Arrival& arrival = script.arrivals[i];
@@ -270,13 +271,13 @@ void run(const Script& script, Seen& seen) {
       if (event.at != step) continue;
       const std::string name = concat("p", event.name);
       if (event.drop) {
-        (void)rig.core->drop_prefix(name);
+        (void)rig.core->prefixes().drop(name);
         continue;
       }
       std::vector<TokenId> tokens;
       for (int i = 0; i < event.length; ++i) tokens.push_back(static_cast<TokenId>(10 + i));
       auto sink = std::make_shared<Collector>();
-      if (rig.core->add_prefix(name, std::move(tokens), sink).ok()) prefix_sinks.push_back(sink);
+      if (rig.core->prefixes().add(name, std::move(tokens), sink).ok()) prefix_sinks.push_back(sink);
     }
     const std::int64_t preempted = rig.core->scheduler().counts().preemptions;
     const std::int64_t swaps = rig.core->scheduler().counts().preemptions_by_swap;
@@ -294,7 +295,8 @@ void run(const Script& script, Seen& seen) {
     EXPECT_TRUE(sink->finished);
     seen.prefixes += sink->error.ok() ? 1 : 0;
   }
-  for (const PrefixInfo& prefix : rig.core->prefixes()) EXPECT_TRUE(rig.core->drop_prefix(prefix.name).ok());
+  for (const PrefixInfo& prefix : rig.core->prefixes().list())
+    EXPECT_TRUE(rig.core->prefixes().drop(prefix.name).ok());
   EXPECT_EQ(rig.core->kv().num_free_blocks(), options.num_blocks) << "a leak";
   EXPECT_EQ(rig.core->kv().swap().num_free_swap_blocks(), options.num_swap_blocks);
   for (std::size_t i = 0; i < requests.size(); ++i) {

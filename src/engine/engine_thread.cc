@@ -8,19 +8,18 @@
 
 namespace pagoda {
 namespace {
-constexpr TimeNs kLogIntervalNs = 10'000'000'000;
 constexpr std::int64_t kSpare =
     2;  // times as many wait, if the rest are of tenants with less than their share
 constexpr std::chrono::milliseconds kRestBeforePreparing{100};
-constexpr TimeNs kLiveEndsNs = 5'000'000'000;  // without anyone who asks
+constexpr TimeNs kLiveEndsNs = 5'000'000'000;                                       // without anyone who asks
 constexpr std::size_t kMaxLiveStates = 1024, kMaxLiveBytes = std::size_t{8} << 20;  // not fetched yet
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
 
 // Near enough for a bound.
-std::size_t bytes_of(const LiveState& state) {
-  return sizeof(LiveState) + state.requests.size() * sizeof(LiveRequest) +
-         state.sequences.size() * sizeof(LiveSequence) + state.steps.size() * sizeof(LiveStep) +
-         state.events.size() * sizeof(LiveEvent) + state.ended.size() * sizeof(LiveEnded) +
+std::size_t bytes_of(const EngineSnapshot& state) {
+  return sizeof(EngineSnapshot) + state.requests.size() * sizeof(RequestSnapshot) +
+         state.sequences.size() * sizeof(SequenceSnapshot) + state.steps.size() * sizeof(StepSnapshot) +
+         state.events.size() * sizeof(EventSnapshot) + state.ended.size() * sizeof(EndedSnapshot) +
          (state.blocks.size() + state.cached.size()) * sizeof(BlockId);
 }
 }  // namespace
@@ -86,7 +85,8 @@ Status EngineThread::add_prefix(std::string name, std::vector<TokenId> tokens,
 }
 
 Status EngineThread::drop_prefix(const std::string& name) {
-  if (!core_->hide_prefix(name)) return not_found(concat("There is no prefix of the name \"", name, "\"."));
+  if (!core_->prefixes().hide(name))
+    return not_found(concat("There is no prefix of the name \"", name, "\"."));
   inbox_.push_control(DropPrefix{name});
   return ok_status();
 }
@@ -97,7 +97,7 @@ void EngineThread::abort_sequence(RequestId id, std::int32_t index) {
   inbox_.push_control(AbortSequence{id, index});
 }
 
-void EngineThread::debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) {
+void EngineThread::snapshot(SnapshotDone done) {
   if (!healthy() || !inbox_.push_control(Snapshot{done})) done(kEngineDead);
 }
 
@@ -110,15 +110,16 @@ void EngineThread::live_every_step(bool wanted) { inbox_.push_control(LiveEveryS
 void EngineThread::ask_live(Live&& live) {
   if (live_ == nullptr) {
     live_ = std::make_unique<LiveFeed>();
-    core_->set_live(live_.get());
+    core_->add_observer(*live_);
   }
   live_asked_ = wall_.now();
   live_asks_.push_back(std::move(live));
 }
 
-// What is not taken here is part of the next state: news waits in the feed.
+// News that is not taken here waits in the feed and is part of the next snapshot.
 void EngineThread::keep_live_state() {
-  const auto state = std::make_shared<LiveState>(core_->live_state());
+  const auto state = std::make_shared<EngineSnapshot>(core_->snapshot(SnapshotDetail::lean));
+  live_->take(*state);
   state->every_step = live_every_step_;
   live_changed_ = false;
   live_step_ = state->step;
@@ -126,15 +127,15 @@ void EngineThread::keep_live_state() {
   live_states_.push_back(state);
 }
 
-// To those for whom there is news; takes the feed away from an engine that nobody looks at.
+// Answers those for whom there is news; disconnects the feed from an engine that nobody looks at.
 void EngineThread::answer_live() {
-  const std::int64_t step = core_->num_steps();
+  const std::int64_t step = core_->steps().num_steps();
   if (live_every_step_ && live_step_ != step && live_states_.size() < kMaxLiveStates &&
       live_bytes_ < kMaxLiveBytes)
     keep_live_state();
   if (live_asks_.empty()) {
     if (wall_.now() - live_asked_ < kLiveEndsNs) return;
-    core_->set_live(nullptr);
+    core_->remove_observer(*live_);
     live_.reset();
     live_states_.clear();
     live_bytes_ = 0;
@@ -163,17 +164,17 @@ void EngineThread::handle(Message&& message) {
   } else if (const auto* sequence = std::get_if<AbortSequence>(&message)) {
     core_->abort_sequence(sequence->id, sequence->index);
   } else if (const auto* snapshot = std::get_if<Snapshot>(&message)) {
-    snapshot->done(core_->debug_snapshot());
+    snapshot->done(std::make_shared<const EngineSnapshot>(core_->snapshot(SnapshotDetail::full)));
   } else if (auto* live = std::get_if<Live>(&message)) {
     ask_live(std::move(*live));
     return;
   } else if (const auto* steps = std::get_if<LiveEveryStep>(&message)) {
     live_every_step_ = steps->wanted;
   } else if (auto* add = std::get_if<AddPrefix>(&message)) {
-    const Status status = core_->add_prefix(add->name, std::move(add->tokens), add->sink);
+    const Status status = core_->prefixes().add(add->name, std::move(add->tokens), add->sink);
     if (!status.ok()) fail(RequestId{}, *add->sink, status);
   } else if (const auto* drop = std::get_if<DropPrefix>(&message)) {
-    (void)core_->drop_prefix(drop->name);  // gone already when two drop it at once
+    (void)core_->prefixes().drop(drop->name);  // gone already when two drop it at once
   }
   live_changed_ = true;
 }
@@ -188,8 +189,8 @@ void EngineThread::fail(RequestId id, OutputSink& sink, const Status& error) {
 }
 
 void EngineThread::publish_progress() {
-  num_started_.store(core_->num_started() + num_refused_late_);
-  const std::int64_t ended = core_->num_finished() + num_refused_late_;
+  num_started_.store(core_->requests().num_started() + num_refused_late_);
+  const std::int64_t ended = core_->requests().num_finished() + num_refused_late_;
   if (num_ended_.exchange(ended) == ended) return;
   {
     std::lock_guard lock(idle_mutex_);
@@ -229,17 +230,17 @@ void EngineThread::loop() {
 bool EngineThread::wait_for_work() {
   // The next request often comes at once, the first one right after the start: it has both cores.
   if (const std::optional<bool> ready = inbox_.wait_for(kRestBeforePreparing)) return *ready;
-  while (inbox_.size() == 0 && !inbox_.closed() && core_->prepare_ahead()) {
+  while (inbox_.size() == 0 && !inbox_.closed() && !core_->asleep() && core_->steps().prepare_ahead()) {
   }
   if (!core_->idle()) {  // asleep, with some that wait: they may be late by now
-    core_->heartbeat();
+    core_->steps().heartbeat();
     return !inbox_.closed();
   }
-  const std::chrono::milliseconds interval = core_->heartbeat_interval();
+  const std::chrono::milliseconds interval = core_->steps().heartbeat_interval();
   if (interval.count() == 0) return inbox_.wait();
   for (;;) {
     if (const std::optional<bool> ready = inbox_.wait_for(interval)) return *ready;
-    core_->heartbeat();
+    core_->steps().heartbeat();
     if (!core_->status().ok()) return false;
   }
 }
@@ -256,13 +257,14 @@ void EngineThread::serve() {
     for (Message& message : inbox_.drain()) handle(std::move(message));
     gate_.publish(core_->load(), num_taken_);
     core_->step();
-    core_->end_turn();
     if (falling_asleep_) fall_asleep();
     if (core_->idle()) gate_.publish(core_->load(), num_taken_);
     publish_progress();
     if (live_ != nullptr) answer_live();
     if (!core_->status().ok()) return;
-    log_stats();
+    if (!config_.log_stats) continue;
+    const auto take = [this] { return core_->snapshot(SnapshotDetail::lean); };
+    if (const auto line = stats_log_.line(wall_.now(), take)) log_info("engine", *line);
   }
 }
 
@@ -282,41 +284,6 @@ void EngineThread::stop() {
   stopping_.store(true, std::memory_order_release);
   inbox_.close();
   if (thread_.joinable()) thread_.join();
-}
-
-void EngineThread::log_stats() {
-  if (!config_.log_stats) return;
-  const TimeNs now = wall_.now();
-  if (last_log_ == 0 || (now - last_log_ >= 2 * kLogIntervalNs)) {  // first step, or first after idling
-    last_log_ = now;
-    logged_prompt_tokens_ = core_->metrics().prompt_tokens();
-    logged_generation_tokens_ = core_->metrics().generation_tokens();
-    logged_cache_ = core_->kv().inspection().prefix_cache_stats();
-    return;
-  }
-  if (now - last_log_ < kLogIntervalNs) return;
-  const double seconds = to_seconds(now - last_log_);
-  const double prompt = core_->metrics().prompt_tokens(), generation = core_->metrics().generation_tokens();
-  const SchedulerCounts counts = core_->scheduler().counts();
-  const KvManager& kv = core_->kv();
-  const PrefixCacheStats cache = kv.inspection().prefix_cache_stats();
-  const std::int64_t queries = cache.queries - logged_cache_.queries, hits = cache.hits - logged_cache_.hits;
-  log_info(
-      "engine",
-      concat("Avg prompt throughput: ", fixed((prompt - logged_prompt_tokens_) / seconds, 1),
-             " tokens/s, Avg generation throughput: ",
-             fixed((generation - logged_generation_tokens_) / seconds, 1), " tokens/s, Running: ",
-             counts.running_groups, " reqs, Waiting: ", counts.waiting_groups, " reqs, KV cache usage: ",
-             fixed(100.0 * (1.0 -
-                            static_cast<double>(kv.num_free_blocks()) / static_cast<double>(kv.num_blocks())),
-                   1),
-             "%, Prefix cache hit rate: ",
-             fixed(queries > 0 ? 100.0 * static_cast<double>(hits) / static_cast<double>(queries) : 0.0, 1),
-             "%"));
-  last_log_ = now;
-  logged_prompt_tokens_ = prompt;
-  logged_generation_tokens_ = generation;
-  logged_cache_ = cache;
 }
 
 }  // namespace pagoda

@@ -21,6 +21,8 @@
 #include "engine/admission_gate.h"
 #include "engine/client.h"
 #include "engine/engine_core.h"
+#include "engine/live_feed.h"
+#include "engine/stats_log.h"
 
 namespace pagoda {
 
@@ -36,11 +38,11 @@ class EngineThread final : public EngineClient {
   double expected_wait(std::string_view tenant, std::int32_t priority) const override;
   void abort(RequestId id) override;
   void abort_sequence(RequestId id, std::int32_t index) override;
-  void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override;
+  void snapshot(SnapshotDone done) override;
   void live_state(std::int64_t seen, LiveDone done) override;
   void live_every_step(bool wanted) override;
   Status add_prefix(std::string name, std::vector<TokenId> tokens, std::shared_ptr<OutputSink> sink) override;
-  std::vector<PrefixInfo> list_prefixes() const override { return core_->prefixes(); }
+  std::vector<PrefixInfo> list_prefixes() const override { return core_->prefixes().list(); }
   Status drop_prefix(const std::string& name) override;
   void sleep(const SleepOrder& order, ControlDone done) override;
   void wake_up(const WakeOrder& order, ControlDone done) override;
@@ -74,7 +76,7 @@ class EngineThread final : public EngineClient {
     std::int32_t index;
   };
   struct Snapshot {
-    std::function<void(Result<DebugSnapshot>)> done;
+    SnapshotDone done;
   };
   struct Live {
     std::int64_t seen;
@@ -112,7 +114,6 @@ class EngineThread final : public EngineClient {
   void publish_progress();
   Status accept(Message message, std::int64_t max_waiting);
   void fail(RequestId id, OutputSink& sink, const Status& error);
-  void log_stats();
   void refuse(Message& message, const Status& error);
   // In engine_thread_sleep.cc.
   bool handle_control(Message& message);
@@ -146,20 +147,18 @@ class EngineThread final : public EngineClient {
   std::vector<Message> held_;
   std::atomic<bool> sleeping_{false};
 
-  // While somebody looks: what hears of steps, who waits for news, states that nobody has fetched yet, and
-  // since when nobody has asked.
+  // While somebody looks: the feed of steps, who waits for news, the snapshots that have not been fetched and
+  // their bytes, and since when nobody has asked.
   std::unique_ptr<LiveFeed> live_;
   std::vector<Live> live_asks_;
   LiveStates live_states_;
-  std::size_t live_bytes_ = 0;  // of these states
-  std::int64_t live_step_ = -1;  // of the last state that was taken
+  std::size_t live_bytes_ = 0;
+  std::int64_t live_step_ = -1;  // of the last snapshot that was taken
   bool live_changed_ = false, live_every_step_ = false;
   TimeNs live_asked_ = 0;
 
-  TimeNs last_log_ = 0;
-  double logged_prompt_tokens_ = 0, logged_generation_tokens_ = 0;
-  PrefixCacheStats logged_cache_;
-  SteadyClock wall_;  // for the log line only
+  StatsLog stats_log_;
+  SteadyClock wall_;  // for the log line and live views only
   std::thread thread_;
 };
 

@@ -226,16 +226,15 @@ TEST(EngineThread, PrefixesAreAddedListedUsedAndDropped) {
   EXPECT_TRUE(again->error.ok()) << "the name is free at once";
   EXPECT_TRUE(rig.engine->drop_prefix("rules").ok());
   ASSERT_TRUE(rig.engine->wait_idle(10s));
-  std::promise<Result<DebugSnapshot>> promise;
-  rig.engine->debug_snapshot(
-      [&promise](Result<DebugSnapshot> taken) { promise.set_value(std::move(taken)); });
+  std::promise<Result<std::shared_ptr<const EngineSnapshot>>> promise;
+  rig.engine->snapshot([&promise](auto taken) { promise.set_value(std::move(taken)); });
   const auto snapshot = promise.get_future().get();
   ASSERT_TRUE(snapshot.has_value());
-  EXPECT_EQ(snapshot->num_free_blocks, 300);
+  EXPECT_EQ((*snapshot)->num_free_blocks, 300);
 
   rig.engine->stop();
   bool told = false;
-  rig.engine->debug_snapshot([&told](Result<DebugSnapshot> taken) { told = !taken.has_value(); });
+  rig.engine->snapshot([&told](const auto& taken) { told = !taken.has_value(); });
   EXPECT_TRUE(told) << "who asks an engine that has ended is told so at once";
 }
 

@@ -21,7 +21,9 @@ void Journal::on_pool_event(const PoolEvent& event) {
   ++num_recorded_;
 }
 
-void Journal::on_batch(const ScheduledBatch& batch, std::span<SequenceGroup* const> preempted) {
+void Journal::on_scheduled(std::int64_t step, const ScheduledBatch& batch,
+                           std::span<SequenceGroup* const> preempted) {
+  step_ = step;
   for (const SequenceGroup* group : preempted) {
     for (const auto& sequence : group->sequences)
       if (!sequence->finished()) on_pool_event({.kind = PoolEventKind::preempt, .sequence = sequence->id});
@@ -37,8 +39,8 @@ void Journal::on_batch(const ScheduledBatch& batch, std::span<SequenceGroup* con
     on_pool_event({.kind = PoolEventKind::copy, .block = index(copy.from), .to = index(copy.to)});
 }
 
-void Journal::on_forks(std::span<const Change> changes) {
-  for (const Change& change : changes)
+void Journal::on_outcome(const StepOutcome& outcome) {
+  for (const Change& change : outcome.changes)
     if (change.verb == Verb::fork) on_pool_event({.kind = PoolEventKind::fork, .sequence = change.child->id});
 }
 

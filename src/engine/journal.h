@@ -1,24 +1,21 @@
 #pragma once
-// Journal: the latest events of the KV pool with the numbers of their steps, in one ring of fixed size. For
-// /debug and live views to read; nobody decides anything by it. What the prefix cache holds is told apart
-// (kv_cache/cache_observer.h): a hash and its tokens do not fit a small record. An engine without one pays a
-// null check a step. The engine records forks, copies, swaps and preemptions, which it sees in the batch.
-// Invariant: numbers of entries are consecutive;
-// what a reader misses was overwritten, and it can see that. Units: entries. Threads: none; owned by whoever
-// owns the engine core.
+// Journal: the latest events of the KV pool with the numbers of their steps, in one ring of fixed size, for
+// /debug and live views. Nothing is decided by it. It records forks, copies, swaps and preemptions from the
+// batch. What the prefix cache holds is kv_cache/cache_observer.h's matter: a hash and its tokens do not fit
+// a small record. Invariant: entries are numbered consecutively, so that a reader sees what was overwritten
+// before it came. Units: entries. Threads: none; the engine thread's.
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/memory_budget.h"
-#include "request/changes.h"
+#include "engine/step_observer.h"
 #include "request/pool_event.h"
-#include "scheduler/scheduled_batch.h"
 
 namespace pagoda {
 
-class Journal final {
+class Journal final : public StepObserver {
  public:
   struct Entry {
     std::int64_t number = 0;  // from 0, over all events since the start
@@ -30,14 +27,14 @@ class Journal final {
   static Result<std::unique_ptr<Journal>> create(std::size_t capacity, MemoryBudget& budget,
                                                  MemoryBudget::AccountId account);
 
-  void begin_step(std::int64_t step) { step_ = step; }
   void on_pool_event(const PoolEvent& event);
   // What the batch does to blocks that have owners already, and who was preempted for it.
-  void on_batch(const ScheduledBatch& batch, std::span<SequenceGroup* const> preempted);
-  void on_forks(std::span<const Change> changes);  // those among them, before they are carried out
+  void on_scheduled(std::int64_t step, const ScheduledBatch& batch,
+                    std::span<SequenceGroup* const> preempted) override;
+  void on_outcome(const StepOutcome& outcome) override;  // its forks
 
   std::int64_t num_recorded() const { return num_recorded_; }
-  // Those still there from number `first` on, oldest first, at most `limit`.
+  // Entries still there from number `first` on, oldest first, at most `limit`.
   std::vector<Entry> read(std::int64_t first, std::size_t limit) const;
 
  private:

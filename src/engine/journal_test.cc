@@ -21,7 +21,7 @@ TEST(Journal, KeepsTheLatestAndShowsWhatIsGone) {
     EXPECT_EQ(budget.used(), static_cast<std::int64_t>(4 * sizeof(Journal::Entry)));
     EXPECT_TRUE(journal->read(0, 10).empty());
     for (std::int32_t i = 0; i < 6; ++i) {
-      journal->begin_step(10 + i);
+      journal->on_scheduled(10 + i, {}, {});
       journal->on_pool_event({.kind = PoolEventKind::evict, .block = i});
     }
     EXPECT_EQ(journal->num_recorded(), 6);
@@ -48,7 +48,7 @@ TEST(Journal, HoldsWhatAnEngineDoesToBlocks) {
     options.num_swap_blocks = 14;
     options.engine.preemption_mode = mode;
     fake::Rig rig(options);
-    rig.core->set_journal(journal.get());
+    rig.core->add_observer(*journal);
     std::vector<Request> requests;
     std::vector<std::shared_ptr<fake::Collector>> sinks;
     for (std::uint64_t id = 1; id <= 3; ++id) {
@@ -69,7 +69,7 @@ TEST(Journal, HoldsWhatAnEngineDoesToBlocks) {
       EXPECT_LE(step, entry.step);
       step = entry.step;
     }
-    EXPECT_LE(step, rig.core->num_steps());
+    EXPECT_LE(step, rig.core->steps().num_steps());
     EXPECT_EQ(seen[PoolEventKind::fork], 1);
     EXPECT_EQ(seen[PoolEventKind::copy], rig.runner->num_copies);
     EXPECT_GT(rig.runner->num_copies, 0);

@@ -14,7 +14,7 @@ Result<std::unique_ptr<Journal>> make_journal(MemoryBudget& memory) {
   return Journal::create(kEvents, memory, *account);
 }
 
-// Every block has its owner in the tables; what moved, and why, is told by these.
+// Tables say who owns a block; other events say what moved, and why.
 bool worth_telling(PoolEventKind kind) {
   return kind != PoolEventKind::allocate && kind != PoolEventKind::free;
 }
@@ -27,54 +27,67 @@ LiveFeed::LiveFeed() : memory_(kBytes) {
   journal_ = *std::move(journal);
 }
 
-void LiveFeed::on_step(std::int64_t number, const ScheduledBatch& batch, std::size_t num_preempted,
-                       std::span<const Change> changes, TimeNs started, TimeNs finished) {
+void LiveFeed::on_outcome(const StepOutcome& outcome) {
+  journal_->on_outcome(outcome);
   if (steps_.size() >= kKept) {
     num_missed_ += std::ssize(steps_);
     steps_.clear();
   }
-  LiveStep& step = steps_.emplace_back();
-  step.number = number;
-  step.started = started;
-  step.finished = finished;
+  const StepReport& report = outcome.report;
+  const ScheduledBatch& batch = report.batch;
+  StepSnapshot& step = steps_.emplace_back();
+  step.number = report.number;
+  step.started = report.started;
+  step.finished = report.finished;
   for (const ScheduledSequence& sequence : batch.sequences) {
     const auto count = static_cast<std::int32_t>(sequence.tokens.size());
     const bool decodes = sequence.num_computed_tokens >= sequence.num_prompt_tokens;
     (decodes ? step.decode_tokens : step.prefill_tokens) += count;
     step.draft_tokens += sequence.num_draft_tokens;
   }
-  for (const Change& change : changes) step.new_tokens += change.verb == Verb::append ? 1 : 0;
+  for (const Change& change : outcome.changes) step.new_tokens += change.verb == Verb::append ? 1 : 0;
   step.num_sequences = static_cast<std::int32_t>(batch.sequences.size());
-  step.num_preempted = static_cast<std::int32_t>(num_preempted);
+  step.num_preempted = static_cast<std::int32_t>(report.preempted.size());
   step.num_copies = static_cast<std::int32_t>(batch.block_copies.size());
   step.num_swapped_out = static_cast<std::int32_t>(batch.swap_out.size());
   step.num_swapped_in = static_cast<std::int32_t>(batch.swap_in.size());
 }
 
-void LiveFeed::on_counts(const SchedulerCounts& counts, std::int64_t blocks_in_use) {
-  if (steps_.empty()) return;
-  steps_.back().num_waiting = counts.waiting_groups + counts.swapped_groups;
-  steps_.back().num_running = counts.running_groups;
-  steps_.back().blocks_in_use = blocks_in_use;
+void LiveFeed::on_state(const EngineHoldings& state) {
+  if (state.num_batched_tokens == 0 || steps_.empty()) return;
+  StepSnapshot& step = steps_.back();
+  step.num_waiting = state.counts.waiting_groups + state.counts.swapped_groups;
+  step.num_running = state.counts.running_groups;
+  step.blocks_in_use = state.kv.num_blocks() - state.kv.num_free_blocks();
 }
 
-void LiveFeed::on_ended(const LiveEnded& ended) {
+void LiveFeed::on_ended(const EndedRequest& ended) {
   if (ended_.size() >= kKept) {
     num_missed_ += std::ssize(ended_);
     ended_.clear();
   }
-  ended_.push_back(ended);
+  ended_.push_back({.id = ended.request.id,
+                    .reason = ended.reason,
+                    .arrival = ended.times.arrival,
+                    .first_scheduled = ended.times.first_scheduled,
+                    .first_token = ended.times.first_token,
+                    .ended = ended.ended,
+                    .num_prompt_tokens = std::ssize(ended.request.prompt_token_ids),
+                    .num_cached_tokens = ended.num_cached_tokens,
+                    .num_output_tokens = ended.num_output_tokens,
+                    .num_preemptions = ended.num_preemptions});
 }
 
-void LiveFeed::take(LiveState& state) {
-  state.steps = std::exchange(steps_, {});
-  state.ended = std::exchange(ended_, {});
-  state.num_missed = std::exchange(num_missed_, 0);
+void LiveFeed::take(EngineSnapshot& snapshot) {
+  snapshot.steps = std::exchange(steps_, {});
+  snapshot.ended = std::exchange(ended_, {});
+  snapshot.num_missed = std::exchange(num_missed_, 0);
   const std::vector<Journal::Entry> entries = journal_->read(num_read_, kEvents);
-  if (!entries.empty()) state.num_missed += entries.front().number - num_read_;
+  if (!entries.empty()) snapshot.num_missed += entries.front().number - num_read_;
   num_read_ = journal_->num_recorded();
   for (const Journal::Entry& entry : entries)
-    if (worth_telling(entry.event.kind)) state.events.push_back({.step = entry.step, .event = entry.event});
+    if (worth_telling(entry.event.kind))
+      snapshot.events.push_back({.step = entry.step, .event = entry.event});
 }
 
 }  // namespace pagoda

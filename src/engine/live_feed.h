@@ -1,38 +1,37 @@
 #pragma once
-// LiveFeed: what a live view needs to hear of each step: the pool's events (a Journal), steps and ended
-// requests, until they are taken. An engine without one pays null checks. Invariants: bounded, whoever does
-// not take loses the oldest and is told how many. Not the state itself: EngineCore::live_state().
-// Threads: none; the engine core's.
+// LiveFeed: what a live view needs of each step: the pool's events (a Journal), steps and ended requests,
+// until they are taken into a snapshot. Not the state itself: take_snapshot.h. Invariants: bounded; a reader
+// that does not take loses the oldest and is told how many. Threads: none; the engine thread's.
 #include <span>
 #include <vector>
 
 #include "engine/journal.h"
-#include "request/changes.h"
-#include "request/live_state.h"
-#include "scheduler/scheduler.h"
+#include "request/engine_snapshot.h"
 
 namespace pagoda {
 
-class LiveFeed {
+class LiveFeed final : public StepObserver {
  public:
   LiveFeed();
 
   Journal& journal() { return *journal_; }
-  // Before the changes are carried out.
-  void on_step(std::int64_t number, const ScheduledBatch& batch, std::size_t num_preempted,
-               std::span<const Change> changes, TimeNs started, TimeNs finished);
-  // After them: who waits and runs now, and what is in use.
-  void on_counts(const SchedulerCounts& counts, std::int64_t blocks_in_use);
-  void on_ended(const LiveEnded& ended);
-  // Moves what has happened into `state`.
-  void take(LiveState& state);
+  void on_scheduled(std::int64_t step, const ScheduledBatch& batch,
+                    std::span<SequenceGroup* const> preempted) override {
+    journal_->on_scheduled(step, batch, preempted);
+  }
+  void on_outcome(const StepOutcome& outcome) override;
+  void on_state(const EngineHoldings& state) override;
+  void on_ended(const EndedRequest& ended) override;
+
+  // Moves what has happened into `snapshot`.
+  void take(EngineSnapshot& snapshot);
 
  private:
   MemoryBudget memory_;
   std::unique_ptr<Journal> journal_;
   std::int64_t num_read_ = 0;  // of the journal
-  std::vector<LiveStep> steps_;
-  std::vector<LiveEnded> ended_;
+  std::vector<StepSnapshot> steps_;
+  std::vector<EndedSnapshot> ended_;
   std::int64_t num_missed_ = 0;
 };
 

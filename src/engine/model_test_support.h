@@ -179,7 +179,8 @@ inline Outcome run(Trial setup) {
   EngineCore core(config, EngineParts{std::move(kv), std::move(scheduler), std::move(runner)}, clock,
                   metrics);
   if (setup.drafts_of != nullptr)
-    core.set_proposer(std::make_unique<RememberedDrafts>(*setup.drafts_of, config.vocab_size, out));
+    core.steps().drafts().set_proposer(
+        std::make_unique<RememberedDrafts>(*setup.drafts_of, config.vocab_size, out));
   for (int round = 0; round < setup.rounds; ++round) {
     std::vector<std::shared_ptr<fake::Collector>> sinks;
     const auto run_all = [&] {

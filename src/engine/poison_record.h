@@ -1,18 +1,15 @@
 #pragma once
-// PoisonRecord: which requests were being computed when an engine died, so that the next one refuses them: a
-// client that sends again what killed one must not kill another. A small file of fixed size, mapped, so that
-// what stands in it outlives the process:
-//
+// PoisonRecord: which requests were being computed when an engine died, so that the next one refuses them. A
+// small file of fixed size, mapped, so that it outlives the process; hashes of prompts, no text; checked when
+// it is read.
 //     begin(requests of the step) -> the step runs -> end()
 //                                        |  the runner fails: condemn()
 //                                        `  a fatal signal: marked as crashed; the next open() condemns
-//
-// A process that is killed from outside (SIGKILL, out of memory) marks nothing, and nothing is condemned.
-// One request that was alone in its step is refused for a day; of several any may be the culprit: ten
-// minutes. Holds hashes of prompts, no text. What is read from the file is checked; one that is damaged
-// begins anew. Invariants: bounded (kMaxCondemned, the oldest go first); one process at a time. Units:
-// seconds of the system's time. Errors: unavailable: another process has it; internal: it cannot be made or
-// mapped. Threads: refuses() and open(): any; the others are the engine thread's.
+// A process killed from outside (SIGKILL, out of memory) condemns nothing. A request that was alone in its
+// step is refused for a day; one of several, any of which may be the culprit, for ten minutes. Bounded:
+// kMaxCondemned, the oldest go first. Units: seconds of the system's time. Errors: unavailable: another
+// process has it; internal: it cannot be made or mapped. Threads: refuses() and open(): any; the others are
+// the engine thread's.
 #include <array>
 #include <atomic>
 #include <cstdint>

@@ -78,8 +78,8 @@ TEST_F(PoisonRecordTest, OneEngineDiesOfItAndNoSecondOne) {
         std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks), kPoison);
     fake::ManualClock clock;
     MetricsRegistry metrics;
+    parts.poison = record.get();
     EngineCore core(options.engine, std::move(parts), clock, metrics);
-    core.set_poison_record(record.get());
     Request good = request(5), bad = request(kPoison);
     good.id = RequestId{7};
     bad.id = RequestId{8};

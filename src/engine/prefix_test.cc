@@ -13,7 +13,7 @@ using fake::Rig;
 
 std::shared_ptr<Collector> add(Rig& rig, const std::string& name, std::vector<TokenId> tokens) {
   auto sink = std::make_shared<Collector>();
-  const Status status = rig.core->add_prefix(name, std::move(tokens), sink);
+  const Status status = rig.core->prefixes().add(name, std::move(tokens), sink);
   EXPECT_TRUE(status.ok()) << status.message();
   return sink;
 }
@@ -34,8 +34,8 @@ TEST(Prefix, Figure10) {
     const auto added = add(rig, "translate", prefix);
     rig.run_all();
     EXPECT_TRUE(added->finished && added->error.ok());
-    ASSERT_EQ(rig.core->prefixes().size(), 1u);
-    EXPECT_EQ(rig.core->prefixes()[0].num_blocks, 3);
+    ASSERT_EQ(rig.core->prefixes().list().size(), 1u);
+    EXPECT_EQ(rig.core->prefixes().list()[0].num_blocks, 3);
     EXPECT_EQ(rig.core->kv().inspection().usage().blocks_in_use, 3);
     const std::int64_t computed = rig.runner->num_computed_tokens;
 
@@ -56,8 +56,8 @@ TEST(Prefix, Figure10) {
     expect_reference(same, *z);
 
     EXPECT_EQ(rig.core->kv().sharing().num_pinned_blocks(), 3) << "no request takes it away";
-    EXPECT_TRUE(rig.core->drop_prefix("translate").ok());
-    EXPECT_EQ(rig.core->drop_prefix("translate").code(), StatusCode::not_found);
+    EXPECT_TRUE(rig.core->prefixes().drop("translate").ok());
+    EXPECT_EQ(rig.core->prefixes().drop("translate").code(), StatusCode::not_found);
     EXPECT_EQ(rig.core->kv().num_free_blocks(), 64);
     rig.core->check_invariants();
   }
@@ -73,7 +73,7 @@ TEST(Prefix, DroppedWhileInUseItStaysWithItsUsers) {
   const Request request = make_request(1, prompt, 20);
   const auto sink = rig.submit(request);
   rig.step();
-  EXPECT_TRUE(rig.core->drop_prefix("p").ok());
+  EXPECT_TRUE(rig.core->prefixes().drop("p").ok());
   rig.run_all();
   expect_reference(request, *sink);
   EXPECT_EQ(rig.core->kv().num_free_blocks(), 64);
@@ -86,16 +86,16 @@ TEST(Prefix, WhatCannotBePinnedIsRefused) {
   options.engine.enable_prefix_caching = false;
   Rig rig(options);
   auto sink = std::make_shared<Collector>();
-  EXPECT_EQ(rig.core->add_prefix("", {1}, sink).param(), "name");
-  EXPECT_EQ(rig.core->add_prefix("empty", {}, sink).param(), "prompt");
-  EXPECT_EQ(rig.core->add_prefix("long", std::vector<TokenId>(25, 1), sink).param(), "prompt");
-  EXPECT_EQ(rig.core->add_prefix("ids", {fake::kVocabulary}, sink).param(), "prompt");
+  EXPECT_EQ(rig.core->prefixes().add("", {1}, sink).param(), "name");
+  EXPECT_EQ(rig.core->prefixes().add("empty", {}, sink).param(), "prompt");
+  EXPECT_EQ(rig.core->prefixes().add("long", std::vector<TokenId>(25, 1), sink).param(), "prompt");
+  EXPECT_EQ(rig.core->prefixes().add("ids", {fake::kVocabulary}, sink).param(), "prompt");
   add(rig, "p", std::vector<TokenId>(8, 1));
-  const Status twice = rig.core->add_prefix("p", {1}, sink);
+  const Status twice = rig.core->prefixes().add("p", {1}, sink);
   EXPECT_EQ(twice.code(), StatusCode::already_exists);
   EXPECT_EQ(twice.param(), "name");
-  EXPECT_TRUE(rig.core->drop_prefix("p").ok()) << "before it was computed";
-  EXPECT_TRUE(rig.core->prefixes().empty());
+  EXPECT_TRUE(rig.core->prefixes().drop("p").ok()) << "before it was computed";
+  EXPECT_TRUE(rig.core->prefixes().list().empty());
 
   // Who was accepted with the whole cache is not squeezed out: the prefix is refused instead.
   const Request large = make_request(1, {1, 2, 3}, 44);

@@ -1,16 +1,12 @@
 #pragma once
 // QueueForecast: when a request that comes now would get its first token and be done, and whether that is too
 // late. It plays the steps to come with what steps have cost so far (cost_estimate.h): decodes first, prompts
-// in order with the tokens that are left of each step, waiting ones let in as sequences and KV cache get
-// free, and answers as long as answers have been.
-//
-// Not a promise: answers end sooner or later than expected, prefixes are found in the cache or not, and the
-// machine slows down. What is not known is not held against a request: before any step has run, or with
-// nobody before it, none is refused. Knows no clock and no queue of its own: plain records, the same in
-// the simulator. Units: seconds, tokens, sequences. Errors: resource_exhausted (reason queue_time or
-// deadline), deadline_exceeded. Threads: any; the functions keep nothing.
-// Source: none; the queue is played instead of averaged because a burst frees no place for a long time and
-// then all at once, which a mean rate of departures does not say.
+// in order with the tokens left of each step, waiting requests admitted as sequences and KV cache get free,
+// and answers as long as answers have been. A burst frees no place for a long time and then all at once,
+// which a mean rate of departures does not say. It is no promise, and unknowns do not count against a
+// request: before any step has run, or with nobody before it, none is refused. The functions keep nothing and
+// read no clock. Units: seconds, tokens, sequences. Errors: resource_exhausted (reason queue_time or
+// deadline), deadline_exceeded. Threads: any.
 #include <cstdint>
 #include <string>
 #include <string_view>

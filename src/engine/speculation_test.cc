@@ -58,7 +58,7 @@ struct Speculating : Rig {
   Speculating(const Options& options, std::int32_t most, std::uint64_t lies_in) : Rig(options) {
     auto owned = std::make_unique<Clairvoyant>(most, lies_in);
     proposer = owned.get();
-    core->set_proposer(std::move(owned));
+    core->steps().drafts().set_proposer(std::move(owned));
   }
   Clairvoyant* proposer;
 };
@@ -175,7 +175,7 @@ TEST(Speculation, LeavesThePromptsOfOthersTheirShareOfAStep) {
   options.num_blocks = 128;
   Speculating rig(options, 1000, 0);  // nearly always more drafts than there are tokens
   Shares shares;
-  rig.core->set_observer(&shares);
+  rig.core->add_observer(shares);
   rig.scheduler->set_token_budget(17);
   const Request stream = make_request(1, {1, 2, 3, 4}, 200);
   const auto stream_sink = rig.submit(stream);

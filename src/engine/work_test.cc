@@ -71,7 +71,7 @@ TEST(Work, APromptThatMayNotBeSplitRunsInOneStepOrIsRefused) {
   Rig rig(options);
   rig.runner->makes_vectors = true;
   Chunks chunks;
-  rig.core->set_observer(&chunks);
+  rig.core->add_observer(chunks);
   std::vector<std::shared_ptr<Collector>> sinks;
   std::vector<Request> requests;
   for (std::uint64_t id = 1; id <= 6; ++id) {
@@ -122,7 +122,7 @@ TEST(Deadline, WhatIsLateIsAbortedRunningOrWaiting) {
   options.engine.max_num_seqs = 2;
   Rig rig(options);
   Aborts aborts;
-  rig.core->set_observer(&aborts);
+  rig.core->add_observer(aborts);
   const TimeNs ms = 1'000'000;
   Request running = make_request(1, {1, 2, 3}, 30), other = make_request(2, {4, 5}, 30),
           waiting = make_request(3, {6, 7}, 5), in_time = make_request(4, {8}, 4);

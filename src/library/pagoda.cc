@@ -123,7 +123,7 @@ std::int64_t count(const std::vector<RequestSnapshot>& requests, GroupState stat
   return std::ranges::count(requests, state, &RequestSnapshot::state);
 }
 
-pagoda_stats stats_of(const DebugSnapshot& held) {
+pagoda_stats stats_of(const EngineSnapshot& held) {
   return {.block_size = held.block_size,
           .num_blocks = held.num_blocks,
           .num_free_blocks = held.num_free_blocks,
@@ -227,8 +227,7 @@ pagoda_status pagoda_submit_call(pagoda_queue* queue, const char* path, const ch
     const FoundRoute route = find_api_route(all_protocols(), "POST", path);
     if (route.row == nullptr) return fail(PAGODA_NOT_FOUND, concat("there is nothing at ", path));
     const auto* handler = std::get_if<GenerationHandler>(&route.row->handler);
-    if (handler == nullptr)
-      return fail(PAGODA_UNIMPLEMENTED, concat("the engine does not work at ", path));
+    if (handler == nullptr) return fail(PAGODA_UNIMPLEMENTED, concat("the engine does not work at ", path));
     Engine& engine = *queue->engine;
     ApiCall call;
     call.method = route.row->facts.method;
@@ -346,12 +345,13 @@ pagoda_status pagoda_get_facts(pagoda_engine* engine, pagoda_facts* facts, size_
 pagoda_status pagoda_get_stats(pagoda_engine* engine, pagoda_stats* stats, size_t size) {
   return guarded([&] {
     if (engine == nullptr || stats == nullptr) return missing("engine or stats");
-    const auto outcome = std::make_shared<std::promise<Result<DebugSnapshot>>>();
+    using Held = Result<std::shared_ptr<const EngineSnapshot>>;
+    const auto outcome = std::make_shared<std::promise<Held>>();
     auto ready = outcome->get_future();
-    engine->engine->assembled->client().debug_snapshot(
-        [outcome](Result<DebugSnapshot> held) { outcome->set_value(std::move(held)); });
-    const Result<DebugSnapshot> held = ready.get();
+    engine->engine->assembled->client().snapshot(
+        [outcome](Held held) { outcome->set_value(std::move(held)); });
+    const Held held = ready.get();
     if (!held) return told(held.error());
-    return copy_out(stats_of(*held), stats, size);
+    return copy_out(stats_of(**held), stats, size);
   });
 }

@@ -36,20 +36,20 @@ std::vector<std::int32_t> ids(std::span<const BlockId> blocks) {
   return out;
 }
 
-std::span<const BlockId> blocks_of(const LiveState& state, const LiveSequence& sequence) {
+std::span<const BlockId> blocks_of(const EngineSnapshot& state, const SequenceSnapshot& sequence) {
   return std::span(state.blocks).subspan(sequence.first_block, sequence.num_blocks);
 }
 
-std::int64_t place(const LiveRequest& request) { return std::min(request.position, kTellPlace); }
+std::int64_t place(const RequestSnapshot& request) { return std::min(request.position, kTellPlace); }
 
-bool same(const LiveRequest& a, const LiveRequest& b) {
+bool same(const RequestSnapshot& a, const RequestSnapshot& b) {
   return a.state == b.state && a.code == b.code && place(a) == place(b) &&
          a.blocks_needed == b.blocks_needed && a.num_preemptions == b.num_preemptions &&
          a.num_cached_tokens == b.num_cached_tokens && a.first_scheduled == b.first_scheduled &&
          a.first_token == b.first_token;
 }
 
-void write(JsonWriter& json, const LiveRequest& request) {
+void write(JsonWriter& json, const RequestSnapshot& request) {
   json.begin_array().integer(number_of(request.id)).string(name(kGroupStates, request.state));
   json.string(name(kCodes, request.code)).integer(place(request)).integer(request.blocks_needed);
   json.integer(request.num_preemptions).integer(request.num_cached_tokens).integer(request.num_prompt_tokens);
@@ -58,7 +58,7 @@ void write(JsonWriter& json, const LiveRequest& request) {
 }
 
 // `keep`: so many of the blocks that the reader has stay, the rest follow.
-void write(JsonWriter& json, const LiveState& state, RequestId owner, const LiveSequence& sequence,
+void write(JsonWriter& json, const EngineSnapshot& state, RequestId owner, const SequenceSnapshot& sequence,
            std::size_t keep) {
   json.begin_array().integer(number_of(sequence.id)).integer(number_of(owner)).integer(sequence.index);
   json.string(name(kSequenceStates, sequence.state)).integer(sequence.num_tokens);
@@ -67,14 +67,14 @@ void write(JsonWriter& json, const LiveState& state, RequestId owner, const Live
   json.integers(ids(blocks_of(state, sequence).subspan(keep))).end_array();
 }
 
-void write_prefixes(JsonWriter& json, const LiveState& state) {
+void write_prefixes(JsonWriter& json, const EngineSnapshot& state) {
   json.key("prefixes").begin_array();
-  for (const LivePrefix& prefix : state.prefixes)
+  for (const PrefixSnapshot& prefix : state.prefixes)
     json.begin_array().string(to_valid_utf8(prefix.name)).integers(ids(prefix.blocks)).end_array();
   json.end_array();
 }
 
-void write_counts(JsonWriter& json, const LiveState& state) {
+void write_counts(JsonWriter& json, const EngineSnapshot& state) {
   json.key("step").integer(state.step).key("now").integer(micros(state.now));
   json.key("available")
       .integer(state.num_available_blocks)
@@ -82,9 +82,9 @@ void write_counts(JsonWriter& json, const LiveState& state) {
       .integer(state.num_free_swap_blocks);
 }
 
-void write_steps(JsonWriter& json, const LiveState& state) {
+void write_steps(JsonWriter& json, const EngineSnapshot& state) {
   json.key("steps").begin_array();
-  for (const LiveStep& step : state.steps) {
+  for (const StepSnapshot& step : state.steps) {
     json.begin_array().integer(step.number).integer(micros(step.started));
     for (const std::int64_t value :
          {(step.finished - step.started) / 1000, std::int64_t{step.prefill_tokens},
@@ -97,13 +97,13 @@ void write_steps(JsonWriter& json, const LiveState& state) {
   }
   json.end_array().key("events").begin_array();
   const std::size_t count = std::min(state.events.size(), kMaxEvents);
-  for (const LiveEvent& event : std::span(state.events).last(count)) {
+  for (const EventSnapshot& event : std::span(state.events).last(count)) {
     json.begin_array().integer(event.step).string(name(kEventNames, event.event.kind));
     json.integer(number_of(event.event.sequence)).integer(event.event.block).integer(event.event.to);
     json.integer(event.event.count).end_array();
   }
   json.end_array().key("ended").begin_array();
-  for (const LiveEnded& ended : state.ended) {
+  for (const EndedSnapshot& ended : state.ended) {
     json.begin_array().integer(number_of(ended.id)).string(name(kReasons, ended.reason));
     for (const TimeNs time : {ended.arrival, ended.first_scheduled, ended.first_token, ended.ended})
       json.integer(micros(time));
@@ -114,10 +114,10 @@ void write_steps(JsonWriter& json, const LiveState& state) {
                                          static_cast<std::int64_t>(state.events.size() - count));
 }
 
-using Found = std::unordered_map<std::int64_t, const LiveSequence*>;
-Found by_id(const LiveState& state) {
+using Found = std::unordered_map<std::int64_t, const SequenceSnapshot*>;
+Found by_id(const EngineSnapshot& state) {
   Found out;
-  for (const LiveSequence& sequence : state.sequences) out.emplace(number_of(sequence.id), &sequence);
+  for (const SequenceSnapshot& sequence : state.sequences) out.emplace(number_of(sequence.id), &sequence);
   return out;
 }
 
@@ -125,30 +125,30 @@ std::size_t common(std::span<const BlockId> a, std::span<const BlockId> b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-void write_requests(JsonWriter& json, const LiveState& before, const LiveState& after) {
-  std::unordered_map<std::int64_t, const LiveRequest*> old;
-  for (const LiveRequest& request : before.requests) old.emplace(number_of(request.id), &request);
+void write_requests(JsonWriter& json, const EngineSnapshot& before, const EngineSnapshot& after) {
+  std::unordered_map<std::int64_t, const RequestSnapshot*> old;
+  for (const RequestSnapshot& request : before.requests) old.emplace(number_of(request.id), &request);
   json.key("requests").begin_array();
-  for (const LiveRequest& request : after.requests) {
+  for (const RequestSnapshot& request : after.requests) {
     const auto it = old.find(number_of(request.id));
     if (it == old.end() || !same(*it->second, request)) write(json, request);
     if (it != old.end()) old.erase(it);
   }
   json.end_array().key("gone").begin_array();
-  for (const LiveRequest& request : before.requests)
+  for (const RequestSnapshot& request : before.requests)
     if (old.contains(number_of(request.id))) json.integer(number_of(request.id));
   json.end_array();
 }
 
-void write_sequences(JsonWriter& json, const LiveState& before, const LiveState& after) {
+void write_sequences(JsonWriter& json, const EngineSnapshot& before, const EngineSnapshot& after) {
   Found old = by_id(before);
-  std::vector<const LiveSequence*> advanced;
+  std::vector<const SequenceSnapshot*> advanced;
   json.key("sequences").begin_array();
-  for (const LiveRequest& request : after.requests) {
-    for (const LiveSequence& now :
+  for (const RequestSnapshot& request : after.requests) {
+    for (const SequenceSnapshot& now :
          std::span(after.sequences).subspan(request.first_sequence, request.num_sequences)) {
       const auto it = old.find(number_of(now.id));
-      const LiveSequence* was = it == old.end() ? nullptr : it->second;
+      const SequenceSnapshot* was = it == old.end() ? nullptr : it->second;
       if (was != nullptr) old.erase(it);
       const auto blocks = blocks_of(after, now);
       const std::size_t keep = was == nullptr ? 0 : common(blocks_of(before, *was), blocks);
@@ -162,17 +162,17 @@ void write_sequences(JsonWriter& json, const LiveState& before, const LiveState&
     }
   }
   json.end_array().key("advance").begin_array();
-  for (const LiveSequence* now : advanced) {
+  for (const SequenceSnapshot* now : advanced) {
     json.integer(number_of(now->id)).integer(now->num_tokens).integer(now->num_computed_tokens);
     json.integer(std::lround(now->cumulative_logprob * 1000));
   }
   json.end_array().key("sequences_gone").begin_array();
-  for (const LiveSequence& sequence : before.sequences)
+  for (const SequenceSnapshot& sequence : before.sequences)
     if (old.contains(number_of(sequence.id))) json.integer(number_of(sequence.id));
   json.end_array();
 }
 
-void write_cached(JsonWriter& json, const LiveState& before, const LiveState& after) {
+void write_cached(JsonWriter& json, const EngineSnapshot& before, const EngineSnapshot& after) {
   std::vector<char> cached(static_cast<std::size_t>(std::max(before.num_blocks, after.num_blocks)), 0);
   for (const BlockId block : before.cached) cached[static_cast<std::size_t>(index(block))] = 1;
   std::vector<std::int32_t> added;
@@ -189,7 +189,7 @@ void write_cached(JsonWriter& json, const LiveState& before, const LiveState& af
 
 }  // namespace
 
-std::string live_hello(const LiveState& state, const std::string& boot) {
+std::string live_hello(const EngineSnapshot& state, const std::string& boot) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("type").string("hello").key("version").integer(1).key("boot").string(boot);
@@ -208,16 +208,16 @@ std::string live_hello(const LiveState& state, const std::string& boot) {
   return out;
 }
 
-std::string live_snapshot(const LiveState& state, std::int64_t number) {
+std::string live_snapshot(const EngineSnapshot& state, std::int64_t number) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("type").string("snap").key("n").integer(number);
   write_counts(json, state);
   json.key("requests").begin_array();
-  for (const LiveRequest& request : state.requests) write(json, request);
+  for (const RequestSnapshot& request : state.requests) write(json, request);
   json.end_array().key("sequences").begin_array();
-  for (const LiveRequest& request : state.requests) {
-    for (const LiveSequence& sequence :
+  for (const RequestSnapshot& request : state.requests) {
+    for (const SequenceSnapshot& sequence :
          std::span(state.sequences).subspan(request.first_sequence, request.num_sequences))
       write(json, state, request.id, sequence, 0);
   }
@@ -228,7 +228,7 @@ std::string live_snapshot(const LiveState& state, std::int64_t number) {
   return out;
 }
 
-std::string live_delta(const LiveState& before, const LiveState& after, std::int64_t number) {
+std::string live_delta(const EngineSnapshot& before, const EngineSnapshot& after, std::int64_t number) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("type").string("delta").key("n").integer(number);
@@ -242,7 +242,7 @@ std::string live_delta(const LiveState& before, const LiveState& after, std::int
   return out;
 }
 
-bool live_unchanged(const LiveState& before, const LiveState& after) {
+bool live_unchanged(const EngineSnapshot& before, const EngineSnapshot& after) {
   return before.step == after.step && before.requests == after.requests &&
          before.sequences == after.sequences && before.blocks == after.blocks &&
          before.cached == after.cached && before.prefixes == after.prefixes && after.ended.empty();

@@ -8,15 +8,15 @@
 #include <cstdint>
 #include <string>
 
-#include "request/live_state.h"
+#include "request/engine_snapshot.h"
 
 namespace pagoda {
 
 // `boot`: of this run of the engine; a reader that sees another forgets everything.
-std::string live_hello(const LiveState& state, const std::string& boot);
-std::string live_snapshot(const LiveState& state, std::int64_t number);
-std::string live_delta(const LiveState& before, const LiveState& after, std::int64_t number);
+std::string live_hello(const EngineSnapshot& state, const std::string& boot);
+std::string live_snapshot(const EngineSnapshot& state, std::int64_t number);
+std::string live_delta(const EngineSnapshot& before, const EngineSnapshot& after, std::int64_t number);
 // Whether there is nothing to tell of.
-bool live_unchanged(const LiveState& before, const LiveState& after);
+bool live_unchanged(const EngineSnapshot& before, const EngineSnapshot& after);
 
 }  // namespace pagoda

@@ -71,13 +71,13 @@ class Draws {
 };
 
 // Any state that could be, and a good many that could not; ids come again, so that states are alike.
-LiveState random_state(Draws& draw, const LiveState& before) {
-  LiveState state;
+EngineSnapshot random_state(Draws& draw, const EngineSnapshot& before) {
+  EngineSnapshot state;
   state.num_blocks = 64;
   state.step = before.step + draw.below(3);
   for (std::int64_t id = 1; id <= 6; ++id) {
     if (draw.below(3) == 0) continue;
-    LiveRequest& request = state.requests.emplace_back();
+    RequestSnapshot& request = state.requests.emplace_back();
     request.id = RequestId{static_cast<std::uint64_t>(id)};
     request.state = static_cast<GroupState>(draw.below(3));
     request.code = static_cast<StandingCode>(draw.below(11));
@@ -85,7 +85,7 @@ LiveState random_state(Draws& draw, const LiveState& before) {
     request.num_preemptions = static_cast<std::int32_t>(draw.below(2));
     request.first_sequence = static_cast<std::uint32_t>(state.sequences.size());
     for (std::int64_t k = 0, n = draw.below(4); k < n; ++k) {
-      LiveSequence& sequence = state.sequences.emplace_back();
+      SequenceSnapshot& sequence = state.sequences.emplace_back();
       sequence.id = SequenceId{static_cast<std::uint64_t>(10 * id + k)};
       sequence.state = static_cast<SequenceState>(draw.below(2));
       sequence.num_tokens = static_cast<std::int32_t>(draw.below(3));
@@ -108,11 +108,11 @@ LiveState random_state(Draws& draw, const LiveState& before) {
 TEST(LiveFrames, SnapshotAndDeltasGiveTheStateWhereverOneBegins) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Draws draw(seed);
-    LiveState before = random_state(draw, {});
+    EngineSnapshot before = random_state(draw, {});
     Reader reader;
     reader.read(live_snapshot(before, 0));
     for (std::int64_t n = 1; n <= 12; ++n) {
-      const LiveState after = random_state(draw, before);
+      const EngineSnapshot after = random_state(draw, before);
       if (draw.below(5) == 0)
         reader.read(live_snapshot(after, n));  // it had not kept up
       else
@@ -128,15 +128,15 @@ TEST(LiveFrames, SnapshotAndDeltasGiveTheStateWhereverOneBegins) {
 
 TEST(LiveFrames, NothingNewIsSaidToBeNothing) {
   Draws draw(7);
-  LiveState state = random_state(draw, {});
+  EngineSnapshot state = random_state(draw, {});
   EXPECT_TRUE(live_unchanged(state, state));
-  LiveState other = state;
+  EngineSnapshot other = state;
   ++other.step;
   EXPECT_FALSE(live_unchanged(state, other));
 }
 
 TEST(LiveFrames, ADeltaOfDecodingIsSmall) {
-  LiveState before;
+  EngineSnapshot before;
   before.num_blocks = 10'000;
   for (std::int32_t i = 0; i < 256; ++i) {
     before.requests.push_back({.id = RequestId{static_cast<std::uint64_t>(i + 1)},
@@ -151,8 +151,8 @@ TEST(LiveFrames, ADeltaOfDecodingIsSmall) {
                                 .num_blocks = 39});
     for (std::int32_t k = 0; k < 39; ++k) before.blocks.push_back(BlockId{i * 39 + k});
   }
-  LiveState after = before;
-  for (LiveSequence& sequence : after.sequences) ++sequence.num_tokens, ++sequence.num_computed_tokens;
+  EngineSnapshot after = before;
+  for (SequenceSnapshot& sequence : after.sequences) ++sequence.num_tokens, ++sequence.num_computed_tokens;
   EXPECT_LT(live_snapshot(before, 0).size(), 120'000u);
   EXPECT_LT(live_delta(before, after, 1).size(), 8'000u);
 }

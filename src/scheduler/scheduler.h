@@ -21,7 +21,7 @@
 
 #include "base/status.h"
 #include "request/changes.h"
-#include "request/live_state.h"
+#include "request/standing_code.h"
 #include "request/sequence.h"
 #include "scheduler/admission_order.h"
 #include "scheduler/preemption.h"

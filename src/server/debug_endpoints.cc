@@ -47,12 +47,14 @@ std::string holder(const RequestSnapshot& request, const SequenceSnapshot& seque
 
 using Sharers = std::map<BlockId, std::vector<std::string>>;
 
-Sharers sharers_of(const DebugSnapshot& snapshot) {
+Sharers sharers_of(const EngineSnapshot& snapshot) {
   Sharers out;
   for (const RequestSnapshot& request : snapshot.requests) {
-    for (const SequenceSnapshot& sequence : request.sequences) {
-      for (std::size_t i = 0; i < sequence.blocks.size(); ++i) {
-        if (sequence.ref_counts[i] > 1) out[sequence.blocks[i]].push_back(holder(request, sequence));
+    for (const SequenceSnapshot& sequence : snapshot.sequences_of(request)) {
+      const auto blocks = snapshot.blocks_of(sequence);
+      const auto ref_counts = snapshot.ref_counts_of(sequence);
+      for (std::size_t i = 0; i < blocks.size(); ++i) {
+        if (ref_counts[i] > 1) out[blocks[i]].push_back(holder(request, sequence));
       }
     }
   }
@@ -61,8 +63,8 @@ Sharers sharers_of(const DebugSnapshot& snapshot) {
 
 void field(JsonWriter& json, std::string_view key, std::int64_t value) { json.key(key).integer(value); }
 
-void write(JsonWriter& json, const RequestSnapshot& request, const SequenceSnapshot& sequence,
-           const Sharers& sharers) {
+void write(JsonWriter& json, const EngineSnapshot& snapshot, const RequestSnapshot& request,
+           const SequenceSnapshot& sequence, const Sharers& sharers) {
   json.begin_object();
   field(json, "index", sequence.index);
   json.key("state").string(name(sequence.state));
@@ -70,7 +72,7 @@ void write(JsonWriter& json, const RequestSnapshot& request, const SequenceSnaps
   field(json, "num_computed_tokens", sequence.num_computed_tokens);
   std::vector<std::int32_t> blocks;
   std::vector<std::string> shared_with;
-  for (const BlockId block : sequence.blocks) {
+  for (const BlockId block : snapshot.blocks_of(sequence)) {
     blocks.push_back(index(block));
     const auto it = sharers.find(block);
     if (it == sharers.end()) continue;
@@ -81,29 +83,31 @@ void write(JsonWriter& json, const RequestSnapshot& request, const SequenceSnaps
   std::ranges::sort(shared_with);
   shared_with.erase(std::ranges::unique(shared_with).begin(), shared_with.end());
   json.key("blocks").integers(blocks);
-  json.key("ref_counts").integers(sequence.ref_counts);
+  json.key("ref_counts").integers(snapshot.ref_counts_of(sequence));
   json.key("shares_blocks_with").begin_array();
   for (const std::string& other : shared_with) json.string(other);
   json.end_array();
-  field(json, "num_swapped_blocks", sequence.num_swapped_blocks);
+  field(json, "num_swapped_blocks", sequence.num_swapped);
   json.end_object();
 }
 
-void write(JsonWriter& json, const RequestSnapshot& request, std::string_view id, const Sharers& sharers) {
+void write(JsonWriter& json, const EngineSnapshot& snapshot, const RequestSnapshot& request,
+           std::string_view id, const Sharers& sharers) {
   json.begin_object();
   field(json, "request", static_cast<std::int64_t>(request.id));
   json.key("id").string(id);
   json.key("state").string(name(request.state));
   field(json, "position", request.position);
   field(json, "blocks_needed", request.blocks_needed);
-  field(json, "blocks_free", request.blocks_free);
+  field(json, "blocks_free", snapshot.num_available_blocks);
   json.key("reason").string(request.reason);
   field(json, "num_preemptions", request.num_preemptions);
   field(json, "num_cached_tokens", request.num_cached_tokens);
   field(json, "num_prompt_tokens", request.num_prompt_tokens);
   field(json, "num_output_tokens", request.num_output_tokens);
   json.key("sequences").begin_array();
-  for (const SequenceSnapshot& sequence : request.sequences) write(json, request, sequence, sharers);
+  for (const SequenceSnapshot& sequence : snapshot.sequences_of(request))
+    write(json, snapshot, request, sequence, sharers);
   json.end_array();
   json.end_object();
 }
@@ -121,7 +125,7 @@ void write(JsonWriter& json, const KvUsage& usage) {
   field(json, "blocks_without_sharing", usage.blocks_without_sharing);
 }
 
-std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) {
+std::string kv_body(const EngineSnapshot& snapshot, const ServerContext& server) {
   std::string body;
   JsonWriter json(body);
   json.begin_object();
@@ -158,13 +162,14 @@ std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) 
   const Sharers sharers = sharers_of(snapshot);
   json.key("requests").begin_array();
   for (const RequestSnapshot& request : snapshot.requests)
-    write(json, request, server.live_calls.name_of(static_cast<std::uint64_t>(request.id)), sharers);
+    write(json, snapshot, request, server.live_calls.name_of(static_cast<std::uint64_t>(request.id)),
+          sharers);
   json.end_array();
   json.end_object();
   return body;
 }
 
-HttpResponse requests_response(const DebugSnapshot& snapshot, const std::string& wanted,
+HttpResponse requests_response(const EngineSnapshot& snapshot, const std::string& wanted,
                                const ServerContext& server) {
   const Sharers sharers = sharers_of(snapshot);
   HttpResponse response;
@@ -175,7 +180,7 @@ HttpResponse requests_response(const DebugSnapshot& snapshot, const std::string&
     const auto number = static_cast<std::uint64_t>(request.id);
     const std::string id = server.live_calls.name_of(number);
     if (wanted != id && wanted != concat(number)) continue;
-    write(json, request, id, sharers);
+    write(json, snapshot, request, id, sharers);
     found = true;
   }
   json.end_array().end_object();
@@ -189,23 +194,23 @@ class SnapshotWait final : public EngineWait {
   SnapshotWait(bool all, std::string wanted) : all_(all), wanted_(std::move(wanted)) {}
 
   void set(SnapshotDesk::Snapshot snapshot) {
-    snapshot_ = std::move(snapshot);
+    snapshot_.emplace(std::move(snapshot));
     ready_.store(true, std::memory_order_release);
   }
   std::chrono::milliseconds limit() const override { return std::chrono::seconds(5); }
   bool ready() const override { return ready_.load(std::memory_order_acquire); }
   HttpResponse answer(const ServerContext& server) override {
-    if (!snapshot_->has_value()) return error_response(snapshot_->error());
-    if (!all_) return requests_response(**snapshot_, wanted_, server);
+    if (!*snapshot_) return error_response(snapshot_->error());
+    if (!all_) return requests_response(***snapshot_, wanted_, server);
     HttpResponse response;
-    response.body = kv_body(**snapshot_, server);
+    response.body = kv_body(***snapshot_, server);
     return response;
   }
 
  private:
   const bool all_;
   const std::string wanted_;
-  SnapshotDesk::Snapshot snapshot_;
+  std::optional<SnapshotDesk::Snapshot> snapshot_;
   std::atomic<bool> ready_{false};
 };
 
@@ -228,7 +233,8 @@ Result<std::shared_ptr<EngineWait>> debug_request(const ApiCall& call, ServerCon
   return ask(/*all=*/false, call, server, std::move(wake));
 }
 
-// What is promised and used of the process's memory, by account; `used` of what is taken at start is all of it.
+// What is promised and used of the process's memory, by account; `used` of what is taken at start is all of
+// it.
 HttpResponse debug_memory(const ApiCall&, ServerContext& server) {
   const MemoryBudget& ledger = server.memory.ledger();
   HttpResponse response;

@@ -20,9 +20,9 @@ class StillEngine final : public EngineClient {
   void abort(RequestId) override {}
   void abort_sequence(RequestId, std::int32_t) override {}
   bool healthy() const override { return true; }
-  void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override {
+  void snapshot(SnapshotDone done) override {
     if (dead) return done(unavailable("The engine has stopped."));
-    DebugSnapshot out;
+    EngineSnapshot out;
     out.block_size = 4;
     out.num_blocks = 9;
     out.totals.blocks_copied = 5;
@@ -35,15 +35,18 @@ class StillEngine final : public EngineClient {
       SequenceSnapshot sequence;
       sequence.index = i;
       sequence.state = SequenceState::resident;
-      sequence.blocks = {BlockId{3}, BlockId{4 + i}};
-      sequence.ref_counts = {2, 1};
-      first.sequences.push_back(sequence);
+      sequence.first_block = static_cast<std::uint32_t>(out.blocks.size());
+      sequence.num_blocks = 2;
+      out.blocks.insert(out.blocks.end(), {BlockId{3}, BlockId{4 + i}});
+      out.ref_counts.insert(out.ref_counts.end(), {2, 1});
+      out.sequences.push_back(sequence);
     }
+    first.num_sequences = 2;
     RequestSnapshot second;
     second.id = RequestId{9};
     second.reason = "It waits.";
     out.requests = {first, second};
-    done(std::move(out));
+    done(std::make_shared<const EngineSnapshot>(std::move(out)));
   }
   bool dead = false;
 

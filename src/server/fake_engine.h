@@ -49,7 +49,7 @@ class FakeEngine final : public EngineClient {
   }
 
   // Asked for and not answered, until the test does.
-  void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override {
+  void snapshot(SnapshotDone done) override {
     std::lock_guard lock(mutex_);
     snapshots_.push_back(std::move(done));
   }
@@ -58,12 +58,12 @@ class FakeEngine final : public EngineClient {
     return snapshots_.size();
   }
   void answer_snapshots() {
-    std::vector<std::function<void(Result<DebugSnapshot>)>> asked;
+    std::vector<SnapshotDone> asked;
     {
       std::lock_guard lock(mutex_);
       asked.swap(snapshots_);
     }
-    for (const auto& done : asked) done(DebugSnapshot{});
+    for (const auto& done : asked) done(std::make_shared<const EngineSnapshot>());
   }
 
   // It sleeps and wakes at once; what was asked for last.
@@ -228,7 +228,7 @@ class FakeEngine final : public EngineClient {
   std::condition_variable changed_;
   std::map<RequestId, Running> running_;
   std::map<std::string, PrefixInfo> prefixes_;
-  std::vector<std::function<void(Result<DebugSnapshot>)>> snapshots_;
+  std::vector<SnapshotDone> snapshots_;
   std::string too_late_;  // a tenant
   bool ended_ = false, held_ = false;
   std::thread thread_, adder_;

@@ -44,7 +44,7 @@ class LiveDesk {
   Result<std::shared_ptr<LiveReader>> subscribe(LivePace pace, std::function<void()> ring);
 
  private:
-  using State = std::shared_ptr<const LiveState>;
+  using State = std::shared_ptr<const EngineSnapshot>;
   struct Answer {  // shared with the engine, which may answer when the desk has gone
     std::mutex mutex;
     std::condition_variable arrived;
@@ -71,7 +71,7 @@ class LiveDesk {
   LivePace pace_ = LivePace::tenths;  // as the engine was told
   bool every_step_ = false;           // and follows, since the last state
   std::int64_t number_ = 0;           // of frames
-  std::thread thread_;       // from the first reader on
+  std::thread thread_;                // from the first reader on
 };
 
 }  // namespace pagoda

@@ -54,7 +54,7 @@ class SteppingEngine final : public EngineClient {
     std::exchange(done_, nullptr)(std::exchange(states_, {}));
   }
   void keep() {
-    auto state = std::make_shared<LiveState>();
+    auto state = std::make_shared<EngineSnapshot>();
     state->step = step_;
     state->every_step = every_step_;
     state->num_blocks = 4;

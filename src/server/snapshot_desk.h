@@ -14,7 +14,7 @@ namespace pagoda {
 
 class SnapshotDesk {
  public:
-  using Snapshot = std::shared_ptr<const Result<DebugSnapshot>>;
+  using Snapshot = Result<std::shared_ptr<const EngineSnapshot>>;
   using Done = std::function<void(Snapshot)>;
 
   explicit SnapshotDesk(EngineClient& engine) : desk_(std::make_shared<Desk>(engine)) {}
@@ -39,8 +39,7 @@ class SnapshotDesk {
 
   // Shared: the engine may answer when the server has gone.
   static void take(const std::shared_ptr<Desk>& desk) {
-    desk->engine.debug_snapshot([desk](Result<DebugSnapshot> taken) {
-      const auto snapshot = std::make_shared<const Result<DebugSnapshot>>(std::move(taken));
+    desk->engine.snapshot([desk](const Snapshot& snapshot) {
       std::vector<Done> asked;
       bool more = false;
       {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "engine/live_feed.h"
 #include "sim/virtual_clock.h"
 
 namespace pagoda {
@@ -160,17 +161,17 @@ class Player final : public StepObserver {
     out->runner_ = runner.get();
     parts->runner = std::move(runner);
     out->core_ = std::make_unique<EngineCore>(header.engine, *std::move(parts), out->clock_, out->metrics_);
-    out->core_->set_observer(out.get());
-    auto recorded = std::make_unique<RecordedDrafts>(out->core_->take_proposer());
+    out->core_->add_observer(*out);
+    auto recorded = std::make_unique<RecordedDrafts>(out->core_->steps().drafts().take_proposer());
     out->drafts_ = recorded.get();
-    out->core_->set_proposer(std::move(recorded));
+    out->core_->steps().drafts().set_proposer(std::move(recorded));
     return out;
   }
   explicit Player(ReplayReport& report) : report_(report) {}
   // Before the first event; empty: nobody looks.
-  void watch(std::function<void(std::shared_ptr<const LiveState>)> on_live) {
+  void watch(std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live) {
     on_live_ = std::move(on_live);
-    if (on_live_) core_->set_live(&live_);
+    if (on_live_) core_->add_observer(live_);
   }
   ~Player() override {
     if (core_) core_->fail_all(unavailable("the replay is over"));
@@ -208,14 +209,14 @@ class Player final : public StepObserver {
     return ok_status();
   }
   Status play(LoggedAddPrefix& prefix) {
-    const Status status = core_->add_prefix(prefix.name, std::move(prefix.tokens), sink_);
+    const Status status = core_->prefixes().add(prefix.name, std::move(prefix.tokens), sink_);
     if (!status.ok())
       return corrupt_data(
           concat("prefix \"", prefix.name, "\" cannot have been accepted: ", status.message()));
     return ok_status();
   }
   Status play(const LoggedDropPrefix& prefix) {
-    (void)core_->drop_prefix(prefix.name);
+    (void)core_->prefixes().drop(prefix.name);
     return ok_status();
   }
   Status play(const LoggedResetCache&) {
@@ -237,11 +238,15 @@ class Player final : public StepObserver {
     if (VirtualClock::kStart + step.started > clock_.now())
       clock_.advance_to(VirtualClock::kStart + step.started);
     runner_->recorded = &step;
-    const std::int64_t before = core_->num_steps();
+    const std::int64_t before = core_->steps().num_steps();
     core_->step();
-    if (on_live_) on_live_(std::make_shared<const LiveState>(core_->live_state()));
+    if (on_live_) {
+      const auto snapshot = std::make_shared<EngineSnapshot>(core_->snapshot(SnapshotDetail::lean));
+      live_.take(*snapshot);
+      on_live_(snapshot);
+    }
     drafts_->next.clear();
-    const bool ran = core_->num_steps() > before;
+    const bool ran = core_->steps().num_steps() > before;
     if (ran) ++num_steps_;
     if (!runner_->corrupt.ok()) return runner_->corrupt;
     std::string what = runner_->difference;
@@ -269,7 +274,7 @@ class Player final : public StepObserver {
   VirtualClock clock_;
   MetricsRegistry metrics_;
   LiveFeed live_;
-  std::function<void(std::shared_ptr<const LiveState>)> on_live_;
+  std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live_;
   ReplayRunner* runner_ = nullptr;    // the core's
   RecordedDrafts* drafts_ = nullptr;  // likewise
   std::unique_ptr<EngineCore> core_;
@@ -283,7 +288,7 @@ class Player final : public StepObserver {
 }  // namespace
 
 Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts,
-                            std::function<void(std::shared_ptr<const LiveState>)> on_live) {
+                            std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live) {
   auto log = RunLogReader::open(path);
   if (!log) return log.error();
   ReplayReport report;

@@ -8,7 +8,7 @@
 
 #include "load/latency_statistics.h"
 #include "load/workload.h"
-#include "request/live_state.h"
+#include "request/engine_snapshot.h"
 #include "sim/run_log.h"
 
 namespace pagoda {
@@ -32,6 +32,6 @@ struct ReplayReport {
 
 // corrupt_data: the log cannot be read, or holds what no engine can have done. `on_live`: after each step.
 Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts,
-                            std::function<void(std::shared_ptr<const LiveState>)> on_live = {});
+                            std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live = {});
 
 }  // namespace pagoda

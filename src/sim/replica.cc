@@ -92,10 +92,10 @@ Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& option
   out->runner_ = runner.get();
   parts->runner = std::move(runner);
   out->core_ = std::make_unique<EngineCore>(config, *std::move(parts), out->clock_, out->metrics_);
-  out->core_->set_observer(out.get());
+  out->core_->add_observer(*out);
   if (options.on_live && number == 0) {
     out->live_ = std::make_unique<LiveFeed>();
-    out->core_->set_live(out->live_.get());
+    out->core_->add_observer(*out->live_);
   }
   return out;
 }
@@ -109,7 +109,7 @@ void Replica::submit(Request request, TimeNs time, SimulatedOutcome count_as, st
   count_as.replica = number_;
   request.arrival_time = time;
   const SimulatedOutcome refused = count_as;
-  const std::int64_t waiting = core_->num_requests() - (core_->num_started() - core_->num_finished());
+  const std::int64_t waiting = core_->requests().num_waiting();
   Status status = ok_status();
   if (waiting >= options_.engine.max_waiting)
     status = resource_exhausted("The queue is full.");
@@ -142,11 +142,11 @@ void Replica::pin_or_drop_prefix(std::int32_t num_tokens) {
   };
   const std::string name = "fault";
   if (std::exchange(prefix_asked_for_, !prefix_asked_for_)) {
-    (void)core_->drop_prefix(name);  // which may never have been pinned
+    (void)core_->prefixes().drop(name);  // which may never have been pinned
     return;
   }
   std::vector<TokenId> tokens(static_cast<std::size_t>(num_tokens), 1);
-  (void)core_->add_prefix(name, std::move(tokens), std::make_shared<NullSink>());
+  (void)core_->prefixes().add(name, std::move(tokens), std::make_shared<NullSink>());
 }
 
 void Replica::step() {
@@ -158,7 +158,11 @@ void Replica::step() {
     if (draw() < faults.failure_share) runner_->fail_next();
   }
   core_->step();
-  if (live_ != nullptr) options_.on_live(std::make_shared<const LiveState>(core_->live_state()));
+  if (live_ != nullptr) {
+    const auto snapshot = std::make_shared<EngineSnapshot>(core_->snapshot(SnapshotDetail::lean));
+    live_->take(*snapshot);
+    options_.on_live(snapshot);
+  }
   if (options_.check_invariants && core_->status().ok()) core_->check_invariants();
   if (!core_->status().ok()) core_->fail_all(core_->status());
 }
@@ -173,8 +177,7 @@ void Replica::on_step(const StepReport& report) {
     last = ref.group;
   }
   const double seconds = to_seconds(report.finished - report.started);
-  const double waiting =
-      static_cast<double>(core_->num_requests() - (core_->num_started() - core_->num_finished()));
+  const double waiting = static_cast<double>(core_->requests().num_waiting());
   ++sums_.num_steps;
   add(report.result.mapping, sums_.mapping);
   sums_.computed_tokens += report.batch.num_tokens;

@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "base/metrics.h"
+#include "engine/cache_events.h"
 #include "engine/engine_core.h"
+#include "engine/live_feed.h"
 #include "engine/step_observer.h"
 #include "sim/router.h"
 #include "sim/simulated_model_runner.h"
@@ -23,8 +25,11 @@ class Replica final : public StepObserver {
   TimeNs now() const { return clock_.now(); }
   bool idle() const { return core_->idle(); }
   bool failed() const { return !core_->status().ok(); }
-  ReplicaLoad load() const { return {core_->num_requests(), uncached_tokens_}; }
-  void set_cache_observer(CacheObserver* observer) { core_->set_cache_observer(observer); }  // borrowed
+  ReplicaLoad load() const { return {core_->requests().size(), uncached_tokens_}; }
+  void set_cache_observer(CacheObserver* observer) {  // borrowed; before the first request
+    cache_events_ = std::make_unique<CacheEvents>(*observer);
+    core_->add_observer(*cache_events_);
+  }
 
   // Gets there at `time`, which may lie before now(): then it waited for a step to end.
   // `count_as`: what the outcome shall say; its times and tokens are filled in. `uncached_tokens`: what
@@ -57,7 +62,8 @@ class Replica final : public StepObserver {
   MetricsRegistry metrics_;
   SimulatedModelRunner* runner_ = nullptr;  // the core's
   std::unique_ptr<LiveFeed> live_;          // null: nobody looks
-  std::int64_t uncached_tokens_ = 0;        // of its requests
+  std::unique_ptr<CacheEvents> cache_events_;
+  std::int64_t uncached_tokens_ = 0;  // of its requests
   std::unique_ptr<EngineCore> core_;
   std::uint64_t fault_draws_ = 0;
   bool prefix_asked_for_ = false;

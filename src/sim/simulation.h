@@ -15,7 +15,7 @@
 #include "engine/step_observer.h"
 #include "load/latency_statistics.h"
 #include "load/workload.h"
-#include "request/live_state.h"
+#include "request/engine_snapshot.h"
 #include "scheduler/scheduler.h"
 #include "sim/cost_model.h"
 #include "sim/parts_factory.h"
@@ -55,7 +55,8 @@ struct SimulationOptions {
   std::optional<SimulatedFaults> faults;
   bool check_invariants = false;  // after every step
   double max_seconds = 0;         // of simulated time; 0: to the end. What is left then is unfinished
-  std::function<void(std::shared_ptr<const LiveState>)> on_live = {};  // after each step of the first replica
+  std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live =
+      {};  // after each step of the first replica
 };
 
 struct SimulatedOutcome {

@@ -29,6 +29,7 @@
 #include "cli/assembly/tokenizer_info.h"
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
+#include "engine/cache_events.h"
 #include "engine/engine_thread.h"
 #include "kv_events/event_publisher.h"
 #include "models/unused_tensors.h"
@@ -49,6 +50,7 @@ struct AssembledEngine::Parts {
   int num_threads = 0;
   std::unique_ptr<Recorder> recorder;             // of --record
   std::unique_ptr<KvEventPublisher> kv_events;    // null: nothing is published
+  std::unique_ptr<CacheEvents> cache_events;      // connects it to the engine
   std::unique_ptr<PoisonRecord> poison;           // null: none is kept
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
@@ -229,18 +231,19 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   const std::string computes_on = runner->computes_on();
   parts.group = runner->group();
   engine_parts->runner = runner->take();
+  parts.poison = poison_record(flags);
+  engine_parts->poison = parts.poison.get();
   auto core =
       std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
-  core->set_observer(observer);
-  parts.poison = poison_record(flags);
-  core->set_poison_record(parts.poison.get());
+  if (observer != nullptr) core->add_observer(*observer);
   if (flags.kv_events.enabled) {
     if (!engine_config.enable_prefix_caching)
       log_warning("start", "--kv-events-config without prefix caching: there is nothing to tell");
     auto publisher = KvEventPublisher::create(flags.kv_events, block_size, parts.metrics);
     if (!publisher) return publisher.error().annotate("--kv-events-config");
     parts.kv_events = *std::move(publisher);
-    core->set_cache_observer(parts.kv_events.get());
+    parts.cache_events = std::make_unique<CacheEvents>(*parts.kv_events);
+    core->add_observer(*parts.cache_events);
   }
   if (!flags.record.empty()) {
     const RunHeader header{
@@ -255,7 +258,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     auto recorder = Recorder::create(flags.record, header, parts.clock);
     if (!recorder) return recorder.error().annotate("--record");
     parts.recorder = *std::move(recorder);
-    core->set_observer(parts.recorder.get());
+    core->add_observer(*parts.recorder);
   }
 
   parts.api.tokenizer = parts.tokenizer.get();

@@ -90,10 +90,9 @@ Result<BatchTimes> run_batch(AssembledEngine& engine, const BenchShape& shape, s
   return times;
 }
 
-Result<DebugSnapshot> engine_snapshot(AssembledEngine& engine) {
-  std::promise<Result<DebugSnapshot>> taken;
-  engine.client().debug_snapshot(
-      [&taken](Result<DebugSnapshot> snapshot) { taken.set_value(std::move(snapshot)); });
+Result<std::shared_ptr<const EngineSnapshot>> engine_snapshot(AssembledEngine& engine) {
+  std::promise<Result<std::shared_ptr<const EngineSnapshot>>> taken;
+  engine.client().snapshot([&taken](auto snapshot) { taken.set_value(std::move(snapshot)); });
   return taken.get_future().get();
 }
 

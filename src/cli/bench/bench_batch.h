@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "request/debug_snapshot.h"
+#include "request/engine_snapshot.h"
 
 namespace pagoda {
 
@@ -37,6 +37,6 @@ Result<BatchTimes> run_batch(AssembledEngine& engine, const BenchShape& shape, s
                              std::uint64_t& next_id);
 
 // What the engine holds between two steps; waits for the step that runs.
-Result<DebugSnapshot> engine_snapshot(AssembledEngine& engine);
+Result<std::shared_ptr<const EngineSnapshot>> engine_snapshot(AssembledEngine& engine);
 
 }  // namespace pagoda

@@ -49,7 +49,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
   for (std::int32_t i = -warmup; i < iterations; ++i) {
     if (i == 0) {
       if (on_host) bandwidth.push_back(probe.bytes_per_second());
-      if (auto snapshot = engine_snapshot(engine)) totals_before = snapshot->totals;
+      if (auto snapshot = engine_snapshot(engine)) totals_before = (*snapshot)->totals;
     }
     // Fresh prompts every time, so that nothing comes from the prefix cache.
     const auto times = run_batch(engine, shape, flags.seed + static_cast<std::uint64_t>(i + 1000), next_id);
@@ -82,7 +82,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
   if (on_host) figures.bandwidth = spread(bandwidth);
   figures.step_bytes = step_bytes;
   if (!share.empty()) figures.share = spread(share);
-  figures.kv = account_between(totals_before, snapshot->totals);
+  figures.kv = account_between(totals_before, (*snapshot)->totals);
   figures.num_ranks = flags.tensor_parallel_size;
   return figures;
 }

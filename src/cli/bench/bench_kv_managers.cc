@@ -315,14 +315,15 @@ Result<Served> serve_once(const EngineFlags& flags, std::int32_t num_prompts) {
   std::ranges::sort(gaps);
   if (!gaps.empty()) out.p99_ms = gaps[gaps.size() * 99 / 100];
   if (const auto snapshot = engine_snapshot(**engine)) {
-    const KvUsage& usage = snapshot->totals.usage;
+    const EngineTotals& totals = (*snapshot)->totals;
+    const KvUsage& usage = totals.usage;
     const auto wasted = usage.reserved_slots + usage.internal_slots + usage.external_slots;
     if (usage.total_slots > 0)
       out.token_share = static_cast<double>(usage.token_slots) / static_cast<double>(usage.total_slots);
     if (wasted + usage.token_slots > 0)
       out.waste = static_cast<double>(wasted) / static_cast<double>(wasted + usage.token_slots);
-    out.preemptions = snapshot->totals.preemptions;
-    out.mapping["steps"] = static_cast<double>(snapshot->totals.steps);
+    out.preemptions = totals.preemptions;
+    out.mapping["steps"] = static_cast<double>(totals.steps);
   }
   (*engine)->stop();
   const std::string text = (*engine)->metrics().expose("pagoda", "m=\"\"");

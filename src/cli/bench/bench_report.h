@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "cli/bench/bench_batch.h"
 #include "model_runner/distributed_model_runner.h"
-#include "request/debug_snapshot.h"
+#include "request/engine_snapshot.h"
 
 namespace pagoda {
 

@@ -11,7 +11,7 @@ LiveOut::LiveOut(std::string path) : path_(std::move(path)) {
   if (wanted()) file_.open(path_, std::ios::binary);
 }
 
-void LiveOut::write(std::shared_ptr<const LiveState> state) {
+void LiveOut::write(std::shared_ptr<const EngineSnapshot> state) {
   if (num_frames_ >= kMaxFrames) return;
   if (last_ == nullptr)
     file_ << live_hello(*state, "file") << '\n' << live_snapshot(*state, 0) << '\n';

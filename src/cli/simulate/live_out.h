@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "request/live_state.h"
+#include "request/engine_snapshot.h"
 
 namespace pagoda {
 
@@ -17,13 +17,13 @@ class LiveOut {
   explicit LiveOut(std::string path);  // empty: nothing is written
 
   bool wanted() const { return !path_.empty(); }
-  void write(std::shared_ptr<const LiveState> state);
+  void write(std::shared_ptr<const EngineSnapshot> state);
   Status finish();
 
  private:
   const std::string path_;
   std::ofstream file_;
-  std::shared_ptr<const LiveState> last_;
+  std::shared_ptr<const EngineSnapshot> last_;
   std::int64_t num_frames_ = 0;
 };
 

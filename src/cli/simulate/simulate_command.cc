@@ -72,7 +72,7 @@ class LateProgressBar {
 
 Status run_replay(const SimulateArgs& args) {
   LiveOut live(args.live_out);
-  std::function<void(std::shared_ptr<const LiveState>)> on_live;
+  std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live;
   if (live.wanted()) on_live = [&live](auto state) { live.write(std::move(state)); };
   auto report = replay(args.replay, parts_factory(args.engine), std::move(on_live));
   if (!report) return report.error();

@@ -1,6 +1,8 @@
 // Goal: what a live view is told is what the engine holds: tables, reference counts, free and cached blocks
 // add up after every step, each step and each ended request is told once, and an engine that nobody looks at
 // decides the same.
+#include "engine/live_feed.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
@@ -29,14 +31,18 @@ fake::Options tight(PreemptionMode mode) {
   return options;
 }
 
-void expect_sound(const LiveState& state, const KvManager& kv) {
+EngineSnapshot look(const fake::Rig& rig, LiveFeed& feed) {
+  EngineSnapshot out = rig.core->snapshot(SnapshotDetail::lean);
+  feed.take(out);
+  return out;
+}
+
+void expect_sound(const EngineSnapshot& state, const KvManager& kv) {
   std::map<BlockId, std::int32_t> owners;
-  for (const LiveRequest& request : state.requests) {
-    for (const LiveSequence& sequence :
-         std::span(state.sequences).subspan(request.first_sequence, request.num_sequences)) {
+  for (const RequestSnapshot& request : state.requests) {
+    for (const SequenceSnapshot& sequence : state.sequences_of(request)) {
       EXPECT_EQ(sequence.num_blocks > 0, sequence.state == SequenceState::resident);
-      for (const BlockId block : std::span(state.blocks).subspan(sequence.first_block, sequence.num_blocks))
-        ++owners[block];
+      for (const BlockId block : state.blocks_of(sequence)) ++owners[block];
     }
   }
   for (const auto& [block, count] : owners)
@@ -46,17 +52,17 @@ void expect_sound(const LiveState& state, const KvManager& kv) {
   EXPECT_LE(std::ssize(state.cached), kv.num_free_blocks());
 }
 
-TEST(LiveState, IsWhatTheEngineHoldsAfterEveryStep) {
+TEST(LiveFeed, IsWhatTheEngineHoldsAfterEveryStep) {
   for (const PreemptionMode mode : {PreemptionMode::swap, PreemptionMode::recompute}) {
     fake::Rig rig(tight(mode));
     LiveFeed feed;
-    rig.core->set_live(&feed);
+    rig.core->add_observer(feed);
     std::vector<std::shared_ptr<fake::Collector>> sinks;
     for (const Request& request : busy_requests()) sinks.push_back(rig.submit(request));
     std::int64_t steps = 0, ended = 0, copies = 0, preempted = 0, waited = 0;
     std::map<PoolEventKind, std::int64_t> events;
     while (rig.step()) {
-      const LiveState state = rig.core->live_state();
+      const EngineSnapshot state = look(rig, feed);
       expect_sound(state, rig.core->kv());
       ASSERT_EQ(state.steps.size(), 1u);
       EXPECT_EQ(state.steps[0].number, ++steps);
@@ -64,11 +70,11 @@ TEST(LiveState, IsWhatTheEngineHoldsAfterEveryStep) {
       copies += state.steps[0].num_copies;
       preempted += state.steps[0].num_preempted;
       ended += std::ssize(state.ended);
-      for (const LiveEvent& event : state.events) ++events[event.event.kind];
-      for (const LiveRequest& request : state.requests) waited += request.state != GroupState::running;
+      for (const EventSnapshot& event : state.events) ++events[event.event.kind];
+      for (const RequestSnapshot& request : state.requests) waited += request.state != GroupState::running;
       EXPECT_EQ(state.num_missed, 0);
     }
-    EXPECT_EQ(steps, rig.core->num_steps());
+    EXPECT_EQ(steps, rig.core->steps().num_steps());
     EXPECT_EQ(ended, 4);
     EXPECT_EQ(copies, rig.runner->num_copies);
     EXPECT_GT(preempted, 0);
@@ -79,16 +85,16 @@ TEST(LiveState, IsWhatTheEngineHoldsAfterEveryStep) {
   }
 }
 
-TEST(LiveState, LookingChangesNoDecision) {
+TEST(LiveFeed, LookingChangesNoDecision) {
   std::vector<std::vector<TokenId>> tokens[2];
   for (const bool looked_at : {false, true}) {
     fake::Rig rig(tight(PreemptionMode::automatic));
     LiveFeed feed;
-    if (looked_at) rig.core->set_live(&feed);
+    if (looked_at) rig.core->add_observer(feed);
     std::vector<std::shared_ptr<fake::Collector>> sinks;
     for (const Request& request : busy_requests()) sinks.push_back(rig.submit(request));
     while (rig.step())
-      if (looked_at) (void)rig.core->live_state();
+      if (looked_at) (void)look(rig, feed);
     for (const auto& sink : sinks)
       for (const auto& [index, choice] : sink->choices) tokens[looked_at].push_back(choice.tokens);
   }
@@ -97,10 +103,11 @@ TEST(LiveState, LookingChangesNoDecision) {
 
 TEST(LiveFeed, WhoDoesNotTakeLosesTheOldestAndIsTold) {
   LiveFeed feed;
-  for (std::int64_t i = 0; i < 10'000; ++i) feed.on_step(i, {}, 0, {}, 0, 0);
+  const StepReport report{.batch = {}, .preempted = {}, .result = {}};
+  for (std::int64_t i = 0; i < 10'000; ++i) feed.on_outcome({.report = report, .changes = {}, .usage = {}});
   for (std::int32_t i = 0; i < 10'000; ++i)
     feed.journal().on_pool_event({.kind = PoolEventKind::evict, .block = i});
-  LiveState state;
+  EngineSnapshot state;
   feed.take(state);
   EXPECT_EQ(state.num_missed + std::ssize(state.steps) + std::ssize(state.events), 20'000);
   EXPECT_LE(state.steps.size(), 4096u);

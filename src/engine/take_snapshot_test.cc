@@ -1,4 +1,6 @@
 // What the engine tells about itself, and requests that are too large for the pool beside others.
+#include "engine/take_snapshot.h"
+
 #include <gtest/gtest.h>
 
 #include "engine/engine_test_support.h"
@@ -11,7 +13,7 @@ using fake::Mode;
 using fake::Options;
 using fake::Rig;
 
-const RequestSnapshot& find(const DebugSnapshot& snapshot, std::uint64_t id) {
+const RequestSnapshot& find(const EngineSnapshot& snapshot, std::uint64_t id) {
   for (const RequestSnapshot& request : snapshot.requests) {
     if (request.id == RequestId{id}) return request;
   }
@@ -27,7 +29,7 @@ Request gang(std::uint64_t id, std::vector<TokenId> prompt, std::int32_t n, std:
   return request;
 }
 
-TEST(DebugSnapshot, TellsWhoHoldsWhatAndWhyOthersWait) {
+TEST(TakeSnapshot, TellsWhoHoldsWhatAndWhyOthersWait) {
   Options options;
   options.num_blocks = 10;
   options.num_swap_blocks = 10;
@@ -38,30 +40,33 @@ TEST(DebugSnapshot, TellsWhoHoldsWhatAndWhyOthersWait) {
   rig.submit(gang(1, {1, 2, 3, 4, 5, 6, 7, 8}, 2, 20));
   rig.submit(make_request(2, {1, 2, 3, 4}, 30));
   rig.step();
-  DebugSnapshot snapshot = rig.core->debug_snapshot();
+  EngineSnapshot snapshot = rig.core->snapshot(SnapshotDetail::full);
   const RequestSnapshot first = find(snapshot, 1);
   EXPECT_EQ(first.state, GroupState::running);
   EXPECT_EQ(first.reason, "It is running.");
-  ASSERT_EQ(first.sequences.size(), 2u);
-  EXPECT_EQ(first.sequences[0].blocks, first.sequences[1].blocks);
-  EXPECT_EQ(first.sequences[0].ref_counts, std::vector<std::int32_t>({2, 2}));
+  const auto sequences = snapshot.sequences_of(first);
+  ASSERT_EQ(sequences.size(), 2u);
+  EXPECT_TRUE(std::ranges::equal(snapshot.blocks_of(sequences[0]), snapshot.blocks_of(sequences[1])));
+  const auto ref_counts = snapshot.ref_counts_of(sequences[0]);
+  EXPECT_EQ(std::vector<std::int32_t>(ref_counts.begin(), ref_counts.end()),
+            std::vector<std::int32_t>({2, 2}));
   EXPECT_EQ(snapshot.usage.blocks_without_sharing - snapshot.usage.blocks_in_use, 2);
 
   while (rig.core->scheduler().counts().swapped_groups == 0) ASSERT_TRUE(rig.step());
   rig.submit(make_request(3, {9}, 5));
-  snapshot = rig.core->debug_snapshot();
+  snapshot = rig.core->snapshot(SnapshotDetail::full);
   const RequestSnapshot second = find(snapshot, 2), third = find(snapshot, 3);
   EXPECT_EQ(second.state, GroupState::swapped);
   EXPECT_EQ(second.num_preemptions, 1);
-  EXPECT_GT(second.blocks_needed, second.blocks_free);
-  EXPECT_EQ(second.sequences.at(0).num_swapped_blocks, 10 - snapshot.num_free_swap_blocks);
+  EXPECT_GT(second.blocks_needed, snapshot.num_available_blocks);
+  EXPECT_EQ(snapshot.sequences_of(second)[0].num_swapped, 10 - snapshot.num_free_swap_blocks);
   EXPECT_NE(second.reason.find("swapped out"), std::string::npos) << second.reason;
   EXPECT_NE(third.reason.find("before anyone else"), std::string::npos) << third.reason;
   rig.run_all();
-  EXPECT_TRUE(rig.core->debug_snapshot().requests.empty());
+  EXPECT_TRUE(rig.core->snapshot(SnapshotDetail::full).requests.empty());
 }
 
-TEST(DebugSnapshot, NamesTheReasonOfEveryMode) {
+TEST(TakeSnapshot, NamesTheReasonOfEveryMode) {
   const auto reason = [](Mode mode, std::int32_t max_num_seqs, std::int32_t num_blocks, std::uint64_t id) {
     Options options;
     options.mode = mode;
@@ -73,7 +78,7 @@ TEST(DebugSnapshot, NamesTheReasonOfEveryMode) {
     rig.submit(make_request(2, std::vector<TokenId>(12, 2), 4));
     rig.submit(make_request(3, {3}, 4));
     rig.step();
-    std::string text = find(rig.core->debug_snapshot(), id).reason;
+    std::string text = find(rig.core->snapshot(SnapshotDetail::full), id).reason;
     rig.run_all();
     return text;
   };
@@ -87,7 +92,7 @@ TEST(DebugSnapshot, NamesTheReasonOfEveryMode) {
             "It waits: the batch of 1 request(s) runs to its end first.");
 }
 
-TEST(DebugSnapshot, GaugesAddUpToThePool) {
+TEST(TakeSnapshot, GaugesAddUpToThePool) {
   Options options;
   options.mode = Mode::orca;
   options.num_blocks = 16;
@@ -106,11 +111,11 @@ TEST(DebugSnapshot, GaugesAddUpToThePool) {
 
 // Sums over the steps: the prompt's step with 3 blocks of its own, then two samples that share a prompt of
 // two blocks, of which the second is copied once.
-TEST(DebugSnapshot, TotalsAreTheSumOverTheSteps) {
+TEST(TakeSnapshot, TotalsAreTheSumOverTheSteps) {
   Rig rig({});
   rig.submit(gang(1, std::vector<TokenId>(6, 1), 2, 4));
   const std::int64_t steps = rig.run_all();
-  const EngineTotals totals = rig.core->debug_snapshot().totals;
+  const EngineTotals totals = rig.core->snapshot(SnapshotDetail::full).totals;
   EXPECT_EQ(totals.steps, steps);
   EXPECT_EQ(totals.steps, 4);
   EXPECT_EQ(totals.running_requests, 4);

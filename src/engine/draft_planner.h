@@ -1,0 +1,49 @@
+#pragma once
+// DraftPlanner: chooses the draft tokens that the next step may verify: the proposer's guesses, cut by
+// constraints, and the tokens that a constraint forces. It fills Sequence::draft before schedule(); the
+// scheduler takes as many as fit. Threads: none; the engine thread's.
+#include <memory>
+#include <vector>
+
+#include "decoding/draft_proposer.h"
+#include "engine/engine_config.h"
+#include "engine/request_table.h"
+#include "engine/step_observers.h"
+#include "model_runner/model_runner.h"
+
+namespace pagoda {
+
+class DraftPlanner {
+ public:
+  // Borrows `config` and `observers`.
+  DraftPlanner(const EngineConfig& config, const StepObservers& observers);
+
+  bool active() const { return proposer_ != nullptr || config_.forced_drafts; }
+  // Another proposer than EngineConfig::speculative asks for; null: none. Between steps.
+  void set_proposer(std::unique_ptr<DraftProposer> proposer) { proposer_ = std::move(proposer); }
+  std::unique_ptr<DraftProposer> take_proposer() { return std::move(proposer_); }  // to wrap it
+
+  // `num_decodes`: sequences that decode in the step. `recomputes`: accepted drafts are computed once more,
+  // as with states. `step`: rotates which constrained sequences come first when not all may have forced
+  // drafts.
+  void plan(RequestTable& requests, ModelRunner& runner, std::int32_t num_decodes, bool recomputes,
+            std::int64_t step);
+  // `num_tried` drafts of the sequence were computed, and `num_accepted` were right.
+  void verified(RequestState& state, Sequence& sequence, std::int32_t num_tried, std::int32_t num_accepted);
+
+ private:
+  struct Constrained {  // a constrained sequence that decodes in the step to come
+    ConstraintSet* constraints;
+    Sequence* sequence;
+    std::int32_t limit;  // of further drafts
+    bool changed;        // the constraint cut or forced drafts
+  };
+  void force(ModelRunner& runner, std::int32_t num_decodes, std::int64_t step);
+
+  const EngineConfig& config_;
+  const StepObservers& observers_;
+  std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
+  std::vector<Constrained> constrained_;     // kept for its capacity
+};
+
+}  // namespace pagoda

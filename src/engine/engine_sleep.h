@@ -1,0 +1,33 @@
+#pragma once
+// EngineSleep: whether the engine computes, and whose memory it has given back meanwhile. See
+// EngineClient::sleep().
+//
+//     awake --sleep(level)--> asleep --wake_up(everything)--> awake;   wake_up(weights) alone: still asleep
+//
+// Threads: none; the engine thread's.
+#include "engine/client.h"
+#include "engine/step_observers.h"
+#include "model_runner/model_runner.h"
+
+namespace pagoda {
+
+class EngineSleep {
+ public:
+  EngineSleep(KvManager& kv, ModelRunner& runner, const StepObservers& observers)
+      : kv_(kv), runner_(runner), observers_(observers) {}
+
+  bool asleep() const { return level_ >= 0; }
+  // From level 1 on the prefix cache must have been cleared: K/V that nobody needs is dropped.
+  Status sleep(std::int32_t level);
+  // Not ok: the weights cannot be loaded again; it sleeps on, and may be woken once more.
+  Status wake_up(const WakeOrder& order);
+
+ private:
+  KvManager& kv_;
+  ModelRunner& runner_;
+  const StepObservers& observers_;
+  std::int32_t level_ = -1;  // -1: awake
+  WakeOrder sleeping_;       // what is still to be woken
+};
+
+}  // namespace pagoda

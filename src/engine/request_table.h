@@ -1,0 +1,89 @@
+#pragma once
+// RequestTable: the requests that an engine serves, by id, with their deadlines, who of them is out of the
+// batch, aborts that wait for the step in flight to retire, and counts over the engine's life. It holds a
+// request from when it was accepted to its last output; the scheduler and decoding point into it. It decides
+// nothing. Invariants: num_added() == num_finished() + size(); every request with a deadline is listed under
+// it. Threads: none; the engine thread's.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "decoding/constraint_set.h"
+#include "decoding/strategy.h"
+#include "engine/client.h"
+#include "engine/poison_record.h"
+#include "request/request_times.h"
+#include "request/sequence.h"
+#include "scheduler/scheduler.h"
+
+namespace pagoda {
+
+struct RequestState {
+  SequenceGroup group;
+  std::unique_ptr<DecodingStrategy> strategy;
+  std::unique_ptr<ConstraintSet> constraints;  // null: unconstrained
+  std::shared_ptr<OutputSink> sink;
+  RequestTimes times;
+  TimeNs preempted_at = 0;   // 0: it is in the batch, or has never been
+  TimeNs preempted_for = 0;  // since the last token
+  bool sent_prompt_logprobs = false;
+  std::int64_t num_output_tokens = 0;  // over all sequences, dropped ones included
+  RequestDigest digest{};              // for the poison record
+  std::string prefix_name;             // not empty: no client's request, but a prefix to be pinned
+  Status prefix_status = unavailable("The prefix was dropped before it was computed.");
+};
+
+// An abort that waits until no step is in flight.
+struct PendingAbort {
+  RequestId id{};
+  std::optional<std::int32_t> index;  // of one sequence; absent: the whole request
+  Status error;                       // goes into the last output
+};
+
+class RequestTable {
+ public:
+  RequestState& add(std::unique_ptr<RequestState> state);     // CHECKs that the id is new
+  std::unique_ptr<RequestState> remove(RequestState& state);  // it has finished
+  RequestState* find(RequestId id);                           // null: not served
+  RequestState& of(const SequenceGroup& group);               // CHECKs that it is served
+
+  bool empty() const { return requests_.empty(); }
+  std::int64_t size() const { return std::ssize(requests_); }
+  auto begin() const { return requests_.begin(); }  // pairs of id and unique_ptr, in no order
+  auto end() const { return requests_.end(); }
+  std::int64_t num_constrained() const { return num_constrained_; }
+  // By time; of those that have a deadline.
+  const std::set<std::pair<TimeNs, RequestId>>& deadlines() const { return deadlines_; }
+
+  // A batch was scheduled at `now`: notes when requests first enter one, and how long preemption keeps them
+  // out.
+  void note_scheduled(std::span<const ScheduledRef> batch, std::span<SequenceGroup* const> preempted,
+                      TimeNs now);
+
+  void mark_aborted(PendingAbort abort) { aborts_.push_back(std::move(abort)); }
+  bool has_aborts() const { return !aborts_.empty(); }
+  std::vector<PendingAbort> take_aborts() { return std::exchange(aborts_, {}); }
+
+  // Since the start. Started: has left the waiting queue for the first time, one way or another.
+  std::int64_t num_added() const { return num_added_; }
+  std::int64_t num_started() const { return num_started_; }
+  std::int64_t num_finished() const { return num_finished_; }
+  std::int64_t num_waiting() const { return size() - (num_started_ - num_finished_); }  // never scheduled yet
+
+ private:
+  std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;
+  std::set<std::pair<TimeNs, RequestId>> deadlines_;
+  std::vector<PendingAbort> aborts_;
+  std::int64_t num_added_ = 0, num_started_ = 0, num_finished_ = 0;
+  std::int64_t num_constrained_ = 0;
+  std::int64_t num_preempted_ = 0;  // out of the batch now
+};
+
+}  // namespace pagoda

@@ -1,0 +1,259 @@
+#include "engine/step_pipeline.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "scheduler/group_ops.h"
+
+namespace pagoda {
+namespace {
+
+SampledSequence sampled(const ScheduledSequence& scheduled, Sequence& sequence, SequenceResult& result,
+                        std::vector<float>* vector) {
+  CHECK(std::cmp_equal(result.after_drafts.size(), scheduled.num_draft_tokens));
+  // Behind a dead end there is nothing to take.
+  const auto live = std::ranges::find(result.after_drafts, true, &SequenceResult::dead_end);
+  result.after_drafts.erase(live, result.after_drafts.end());
+  return {.sequence = &sequence,
+          .result = &result,
+          .draft = scheduled.all_tokens.last(static_cast<std::size_t>(scheduled.num_draft_tokens))
+                       .first(result.after_drafts.size()),
+          .vector = vector};
+}
+
+void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result) {
+  // Entries come in order, chunk by chunk. After a preemption the first chunks come again: only what
+  // extends the list is taken.
+  if (result.prompt_logprobs.empty()) return;
+  const std::size_t prompt = group.request.prompt_token_ids.size();
+  // computed() has run: the chunk ended at num_computed_tokens, and covers tokens up to the one after it.
+  const std::size_t end = std::min(prompt, static_cast<std::size_t>(sequence.num_computed_tokens) + 1);
+  const std::size_t first = end - result.prompt_logprobs.size();
+  for (std::size_t i = 0; i < result.prompt_logprobs.size(); ++i) {
+    if (first + i == group.prompt_logprobs.size())
+      group.prompt_logprobs.emplace_back(std::move(result.prompt_logprobs[i]));
+  }
+}
+
+// A dead end in one sequence ends all of the request: the others would meet the same rules. Beams go on
+// without the one that cannot.
+bool ends_at_dead_end(const SequenceGroup& group, std::span<const SampledSequence> sampled) {
+  return !group.lockstep && std::ranges::any_of(sampled, [](const auto& s) { return s.result->dead_end; });
+}
+
+}  // namespace
+
+StepPipeline::StepPipeline(const EngineConfig& config, const EngineParts& parts, const Clock& clock,
+                           RequestTable& requests, SharedPrefixes& prefixes, RequestEnds& ends,
+                           OutputDelivery& outputs, SequenceIds& ids, const StepObservers& observers,
+                           Status& runner_status)
+    : config_(config),
+      parts_(parts),
+      clock_(clock),
+      requests_(requests),
+      prefixes_(prefixes),
+      ends_(ends),
+      outputs_(outputs),
+      ids_(ids),
+      observers_(observers),
+      runner_status_(runner_status),
+      costs_(config.preemption_costs),
+      budget_(config.target_itl_ms / 1e3, config.max_num_batched_tokens),
+      drafts_(config, observers) {
+  parts_.scheduler->set_preemption_costs(costs_.costs());
+}
+
+void StepPipeline::heartbeat() {
+  if (runner_status_.ok()) runner_status_ = parts_.runner->heartbeat();
+}
+
+bool StepPipeline::step() {
+  if (!begin()) return false;
+  StepResult result = wait(in_flight_);
+  return retire(in_flight_, result);
+}
+
+// Settles what schedule() goes by beside the groups themselves.
+void StepPipeline::plan() {
+  if (!drafts_.active() && config_.target_itl_ms == 0) return;
+  std::int32_t num_decodes = 0, position = 0;  // the latter: of the prompt that has got furthest
+  for (const auto& [id, state] : requests_) {
+    const SequenceGroup& group = state->group;
+    std::int32_t decodes = 0;
+    for (const auto& sequence : group.sequences) {
+      if (sequence->decodes())
+        ++decodes;
+      else if (sequence->state == SequenceState::resident)
+        position = std::max(position, sequence->num_computed_tokens);
+    }
+    // Parked beams come back beside their leader, and all of them take the step.
+    num_decodes += group.lockstep && group.forked && decodes > 0 ? group.num_live() : decodes;
+  }
+  if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes, position));
+  if (drafts_.active())
+    drafts_.plan(requests_, *parts_.runner, num_decodes, has_states(parts_.kv->geometry().groups()),
+                 num_steps_);
+}
+
+bool StepPipeline::begin() {
+  plan();
+  StepInFlight& step = in_flight_;
+  step.batch = &parts_.scheduler->schedule();
+  step.refs = parts_.scheduler->scheduled();
+  step.preempted = parts_.scheduler->preempted();
+  step.started = clock_.now();
+  if (step.batch->empty()) {
+    parts_.scheduler->computed();
+    parts_.scheduler->update({});
+    outputs_.settle();
+    return false;
+  }
+  step.number = ++num_steps_;
+  ends_.step_begins();
+  requests_.note_scheduled(step.refs, step.preempted, step.started);
+  observers_.tell(&StepObserver::on_scheduled, step.number, *step.batch, step.preempted);
+  fill_masks(config_.vocab_size, requests_, *parts_.runner, *step.batch, step.refs, step.masked);
+  if (parts_.poison != nullptr) note_in_poison_record(step.refs);
+  return true;
+}
+
+StepResult StepPipeline::run(const ScheduledBatch& batch) {
+  try {
+    return parts_.runner->run(batch);
+  } catch (const std::exception& error) {  // e.g. out of memory in a library
+    log_error("engine", concat("the model runner threw: ", error.what()));
+    StepResult result;
+    result.status = internal_error("The engine has failed.");
+    return result;
+  }
+}
+
+StepResult StepPipeline::wait(StepInFlight& step) {
+  StepResult result = run(*step.batch);
+  if (parts_.poison != nullptr) {
+    // A lost rank or device says nothing about what it computed; a failure of the computation may.
+    if (result.status.code() == StatusCode::internal) parts_.poison->condemn();
+    parts_.poison->end();
+  }
+  step.finished = clock_.now();
+  return result;
+}
+
+bool StepPipeline::retire(StepInFlight& step, StepResult& result) {
+  const ScheduledBatch& batch = *step.batch;
+  const std::int64_t num_masks =
+      result.status.ok() ? judge_masked(*parts_.runner, batch, step.masked, result) : 0;
+  const StepReport report{.batch = batch,
+                          .preempted = step.preempted,
+                          .result = result,
+                          .started = step.started,
+                          .finished = step.finished,
+                          .number = step.number,
+                          .num_masks = num_masks};
+  observers_.tell(&StepObserver::on_step, report);
+  changes_.clear();
+  touched_.clear();
+  if (!result.status.ok()) {
+    parts_.scheduler->update(changes_);
+    runner_status_ = result.status;
+    ends_.step_retired();
+    return false;
+  }
+  CHECK(result.sequences.size() == step.refs.size() &&
+        (result.vectors.empty() || result.vectors.size() == step.refs.size()));
+  const double seconds = to_seconds(step.finished - step.started);
+  costs_.on_step(batch, result, seconds);
+  budget_.on_step(batch, seconds - result.swap_seconds);
+  parts_.scheduler->set_preemption_costs(costs_.costs());
+  parts_.scheduler->computed();
+  apply(step, result);
+  const std::int32_t num_batched_tokens = batch.num_tokens;
+  const KvUsage usage = parts_.kv->inspection().usage();
+  observers_.tell(&StepObserver::on_usage, usage);
+  observers_.tell(&StepObserver::on_outcome,
+                  StepOutcome{.report = report,
+                              .changes = changes_,
+                              .usage = usage,
+                              .running_requests = parts_.scheduler->counts().running_groups});
+  parts_.scheduler->update(changes_);
+  for (const Part& part : touched_)
+    outputs_.publish(*part.state, std::span(changes_).subspan(part.begin, part.end - part.begin),
+                     step.finished);
+  outputs_.settle(num_batched_tokens);
+  ends_.step_retired();
+  return true;
+}
+
+// Into changes_ and touched_, request by request: the batch's entries of one stand together.
+void StepPipeline::apply(const StepInFlight& step, StepResult& result) {
+  const auto& refs = step.refs;
+  for (std::size_t i = 0; i < refs.size();) {
+    const std::size_t first = i;
+    SequenceGroup& group = *refs[i].group;
+    RequestState& state = requests_.of(group);
+    sampled_.clear();
+    for (; i < refs.size() && refs[i].group == &group; ++i) {
+      const ScheduledSequence& scheduled = step.batch->sequences[i];
+      std::vector<float>* const vector = result.vectors.empty() ? nullptr : &result.vectors[i];
+      if (!group.prompt_logprobs_complete())
+        collect_prompt_logprobs(group, *refs[i].sequence, result.sequences[i]);
+      if (scheduled.sample)
+        sampled_.push_back(sampled(scheduled, *refs[i].sequence, result.sequences[i], vector));
+      else if (vector != nullptr)
+        refs[i].sequence->pooled = std::move(*vector);
+    }
+    if (sampled_.empty()) continue;
+    const std::size_t begin = changes_.size();
+    decode(group, state);
+    verify_drafts(state, step, first, i, begin);
+    touched_.push_back({&state, begin, changes_.size()});
+  }
+}
+
+// What the candidates in sampled_ mean, into changes_.
+void StepPipeline::decode(SequenceGroup& group, RequestState& state) {
+  if (!state.prefix_name.empty()) state.prefix_status = prefixes_.pin(group, state.prefix_name);
+  const std::size_t begin = changes_.size();
+  if (ends_at_dead_end(group, sampled_)) {
+    for (const auto& sequence : group.sequences) {
+      if (sequence->finished()) continue;
+      changes_.push_back({.verb = Verb::free, .group = &group, .sequence = sequence.get()});
+      changes_.back().reason = FinishReason::error;
+    }
+  } else {
+    state.strategy->advance(group, sampled_, ids_, changes_);
+  }
+  if (state.constraints != nullptr) state.constraints->follow(std::span(changes_).subspan(begin));
+}
+
+// How the drafts of entries [first, last) fared: their tokens are appended from changes_[first_change] on.
+void StepPipeline::verify_drafts(RequestState& state, const StepInFlight& step, std::size_t first,
+                                 std::size_t last, std::size_t first_change) {
+  for (std::size_t at = first; at < last; ++at) {
+    const std::int32_t num_tried = step.batch->sequences[at].num_draft_tokens;
+    if (num_tried == 0) continue;
+    Sequence& sequence = *step.refs[at].sequence;
+    const auto appended = std::ranges::count_if(
+        std::span(changes_).subspan(first_change),
+        [&](const Change& c) { return c.sequence == &sequence && c.verb == Verb::append; });
+    const auto accepted =
+        static_cast<std::int32_t>(std::max<std::ptrdiff_t>(0, appended - 1));  // 0 at a dead end
+    drafts_.verified(state, sequence, num_tried, accepted);
+  }
+}
+
+void StepPipeline::note_in_poison_record(std::span<const ScheduledRef> refs) {
+  digests_.clear();
+  const SequenceGroup* last = nullptr;
+  for (const ScheduledRef& ref : refs) {
+    if (ref.group != last) digests_.push_back(requests_.of(*ref.group).digest);
+    last = ref.group;
+  }
+  parts_.poison->begin(digests_);
+}
+
+}  // namespace pagoda
