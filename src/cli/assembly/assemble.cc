@@ -1,19 +1,15 @@
 #include "cli/assembly/assemble.h"
 
-#include <algorithm>
 #include <chrono>
-#include <ctime>
-#include <filesystem>
-#include <numeric>
 
 #include "api/api_context.h"
 #include "base/log.h"
 #include "base/strings.h"
-#include "base/version.h"
 #include "cli/assembly/answer_ends.h"
-#include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/chosen_types.h"
+#include "cli/assembly/connect_api.h"
 #include "cli/assembly/devices.h"
+#include "cli/assembly/engine_plan.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
@@ -23,10 +19,9 @@
 #include "cli/assembly/model_overrides.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/pooling.h"
+#include "cli/assembly/sampling_defaults.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
-#include "cli/assembly/sampling_defaults.h"
-#include "cli/assembly/tokenizer_info.h"
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/cache_events.h"
@@ -37,7 +32,105 @@
 
 namespace pagoda {
 
+namespace {
+
+// A model that a runner holds, before anything is planned for it.
+struct LoadedModel {
+  std::shared_ptr<const ModelSource> source;
+  RunnerOptions options;
+  LoadedRunner runner;
+};
+
+void warn_about_model(const LoadedModel& model) {
+  const ModelConfig& config = model.source->config();
+  const UnusedTensors unused = describe_unused(model.runner.ignored_tensors(), config.num_layers);
+  if (!unused.beside_text.empty()) log_info("start", concat("not loaded: ", unused.beside_text));
+  if (!unused.unknown.empty())
+    log_warning("start", concat("architecture ", config.architecture, " does not use ", unused.unknown,
+                                " of the model's files"));
+  if (model.source->format() == ModelFormat::hugging_face && config.tie_embeddings &&
+      !model.runner.head_is_tied())
+    log_warning("start",
+                "config.json ties the head to the embedding, but the files hold two that differ; both are "
+                "used, as by transformers");
+  if (const std::string unknown = describe_unknown_options(config); !unknown.empty())
+    log_warning("start", unknown);
+}
+
+// What was taken, once it is allocated.
+MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, const EnginePlan& plan) {
+  const RankTotals totals = model.runner.totals();
+  const MemoryPlan memory = model.runner.memory_plan();
+  const std::vector<KvGroup>& groups = plan.groups.groups;
+  const std::int64_t num_blocks = plan.kv.num_blocks;
+  std::int64_t pages_per_row = 0;  // of a token that every layer keeps; windows give rows back later
+  for (const KvGroup& group : groups) pages_per_row += group.is_state() ? 0 : group.pages_per_row;
+  MemoryTable out{.weight_bytes = totals.weight_bytes,
+                  .embedding_bytes = model.runner.embedding_bytes(),
+                  .mapped_bytes = totals.mapped_bytes,
+                  .kv_bytes = groups.empty() ? memory.kv_bytes : num_blocks * plan.block_bytes,
+                  .swap_bytes = plan.num_swap_blocks * plan.block_bytes,
+                  .activation_bytes = memory.activation_bytes,
+                  .buffer_bytes = memory.buffer_bytes,
+                  .step_bytes = totals.activation_bytes,
+                  .kv_tokens = tokens_in(groups, num_blocks, !flags.enable_chunked_prefill),
+                  .kv_bytes_per_token = pages_per_row * plan.block_bytes / plan.engine.block_size,
+                  .computed_in = !uses_device(flags)     ? chosen_arithmetic(flags.dtype, *model.source)
+                                 : flags.dtype == "auto" ? "bfloat16"
+                                                         : flags.dtype,
+                  .kv_dtype = std::string(kv_dtype_name(model.runner.kv_page_layout().dtype))};
+  const std::int32_t longest = plan.kv.max_model_len;
+  if (groups.empty())
+    out.concurrency = flags.max_num_seqs;
+  else if (groups.size() == 1)
+    out.concurrency = static_cast<double>(out.kv_tokens) / longest;
+  else
+    out.concurrency = static_cast<double>(num_blocks) / static_cast<double>(pages_for(groups, longest));
+  return out;
+}
+
+RunHeader run_header(const EngineFlags& flags, const EnginePlan& plan) {
+  const std::optional<VirtualMemory>& memory = plan.virtual_memory;
+  return {.modes = {.scheduler = flags.scheduler,
+                    .kv_manager = flags.kv_manager,
+                    .reserve = flags.reserve,
+                    .slots = memory ? std::optional(memory->slots) : std::nullopt,
+                    .num_created = memory ? memory->num_created : 0},
+          .engine = plan.engine,
+          .num_blocks = plan.kv.num_blocks,
+          .num_swap_blocks = plan.num_swap_blocks};
+}
+
+std::string ranks_text(const EngineFlags& flags) {
+  if (flags.tensor_parallel_size == 1) return {};
+  return concat(flags.tensor_parallel_size, " ranks of ");
+}
+
+void log_model(const EngineFlags& flags, const ModelConfig& config, const std::string& name,
+               const std::string& computes_on) {
+  log_info("start",
+           concat("model ", name, ": ", config.architecture, ", ", config.num_layers, " layers, hidden ",
+                  config.hidden_size, ", ", config.num_heads, " heads, ", config.num_kv_heads,
+                  " KV heads, vocabulary ", config.vocab_size, "; ", ranks_text(flags), computes_on));
+}
+
+}  // namespace
+
 struct AssembledEngine::Parts {
+  // Opens the model, its tokenizer and templates, and loads its weights. Ranks that a launcher started are
+  // written into `flags`.
+  Result<LoadedModel> load(EngineFlags& flags);
+  // Allocates the KV cache, and makes manager, scheduler and engine.
+  Result<std::unique_ptr<EngineCore>> build(const EngineFlags& flags, const EnginePlan& plan,
+                                            LoadedModel& model);
+  Status allocate(const EnginePlan& plan, LoadedModel& model);
+  std::function<bool(std::int64_t)> page_creator(LoadedModel& model, std::int64_t first);
+  // Wires observers, protocols and grammars.
+  Status connect_observers(const EngineFlags& flags, const EnginePlan& plan, StepObserver* observer,
+                           EngineCore& core);
+  Status connect(const EngineFlags& flags, const EnginePlan& plan, const LoadedModel& model, Report report);
+  Status load_tokenizer_of(const EngineFlags& flags, const ModelSource& source);
+
   SteadyClock clock;
   MetricsRegistry metrics;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -48,6 +141,8 @@ struct AssembledEngine::Parts {
   std::unique_ptr<MemoryBudget> ledger;
   MemoryReservation grammar_memory;  // set aside for what the service keeps
   int num_threads = 0;
+  std::int32_t vector_size = 0;
+  std::string computes_on;
   std::unique_ptr<Recorder> recorder;             // of --record
   std::unique_ptr<KvEventPublisher> kv_events;    // null: nothing is published
   std::unique_ptr<CacheEvents> cache_events;      // connects it to the engine
@@ -57,28 +152,135 @@ struct AssembledEngine::Parts {
   std::unique_ptr<EngineThread> engine;           // last: its thread uses what stands above
 };
 
-namespace {
-
-std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source) {
-  std::vector<std::string> given = flags.served_model_names;
-  std::erase_if(given, is_pattern);
-  if (!given.empty()) return given;
-  // ORG/NAME is a name already; a path is named after its last part.
-  if (!flags.model.empty() && !std::filesystem::exists(flags.model)) return {flags.model};
-  std::filesystem::path path(source.path());
-  if (path.filename().empty()) path = path.parent_path();
-  return {path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
-}
-
-std::string ranks_text(const EngineFlags& flags) {
-  if (flags.tensor_parallel_size == 1) return {};
-  return concat(flags.tensor_parallel_size, " ranks of ");
-}
-
-}  // namespace
-
 AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
 AssembledEngine::~AssembledEngine() = default;
+
+Status AssembledEngine::Parts::load_tokenizer_of(const EngineFlags& flags, const ModelSource& source) {
+  auto loaded = flags.tokenizer.empty() ? load_tokenizer(source) : load_tokenizer(flags.tokenizer);
+  if (loaded)
+    tokenizer = std::move(*loaded);
+  else if (loaded.error().code() != StatusCode::not_found || !flags.tokenizer.empty())
+    return loaded.error();
+  auto templates = load_chat_templates(flags.chat_template, source);
+  if (!templates) return templates.error();
+  chat_templates = *std::move(templates);
+  return ok_status();
+}
+
+Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
+  auto path = model_path(flags);
+  if (!path) return path.error();
+  auto joined = join_ranks(flags);
+  if (!joined) return joined.error();
+  ranks = *std::move(joined);
+  const auto overrides = model_overrides(flags);
+  if (!overrides) return overrides.error();
+  auto opened = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
+  if (!opened) return opened.error();
+  LoadedModel model{.source = std::move(*opened), .options = {}, .runner = {}};
+  PAGODA_RETURN_IF_ERROR(load_tokenizer_of(flags, *model.source));
+  auto options = runner_options(flags, model.source->config());
+  if (!options) return options.error();
+  model.options = *std::move(options);
+  auto pooling = pooling_model(flags, *model.source, tokenizer.get());
+  if (!pooling) return pooling.error();
+  model.options.pooling = *std::move(pooling);
+  auto runner = LoadedRunner::create(model.source, model.options, flags, ranks.get());
+  if (!runner) return runner.error();
+  model.runner = *std::move(runner);
+  return model;
+}
+
+// The manager adds pages in the order of their numbers.
+std::function<bool(std::int64_t)> AssembledEngine::Parts::page_creator(LoadedModel& model,
+                                                                       std::int64_t first) {
+  return [this, create = model.runner.page_creator(), next = first](std::int64_t count) mutable {
+    const Status status = create(next, count);
+    if (recorder) recorder->on_grant(status.ok());
+    if (!status.ok()) {
+      log_warning("kv", status.message());
+      return false;
+    }
+    next += count;
+    return true;
+  };
+}
+
+Status AssembledEngine::Parts::allocate(const EnginePlan& plan, LoadedModel& model) {
+  if (plan.virtual_memory)
+    return model.runner.allocate_virtual_kv(plan.virtual_memory->layout, plan.virtual_memory->shape,
+                                            plan.kv.num_blocks, plan.num_swap_blocks);
+  if (plan.groups.groups.empty()) return ok_status();
+  return model.runner.allocate_kv_cache(plan.kv.num_blocks, plan.num_swap_blocks);
+}
+
+Result<std::unique_ptr<EngineCore>> AssembledEngine::Parts::build(const EngineFlags& flags,
+                                                                  const EnginePlan& plan,
+                                                                  LoadedModel& model) {
+  PAGODA_RETURN_IF_ERROR(allocate(plan, model));
+  memory = memory_table(flags, model, plan);
+  ledger = make_ledger(memory, plan.kv, uses_device(flags));
+  num_threads = model.options.threads;
+  warn_about_model(model);
+  std::function<bool(std::int64_t)> may_create;
+  if (plan.virtual_memory) may_create = page_creator(model, plan.virtual_memory->num_created);
+  auto parts =
+      make_memory_parts(flags, plan.engine, plan.kv.num_blocks, plan.num_swap_blocks, model.source->path(),
+                        plan.virtual_memory ? &*plan.virtual_memory : nullptr, std::move(may_create));
+  if (!parts) return parts.error();
+  vector_size = model.runner.vector_size();
+  computes_on = model.runner.computes_on();
+  group = model.runner.group();
+  parts->runner = model.runner.take();
+  poison = poison_record(flags);
+  parts->poison = poison.get();
+  return std::make_unique<EngineCore>(plan.engine, *std::move(parts), clock, metrics);
+}
+
+Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const EnginePlan& plan,
+                                                 StepObserver* observer, EngineCore& core) {
+  if (observer != nullptr) core.add_observer(*observer);
+  if (flags.kv_events.enabled) {
+    if (!plan.engine.enable_prefix_caching)
+      log_warning("start", "--kv-events-config without prefix caching: there is nothing to tell");
+    auto publisher = KvEventPublisher::create(flags.kv_events, plan.engine.block_size, metrics);
+    if (!publisher) return publisher.error().annotate("--kv-events-config");
+    kv_events = *std::move(publisher);
+    cache_events = std::make_unique<CacheEvents>(*kv_events);
+    core.add_observer(*cache_events);
+  }
+  if (flags.record.empty()) return ok_status();
+  auto created = Recorder::create(flags.record, run_header(flags, plan), clock);
+  if (!created) return created.error().annotate("--record");
+  recorder = *std::move(created);
+  core.add_observer(*recorder);
+  return ok_status();
+}
+
+Status AssembledEngine::Parts::connect(const EngineFlags& flags, const EnginePlan& plan,
+                                       const LoadedModel& model, Report report) {
+  const ModelConfig& config = model.source->config();
+  api.eos_token_ids = answer_ends(config, tokenizer.get());
+  if (tokenizer != nullptr) {
+    if (report == Report::table) log_info("start", describe_ends(api.eos_token_ids, *tokenizer));
+    auto backend = make_xgrammar_backend(*tokenizer, config.vocab_size, api.eos_token_ids);
+    if (backend != nullptr) {
+      GrammarService::Options kept;
+      grammar_memory = set_aside_for_grammars(*ledger, num_threads, kept);
+      grammars = std::make_unique<GrammarService>(std::move(backend), kept);
+    }
+  }
+  if (model.options.pooling) api.vectors = vector_model(*model.options.pooling, config, vector_size);
+  api.facts.weight_bytes = memory.weight_bytes + memory.embedding_bytes;
+  PAGODA_RETURN_IF_ERROR(connect_api(flags, plan,
+                                     {.source = *model.source,
+                                      .tokenizer = tokenizer.get(),
+                                      .chat_templates = chat_templates,
+                                      .grammars = grammars.get()},
+                                     api));
+  if (report == Report::table && !model.options.pooling) log_info("start", describe(api.defaults));
+  return ok_status();
+}
 
 Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& given, Report report,
                                                                  StepObserver* observer) {
@@ -86,242 +288,30 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   EngineFlags flags = given;
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   PAGODA_RETURN_IF_ERROR(check_device_flags(flags));
-  auto path = model_path(flags);
-  if (!path) return path.error();
   std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
   Parts& parts = *assembled->parts_;
-  auto ranks = join_ranks(flags);
-  if (!ranks) return ranks.error();
-  parts.ranks = *std::move(ranks);
-  const auto overrides = model_overrides(flags);
-  if (!overrides) return overrides.error();
-  auto opened = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
-  if (!opened) return opened.error();
-  const std::shared_ptr<const ModelSource> source = std::move(*opened);
-  const ModelConfig& config = source->config();
-
-  auto tokenizer = flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer);
-  if (tokenizer) {
-    parts.tokenizer = std::move(*tokenizer);
-  } else if (tokenizer.error().code() != StatusCode::not_found || !flags.tokenizer.empty()) {
-    return tokenizer.error();
-  }
-  auto chat_templates = load_chat_templates(flags.chat_template, *source);
-  if (!chat_templates) return chat_templates.error();
-  parts.chat_templates = *std::move(chat_templates);
-
-  auto options = runner_options(flags, config);
-  if (!options) return options.error();
-  auto pooling = pooling_model(flags, *source, parts.tokenizer.get());
-  if (!pooling) return pooling.error();
-  options->pooling = *std::move(pooling);
-  auto runner = LoadedRunner::create(source, *options, flags, parts.ranks.get());
-  if (!runner) return runner.error();
-  std::int32_t block_size = flags.block_size;
-  const RankTotals totals = runner->totals();
-  std::int64_t block_bytes = totals.kv_block_bytes;
-  std::optional<VirtualKvPlan> virtual_plan;
-  KvGroupPlan runner_plan = runner->kv_plan();
-  if (is_baseline(flags) && runner_plan.has_states())
-    return invalid_argument(
-        "--kv-manager reserved has no place for the states of this model's layers: use --kv-manager paged");
-  if (is_virtual(flags)) {
-    auto planned = virtual_kv_plan(flags, runner->kv_page_layout(), runner->page_granule());
-    if (!planned) return planned.error();
-    virtual_plan = *planned;
-    block_size = virtual_plan->layout.block_size;
-    block_bytes = virtual_block_bytes(*virtual_plan, totals.kv_heads);
-    auto in_blocks = in_blocks_of(std::move(runner_plan), virtual_plan->layout);
-    if (!in_blocks) return in_blocks.error();
-    runner_plan = *std::move(in_blocks);
-  }
-  const std::vector<KvGroup>& groups = runner_plan.groups;
-  auto plan = plan_kv_cache(flags, config, groups, block_bytes, runner->kv_room());
+  auto model = parts.load(flags);
+  if (!model) return model.error();
+  const ModelConfig& config = model->source->config();
+  auto plan = plan_engine(flags, model_numbers(model->runner, config, model->options.max_num_batched_tokens),
+                          host_memory());
   if (!plan) return plan.error();
-  const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
-  std::optional<VirtualMemory> virtual_memory;
-  std::function<bool(std::int64_t)> may_create;
-  if (virtual_plan) {
-    auto planned = plan_virtual_memory(flags, *virtual_plan, groups, plan->num_blocks, plan->max_model_len);
-    if (!planned) return planned.error();
-    virtual_memory = *planned;
-    PAGODA_RETURN_IF_ERROR(runner->allocate_virtual_kv(virtual_memory->layout, virtual_memory->shape,
-                                                       plan->num_blocks, swap_blocks));
-    // The manager adds pages in the order of their numbers.
-    may_create = [create = runner->page_creator(), &parts,
-                  next = std::int64_t{virtual_memory->num_created}](std::int64_t count) mutable {
-      const Status status = create(next, count);
-      if (parts.recorder) parts.recorder->on_grant(status.ok());
-      if (!status.ok()) {
-        log_warning("kv", status.message());
-        return false;
-      }
-      next += count;
-      return true;
-    };
-  } else if (!groups.empty()) {
-    PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(plan->num_blocks, swap_blocks));
-  }
+  plan->engine.log_stats = report == Report::table && !flags.disable_log_stats;
 
-  const MemoryPlan memory = runner->memory_plan();
-  parts.memory = {.weight_bytes = totals.weight_bytes,
-                  .embedding_bytes = runner->embedding_bytes(),
-                  .mapped_bytes = totals.mapped_bytes,
-                  .kv_bytes = groups.empty() ? memory.kv_bytes : plan->num_blocks * block_bytes,
-                  .swap_bytes = swap_blocks * block_bytes,
-                  .activation_bytes = memory.activation_bytes,
-                  .buffer_bytes = memory.buffer_bytes,
-                  .step_bytes = totals.activation_bytes,
-                  .kv_tokens = tokens_in(groups, plan->num_blocks, !flags.enable_chunked_prefill),
-                  // Until windows give something back.
-                  .kv_bytes_per_token = std::accumulate(groups.begin(), groups.end(), std::int64_t{0},
-                                                        [](std::int64_t pages, const KvGroup& group) {
-                                                          return pages +
-                                                                 (group.is_state() ? 0 : group.pages_per_row);
-                                                        }) *
-                                        block_bytes / block_size,
-                  .computed_in = !uses_device(flags)     ? chosen_arithmetic(flags.dtype, *source)
-                                 : flags.dtype == "auto" ? "bfloat16"
-                                                         : flags.dtype,
-                  .kv_dtype = std::string(kv_dtype_name(runner->kv_page_layout().dtype))};
-  parts.memory.concurrency = groups.empty() ? flags.max_num_seqs
-                             : groups.size() == 1
-                                 ? static_cast<double>(parts.memory.kv_tokens) / plan->max_model_len
-                                 : static_cast<double>(plan->num_blocks) /
-                                       static_cast<double>(pages_for(groups, plan->max_model_len));
-  parts.ledger = make_ledger(parts.memory, *plan, uses_device(flags));
-  parts.num_threads = options->threads;
-  const UnusedTensors unused = describe_unused(runner->ignored_tensors(), config.num_layers);
-  if (!unused.beside_text.empty()) log_info("start", concat("not loaded: ", unused.beside_text));
-  if (!unused.unknown.empty())
-    log_warning("start", concat("architecture ", config.architecture, " does not use ", unused.unknown,
-                                " of the model's files"));
-  if (source->format() == ModelFormat::hugging_face && config.tie_embeddings && !runner->head_is_tied())
-    log_warning("start",
-                "config.json ties the head to the embedding, but the files hold two that differ; both are "
-                "used, as by transformers");
-  if (const std::string unknown = describe_unknown_options(config); !unknown.empty())
-    log_warning("start", unknown);
-
-  EngineConfig engine_config;
-  engine_config.max_model_len = plan->max_model_len;
-  engine_config.max_num_seqs = flags.max_num_seqs;
-  engine_config.max_num_batched_tokens = options->max_num_batched_tokens;
-  engine_config.block_size = block_size;
-  if (groups != one_full_group(block_size)) engine_config.kv_groups = groups;
-  engine_config.rotation = runner->runner().rotation_rule();
-  engine_config.enable_prefix_caching = flags.enable_prefix_caching && !groups.empty();
-  engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
-  engine_config.scheduling_policy = scheduling_policy(flags);
-  set_memory_modes(flags, block_bytes, engine_config);
-  engine_config.max_waiting = flags.max_queue;
-  engine_config.max_queue_s = flags.max_queue_time_s.value_or(0);
-  engine_config.seed = flags.seed;
-  engine_config.vocab_size = config.vocab_size;
-  engine_config.speculative = flags.speculative;
-  engine_config.forced_drafts = !is_baseline(flags);
-  engine_config.target_itl_ms = flags.target_itl_ms.value_or(0);
-  engine_config.log_stats = report == Report::table && !flags.disable_log_stats;
-  PAGODA_RETURN_IF_ERROR(validate(engine_config));
-
-  auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path(),
-                                        virtual_memory ? &*virtual_memory : nullptr, std::move(may_create));
-  if (!engine_parts) return engine_parts.error();
-  const std::int32_t vector_size = runner->vector_size();
-  const std::string computes_on = runner->computes_on();
-  parts.group = runner->group();
-  engine_parts->runner = runner->take();
-  parts.poison = poison_record(flags);
-  engine_parts->poison = parts.poison.get();
-  auto core =
-      std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
-  if (observer != nullptr) core->add_observer(*observer);
-  if (flags.kv_events.enabled) {
-    if (!engine_config.enable_prefix_caching)
-      log_warning("start", "--kv-events-config without prefix caching: there is nothing to tell");
-    auto publisher = KvEventPublisher::create(flags.kv_events, block_size, parts.metrics);
-    if (!publisher) return publisher.error().annotate("--kv-events-config");
-    parts.kv_events = *std::move(publisher);
-    parts.cache_events = std::make_unique<CacheEvents>(*parts.kv_events);
-    core->add_observer(*parts.cache_events);
-  }
-  if (!flags.record.empty()) {
-    const RunHeader header{
-        .modes = {.scheduler = flags.scheduler,
-                  .kv_manager = flags.kv_manager,
-                  .reserve = flags.reserve,
-                  .slots = virtual_memory ? std::optional(virtual_memory->slots) : std::nullopt,
-                  .num_created = virtual_memory ? virtual_memory->num_created : 0},
-        .engine = engine_config,
-        .num_blocks = plan->num_blocks,
-        .num_swap_blocks = swap_blocks};
-    auto recorder = Recorder::create(flags.record, header, parts.clock);
-    if (!recorder) return recorder.error().annotate("--record");
-    parts.recorder = *std::move(recorder);
-    core->add_observer(*parts.recorder);
-  }
-
-  parts.api.tokenizer = parts.tokenizer.get();
-  parts.api.chat_template = parts.chat_templates.usual.get();
-  parts.api.tool_template = parts.chat_templates.tool_use.get();
-  PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_templates, parts.api));
-  parts.api.model_names = model_names(flags, *source);
-  parts.api.model_root = parts.api.model_names.front();
-  for (const std::string& name : flags.served_model_names)
-    if (is_pattern(name)) parts.api.model_patterns.push_back(name);
-  if (flags.any_model_name) parts.api.model_patterns.emplace_back("*");
-  parts.api.max_model_len = plan->max_model_len;
-  parts.api.max_num_seqs = flags.max_num_seqs;
-  parts.api.allow_request_chat_template = flags.server.trust_request_chat_template;
-  auto template_kwargs = default_template_kwargs(flags.default_chat_template_kwargs);
-  if (!template_kwargs) return template_kwargs.error();
-  parts.api.template_kwargs = *std::move(template_kwargs);
-  parts.api.vocab_size = config.vocab_size;
-  parts.api.max_logprobs = flags.max_logprobs < 0 ? config.vocab_size : flags.max_logprobs;
-  parts.api.eos_token_ids = answer_ends(config, parts.tokenizer.get());
-  if (report == Report::table && parts.tokenizer != nullptr)
-    log_info("start", describe_ends(parts.api.eos_token_ids, *parts.tokenizer));
-  if (parts.tokenizer != nullptr) {
-    auto backend = make_xgrammar_backend(*parts.tokenizer, config.vocab_size, parts.api.eos_token_ids);
-    if (backend != nullptr) {
-      GrammarService::Options kept;
-      parts.grammar_memory = set_aside_for_grammars(*parts.ledger, parts.num_threads, kept);
-      parts.grammars = std::make_unique<GrammarService>(std::move(backend), kept);
-    }
-    parts.api.grammars = parts.grammars.get();
-  }
-  auto defaults = sampling_defaults(*source, flags.override_generation_config, flags.generation_config);
-  if (!defaults) return defaults.error();
-  parts.api.defaults = with_flags(*std::move(defaults), flags.sampling);
-  if (report == Report::table && !options->pooling) log_info("start", describe(parts.api.defaults));
-  parts.api.version = version();
-  if (options->pooling) parts.api.vectors = vector_model(*options->pooling, config, vector_size);
-  parts.api.facts = {.architecture = config.architecture,
-                     .weight_type = config.weight_type,
-                     .weight_bytes = totals.weight_bytes + parts.memory.embedding_bytes,
-                     .hidden_size = config.hidden_size,
-                     .num_layers = config.num_layers};
-  parts.api.model_created = static_cast<std::int64_t>(std::time(nullptr));
-  if (parts.tokenizer != nullptr) {
-    parts.api.make_ready();
-    parts.api.tokenizer_info = tokenizer_info(*source, flags.tokenizer, *parts.tokenizer,
-                                              parts.chat_templates.usual.get(), plan->max_model_len);
-  }
-
+  auto core = parts.build(flags, *plan, *model);
+  if (!core) return core.error();
+  PAGODA_RETURN_IF_ERROR(parts.connect_observers(flags, *plan, observer, **core));
+  PAGODA_RETURN_IF_ERROR(parts.connect(flags, *plan, *model, report));
   if (report == Report::table) {
-    log_info("start", concat("model ", parts.api.model_names.front(), ": ", config.architecture, ", ",
-                             config.num_layers, " layers, hidden ", config.hidden_size, ", ",
-                             config.num_heads, " heads, ", config.num_kv_heads,
-                             config.num_kv_heads == 1 ? " KV head" : " KV heads", ", vocabulary ",
-                             config.vocab_size, "; ", ranks_text(flags), computes_on));
-    log_memory_table(parts.memory, config, flags, plan->max_model_len);
-    if (const KvGroupPlan& kv = runner_plan; kv.groups.size() > 1)
-      log_info("memory", concat("KV groups: ", describe_groups(kv), "; pages of ", block_bytes, " bytes, ",
-                                fixed(100 * kv.padding, 1), " % padding"));
+    log_model(flags, config, parts.api.model_names.front(), parts.computes_on);
+    log_memory_table(parts.memory, config, flags, plan->kv.max_model_len);
+    if (const KvGroupPlan& kv_plan = plan->groups; kv_plan.groups.size() > 1)
+      log_info("memory", concat("KV groups: ", describe_groups(kv_plan), "; pages of ", plan->block_bytes,
+                                " bytes, ", fixed(100 * kv_plan.padding, 1), " % padding"));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     log_info("start", concat("engine ready after ", fixed(seconds, 3), " s"));
   }
-  parts.engine = std::make_unique<EngineThread>(engine_config, std::move(core));
+  parts.engine = std::make_unique<EngineThread>(plan->engine, *std::move(core));
   if (!flags.prefix_file.empty())
     PAGODA_RETURN_IF_ERROR(register_prefixes(flags.prefix_file, parts.api, *parts.engine));
   return assembled;

@@ -10,6 +10,7 @@
 #include "cli/assembly/devices.h"
 #include "cli/assembly/machine.h"
 #include "cli/mib.h"
+#include "tensor/system_limits.h"
 
 namespace pagoda {
 namespace {
@@ -21,27 +22,32 @@ std::int64_t growth_bytes(std::int64_t available) { return std::min(64 * kMiB, a
 // What clients' answers, bodies and texts get at least.
 std::int64_t clients_bytes(std::int64_t available) { return std::min(512 * kMiB, available / 8); }
 
-// Of an encoder, which keeps nothing of a sequence: the fewest blocks that there may be, of nothing.
-Result<KvPlan> plan_without_kv(const EngineFlags& flags, const ModelConfig& config) {
+// An encoder keeps nothing of a sequence: the fewest blocks that there may be, of nothing.
+Result<KvPlan> plan_without_kv(const EngineFlags& flags, std::int32_t max_positions, const HostMemory& host) {
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
-  if (asked && *flags.max_model_len > config.max_positions)
+  if (asked && *flags.max_model_len > max_positions)
     return invalid_argument(concat("--max-model-len ", *flags.max_model_len, " is more than the ",
-                                   config.max_positions, " positions of the model"));
+                                   max_positions, " positions of the model"));
   return KvPlan{.num_blocks = 1,
-                .max_model_len = asked ? *flags.max_model_len : config.max_positions,
-                .available_bytes = available_memory_bytes(),
-                .private_bytes = process_memory().private_bytes};
+                .max_model_len = asked ? *flags.max_model_len : max_positions,
+                .available_bytes = host.available_bytes,
+                .private_bytes = host.private_bytes};
 }
 
 }  // namespace
 
-Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
+HostMemory host_memory() {
+  return {.available_bytes = available_memory_bytes(),
+          .private_bytes = process_memory().private_bytes,
+          .mappings = available_mappings()};
+}
+
+Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_positions,
                              std::span<const KvGroup> groups, std::int64_t block_bytes,
-                             const LoadedRunner::KvRoom& given) {
-  if (groups.empty()) return plan_without_kv(flags, config);
-  const std::int64_t available = available_memory_bytes();
-  const std::int64_t others =
-      uses_device(flags) ? 0 : growth_bytes(available) + clients_bytes(available);
+                             const LoadedRunner::KvRoom& given, const HostMemory& host) {
+  if (groups.empty()) return plan_without_kv(flags, max_positions, host);
+  const std::int64_t available = host.available_bytes;
+  const std::int64_t others = uses_device(flags) ? 0 : growth_bytes(available) + clients_bytes(available);
   const std::int64_t room = std::max<std::int64_t>(0, given.available - given.taken - others);
   const std::int64_t swap = uses_device(flags) ? 0 : flags.swap_space_bytes;  // in the same memory
   std::int64_t bytes = 0;
@@ -58,7 +64,7 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
   }
   KvPlan plan;
   plan.available_bytes = available;
-  plan.private_bytes = process_memory().private_bytes;
+  plan.private_bytes = host.private_bytes;
   plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
   if (plan.num_blocks < 2) {
     return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ",
@@ -67,10 +73,10 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
   }
   const std::int64_t capacity = tokens_in(groups, plan.num_blocks, !flags.enable_chunked_prefill);
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
-  const std::int32_t wanted = asked ? *flags.max_model_len : config.max_positions;
-  if (wanted > config.max_positions) {
-    return invalid_argument(concat("--max-model-len ", wanted, " is more than the ", config.max_positions,
-                                   " positions of the model"));
+  const std::int32_t wanted = asked ? *flags.max_model_len : max_positions;
+  if (wanted > max_positions) {
+    return invalid_argument(
+        concat("--max-model-len ", wanted, " is more than the ", max_positions, " positions of the model"));
   }
   if (asked && wanted > capacity) {
     return invalid_argument(concat("--max-model-len ", wanted, " does not fit into the KV cache of ",
@@ -120,8 +126,10 @@ MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
   options.cache_bytes = std::min(options.cache_bytes, share);
   options.max_grammar_bytes = std::min(options.max_grammar_bytes, share);
   // Each that is being compiled may take that much: of a small machine two shares at most.
-  const std::int64_t room = std::max<std::int64_t>(1, 2 * share / std::max<std::int64_t>(1, options.max_grammar_bytes));
-  options.max_at_once = static_cast<std::int32_t>(std::clamp<std::int64_t>(num_threads, 1, std::min(kMostAtOnce, room)));
+  const std::int64_t room =
+      std::max<std::int64_t>(1, 2 * share / std::max<std::int64_t>(1, options.max_grammar_bytes));
+  options.max_at_once =
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(num_threads, 1, std::min(kMostAtOnce, room)));
   const std::int64_t bytes = options.cache_bytes + options.max_at_once * options.max_grammar_bytes;
   const auto account = ledger.add_account("grammars", bytes, bytes);
   CHECK(account.has_value());
@@ -137,7 +145,8 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
     size.insert(0, size.size() < 14 ? 14 - size.size() : 0, ' ');
     log_info("memory", concat(padded, size, "  ", note));
   };
-  row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", computed in ", memory.computed_in, " (--dtype ", flags.dtype, ")"));
+  row("weights, packed", memory.weight_bytes,
+      concat(config.weight_type, ", computed in ", memory.computed_in, " (--dtype ", flags.dtype, ")"));
   row("embedding, as stored", memory.embedding_bytes,
       memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
   row("KV cache", memory.kv_bytes,
@@ -158,8 +167,8 @@ void log_ledger(const MemoryBudget& ledger) {
     line += concat(line.empty() ? "" : ", ", account.name, " ", mib(account.limit), " (promised ",
                    mib(account.promised), ")");
   }
-  log_info("memory", concat("of ", mib(ledger.limit()), " for this process ", mib(ledger.limit() - ledger.used()),
-                            " are for clients, at most: ", line));
+  log_info("memory", concat("of ", mib(ledger.limit()), " for this process ",
+                            mib(ledger.limit() - ledger.used()), " are for clients, at most: ", line));
 }
 
 }  // namespace pagoda

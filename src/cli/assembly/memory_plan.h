@@ -1,7 +1,7 @@
 #pragma once
 // How the process's memory is divided: the KV cache's size, and the ledger (base/memory_budget.h) of what is
-// taken at start and what is left for clients. Planned from what is free, and what cgroups and setrlimit allow
-// (tensor/system_limits.h). Units: bytes. Errors name the flag. Threads: any.
+// taken at start and what is left for clients, from what the host has (tensor/system_limits.h). Units: bytes.
+// Errors name the flag. Threads: any.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,11 +24,19 @@ struct KvPlan {
   std::int64_t available_bytes = 0, private_bytes = 0;
 };
 
+// What the host has left, as cgroups and setrlimit see it.
+struct HostMemory {
+  std::int64_t available_bytes = 0;
+  std::int64_t private_bytes = 0;  // of this process
+  std::int64_t mappings = 0;       // that it may still make
+};
+HostMemory host_memory();
+
 // The number of blocks and the context that they allow. A device's room is its own memory, where nothing else
 // grows; its swap space is the process's.
-Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
+Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_positions,
                              std::span<const KvGroup> groups, std::int64_t block_bytes,
-                             const LoadedRunner::KvRoom& room);
+                             const LoadedRunner::KvRoom& room, const HostMemory& host);
 
 // With the accounts of what is taken at start. What lies on a device is not this process's memory.
 std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device);

@@ -7,7 +7,6 @@
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
 #include "kv_cache/kv_geometry.h"
-#include "tensor/system_limits.h"
 
 namespace pagoda {
 namespace {
@@ -46,7 +45,7 @@ SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_l
 
 Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const VirtualKvPlan& plan,
                                           std::span<const KvGroup> groups, std::int64_t num_blocks,
-                                          std::int32_t max_model_len) {
+                                          std::int32_t max_model_len, std::int64_t mappings) {
   VirtualMemory out;
   out.layout = plan.layout;
   out.slots = slot_map_config(flags, max_model_len, groups);
@@ -65,7 +64,7 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
                "or raise --kv-page-size"));
   }
   if (!uses_device(flags))  // a GPU's driver has no such limit
-    out.slots.max_regions = (available_mappings() - kMappingsForOthers) / plan.num_tensors;
+    out.slots.max_regions = (mappings - kMappingsForOthers) / plan.num_tensors;
   // What one sequence has at once: windows give back what they leave.
   const std::int64_t chunk = flags.enable_chunked_prefill ? 0 : max_model_len;
   const std::int64_t pages = pages_for(groups, max_model_len, 1, 0, chunk);

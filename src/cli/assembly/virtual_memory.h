@@ -29,10 +29,10 @@ struct VirtualMemory {
   std::int32_t most_resident_free = 0;  // pages that nobody has and that keep their memory
 };
 
-// Whole address space, mappings and pages of a cache of num_blocks for these groups. Errors name the flag or
-// the system's limit.
+// Whole address space, mappings and pages of a cache of num_blocks for these groups; `mappings`: that this
+// process may still make. Errors name the flag or the system's limit.
 Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const VirtualKvPlan& plan,
                                           std::span<const KvGroup> groups, std::int64_t num_blocks,
-                                          std::int32_t max_model_len);
+                                          std::int32_t max_model_len, std::int64_t mappings);
 
 }  // namespace pagoda

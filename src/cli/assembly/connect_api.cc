@@ -1,0 +1,68 @@
+#include "cli/assembly/connect_api.h"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+
+#include "base/version.h"
+#include "cli/assembly/answer_format_names.h"
+#include "cli/assembly/sampling_defaults.h"
+#include "cli/assembly/tokenizer_info.h"
+
+namespace pagoda {
+namespace {
+
+std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source) {
+  std::vector<std::string> given = flags.served_model_names;
+  std::erase_if(given, is_pattern);
+  if (!given.empty()) return given;
+  // ORG/NAME is a name already; a path is named after its last part.
+  if (!flags.model.empty() && !std::filesystem::exists(flags.model)) return {flags.model};
+  std::filesystem::path path(source.path());
+  if (path.filename().empty()) path = path.parent_path();
+  return {path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
+}
+
+void set_names(const EngineFlags& flags, const ModelSource& source, ApiContext& api) {
+  api.model_names = model_names(flags, source);
+  api.model_root = api.model_names.front();
+  for (const std::string& name : flags.served_model_names)
+    if (is_pattern(name)) api.model_patterns.push_back(name);
+  if (flags.any_model_name) api.model_patterns.emplace_back("*");
+}
+
+}  // namespace
+
+Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiParts& parts, ApiContext& api) {
+  const ModelConfig& config = parts.source.config();
+  api.tokenizer = parts.tokenizer;
+  api.grammars = parts.grammars;
+  api.chat_template = parts.chat_templates.usual.get();
+  api.tool_template = parts.chat_templates.tool_use.get();
+  PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_templates, api));
+  set_names(flags, parts.source, api);
+  api.max_model_len = plan.engine.max_model_len;
+  api.max_num_seqs = flags.max_num_seqs;
+  api.allow_request_chat_template = flags.server.trust_request_chat_template;
+  auto template_kwargs = default_template_kwargs(flags.default_chat_template_kwargs);
+  if (!template_kwargs) return template_kwargs.error();
+  api.template_kwargs = *std::move(template_kwargs);
+  api.vocab_size = config.vocab_size;
+  api.max_logprobs = flags.max_logprobs < 0 ? config.vocab_size : flags.max_logprobs;
+  auto defaults = sampling_defaults(parts.source, flags.override_generation_config, flags.generation_config);
+  if (!defaults) return defaults.error();
+  api.defaults = with_flags(*std::move(defaults), flags.sampling);
+  api.version = version();
+  api.facts.architecture = config.architecture;
+  api.facts.weight_type = config.weight_type;
+  api.facts.hidden_size = config.hidden_size;
+  api.facts.num_layers = config.num_layers;
+  api.model_created = static_cast<std::int64_t>(std::time(nullptr));
+  if (parts.tokenizer == nullptr) return ok_status();
+  api.make_ready();
+  api.tokenizer_info = tokenizer_info(parts.source, flags.tokenizer, *parts.tokenizer, api.chat_template,
+                                      plan.engine.max_model_len);
+  return ok_status();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,84 @@
+#include "cli/assembly/engine_plan.h"
+
+#include "cli/assembly/memory_modes.h"
+
+namespace pagoda {
+namespace {
+
+EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, const EnginePlan& plan,
+                           std::int32_t block_size) {
+  EngineConfig out;
+  out.max_model_len = plan.kv.max_model_len;
+  out.max_num_seqs = flags.max_num_seqs;
+  out.max_num_batched_tokens = model.max_num_batched_tokens;
+  out.block_size = block_size;
+  const std::vector<KvGroup>& groups = plan.groups.groups;
+  if (groups != one_full_group(block_size)) out.kv_groups = groups;
+  out.rotation = model.rotation;
+  out.enable_prefix_caching = flags.enable_prefix_caching && !groups.empty();
+  out.enable_chunked_prefill = flags.enable_chunked_prefill;
+  out.scheduling_policy = scheduling_policy(flags);
+  set_memory_modes(flags, plan.block_bytes, out);
+  out.max_waiting = flags.max_queue;
+  out.max_queue_s = flags.max_queue_time_s.value_or(0);
+  out.seed = flags.seed;
+  out.vocab_size = model.vocab_size;
+  out.speculative = flags.speculative;
+  out.forced_drafts = !is_baseline(flags);
+  out.target_itl_ms = flags.target_itl_ms.value_or(0);
+  return out;
+}
+
+}  // namespace
+
+ModelNumbers model_numbers(LoadedRunner& runner, const ModelConfig& config,
+                           std::int32_t max_num_batched_tokens) {
+  RankTotals totals = runner.totals();
+  return {.max_positions = config.max_positions,
+          .vocab_size = config.vocab_size,
+          .max_num_batched_tokens = max_num_batched_tokens,
+          .kv_plan = runner.kv_plan(),
+          .page_layout = runner.kv_page_layout(),
+          .page_granule = runner.page_granule(),
+          .kv_block_bytes = totals.kv_block_bytes,
+          .kv_heads = std::move(totals.kv_heads),
+          .kv_room = runner.kv_room(),
+          .rotation = runner.runner().rotation_rule()};
+}
+
+Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& model, const HostMemory& host) {
+  if (is_baseline(flags) && model.kv_plan.has_states())
+    return invalid_argument(
+        "--kv-manager reserved has no place for the states of this model's layers: use --kv-manager paged");
+  EnginePlan plan;
+  plan.groups = model.kv_plan;
+  std::int32_t block_size = flags.block_size;
+  plan.block_bytes = model.kv_block_bytes;
+  std::optional<VirtualKvPlan> virtual_plan;
+  if (is_virtual(flags)) {
+    auto planned = virtual_kv_plan(flags, model.page_layout, model.page_granule);
+    if (!planned) return planned.error();
+    virtual_plan = *planned;
+    block_size = virtual_plan->layout.block_size;
+    plan.block_bytes = virtual_block_bytes(*virtual_plan, model.kv_heads);
+    auto in_blocks = in_blocks_of(std::move(plan.groups), virtual_plan->layout);
+    if (!in_blocks) return in_blocks.error();
+    plan.groups = *std::move(in_blocks);
+  }
+  auto kv =
+      plan_kv_cache(flags, model.max_positions, plan.groups.groups, plan.block_bytes, model.kv_room, host);
+  if (!kv) return kv.error();
+  plan.kv = *kv;
+  plan.num_swap_blocks = num_swap_blocks(flags, plan.kv.num_blocks, plan.block_bytes);
+  if (virtual_plan) {
+    auto planned = plan_virtual_memory(flags, *virtual_plan, plan.groups.groups, plan.kv.num_blocks,
+                                       plan.kv.max_model_len, host.mappings);
+    if (!planned) return planned.error();
+    plan.virtual_memory = *planned;
+  }
+  plan.engine = engine_config(flags, model, plan, block_size);
+  PAGODA_RETURN_IF_ERROR(validate(plan.engine));
+  return plan;
+}
+
+}  // namespace pagoda

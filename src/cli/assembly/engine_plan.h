@@ -1,0 +1,44 @@
+#pragma once
+// plan_engine: the numbers of an engine, from flags, a loaded model and the host's memory: pages, context
+// length, swap space, scheduling. It allocates nothing and asks the system nothing, so tests plan engines for
+// any machine. assemble.cc loads the model before it, and builds and connects the engine after it. Errors
+// name the flag. Threads: any; pure, but for warnings in the log.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/assembly/loaded_runner.h"
+#include "cli/assembly/memory_plan.h"
+#include "cli/assembly/virtual_memory.h"
+#include "cli/flags/engine_flags.h"
+#include "engine/engine_config.h"
+#include "request/kv_groups.h"
+
+namespace pagoda {
+
+// Numbers of a loaded model and the runner that holds it.
+struct ModelNumbers {
+  std::int32_t max_positions = 0, vocab_size = 0;
+  std::int32_t max_num_batched_tokens = 0;
+  KvGroupPlan kv_plan;   // without groups nothing is kept (encoders)
+  KvLayout page_layout;  // of a page of it
+  std::int64_t page_granule = 0;
+  std::int64_t kv_block_bytes = 0;     // of all ranks
+  std::vector<std::int32_t> kv_heads;  // of each rank
+  LoadedRunner::KvRoom kv_room;
+  RotationRule rotation;
+};
+ModelNumbers model_numbers(LoadedRunner& runner, const ModelConfig& config,
+                           std::int32_t max_num_batched_tokens);
+
+struct EnginePlan {
+  EngineConfig engine;
+  KvGroupPlan groups;  // with this cache's block size
+  KvPlan kv;
+  std::int64_t block_bytes = 0, num_swap_blocks = 0;
+  std::optional<VirtualMemory> virtual_memory;  // of --kv-manager virtual
+};
+Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& model, const HostMemory& host);
+
+}  // namespace pagoda
