@@ -53,13 +53,16 @@ struct PackedLinear::Storage {
 // Fills segments and runs out of form, n, k and parts, and says how many bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
 
-// Whether 4-bit weights stay 4 bits: under 8-bit arithmetic, and where gate and up both are.
-inline bool keeps_nibbles(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
-                          const TensorView& view) {
-  if (storage.type != LinearType::int8 || !has_nibbles(view.dtype)) return false;
-  return storage.form == LinearForm::stacked ||
-         std::all_of(weights.begin(), weights.end(),
-                     [](const TensorView& v) { return has_nibbles(v.dtype); });
+// The panels that 8-bit products take one of `weights` in. Gate and up have the same: where they are stored
+// otherwise, those that can hold any.
+inline PackedFormat int8_panels(LinearForm form, std::span<const TensorView> weights,
+                                const TensorView& view) {
+  const PackedFormat own = weight_format(view.dtype).int8_panels;
+  if (form == LinearForm::stacked) return own;
+  const bool same = std::all_of(weights.begin(), weights.end(), [&](const TensorView& other) {
+    return weight_format(other.dtype).int8_panels == own;
+  });
+  return same ? own : PackedFormat::q8m;
 }
 
 }  // namespace pagoda

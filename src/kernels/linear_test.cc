@@ -188,9 +188,10 @@ TEST(Linear, ActivationsOnTheWayOut) {
                 const float expected = reference::activation(f, products[i]);
                 ASSERT_NEAR(activated[i], expected, 1e-6 * (1 + std::fabs(expected))) << "output " << i;
               }
+              // Sums of other panels than the stacked ones'; the clamp leaves them small beside what cancels.
               if (type == LinearType::int8 && second != DType::q4_1) {
                 const PackedLinear other = pack(plain, type, weights, bias, LinearForm::gated);
-                expect_close(gated, run(plain, other, x.data(), m, {.activation = f}), 1e-5);
+                expect_close(gated, run(plain, other, x.data(), m, {.activation = f}), 1e-4);
                 continue;
               }
               for (std::int64_t i = 0; i < m * n; ++i) {

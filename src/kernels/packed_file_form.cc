@@ -54,7 +54,7 @@ bool fits(const PackedLinear::Storage& storage, PackedFormat format) {
     case LinearType::float16:
       return format == PackedFormat::f16;
     case LinearType::int8:
-      return format == PackedFormat::q8 || format == PackedFormat::q4;
+      return format == PackedFormat::q8 || format == PackedFormat::q4 || format == PackedFormat::q8m;
   }
   return false;
 }

@@ -16,12 +16,19 @@ enum class PackedFormat : std::uint8_t {
   plain,  // reference: float32 [N][K]
   f32,    // float32 [N/16][K][16]
   bf16,   // bfloat16 [N/16][K/2][16][2]
-  q8,     // one d for an output: w = d * (u - 128), u in 1..255
-  q4,     // the same, but u in 0..255 as base + ((256 * n + start) * step + 2^14 >> 15): n in 0..15, two to a
-          // byte, and step, base and start for 32 inputs
+  q8,     // d for 32 inputs of an output: w = d * (u - 128), u in 0..255
+  q4,     // d and m for 32 inputs: w = d * n + m, n in 0..15, two to a byte
   f16,    // float16 [N/16][K][16]
+  q8m,    // d and m for 32 inputs: w = d * u + m, u in 0..255
 };
-inline constexpr int kNumPackedFormats = 6;
+inline constexpr int kNumPackedFormats = 7;
+
+// 32 of a row's weights in 8 bits: w = scale * u + minimum, u in 0..255. Where the weights have no minimum of
+// their own it is -128 * scale.
+struct WeightStep {
+  float scale = 0, minimum = 0;
+  static WeightStep symmetric(float scale) { return {scale, -128.0f * scale}; }
+};
 
 struct WeightFormat {
   // The reference dequantiser: `elements`, whole blocks of them, to float32.
@@ -30,6 +37,9 @@ struct WeightFormat {
   PackedFormat int8_panels = PackedFormat::q8;
   // Of q4 panels: 32 of a row's weights as scale, minimum and 4-bit numbers.
   NibbleGroup (*nibbles)(const std::uint8_t* row, std::int64_t group) = nullptr;
+  // The step in which 32 of a row's weights lie in 8-bit panels, so that these hold the file's own numbers.
+  // Null: the weights' own range decides.
+  WeightStep (*step)(const std::uint8_t* row, std::int64_t group) = nullptr;
 };
 
 const WeightFormat& weight_format(DType dtype);

@@ -70,85 +70,12 @@ void run_tile(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
-// One row times 4-bit weights. These bound it by the instructions that widen them, so they stay in 16 bits,
-// and the bases, which the same row is multiplied with, come in at the end of 32 inputs.
-struct SplitGroup {
-  std::int16_t even[16][2], odd[16][2];  // bytes 0 and 2, and 1 and 3, of each quad
-  std::int32_t sum[2];                   // of 32 inputs
-};
-void split_group(const std::byte* panel, SplitGroup& out) {
-  if constexpr (kQuadParts == 2) {
-    for (int i = 0; i < 16; ++i) {
-      std::memcpy(out.even[i], panel + 8 * i, 4);
-      std::memcpy(out.odd[i], panel + 8 * i + 4, 4);
-    }
-  } else {
-    std::int16_t pairs[32];
-    std::memcpy(pairs, panel, 64);
-    for (int i = 0; i < 32; ++i) {
-      out.even[i / 2][i % 2] = static_cast<std::int8_t>(pairs[i]);
-      out.odd[i / 2][i % 2] = static_cast<std::int16_t>(pairs[i] >> 8);
-    }
-  }
-  std::int32_t term;  // -128 times the sum of all
-  std::memcpy(&term, panel + kGroupRowBytes + 4, 4);
-  QuadInput half[32];
-  std::memcpy(half, panel, sizeof half);
-  out.sum[0] = 0;
-  for (const QuadInput one : half) out.sum[0] += one;
-  out.sum[1] = term / -128 - out.sum[0];
-}
-// kFetch: whether t.bytes_ahead says so; asked for each line, the question would cost up to 15 % (AVX2).
-template <bool kFetch>
-void run_nibble_row(const LinearTile& t) {
-  const std::int64_t groups = (t.k + 63) / 64;
-  auto* const row = reinterpret_cast<SplitGroup*>(t.scratch);
-  for (std::int64_t group = 0; group < groups; ++group) split_group(t.x + group * group_bytes(1), row[group]);
-  for (std::int64_t strip = 0; strip < t.num_strips; ++strip) {
-    const std::byte* const w = t.weights + strip * t.strip_bytes;
-    const std::byte* block = w + strip_header_bytes(PackedFormat::q4);
-    const std::byte* x = t.x;
-    // Where nothing comes next the strip itself, which the cache has.
-    const std::byte* ahead = weights_ahead(t, strip, t.strip_bytes);
-    if (ahead == nullptr) ahead = w;
-    F acc[1][1] = {{zero()}};
-    for (std::int64_t group = 0; group < groups; ++group, x += group_bytes(1)) {
-      float scale;
-      std::int32_t term;
-      std::memcpy(&scale, x + kGroupRowBytes, 4);
-      std::memcpy(&term, x + kGroupRowBytes + 4, 4);
-      I sum[4] = {iset1(term), izero(), izero(), izero()};
-      PAGODA_UNROLL
-      for (int half = 0; half < 2; ++half, block += kNibbleBlock, ahead += kNibbleBlock) {
-        const W steps = load_weights(block);
-        if constexpr (kFetch) prefetch_far(ahead);
-        PAGODA_UNROLL
-        for (int v = 0; v < 4; ++v) {
-          if constexpr (kFetch) prefetch_far(ahead + 64 + v * 64);
-          const Nibbles n = step_nibbles(load_weights(block + 64 + v * 64), steps);
-          const int low = 8 * half + v, high = low + 4;  // quads
-          sum[0] = dot2(sum[0], n.of[0], row[group].even[low]);
-          sum[1] = dot2(sum[1], n.of[1], row[group].odd[low]);
-          sum[2] = dot2(sum[2], n.of[2], row[group].even[high]);
-          sum[3] = dot2(sum[3], n.of[3], row[group].odd[high]);
-        }
-        sum[half] = add_base(sum[half], steps, row[group].sum[half]);
-      }
-      acc[0][0] = fma(to_float(add(add(sum[0], sum[1]), add(sum[2], sum[3]))), set1(scale), acc[0][0]);
-    }
-    acc[0][0] = mul(acc[0][0], load(reinterpret_cast<const float*>(w)));
-    finish(t, t.first_row, strip, acc);
-  }
-  if (t.past_caches) fence();
-}
-
 // 4-bit weights are widened once for all panels; a single panel widens them on the way.
 void run_nibbles(const LinearTile& t) {
-  if (t.panels.num_rows == 1) return t.bytes_ahead == 0 ? run_nibble_row<false>(t) : run_nibble_row<true>(t);
-  if (t.panels.count == 1) return run_tile<Int8Kernel<true>>(t);
+  if (t.panels.count == 1) return run_tile<Int8Kernel<PackedFormat::q4>>(t);
   LinearTile wide = t;
   wide.weights = t.scratch;
-  wide.strip_bytes = strip_bytes(PackedFormat::q8, t.k);
+  wide.strip_bytes = strip_bytes(PackedFormat::q8m, t.k);
   LaterReads later = later_reads(t);
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
@@ -158,9 +85,9 @@ void run_nibbles(const LinearTile& t) {
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
     const bool pair = count == kStrips && t.panels.two_strips;
     for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
-      run_strips<Int8Kernel<false>>(wide, s, pair,
-                                    s == 0 ? weights_ahead(t, strip, kStrips * t.strip_bytes) : nullptr,
-                                    kStrips * t.strip_bytes, later);
+      run_strips<Int8Kernel<PackedFormat::q8m>>(
+          wide, s, pair, s == 0 ? weights_ahead(t, strip, kStrips * t.strip_bytes) : nullptr,
+          kStrips * t.strip_bytes, later);
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
   }
@@ -168,11 +95,11 @@ void run_nibbles(const LinearTile& t) {
 }
 
 void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
-  for (std::int64_t group = 0; group * 64 < k; ++group) {
-    F values[4], top = zero();
+  for (std::int64_t group = 0; group < (k + 63) / 64 * 2; ++group) {
+    F values[2], top = zero();
     PAGODA_UNROLL
-    for (int v = 0; v < 4; ++v) {
-      const std::int64_t at = group * 64 + 16 * v, n = k - at;
+    for (int v = 0; v < 2; ++v) {
+      const std::int64_t at = group * 32 + 16 * v, n = k - at;
       values[v] = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
       top = max(top, abs(values[v]));
     }
@@ -180,15 +107,27 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
     const F inverse = set1(largest > 0 ? 127.0f / largest : 0.0f);
     I sum = izero();
     PAGODA_UNROLL
-    for (int v = 0; v < 4; ++v) {
+    for (int v = 0; v < 2; ++v) {
       const I q = to_int(mul(values[v], inverse));
-      store_quads(reinterpret_cast<QuadInput*>(out.q + group * out.step) + 16 * v, q);
+      store_quads(reinterpret_cast<QuadInput*>(out.q + group / 2 * out.step) + group % 2 * 32 + 16 * v, q);
       sum = add(sum, q);
     }
-    const std::int64_t step = group * (out.step / 4);
-    out.scale[step] = largest / 127.0f;
+    const std::int64_t at = group / 2 * (out.step / 4) + group % 2 * out.half;
+    const float scale = largest / 127.0f;
+    const std::int32_t of_row = reduce_add(sum);
+    out.scale[at] = scale;
     // Modulo 2^32, since NaNs may have become anything.
-    out.term[step] = static_cast<std::int32_t>(-128u * static_cast<std::uint32_t>(reduce_add(sum)));
+    out.term[at] = static_cast<std::int32_t>(-128u * static_cast<std::uint32_t>(of_row));
+    out.sum[at] = scale * static_cast<float>(of_row);
+  }
+}
+
+void row_weights(const float* x, std::int64_t k, float minimum, float inverse, std::uint8_t* out) {
+  const F least = set1(minimum), factor = set1(inverse), most = set1(255.0f);
+  for (std::int64_t i = 0; i < k; i += 16) {
+    const F u = mul(sub(k - i >= 16 ? load(x + i) : load_n(x + i, k - i), least), factor);
+    store_int8(reinterpret_cast<std::int8_t*>(out) + i, add(to_int(min(max(u, zero()), most)), iset1(-128)));
+    for (int j = 0; j < 16; ++j) out[i + j] ^= 128;
   }
 }
 
@@ -220,8 +159,9 @@ void floats_to_half(const float* x, std::int64_t n, std::uint16_t* out) {
 
 constexpr LinearKernels kLinearKernels = {
     // By PackedFormat; the reference alone reads plain.
-    .tiles = {nullptr, run_tile<FloatKernel<false>>, run_tile<Bf16Kernel>, run_tile<Int8Kernel<false>>,
-              run_nibbles, run_tile<FloatKernel<true>>},
+    .tiles = {nullptr, run_tile<FloatKernel<false>>, run_tile<Bf16Kernel>,
+              run_tile<Int8Kernel<PackedFormat::q8>>, run_nibbles, run_tile<FloatKernel<true>>,
+              run_tile<Int8Kernel<PackedFormat::q8m>>},
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
     .int8_rows = kInt8Rows,
@@ -231,8 +171,7 @@ constexpr LinearKernels kLinearKernels = {
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),
     .int8_bytes = sizeof(QuadInput),
-    .largest = largest,
-    .row_weights = to_bytes,
+    .row_weights = row_weights,
     .half_to_floats = half_to_floats,
     .floats_to_bf16 = floats_to_bf16,
     .floats_to_half = floats_to_half,

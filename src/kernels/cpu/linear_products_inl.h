@@ -155,12 +155,6 @@ struct Bf16Kernel {
   }
 };
 
-// The weights of 32 inputs in q4, widened: quads v and 4 + v of one column strip.
-template <class Wide>
-PAGODA_INLINE void widen(const std::byte* block, const W& steps, int v, Wide& low, Wide& high) {
-  widen_nibbles(load_weights(block + 64 + v * 64), steps, low, high);
-}
-
 // Bytes of a group of 64 inputs of kRows rows, and of one row's numbers in it.
 constexpr std::int64_t kGroupRowBytes = 64 * sizeof(QuadInput);
 constexpr std::int64_t group_bytes(std::int64_t rows) { return int8_group_bytes(rows, sizeof(QuadInput)); }
@@ -179,14 +173,67 @@ PAGODA_INLINE void add_quad(I (&sum)[kRows][kCols], const Quads (&w)[kCols], con
   }
 }
 
-// y = d * (sum over groups of 64 inputs of s * sum((u - 128) * q)): no float inside but one sum a group, the
-// zero point is the integer sum's start (exact). kNibbles: of weights in q4, which are widened to the same u.
-template <bool kNibbles>
+// y = unit * sum over 32 inputs each of d * s * sum(u * q) + m * s * sum(q): integer sums, which are exact,
+// and two or three float operations beside 32 inputs. Without minima the zero point, 128, is the integer
+// sum's start. Weights in q4 are u in 0..15.
+template <PackedFormat kFormat>
 struct Int8Kernel {
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kStreamNibbleRows;
   static constexpr int kStep = 64;
-  static constexpr PackedFormat kFormat = kNibbles ? PackedFormat::q4 : PackedFormat::q8;
+  static constexpr bool kNibbles = kFormat == PackedFormat::q4, kMinima = kFormat != PackedFormat::q8;
   static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
+  static constexpr std::int64_t kHalfBytes = kNibbles ? 256 : 512;  // of the weights of 32 inputs
+
+  // Adds the products of half a group. `w`: its scales; x: the panel's group.
+  template <int kRows, int kCols, int kOneByOne>
+  PAGODA_INLINE void add_half(const LinearTile& t, const Ahead& ahead, const std::byte* group,
+                              const std::byte* x, int half, F (&acc)[kRows][kCols]) {
+    const auto* const q = reinterpret_cast<const QuadInput*>(x) + 32 * half;
+    const auto* const scale = reinterpret_cast<const float*>(x + kRows * kGroupRowBytes) + half * kRows;
+    const auto* const term = reinterpret_cast<const std::int32_t*>(scale + 2 * kRows);
+    const float* const sum_of_row = scale + 4 * kRows;
+    const std::byte* const w = group + scale_bytes(kFormat) + half * kHalfBytes;
+    I sum[kRows][kCols];
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      PAGODA_UNROLL
+      for (int c = 0; c < kCols; ++c) sum[r][c] = kMinima ? izero() : iset1(term[r]);
+    }
+    const auto step = [&](int v) {
+      fetch_one<kOneByOne, kRows>(ahead, (kNibbles ? 4 : 8) * half + v);
+      Quads weights[kCols], later[kCols];
+      PAGODA_UNROLL
+      for (int c = 0; c < kCols; ++c) {
+        const std::byte* const line = w + c * t.strip_bytes + v * 64;
+        if constexpr (kNibbles)
+          widen_nibbles(load_weights(line), weights[c], later[c]);
+        else
+          weights[c] = load_quads(line);
+      }
+      add_quad(sum, weights, q + 4 * v);
+      if constexpr (kNibbles) add_quad(sum, later, q + 4 * v + 16);
+    };
+    constexpr int kSteps = kNibbles ? 4 : 8;
+    if constexpr (kUnrollQuads) {
+      PAGODA_UNROLL
+      for (int v = 0; v < kSteps; ++v) step(v);
+    } else {
+      PAGODA_NO_UNROLL
+      for (int v = 0; v < kSteps; ++v) step(v);
+    }
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) {
+      const std::byte* const scales = group + c * t.strip_bytes + half * 32;
+      const F d = load_half(scales);
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) acc[r][c] = fma(to_float(sum[r][c]), mul(d, set1(scale[r])), acc[r][c]);
+      if constexpr (kMinima) {
+        const F m = load_half(scales + 64);
+        PAGODA_UNROLL
+        for (int r = 0; r < kRows; ++r) acc[r][c] = fma(m, set1(sum_of_row[r]), acc[r][c]);
+      }
+    }
+  }
 
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
@@ -197,7 +244,7 @@ struct Int8Kernel {
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* x = panel;
     const std::int64_t groups = (t.k + 63) / 64;
-    const std::byte* w = t.weights + strip * t.strip_bytes;
+    const std::byte* const w = t.weights + strip * t.strip_bytes;
     const std::byte* data = w + strip_header_bytes(kFormat);
     F acc[kRows][kCols];
     PAGODA_UNROLL
@@ -205,74 +252,36 @@ struct Int8Kernel {
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += group_bytes(kRows)) {
       fetch<kOneByOne>(ahead);
-      const auto* const q = reinterpret_cast<const QuadInput*>(x);
-      const auto* const scale = reinterpret_cast<const float*>(x + kRows * kGroupRowBytes);
-      const auto* const term = reinterpret_cast<const std::int32_t*>(scale + kRows);
-      I sum[kRows][kCols];
-      PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        PAGODA_UNROLL
-        for (int c = 0; c < kCols; ++c) sum[r][c] = iset1(term[r]);
-      }
-      if constexpr (kNibbles) {
-        PAGODA_UNROLL
-        for (int v = 0; v < 8; ++v) {
-          const int at = v / 4 * 8 + v % 4;  // the first of the two quads
-          fetch_one<kOneByOne, kRows>(ahead, v);
-          Quads low[kCols], high[kCols];
-          PAGODA_UNROLL
-          for (int c = 0; c < kCols; ++c) {
-            const std::byte* block = data + c * t.strip_bytes + v / 4 * kNibbleBlock;
-            widen(block, load_weights(block), v % 4, low[c], high[c]);
-          }
-          add_quad(sum, low, q + 4 * at);
-          add_quad(sum, high, q + 4 * at + 16);
-        }
-      } else {
-        const auto step = [&](int v) {
-          fetch_one<kOneByOne, kRows>(ahead, v);
-          Quads weights[kCols];
-          PAGODA_UNROLL
-          for (int c = 0; c < kCols; ++c) weights[c] = load_quads(data + c * t.strip_bytes + v * 64);
-          add_quad(sum, weights, q + 4 * v);
-        };
-        if constexpr (kUnrollQuads) {
-          PAGODA_UNROLL
-          for (int v = 0; v < 16; ++v) step(v);
-        } else {
-          PAGODA_NO_UNROLL
-          for (int v = 0; v < 16; ++v) step(v);
-        }
-      }
-      PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const F s = set1(scale[r]);
-        PAGODA_UNROLL
-        for (int c = 0; c < kCols; ++c) acc[r][c] = fma(to_float(sum[r][c]), s, acc[r][c]);
-      }
+      add_half<kRows, kCols, kOneByOne>(t, ahead, data, x, 0, acc);
+      add_half<kRows, kCols, kOneByOne>(t, ahead, data, x, 1, acc);
     }
     PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) {
-      const F d = load(reinterpret_cast<const float*>(w + c * t.strip_bytes));
+      const F unit = load(reinterpret_cast<const float*>(w + c * t.strip_bytes));
       PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) acc[r][c] = mul(acc[r][c], d);
+      for (int r = 0; r < kRows; ++r) acc[r][c] = mul(acc[r][c], unit);
     }
     finish(t, row, strip, acc);
   }
 };
 
-// One strip from q4 to q8.
+// One strip from q4 to q8m.
 void widen_strip(const std::byte* in, std::int64_t k, std::byte* out) {
+  constexpr std::int64_t kScaleBytes = scale_bytes(PackedFormat::q4);
+  static_assert(kScaleBytes == scale_bytes(PackedFormat::q8m));
   std::memcpy(out, in, 64);
   in += 64, out += 64;
-  for (std::int64_t half = 0; half < (k + 63) / 64 * 2; ++half, in += kNibbleBlock, out += 512) {
-    const W steps = load_weights(in);  // once: `out` might be the same memory, for all that is known
-    PAGODA_UNROLL
-    for (int v = 0; v < 4; ++v) {
-      W low, high;
-      widen(in, steps, v, low, high);
-      store_weights(out + v * 64, low);
-      store_weights(out + 256 + v * 64, high);
+  for (std::int64_t group = 0; group < (k + 63) / 64; ++group) {
+    std::memcpy(out, in, kScaleBytes);
+    in += kScaleBytes, out += kScaleBytes;
+    for (int half = 0; half < 2; ++half, out += 512) {
+      PAGODA_UNROLL
+      for (int v = 0; v < 4; ++v, in += 64) {
+        W low, high;
+        widen_nibbles(load_weights(in), low, high);
+        store_weights(out + v * 64, low);
+        store_weights(out + 256 + v * 64, high);
+      }
     }
   }
 }

@@ -130,7 +130,9 @@ void PreparedRows::put(const Place& place, std::int64_t first, const float* from
       kernels_.quantize_row(from, count,
                             {.q = group + row * row_bytes,
                              .scale = scale + row,
-                             .term = reinterpret_cast<std::int32_t*>(scale + height) + row,
+                             .term = reinterpret_cast<std::int32_t*>(scale + 2 * height) + row,
+                             .sum = scale + 4 * height + row,
+                             .half = height,
                              .step = bytes});
       break;
     }

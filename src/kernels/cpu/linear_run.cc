@@ -50,8 +50,9 @@ std::int64_t group_strips(const PackedLinear::Storage& weight) {
 // of this is measured.
 std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, const Panels& panels) {
   const bool few = panels.num_rows < kFetchRows, single = panels.count == 1;
+  const bool bytes = format == PackedFormat::q8 || format == PackedFormat::q8m;
   if (context.tuning == CpuTuning::zen5) {
-    if (few && format == PackedFormat::q8) return 0;
+    if (few && bytes) return 0;
     return single && (few || format != PackedFormat::q4) ? std::int64_t{8} << 10 : kNextStrips;
   }
   // Widening bounds two and three rows of 4-bit weights there.
@@ -59,7 +60,7 @@ std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, cons
     return few && panels.num_rows > 1 && format == PackedFormat::q4 ? 0 : kNextStrips;
   if (!few) return kNextStrips;
   const bool wide = context.level == CpuLevel::avx512;
-  return format == PackedFormat::q8 && wide ? std::int64_t{2} << 10 : 0;
+  return bytes && wide ? std::int64_t{2} << 10 : 0;
 }
 
 void multiply_tile(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
@@ -70,7 +71,7 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
   const std::int64_t first_row = panels.begin(tile.first_panel),
                      rows = panels.begin(tile.last_panel) - first_row;
   const std::int64_t scratch_bytes =
-      run.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
+      run.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8m, weight.k) : 0;
   const bool straight_to_y = !out.output.activation && out.largest == nullptr;
   float* const buffer =
       straight_to_y ? nullptr

@@ -19,9 +19,9 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
 // interleaved so that a kernel walks one pointer:
-//     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale [R], term [R]
+//     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale, term and sum [2][R]
 // Groups of 8 bits are whole lines of memory, since different threads may fill them. q is as wide as the
-// kernels multiply it.
+// kernels multiply it; of the rest, each half of a group's inputs has its own.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
   std::int64_t bytes = 0;   // from one panel to the next
@@ -29,7 +29,7 @@ struct Panels {
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
 constexpr std::int64_t int8_group_bytes(std::int64_t height, std::int64_t input_bytes) {
-  return height * 64 * input_bytes + (height * 8 + 63) / 64 * 64;
+  return height * 64 * input_bytes + (height * 24 + 63) / 64 * 64;
 }
 
 // One tile: some panels of x times num_strips consecutive strips of weights.
@@ -45,7 +45,7 @@ struct LinearTile {
   Panels panels;
   std::int64_t first_panel = 0, last_panel = 0;
   const std::byte* x = nullptr;  // the first of all panels: floats, bf16 (or floats rounded to it), or int8
-  std::byte* scratch = nullptr;  // q4: room for kMaxStrips strips of q8
+  std::byte* scratch = nullptr;  // q4: room for kMaxStrips strips of q8m
 
   // Bytes [later_begin, later_end) of these pieces, one after the other, come into the cache meanwhile.
   const std::byte* const* later = nullptr;
@@ -61,12 +61,14 @@ struct LinearTile {
 
 using LinearTileFunction = void (*)(const LinearTile& tile);
 
-// Where one row's activations go: each group's (64 inputs) lie `step` bytes behind the one before.
+// Where one row's activations go: each group's (64 inputs) lie `step` bytes behind the one before, what the
+// second half of a group has `half` numbers behind the first's.
 struct QuantizedRow {
   std::byte* q;
   float* scale;
-  std::int32_t* term;  // -128 * sum(q): what the weights' zero point adds
-  std::int64_t step;
+  std::int32_t* term;  // -128 * sum(q): what the zero point of weights without a minimum adds
+  float* sum;          // scale * sum(q): what a minimum is multiplied with
+  std::int64_t half, step;
 };
 
 struct LinearKernels {
@@ -78,10 +80,9 @@ struct LinearKernels {
   // last filled up with zeros.
   void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t step);
   std::int64_t bf16_bytes, int8_bytes;  // of one element that round_row and quantize_row write
-  // One row of weights: the largest absolute value, and round(x * inverse) + 128, half to even; reads and
-  // writes up to the next multiple of 16.
-  float (*largest)(const float* x, std::int64_t k);
-  void (*row_weights)(const float* x, std::int64_t k, float inverse, std::uint8_t* out);
+  // Weights of one step: round((x - minimum) * inverse), half to even, in 0..255; writes up to the next
+  // multiple of 16.
+  void (*row_weights)(const float* x, std::int64_t k, float minimum, float inverse, std::uint8_t* out);
   // Rows of plain weights, for packing; written up to the next multiple of 16.
   void (*half_to_floats)(const void* x, std::int64_t n, float* out);  // reads up to that multiple too
   void (*floats_to_bf16)(const float* x, std::int64_t n, std::uint16_t* out);
@@ -94,28 +95,25 @@ const LinearKernels& linear_kernels_portable();
 const LinearKernels& linear_kernels(CpuLevel level);
 
 constexpr std::int64_t kMaxStrips = 2;  // that a register tile may be wide
-constexpr std::int64_t kNibbleBlock =
-    320;  // bytes of 32 inputs of a strip in q4: steps and starts, then weights
 
 // How the panels of each PackedFormat are laid out; README.md has the blocks themselves.
 struct PanelLayout {
   std::string_view name;      // in the description of a packed matrix
-  std::int64_t header_bytes;  // before a strip's first block: its scales
+  std::int64_t header_bytes;  // before a strip's first block: its units
   std::int64_t block_inputs;  // so many inputs x 16 outputs
-  std::int64_t block_bytes;   // are a block
+  std::int64_t scale_bytes;   // are a block: first its scales, and minima if it has them
+  std::int64_t block_bytes;   // in all
 };
 inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
-    {"plain", 0, 1, 64},
-    {"f32", 0, 1, 64},
-    {"bf16", 0, 2, 64},
-    {"q8", 64, 64, 1024},
-    {"q4", 64, 64, 2 * kNibbleBlock},
-    {"f16", 0, 2, 64},
+    {"plain", 0, 1, 0, 64},           {"f32", 0, 1, 0, 64},           {"bf16", 0, 2, 0, 64},
+    {"q8", 64, 64, 64, 64 + 1024},    {"q4", 64, 64, 128, 128 + 512}, {"f16", 0, 2, 0, 64},
+    {"q8m", 64, 64, 128, 128 + 1024},
 };
 constexpr const PanelLayout& panel_layout(PackedFormat format) {
   return kPanelLayouts[static_cast<std::size_t>(format)];
 }
 constexpr std::int64_t packed_block_bytes(PackedFormat format) { return panel_layout(format).block_bytes; }
+constexpr std::int64_t scale_bytes(PackedFormat format) { return panel_layout(format).scale_bytes; }
 constexpr std::int64_t strip_header_bytes(PackedFormat format) { return panel_layout(format).header_bytes; }
 constexpr std::int64_t strip_bytes(PackedFormat format, std::int64_t k) {
   const PanelLayout& layout = panel_layout(format);

@@ -1,6 +1,9 @@
 // Packing weights into strips of 16 outputs (README.md). Runs at start-up, so it is parallel over strips.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_tile.h"
@@ -22,34 +25,40 @@ struct Strip {
   }
 };
 
-// 4-bit weights keep their bits; four bytes at a time change place. `scratch` has room for 12 bytes for 32
-// inputs.
-void pack_nibbles(const Strip& s, std::byte* scratch) {
-  const std::int64_t groups = s.k / 32;
-  auto* const scale = reinterpret_cast<float*>(scratch);
-  float* const minimum = scale + groups;
-  auto* const steps = reinterpret_cast<reference::NibbleStep*>(minimum + groups);
-  std::uint8_t* const blocks = s.out + strip_header_bytes(PackedFormat::q4);
+// The scales of a row, and its minima where panels of this format have them, go beside its weights.
+void put_steps(PackedFormat format, std::uint8_t* strip, std::int64_t c, std::span<const WeightStep> steps) {
+  const bool has_minima = format != PackedFormat::q8;
+  float largest = 0;
+  for (const WeightStep& step : steps) {
+    largest = std::max(largest, std::fabs(step.scale));
+    if (has_minima) largest = std::max(largest, std::fabs(step.minimum));
+  }
+  const float unit = reference::row_unit(largest);
+  std::memcpy(strip + 4 * c, &unit, 4);
+  std::uint8_t* at = strip + strip_header_bytes(format) + 2 * c;
+  for (std::size_t g = 0; g < steps.size(); ++g) {
+    const std::uint16_t scale = reference::unit_share(steps[g].scale, unit);
+    std::memcpy(at + g % 2 * 32, &scale, 2);
+    if (has_minima) {
+      const std::uint16_t minimum = reference::unit_share(steps[g].minimum, unit);
+      std::memcpy(at + 64 + g % 2 * 32, &minimum, 2);
+    }
+    if (g % 2 == 1) at += packed_block_bytes(format);
+  }
+}
+
+// 4-bit weights keep their bits; four bytes at a time change place.
+void pack_nibbles(const Strip& s, std::span<WeightStep> steps) {
   for (std::int64_t c = 0; c < s.rows; ++c) {
-    float largest = 0;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      const NibbleGroup group = nibble_group(s.view->dtype, s.row(c), g);
-      scale[g] = group.scale;
-      minimum[g] = group.minimum;
-      largest = std::max(largest, reference::nibble_range(group.scale, group.minimum));
-      std::uint8_t* const block = blocks + g * kNibbleBlock + 4 * c;
-      for (int v = 0; v < 4; ++v) std::memcpy(block + 64 * (v + 1), group.nibbles + 4 * v, 4);
+    std::uint8_t* block =
+        s.out + strip_header_bytes(PackedFormat::q4) + scale_bytes(PackedFormat::q4) + 4 * c;
+    for (std::size_t g = 0; g < steps.size(); ++g) {
+      const NibbleGroup group = nibble_group(s.view->dtype, s.row(c), static_cast<std::int64_t>(g));
+      steps[g] = {group.scale, group.minimum};
+      for (std::size_t v = 0; v < 4; ++v) std::memcpy(block + 64 * (g % 2 * 4 + v), group.nibbles + 4 * v, 4);
+      if (g % 2 == 1) block += packed_block_bytes(PackedFormat::q4);
     }
-    const float row_scale = largest / 127.0f;
-    std::memcpy(s.out + 4 * c, &row_scale, 4);
-    for (std::int64_t g = 0; g < groups; ++g)
-      steps[g] = reference::nibble_step(scale[g], minimum[g], largest);
-    for (std::int64_t g = 0; g < groups; ++g) {
-      std::uint8_t* const at = blocks + g * kNibbleBlock + 4 * c;
-      std::memcpy(at, &steps[g].step, 2);
-      at[2] = steps[g].base;
-      at[3] = steps[g].start;
-    }
+    put_steps(PackedFormat::q4, s.out, c, steps);
   }
 }
 
@@ -72,19 +81,26 @@ const std::uint16_t* half_row(const LinearKernels& kernels, const Strip& s, floa
   return out;
 }
 
-// A row of weights with one scale.
-void put_row(const LinearKernels& kernels, std::uint8_t* strip, std::int64_t c, const float* row,
-             std::int64_t k, std::uint8_t* bytes) {
-  const float largest = kernels.largest(row, k), scale = largest / 127.0f;
-  std::memcpy(strip + 4 * c, &scale, 4);
-  kernels.row_weights(row, k, largest > 0 ? 127.0f / largest : 0.0f, bytes);
-  std::uint8_t* const data = strip + strip_header_bytes(PackedFormat::q8) + 4 * c;
-  for (std::int64_t i = k; i % 4 != 0; ++i) bytes[i] = 128;
-  for (std::int64_t quad = 0; 4 * quad < k; ++quad) std::memcpy(data + quad * 64, bytes + 4 * quad, 4);
+// A row of weights in 8 bits.
+void put_row(const LinearKernels& kernels, PackedFormat format, const Strip& s, std::int64_t c,
+             const float* row, std::span<WeightStep> steps) {
+  std::uint8_t* block = s.out + strip_header_bytes(format) + scale_bytes(format) + 4 * c;
+  for (std::size_t g = 0; g < steps.size(); ++g) {
+    const auto begin = static_cast<std::int64_t>(g) * 32, count = std::min<std::int64_t>(32, s.k - begin);
+    const std::span x(row + begin, static_cast<std::size_t>(count));
+    steps[g] = reference::weight_step(format, s.view->dtype, s.row(c), static_cast<std::int64_t>(g), x);
+    std::uint8_t bytes[32] = {};
+    kernels.row_weights(x.data(), count, steps[g].minimum, reference::weight_inverse(steps[g]), bytes);
+    for (std::size_t quad = 0; quad < 8; ++quad)
+      std::memcpy(block + (g % 2 * 8 + quad) * 64, bytes + 4 * quad, 4);
+    if (g % 2 == 1) block += packed_block_bytes(format);
+  }
+  put_steps(format, s.out, c, steps);
 }
 
 // From any type by way of floats; `scratch` holds two rows of floats.
-void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat format, std::byte* scratch) {
+void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat format, std::byte* scratch,
+                 std::span<WeightStep> steps) {
   auto* row = reinterpret_cast<float*>(scratch);
   auto* narrow = reinterpret_cast<std::uint16_t*>(row + round_up(s.k, 16));
   for (std::int64_t c = 0; c < s.rows; ++c) {
@@ -107,7 +123,7 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
       for (std::int64_t k = 0; k < round_up(s.k, 2); ++k)
         std::memcpy(s.out + (k * kStrip + c) * 2, values + k, 2);
     } else {
-      put_row(kernels, s.out, c, row, s.k, reinterpret_cast<std::uint8_t*>(narrow));
+      put_row(kernels, format, s, c, row, steps);
     }
   }
 }
@@ -155,8 +171,7 @@ PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const
     case LinearType::int8:
       break;
   }
-  const PackedFormat wanted = weight_format(view.dtype).int8_panels;
-  return wanted == PackedFormat::q4 && !keeps_nibbles(storage, weights, view) ? PackedFormat::q8 : wanted;
+  return int8_panels(storage.form, weights, view);
 }
 
 std::int64_t plan_panels(PackedLinear::Storage& storage) {
@@ -191,16 +206,18 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
     const LinearKernels& kernels = linear_kernels(context.level);
     for_ranges(context, ceil_div(segment.n, kStrip), 4, [&](std::int64_t first, std::int64_t last) {
       static thread_local Scratch scratch;
+      const bool rounds = storage.type == LinearType::int8;
+      std::vector<WeightStep> steps(
+          static_cast<std::size_t>(rounds ? ceil_div(storage.k, std::int64_t{32}) : 0));
       for (std::int64_t strip = first; strip < last; ++strip) {
         const Strip s{
             reinterpret_cast<std::uint8_t*>(storage.own.data()) + segment.offset + strip * segment.strip_step,
             &view, strip * kStrip, std::min(kStrip, segment.n - strip * kStrip), storage.k};
-        // Two rows of floats, or what pack_nibbles takes, which is less.
         std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
         if (segment.format == PackedFormat::q4) {
-          pack_nibbles(s, work);
+          pack_nibbles(s, steps);
         } else {
-          pack_floats(kernels, s, segment.format, work);
+          pack_floats(kernels, s, segment.format, work, steps);
         }
       }
     });

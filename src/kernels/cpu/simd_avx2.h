@@ -105,40 +105,11 @@ PAGODA_INLINE void store_weights(std::byte* p, W w) {
   _mm256_storeu_si256(out + 1, w.hi);
 }
 // 4-bit weights: simd_avx512.h.
-struct Nibbles {
-  W of[4];
-};
-PAGODA_INLINE __m256i for_each_column(__m256i steps, int a, int b, int c, int d) {
-  return _mm256_shuffle_epi8(steps, _mm256_setr_epi32(a, b, c, d, a, b, c, d));
-}
-PAGODA_INLINE void step_half(__m256i w, __m256i steps, __m256i (&of)[4]) {
-  const __m256i mask = _mm256_set1_epi16(0x0f00);
-  const __m256i step = for_each_column(steps, 0x01000100, 0x05040504, 0x09080908, 0x0d0c0d0c);
-  const __m256i start = for_each_column(steps, static_cast<int>(0x80038003), static_cast<int>(0x80078007),
-                                        static_cast<int>(0x800b800b), static_cast<int>(0x800f800f));
-  const auto scaled = [&](__m256i n) {
-    return _mm256_mulhrs_epi16(_mm256_or_si256(_mm256_and_si256(n, mask), start), step);
-  };
-  of[0] = scaled(_mm256_slli_epi16(w, 8));
-  of[1] = scaled(w);
-  of[2] = scaled(_mm256_slli_epi16(w, 4));
-  of[3] = scaled(_mm256_srli_epi16(w, 4));
-}
-PAGODA_INLINE Nibbles step_nibbles(W w, W steps) {
-  __m256i lo[4], hi[4];
-  step_half(w.lo, steps.lo, lo);
-  step_half(w.hi, steps.hi, hi);
-  return {{{lo[0], hi[0]}, {lo[1], hi[1]}, {lo[2], hi[2]}, {lo[3], hi[3]}}};
-}
-PAGODA_INLINE __m256i bytes_half(__m256i even, __m256i odd, __m256i steps) {
-  const __m256i base = for_each_column(steps, 0x02020202, 0x06060606, 0x0a0a0a0a, 0x0e0e0e0e);
-  const __m256i low_byte = _mm256_set1_epi16(0x00ff);
-  return _mm256_add_epi8(_mm256_or_si256(_mm256_and_si256(even, low_byte), _mm256_slli_epi16(odd, 8)), base);
-}
-PAGODA_INLINE void widen_nibbles(W w, W steps, W& low, W& high) {
-  const Nibbles n = step_nibbles(w, steps);
-  low = {bytes_half(n.of[0].lo, n.of[1].lo, steps.lo), bytes_half(n.of[0].hi, n.of[1].hi, steps.hi)};
-  high = {bytes_half(n.of[2].lo, n.of[3].lo, steps.lo), bytes_half(n.of[2].hi, n.of[3].hi, steps.hi)};
+PAGODA_INLINE void widen_nibbles(W w, W& low, W& high) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  low = {_mm256_and_si256(w.lo, mask), _mm256_and_si256(w.hi, mask)};
+  high = {_mm256_and_si256(_mm256_srli_epi16(w.lo, 4), mask),
+          _mm256_and_si256(_mm256_srli_epi16(w.hi, 4), mask)};
 }
 PAGODA_INLINE I dot2(I acc, W w, __m256i x) {
   return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(w.lo, x)),
@@ -148,11 +119,6 @@ PAGODA_INLINE I dot2(I acc, W w, const std::int16_t* x) {
   std::int32_t pair;
   std::memcpy(&pair, x, 4);
   return dot2(acc, w, _mm256_set1_epi32(pair));
-}
-PAGODA_INLINE I add_base(I acc, W steps, std::int32_t x) {
-  const __m256i base = _mm256_set1_epi32(0x00ff0000);
-  return dot2(acc, {_mm256_and_si256(steps.lo, base), _mm256_and_si256(steps.hi, base)},
-              _mm256_set1_epi32(static_cast<std::int32_t>(static_cast<std::uint32_t>(x) << 16)));
 }
 
 // Products of 8 bits (maddubs) are summed in 16 and saturate, unless weights are absolute values and the
@@ -172,16 +138,14 @@ PAGODA_INLINE Quads load_quads(const std::byte* p) {
            {_mm256_srli_epi16(w.lo, 8), _mm256_srli_epi16(w.hi, 8)}}};
 }
 PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) { return dot2(acc, w, x); }
-PAGODA_INLINE void widen_nibbles(W w, W steps, Quads& low, Quads& high) {
-  const Nibbles n = step_nibbles(w, steps);
-  const auto base = [](__m256i of) {
-    return _mm256_and_si256(for_each_column(of, 0x02020202, 0x06060606, 0x0a0a0a0a, 0x0e0e0e0e),
-                            _mm256_set1_epi16(0x00ff));
-  };
-  const __m256i lo = base(steps.lo), hi = base(steps.hi);
-  const auto bytes = [&](const W& of) { return W{_mm256_add_epi16(of.lo, lo), _mm256_add_epi16(of.hi, hi)}; };
-  low = {{bytes(n.of[0]), bytes(n.of[1])}};
-  high = {{bytes(n.of[2]), bytes(n.of[3])}};
+PAGODA_INLINE void widen_nibbles(W w, Quads& low, Quads& high) {
+  const __m256i mask = _mm256_set1_epi16(15);
+  low = {{{_mm256_and_si256(w.lo, mask), _mm256_and_si256(w.hi, mask)},
+          {_mm256_and_si256(_mm256_srli_epi16(w.lo, 8), mask),
+           _mm256_and_si256(_mm256_srli_epi16(w.hi, 8), mask)}}};
+  high = {{{_mm256_and_si256(_mm256_srli_epi16(w.lo, 4), mask),
+            _mm256_and_si256(_mm256_srli_epi16(w.hi, 4), mask)},
+           {_mm256_srli_epi16(w.lo, 12), _mm256_srli_epi16(w.hi, 12)}}};
 }
 
 PAGODA_INLINE __m256 pow2_half(__m256i n) {

@@ -103,51 +103,14 @@ PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) {
   return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(quad));
 }
 
-// 4-bit weights n: 16 columns x 4 bytes, two weights in each, and for each column of `steps` step (16 bits),
-// base and start. They widen to base + ((256 * n + start) * step + 2^14 >> 15), which fits into a byte; what
-// stands behind the base is computed in halves of lanes: [0] the low weights of even bytes, [1] of odd ones,
-// [2] and [3] the high ones.
-struct Nibbles {
-  W of[4];
-};
-PAGODA_INLINE Nibbles step_nibbles(W w, W steps) {
-  const W mask = _mm512_set1_epi16(0x0f00);
-  const W step =
-      _mm512_shuffle_epi8(steps, _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100));
-  const W start = _mm512_shuffle_epi8(
-      steps, _mm512_set4_epi32(static_cast<int>(0x800f800f), static_cast<int>(0x800b800b),
-                               static_cast<int>(0x80078007), static_cast<int>(0x80038003)));
-  const auto scaled = [&](W n) {  // n & mask | start, times step
-    return _mm512_mulhrs_epi16(_mm512_ternarylogic_epi32(n, mask, start, 0xea), step);
-  };
-  return {{scaled(_mm512_slli_epi16(w, 8)), scaled(w), scaled(_mm512_slli_epi16(w, 4)),
-           scaled(_mm512_srli_epi16(w, 4))}};
+// 4-bit weights, 16 columns x 4 bytes with two in each, as bytes: the low ones and the high ones.
+PAGODA_INLINE void widen_nibbles(W w, W& low, W& high) {
+  const W mask = _mm512_set1_epi8(15);
+  low = _mm512_and_si512(w, mask);
+  high = _mm512_and_si512(_mm512_srli_epi16(w, 4), mask);
 }
-PAGODA_INLINE void widen_nibbles(W w, W steps, W& low, W& high) {
-  const W base =
-      _mm512_shuffle_epi8(steps, _mm512_set4_epi32(0x0e0e0e0e, 0x0a0a0a0a, 0x06060606, 0x02020202));
-  const W low_byte = _mm512_set1_epi16(0x00ff);
-  const Nibbles n = step_nibbles(w, steps);
-  const auto bytes = [&](W even, W odd) {  // even & low_byte | odd << 8
-    return _mm512_add_epi8(_mm512_ternarylogic_epi32(even, low_byte, _mm512_slli_epi16(odd, 8), 0xea), base);
-  };
-  low = bytes(n.of[0], n.of[1]);
-  high = bytes(n.of[2], n.of[3]);
-}
-PAGODA_INLINE void widen_nibbles(W w, W steps, Quads& low, Quads& high) {
-  widen_nibbles(w, steps, low.part[0], high.part[0]);
-}
-// acc[lane] += the lane's two halves times the two numbers at x.
-PAGODA_INLINE I dot2(I acc, W w, const std::int16_t* x) {
-  std::int32_t pair;
-  std::memcpy(&pair, x, 4);
-  return _mm512_dpwssd_epi32(acc, w, _mm512_set1_epi32(pair));
-}
-// acc[lane] += the lane's base times x, which fits into 16 bits.
-PAGODA_INLINE I add_base(I acc, W steps, std::int32_t x) {
-  return _mm512_dpwssd_epi32(
-      acc, _mm512_and_si512(steps, _mm512_set1_epi32(0x00ff0000)),
-      _mm512_set1_epi32(static_cast<std::int32_t>(static_cast<std::uint32_t>(x) << 16)));
+PAGODA_INLINE void widen_nibbles(W w, Quads& low, Quads& high) {
+  widen_nibbles(w, low.part[0], high.part[0]);
 }
 
 PAGODA_INLINE F pow2(I n) {  // n in -126..127

@@ -138,39 +138,11 @@ PAGODA_INLINE W load_weights(const std::byte* p) {
 }
 PAGODA_INLINE void store_weights(std::byte* p, const W& w) { std::memcpy(p, w.v, 64); }
 // 4-bit weights: simd_avx512.h.
-struct Nibbles {
-  std::int16_t of[4][32];
-};
-PAGODA_INLINE Nibbles step_nibbles(const W& w, const W& steps) {
-  Nibbles out;
+PAGODA_INLINE void widen_nibbles(const W& w, W& low, W& high) {
   for (int i = 0; i < 64; ++i) {
-    std::int16_t step;
-    std::memcpy(&step, steps.v + i / 4 * 4, 2);
-    const auto scaled = [&](int n) {
-      return static_cast<std::int16_t>(((256 * n + steps.v[i / 4 * 4 + 3]) * step + (1 << 14)) >> 15);
-    };
-    out.of[i % 2][i / 2] = scaled(w.v[i] & 15);
-    out.of[2 + i % 2][i / 2] = scaled(w.v[i] >> 4);
+    low.v[i] = w.v[i] & 15;
+    high.v[i] = static_cast<std::uint8_t>(w.v[i] >> 4);
   }
-  return out;
-}
-PAGODA_INLINE void widen_nibbles(const W& w, const W& steps, W& low, W& high) {
-  const Nibbles n = step_nibbles(w, steps);
-  for (int i = 0; i < 64; ++i) {
-    const int base = steps.v[i / 4 * 4 + 2];
-    low.v[i] = static_cast<std::uint8_t>(n.of[i % 2][i / 2] + base);
-    high.v[i] = static_cast<std::uint8_t>(n.of[2 + i % 2][i / 2] + base);
-  }
-}
-PAGODA_INLINE I dot2(const I& acc, const std::int16_t (&w)[32], const std::int16_t* x) {
-  I out;
-  for (int i = 0; i < 16; ++i) out.v[i] = acc.v[i] + w[2 * i] * x[0] + w[2 * i + 1] * x[1];
-  return out;
-}
-PAGODA_INLINE I add_base(const I& acc, const W& steps, std::int32_t x) {
-  I out;
-  for (int i = 0; i < 16; ++i) out.v[i] = acc.v[i] + steps.v[4 * i + 2] * x;
-  return out;
 }
 constexpr int kQuadParts = 1;
 struct Quads {
@@ -179,8 +151,8 @@ struct Quads {
 using QuadInput = std::int8_t;
 constexpr bool kUnrollQuads = true;
 PAGODA_INLINE Quads load_quads(const std::byte* p) { return {{load_weights(p)}}; }
-PAGODA_INLINE void widen_nibbles(const W& w, const W& steps, Quads& low, Quads& high) {
-  widen_nibbles(w, steps, low.part[0], high.part[0]);
+PAGODA_INLINE void widen_nibbles(const W& w, Quads& low, Quads& high) {
+  widen_nibbles(w, low.part[0], high.part[0]);
 }
 PAGODA_INLINE I dot_part(const I& acc, const W& w, const QuadInput* q) {
   I out;

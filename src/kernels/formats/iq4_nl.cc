@@ -12,8 +12,12 @@ void block(Bytes b, float* out) {
   }
 }
 
+WeightStep step(Bytes row, std::int64_t group) {
+  return WeightStep::symmetric(load_half(row + group * dtype_info(DType::iq4_nl).block_bytes));
+}
+
 }  // namespace
 
-const WeightFormat iq4_nl = {.decode = blocks<DType::iq4_nl, block>};
+const WeightFormat iq4_nl = {.decode = blocks<DType::iq4_nl, block>, .step = step};
 
 }  // namespace pagoda::formats

@@ -4,12 +4,15 @@
 namespace pagoda::formats {
 namespace {
 
-void block(Bytes b, float* out) {
-  const float d = load_half(b);
+float scale_of(Bytes b, int g) {
   const auto high = load<std::uint16_t>(b + 2);
+  const int scale = (b[4 + g / 2] >> (g % 2 * 4) & 15) | (high >> (2 * g) & 3) << 4;
+  return load_half(b) * static_cast<float>(scale - 32);
+}
+
+void block(Bytes b, float* out) {
   for (int g = 0; g < 8; ++g) {
-    const int scale = (b[4 + g / 2] >> (g % 2 * 4) & 15) | (high >> (2 * g) & 3) << 4;
-    const float dg = d * static_cast<float>(scale - 32);
+    const float dg = scale_of(b, g);
     const Bytes numbers = b + 8 + 16 * g;
     for (int i = 0; i < 16; ++i) {
       out[32 * g + i] = dg * static_cast<float>(kIq4Values[numbers[i] & 15]);
@@ -18,8 +21,13 @@ void block(Bytes b, float* out) {
   }
 }
 
+WeightStep step(Bytes row, std::int64_t group) {
+  const Bytes b = row + group / 8 * dtype_info(DType::iq4_xs).block_bytes;
+  return WeightStep::symmetric(scale_of(b, static_cast<int>(group % 8)));
+}
+
 }  // namespace
 
-const WeightFormat iq4_xs = {.decode = blocks<DType::iq4_xs, block>};
+const WeightFormat iq4_xs = {.decode = blocks<DType::iq4_xs, block>, .step = step};
 
 }  // namespace pagoda::formats

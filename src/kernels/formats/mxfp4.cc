@@ -9,17 +9,25 @@ namespace {
 
 constexpr std::int8_t kTwice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-void block(Bytes b, float* out) {
+float scale_of(Bytes b) {
   const std::uint32_t e = b[0];  // 2^(e - 128), below 2^-126 a subnormal number
-  const float d = std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+  return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+}
+
+void block(Bytes b, float* out) {
+  const float d = scale_of(b);
   for (int i = 0; i < 16; ++i) {
     out[i] = d * static_cast<float>(kTwice[b[1 + i] & 15]);
     out[i + 16] = d * static_cast<float>(kTwice[b[1 + i] >> 4]);
   }
 }
 
+WeightStep step(Bytes row, std::int64_t group) {
+  return WeightStep::symmetric(scale_of(row + group * dtype_info(DType::mxfp4).block_bytes));
+}
+
 }  // namespace
 
-const WeightFormat mxfp4 = {.decode = blocks<DType::mxfp4, block>};
+const WeightFormat mxfp4 = {.decode = blocks<DType::mxfp4, block>, .step = step};
 
 }  // namespace pagoda::formats

@@ -16,6 +16,6 @@ void block(Bytes b, float* out) {
 
 }  // namespace
 
-const WeightFormat q2_k = {.decode = blocks<DType::q2_k, block>};
+const WeightFormat q2_k = {.decode = blocks<DType::q2_k, block>, .int8_panels = PackedFormat::q8m};
 
 }  // namespace pagoda::formats

@@ -17,8 +17,13 @@ void block(Bytes b, float* out) {
   }
 }
 
+// Scale times number is a whole number of -124..128.
+WeightStep step(Bytes row, std::int64_t group) {
+  return WeightStep::symmetric(-load_half(row + group / 8 * dtype_info(DType::q3_k).block_bytes + 108));
+}
+
 }  // namespace
 
-const WeightFormat q3_k = {.decode = blocks<DType::q3_k, block>};
+const WeightFormat q3_k = {.decode = blocks<DType::q3_k, block>, .step = step};
 
 }  // namespace pagoda::formats

@@ -15,8 +15,12 @@ void block(Bytes b, float* out) {
   }
 }
 
+WeightStep step(Bytes row, std::int64_t group) {
+  return WeightStep::symmetric(load_half(row + group * dtype_info(DType::q5_0).block_bytes));
+}
+
 }  // namespace
 
-const WeightFormat q5_0 = {.decode = blocks<DType::q5_0, block>};
+const WeightFormat q5_0 = {.decode = blocks<DType::q5_0, block>, .step = step};
 
 }  // namespace pagoda::formats

@@ -15,8 +15,14 @@ void block(Bytes b, float* out) {
   }
 }
 
+WeightStep step(Bytes row, std::int64_t group) {
+  const Bytes b = row + group * dtype_info(DType::q5_1).block_bytes;
+  return {.scale = load_half(b), .minimum = load_half(b + 2)};
+}
+
 }  // namespace
 
-const WeightFormat q5_1 = {.decode = blocks<DType::q5_1, block>};
+const WeightFormat q5_1 = {
+    .decode = blocks<DType::q5_1, block>, .int8_panels = PackedFormat::q8m, .step = step};
 
 }  // namespace pagoda::formats

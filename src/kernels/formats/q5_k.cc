@@ -18,8 +18,17 @@ void block(Bytes b, float* out) {
   }
 }
 
+WeightStep step(Bytes row, std::int64_t group) {
+  const Bytes b = row + group / 8 * dtype_info(DType::q5_k).block_bytes;
+  int scale, min;
+  scale_min(static_cast<int>(group % 8), b + 4, scale, min);
+  return {.scale = load_half(b) * static_cast<float>(scale),
+          .minimum = -load_half(b + 2) * static_cast<float>(min)};
+}
+
 }  // namespace
 
-const WeightFormat q5_k = {.decode = blocks<DType::q5_k, block>};
+const WeightFormat q5_k = {
+    .decode = blocks<DType::q5_k, block>, .int8_panels = PackedFormat::q8m, .step = step};
 
 }  // namespace pagoda::formats

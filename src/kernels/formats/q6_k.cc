@@ -1,4 +1,6 @@
 // Q6_K: 16 groups of 16 numbers of 6 bits, each with a scale of 8 bits times the block's.
+#include <cstdlib>
+
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {
@@ -16,8 +18,17 @@ void block(Bytes b, float* out) {
   }
 }
 
+// A quarter of the larger of two scales: the numbers of that one are exact, the other's nearly.
+WeightStep step(Bytes row, std::int64_t group) {
+  const Bytes b = row + group / 8 * dtype_info(DType::q6_k).block_bytes;
+  const int first = static_cast<std::int8_t>(b[192 + group % 8 * 2]);
+  const int second = static_cast<std::int8_t>(b[193 + group % 8 * 2]);
+  const int larger = std::abs(first) >= std::abs(second) ? first : second;
+  return WeightStep::symmetric(load_half(b + 208) * static_cast<float>(larger) * 0.25f);
+}
+
 }  // namespace
 
-const WeightFormat q6_k = {.decode = blocks<DType::q6_k, block>};
+const WeightFormat q6_k = {.decode = blocks<DType::q6_k, block>, .step = step};
 
 }  // namespace pagoda::formats

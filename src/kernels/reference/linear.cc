@@ -22,10 +22,6 @@ void round_row(LinearType type, Operand operand, float* row, std::int64_t k) {
   } else if (type == LinearType::float16 && operand == Operand::weight) {
     for (std::int64_t i = 0; i < k; ++i)
       row[i] = half_to_float(float_to_half(std::clamp(row[i], -kLargestHalf, kLargestHalf)));
-  } else if (type == LinearType::int8 && operand == Operand::weight) {
-    float inverse;
-    const float scale = row_scale(row, k, &inverse);
-    for (std::int64_t i = 0; i < k; ++i) row[i] = scale * row_weight(row[i], inverse);
   } else if (type == LinearType::int8 && operand == Operand::activation) {
     for (std::int64_t begin = 0; begin < k; begin += kQuantGroup) {
       const int count = static_cast<int>(std::min<std::int64_t>(kQuantGroup, k - begin));
@@ -36,21 +32,29 @@ void round_row(LinearType type, Operand operand, float* row, std::int64_t k) {
   }
 }
 
-// A row of a 4-bit type as 8-bit arithmetic sees it.
-void round_nibbles(const TensorView& view, std::int64_t row, std::int64_t k, float* out) {
+// A row of weights as 8-bit arithmetic sees it; `out` holds the row in float32 and gets it.
+void round_int8(PackedFormat format, const TensorView& view, std::int64_t row, std::int64_t k, float* out) {
   const std::byte* data = view.data + row * dtype_bytes(view.dtype, k);
+  const std::int64_t groups = ceil_div(k, std::int64_t{kQuantGroup});
+  std::vector<WeightStep> steps(static_cast<std::size_t>(groups));
+  const auto group = [&](std::int64_t g) {
+    return std::span(out + g * kQuantGroup,
+                     static_cast<std::size_t>(std::min<std::int64_t>(kQuantGroup, k - g * kQuantGroup)));
+  };
   float largest = 0;
-  for (std::int64_t g = 0; g < k / 32; ++g) {
-    const NibbleGroup group = nibble_group(view.dtype, data, g);
-    largest = std::max(largest, nibble_range(group.scale, group.minimum));
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const WeightStep step = weight_step(format, view.dtype, data, g, group(g));
+    largest = std::max(largest, std::fabs(step.scale));
+    if (format != PackedFormat::q8) largest = std::max(largest, std::fabs(step.minimum));
+    steps[static_cast<std::size_t>(g)] = step;
   }
-  for (std::int64_t g = 0; g < k / 32; ++g) {
-    const NibbleGroup group = nibble_group(view.dtype, data, g);
-    const NibbleStep step = nibble_step(group.scale, group.minimum, largest);
-    for (int i = 0; i < 32; ++i) {
-      const int n = i < 16 ? group.nibbles[i] & 15 : group.nibbles[i - 16] >> 4;
-      out[g * 32 + i] = largest / 127.0f * static_cast<float>(nibble_weight(n, step));
-    }
+  const float unit = row_unit(largest);
+  const auto kept = [&](float value) { return half_to_float(unit_share(value, unit)); };
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const WeightStep step = steps[static_cast<std::size_t>(g)];
+    const float inverse = weight_inverse(step), scale = kept(step.scale);
+    const float minimum = format == PackedFormat::q8 ? -128.0f * scale : kept(step.minimum);
+    for (float& w : group(g)) w = unit * (scale * weight_byte(w, step, inverse) + minimum);
   }
 }
 
@@ -73,14 +77,14 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
   auto* out = storage.own.as<float>();
   std::int64_t n_begin = 0;
   for (const TensorView& view : weights) {
-    const bool nibbles = keeps_nibbles(storage, weights, view);
+    const PackedFormat panels = int8_panels(storage.form, weights, view);
     for_ranges(context, view.rows(), 1, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t row = first; row < last; ++row) {
         float* target = out + (n_begin + row) * storage.k;
-        if (nibbles) {
-          round_nibbles(view, row, storage.k, target);
+        dequantize_row(view, row, target);
+        if (storage.type == LinearType::int8) {
+          round_int8(panels, view, row, storage.k, target);
         } else {
-          dequantize_row(view, row, target);
           round_row(storage.type, Operand::weight, target, storage.k);
         }
       }

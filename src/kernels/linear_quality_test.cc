@@ -1,0 +1,96 @@
+// Goal: products in 8 bits lose no more than llama.cpp's do of the same weights, whatever the activations.
+// Method: both against sums in double precision; GGML multiplies the file's own weights with activations
+// rounded to 8 bits, with one scale for 32 of them or, beside K-quants, for 256 (ggml-cpu's quants.c).
+#include <gtest/gtest.h>
+
+#include "kernels/linear.h"
+#include "kernels/reference/quantize.h"
+#include "kernels/testing.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kRows = 12, kK = 1024, kN = 48;
+
+enum class Shape { normal, massive_channels, spikes_of_gates };
+
+std::vector<float> activations(Shape shape) {
+  std::vector<float> x = random_floats(11, kRows * kK), gate = random_floats(12, kRows * kK);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t channel = i % kK;
+    if (shape == Shape::massive_channels && (channel == 7 || channel == 700)) x[i] = 60 + x[i];
+    if (shape == Shape::spikes_of_gates) x[i] *= gate[i] * gate[i] * (channel % 64 == 5 ? 20.0f : 1.0f);
+  }
+  return x;
+}
+
+int ggml_group(DType dtype) {
+  switch (dtype) {
+    case DType::q2_k:
+    case DType::q3_k:
+    case DType::q4_k:
+    case DType::q5_k:
+    case DType::q6_k:
+    case DType::iq4_xs:
+      return 256;
+    default:
+      return 32;
+  }
+}
+
+std::vector<double> products(const std::vector<float>& x, const std::vector<float>& weights) {
+  std::vector<double> y(kRows * kN);
+  for (std::size_t row = 0; row < kRows; ++row)
+    for (std::size_t n = 0; n < kN; ++n)
+      for (std::size_t i = 0; i < kK; ++i)
+        y[row * kN + n] += static_cast<double>(x[row * kK + i]) * weights[n * kK + i];
+  return y;
+}
+
+std::vector<float> rounded(std::vector<float> x, int group) {
+  for (std::size_t at = 0; at < x.size(); at += static_cast<std::size_t>(group)) {
+    std::int8_t q[256];
+    const float scale = reference::quantize_group(x.data() + at, group, q);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(group); ++i)
+      x[at + i] = scale * static_cast<float>(q[i]);
+  }
+  return x;
+}
+
+template <class Numbers>
+double lost(const Numbers& y, const std::vector<double>& exact) {
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    error += (y[i] - exact[i]) * (y[i] - exact[i]);
+    size += exact[i] * exact[i];
+  }
+  return std::sqrt(error / size);
+}
+
+TEST(LinearQuality, EightBitsLoseNoMoreThanLlamaCpp) {
+  for (const DType dtype : weight_types()) {
+    if (!is_quantized(dtype)) continue;
+    const std::vector<std::byte> bytes = random_weights(3, dtype, kN * kK);
+    std::vector<float> weights(kN * kK);
+    dequantize(dtype, bytes.data(), kN * kK, weights.data());
+    const TensorView view = {dtype, {kN, kK}, bytes.data()};
+    for (const Shape shape : {Shape::normal, Shape::massive_channels, Shape::spikes_of_gates}) {
+      const std::vector<float> x = activations(shape);
+      const std::vector<double> exact = products(x, weights);
+      const double ggml = lost(products(rounded(x, ggml_group(dtype)), weights), exact);
+      for (const CpuLevel level : levels_here()) {
+        SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " activations "
+                                        << static_cast<int>(shape) << " " << cpu_level_name(level));
+        const KernelContext context{.level = level};
+        auto packed = PackedLinear::pack(context, LinearType::int8, std::span(&view, 1));
+        ASSERT_TRUE(packed.has_value());
+        std::vector<float> y(kRows * kN);
+        linear(context, *packed, LinearInput::rows(x.data(), kK), kRows, y.data());
+        EXPECT_LE(lost(y, exact), 1.05 * ggml);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pagoda
