@@ -36,6 +36,15 @@ float largest_in_keys(const ModelSource& source) {
   return largest;
 }
 
+// Whether the model's matrices, or some of them, are multiplied in 8 bits.
+bool multiplies_in_int8(const ModelSource& source, std::string_view dtype) {
+  if (dtype != "auto") return dtype == "int8";
+  return std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
+    const TensorView& tensor = *source.find(name);
+    return tensor.shape.size() > 1 && is_quantized(tensor.dtype);
+  });
+}
+
 Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype,
                        std::int32_t head_size, bool latent) {
   if (kv_cache_dtype == "auto") return automatic_kv_dtype(source, dtype);
@@ -61,11 +70,13 @@ Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::s
 DType automatic_kv_dtype(const ModelSource& source, std::string_view dtype) {
   if (dtype == "float32") return DType::f32;
   if (dtype == "float16") return DType::f16;
-  // bfloat16 rounds what is as large as this by more than what keys are about. float16 has three bits more, and
-  // an end, from which the upper bound keeps away.
+  // bfloat16 rounds what is as large as this by more than what keys are about. float16 has three bits more,
+  // and an end, from which the upper bound keeps away. Beside 8-bit products, which lose little, bfloat16's
+  // rounding of any keys and values is up to a fifth of all that is lost.
   constexpr float kLarge = 8, kTooLarge = 4096;
   const float largest = largest_in_keys(source);
-  return largest >= kLarge && largest <= kTooLarge ? DType::f16 : DType::bf16;
+  if (largest > kTooLarge) return DType::bf16;
+  return largest >= kLarge || multiplies_in_int8(source, dtype) ? DType::f16 : DType::bf16;
 }
 
 Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,

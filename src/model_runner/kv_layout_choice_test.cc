@@ -26,12 +26,12 @@ TEST(KvLayoutChoice, KvIsStoredInSixteenBitsWhateverTheMatricesAre) {
     EXPECT_TRUE(layout);
     return layout->dtype;
   };
-  EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "auto"), DType::bf16);
+  EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "auto"), DType::f16);
   EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "bfloat16"), DType::bf16);
   EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "float32"), DType::f32);
   EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "auto", "int8"), DType::i8);
   EXPECT_EQ(stored("llama", "auto"), DType::bf16);
-  EXPECT_EQ(stored("llama", "int8"), DType::bf16);
+  EXPECT_EQ(stored("llama", "int8"), DType::f16);
   EXPECT_EQ(stored("llama", "float16"), DType::f16);
   EXPECT_EQ(stored("llama", "float32", "int8"), DType::i8);
 }
@@ -70,6 +70,7 @@ TEST(KvLayoutChoice, LargeChannelsOfKeysAreStoredInFloat16) {
   EXPECT_EQ(stored("qwen2", bias, 300), DType::f16);
   EXPECT_EQ(stored("qwen2", bias, 300, "int8"), DType::f16);
   EXPECT_EQ(stored("qwen2", bias, 300, "float32"), DType::f32);
+  EXPECT_EQ(stored("qwen2", bias, 40000, "int8"), DType::bf16);
   EXPECT_EQ(stored("qwen2", bias, 40000), DType::bf16);  // beside which keys might be infinite
   EXPECT_EQ(stored("qwen2", "model.layers.0.self_attn.q_proj.bias", 300), DType::bf16);
   EXPECT_EQ(stored("qwen3", "model.layers.1.self_attn.k_norm.weight", 60), DType::f16);

@@ -33,17 +33,16 @@ def measured(tmp_path_factory):
     return measure
 
 
-# What the default loses at most: a quarter more than what it lost when this was written (November 2026). llama.cpp lost
-# 0.0011, 0.0012, 0.0014, 0.092, 0.0004 and 0.0081 of the same files: its scales are those of the file, for 32 inputs.
-MOST = {"plain": 0.005, "key biases": 0.005, "key biases in every layer": 0.0055, "large keys and queries": 0.53,
-        "massive channels": 0.0013, "spikes of gates": 0.026}
+# What llama.cpp's default loses of the same files (October 2026), in one or two digits: so much is the margin.
+LLAMA_CPP = {"plain": 0.0011, "key biases": 0.0012, "key biases in every layer": 0.0014, "large keys and queries": 0.092,
+             "massive channels": 0.0004, "spikes of gates": 0.0081}
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_keys_and_values_by_default_lose_no_more_than_16_bits(measured, name):
+def test_the_default_loses_no_more_than_llama_cpp_and_its_keys_and_values_no_more_than_16_bits(measured, name):
     default = measured(name)
     assert default <= 1.1 * min(measured(name, "--kv-cache-dtype", kv) for kv in ("bfloat16", "float16"))
-    assert default <= MOST[name]
+    assert default <= 1.15 * LLAMA_CPP[name]
 
 
 def test_eight_bits_lose_where_keys_have_large_biases(measured):
@@ -52,15 +51,14 @@ def test_eight_bits_lose_where_keys_have_large_biases(measured):
 
 
 def test_the_choice_is_told(tmp_path):
-    for name, chosen in (("key biases", "float16"), ("plain", "bfloat16")):
+    for name, beside_bfloat16 in (("key biases", "float16"), ("plain", "bfloat16")):
         model = tmp_path / "model.gguf"
         write_outlier_model(model, name)
         inspected = subprocess.run([binary(), "inspect", model], capture_output=True, text=True)
-        assert f"computed in int8, keys and values in {chosen}" in inspected.stdout
+        assert f"computed in int8, keys and values in float16" in inspected.stdout
         told = json.loads(subprocess.run([binary(), "inspect", model, "--json"], capture_output=True, text=True).stdout)
-        assert told["serving"]["default_kv_cache_dtype"] == chosen
-        for dtype, computed in (("auto", "int8"), ("float16", "float16")):
+        assert told["serving"]["default_kv_cache_dtype"] == "float16"
+        for dtype, computed, kept in (("auto", "int8", "float16"), ("bfloat16", "bfloat16", beside_bfloat16)):
             with serving(model, "--no-weight-cache", "--dtype", dtype) as server:
                 log = "\n".join(server.log)
-            kept = chosen if dtype == "auto" else "float16"
             assert f"in {kept} (--kv-cache-dtype auto)" in log and f"computed in {computed} (--dtype {dtype})" in log

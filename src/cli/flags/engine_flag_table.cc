@@ -148,7 +148,7 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
                   "kept as 4 bits, and plain ones in bfloat16 (in float32 without AVX2); `float16`, also "
                   "called `half`, keeps weights of that type as they are, multiplies in float32, and keeps "
                   "keys and values in float16 unless told otherwise; `int8` rounds plain weights to 8 bits "
-                  "with one scale for an output"},
+                  "with a scale for 32 of them"},
       {.name = "weight-cache",
        .value = flags::on_off(flags.weight_cache),
        .help = "keep packed weights on disk and map them from there",
