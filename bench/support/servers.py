@@ -126,11 +126,14 @@ class Server:
 
 
 class Pagoda(Server):
-    """Bounded KV memory, so that several of them can be up, suspended, as vLLM is."""
+    """Bounded KV memory, so that several of them can be up, suspended, as vLLM is. Keys and values in 16 bits, as its peers have
+    them, unless `flags` say otherwise."""
     name, lasting = "Pagoda", True
 
     def __init__(self, weights, file, flags=()):
-        self.weights, self.file, self.flags = weights, file, flags
+        self.weights, self.file, self.flags = weights, file, list(flags)
+        if "--kv-cache-dtype" not in self.flags:
+            self.flags += ["--kv-cache-dtype", "bfloat16"]
 
     def command(self, streams, tokens):
         return [binary(), "serve", self.file, "--host", self.host, "--port", self.port, "--served-model-name", "m", "--max-queue-time", "0",
@@ -147,7 +150,7 @@ class LlamaCpp(Server):
     def command(self, streams, tokens):
         # It divides its context evenly among its slots.
         return [self.programs / "llama-server", "-m", self.file, "--host", self.host, "--port", self.port, "-t", THREADS,
-                "-np", streams, "-c", streams * ((tokens + 255) // 256 * 256), "--alias", "m"]
+                "-np", streams, "-c", streams * ((tokens + 255) // 256 * 256), "-ctk", "f16", "-ctv", "f16", "--alias", "m"]
 
 
 class Vllm(Server):
