@@ -147,22 +147,6 @@ def test_thinking_is_switched_where_the_template_knows_it(fake, watched):
     assert other.locator("#set-thinking").count() == 0
 
 
-def test_a_conversation_is_renamed(fake, watched):
-    page = watched.open(fake.url)
-    send(page, "hello")
-    wait_done(page)
-    page.get_by_label("Rename “hello”").click()
-    page.keyboard.type("left as it was")
-    page.keyboard.press("Escape")
-    assert page.inner_text(".chats .open") == "hello"
-    page.get_by_label("Rename “hello”").click()
-    page.keyboard.type("A greeting")
-    page.keyboard.press("Enter")
-    assert page.inner_text(".chats .open") == page.inner_text(".title") == "A greeting"
-    page.reload()
-    assert page.locator(".chats .open").inner_text() == "A greeting"
-
-
 def test_reasoning_is_folded_and_tools_are_cards(fake, watched):
     page = watched.open(fake.url)
     call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":'}}

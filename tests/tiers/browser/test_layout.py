@@ -1,4 +1,4 @@
-"""Every screen, on a desk and on a phone, light and dark: nothing lies outside the window, nothing is cut off, no control
+"""Every screen, on a desk and on a phone: nothing lies outside the window, nothing is cut off, no control
 is covered or too small to hit, no texts lie over each other. Rules and not pictures of whole screens, because fonts
 differ between machines; contrast is axe's business (test_accessible.py)."""
 import pytest
@@ -67,7 +67,8 @@ PROBLEMS = """() => {
   return [...new Set(found)];
 }"""
 
-each = pytest.mark.parametrize("look", [(size, scheme) for size in SIZES for scheme in ("light", "dark")], ids=lambda look: "-".join(look))
+# The rules are about places, which are the same in both themes.
+each = pytest.mark.parametrize("look", [("desk", "light"), ("phone", "dark")], ids="-".join)
 
 
 @pytest.fixture
