@@ -5,6 +5,7 @@
 
 #include "device_runner/device_support.h"
 #include "models/decoder.h"
+#include "models/read_config.h"
 #include "models/rope_table.h"
 
 namespace pagoda::device_runner {
@@ -51,15 +52,14 @@ Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::load(device::Device& devic
                                                            const ModelSource& source,
                                                            const Options& options) {
   std::unique_ptr<DeviceDecoder> decoder(new DeviceDecoder(device, stream, options));
-  const ModelConfig& written = source.config();
-  auto config = describe_decoder(written);
+  const auto written = read_model_config(source);
+  if (!written) return written.error();
+  auto config = describe_decoder(*written);
   if (!config) return config.error();
   const std::int32_t max_context =
       options.max_context > 0 ? std::min(options.max_context, config->max_positions) : config->max_positions;
-  PAGODA_RETURN_IF_ERROR(check_support(*config, max_context).annotate(written.architecture));
-  auto architecture = find_architecture(written.architecture);
-  if (!architecture) return architecture.error();
-  WeightNames names = (*architecture)->names(source.format());
+  PAGODA_RETURN_IF_ERROR(check_support(*config, max_context).annotate(written->architecture));
+  WeightNames names = written->names(source.format());
   if (source.find(names.rope_factors_short) != nullptr) names.rope_factors = names.rope_factors_short;
   config->tied_head = head_is_tied(source, names, *config);
   auto weights = load_device_weights(

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
+#include "models/read_config.h"
 
 namespace pagoda::device_runner {
 namespace {
@@ -30,7 +31,9 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     std::unique_ptr<device::Device> device, const DeviceKernels& kernels) {
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
-  if (options.pooling || source->config().encoder) return unimplemented("the device runner makes no vectors");
+  const auto config = read_model_config(*source);
+  if (!config) return config.error();
+  if (options.pooling || config->encoder) return unimplemented("the device runner makes no vectors");
   if (options.parallel.size() > 1) return unimplemented("the device runner is not split over several ranks");
   const auto weights = element_named("dtype", options.dtype, Element::bf16);
   if (!weights) return weights.error();

@@ -11,7 +11,7 @@
 #include "device/device_array.h"
 #include "device/kernel_launches.h"
 #include "loader/model_source.h"
-#include "models/architecture.h"
+#include "models/weight_names.h"
 #include "models/decoder_config.h"
 
 namespace pagoda::device_runner {

@@ -1,17 +1,18 @@
 #include "loader/gguf_overrides.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "base/strings.h"
+#include "loader/gguf_names.h"
 #include "loader/json_object.h"
 #include "loader/printable.h"
 
 namespace pagoda {
 namespace {
-
-namespace json = boost::json;
 
 template <class T>
 bool parse(std::string_view text, T& value) {
@@ -43,41 +44,30 @@ Status override_one(GgufFile& file, std::string_view entry) {
   return ok_status();
 }
 
-// A field of config.json, where it lies, and what metadata call it, behind the architecture's name.
-struct Counterpart {
-  std::string_view field, key;
-  bool integer = false;
-};
-constexpr auto kFields = std::to_array<Counterpart>({{"max_position_embeddings", "context_length", true},
-                                                     {"rope_theta", "rope.freq_base"},
-                                                     {"sliding_window", "attention.sliding_window", true},
-                                                     {"num_experts_per_tok", "expert_used_count", true},
-                                                     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"}});
-constexpr auto kRopeFields = std::to_array<Counterpart>(
-    {{"rope_theta", "rope.freq_base"},
-     {"factor", "rope.scaling.factor"},
-     {"original_max_position_embeddings", "rope.scaling.original_context_length", true},
-     {"attention_factor", "rope.scaling.yarn_attn_factor"},
-     {"beta_fast", "rope.scaling.yarn_beta_fast"},
-     {"beta_slow", "rope.scaling.yarn_beta_slow"}});
+// Fields of rope_scaling.
+constexpr auto kRopeNames =
+    std::to_array<GgufName>({{"rope_theta", "rope.freq_base", true},
+                             {"factor", "rope.scaling.factor", true},
+                             {"original_max_position_embeddings", "rope.scaling.original_context_length"},
+                             {"attention_factor", "rope.scaling.yarn_attn_factor", true},
+                             {"beta_fast", "rope.scaling.yarn_beta_fast", true},
+                             {"beta_slow", "rope.scaling.yarn_beta_slow", true}});
 
-Status override_field(GgufFile& file, const std::string& prefix, std::span<const Counterpart> known,
-                      std::string_view name, const json::value& value) {
-  for (const Counterpart& each : known) {
-    if (each.field != name) continue;
-    boost::system::error_code error;
-    if (each.integer && value.is_number()) {
-      const auto integer = value.to_number<std::int64_t>(error);
-      if (!error) return file.set(prefix + std::string(each.key), integer), ok_status();
-    } else if (value.is_number()) {
-      return file.set(prefix + std::string(each.key), value.to_number<double>()), ok_status();
-    }
-    return invalid_argument(concat("'", printable(name), "' must be a number"));
-  }
-  return invalid_argument(
-      concat("'", printable(name),
-             "' of config.json has no counterpart in a GGUF file's metadata; --override-kv "
-             "sets those by their own names"));
+Status override_field(GgufFile& file, const std::string& prefix, std::span<const GgufName> names,
+                      std::string_view field, const json::value& value) {
+  const auto name = std::ranges::find(names, field, &GgufName::field);
+  if (name == names.end())
+    return invalid_argument(
+        concat("'", printable(field),
+               "' of config.json has no counterpart in a GGUF file's metadata; --override-kv "
+               "sets those by their own names"));
+  boost::system::error_code error;
+  const auto integer = value.is_number() ? value.to_number<std::int64_t>(error) : 0;
+  if (!value.is_number() || (error && !name->fraction))
+    return invalid_argument(concat("'", printable(field), "' must be a number"));
+  file.set(prefix + std::string(name->key),
+           error ? GgufValue(value.to_number<double>()) : GgufValue(integer));
+  return ok_status();
 }
 
 Status override_scaling(GgufFile& file, const std::string& prefix, const json::value& value) {
@@ -86,7 +76,7 @@ Status override_scaling(GgufFile& file, const std::string& prefix, const json::v
   for (const auto& [key, each] : value.get_object()) {
     const std::string_view name = key;
     if (name != "rope_type" && name != "type") {
-      PAGODA_RETURN_IF_ERROR(override_field(file, prefix, kRopeFields, name, each));
+      PAGODA_RETURN_IF_ERROR(override_field(file, prefix, kRopeNames, name, each));
       continue;
     }
     if (!each.is_string()) return invalid_argument(concat("'", name, "' must be a string"));
@@ -118,7 +108,7 @@ Status override_as_config(GgufFile& file, std::string_view overrides) {
     const std::string_view name = key;
     PAGODA_RETURN_IF_ERROR(name == "rope_scaling" || name == "rope_parameters"
                                ? override_scaling(file, prefix, value)
-                               : override_field(file, prefix, kFields, name, value));
+                               : override_field(file, prefix, gguf_names(), name, value));
   }
   return ok_status();
 }

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "loader/gguf_config.h"
 #include "loader/test_gguf.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -27,7 +27,7 @@ class GgufOverrides : public ::testing::Test {
         file_(*GgufFile::parse(testing::as_bytes(bytes_))) {}
 
   ModelConfig config() {
-    const auto config = gguf_config(file_);
+    const auto config = read_gguf_config(file_);
     EXPECT_TRUE(config) << config.error().message();
     return config ? *config : ModelConfig{};
   }

@@ -7,10 +7,10 @@
 
 #include "base/strings.h"
 #include "base/xxh64.h"
-#include "loader/config_json.h"
 #include "loader/json_overrides.h"
 #include "loader/printable.h"
 #include "loader/safetensors.h"
+#include "loader/weight_types.h"
 
 namespace pagoda {
 namespace {
@@ -24,17 +24,21 @@ std::string in_folder(const std::string& folder, std::string_view name) {
 
 class HuggingFaceSource final : public ModelSource {
  public:
-  HuggingFaceSource(std::string path, std::string overrides, ModelConfig config,
-                    std::vector<SafetensorsFile> files,
+  HuggingFaceSource(std::string path, std::string name, std::string overrides, std::string config,
+                    std::string weight_type, std::vector<SafetensorsFile> files,
                     std::map<std::string, TensorView, std::less<>> tensors)
       : path_(std::move(path)),
+        name_(std::move(name)),
         overrides_(std::move(overrides)),
         config_(std::move(config)),
+        weight_type_(std::move(weight_type)),
         files_(std::move(files)),
         tensors_(std::move(tensors)) {}
 
   ModelFormat format() const override { return ModelFormat::hugging_face; }
-  const ModelConfig& config() const override { return config_; }
+  std::string_view config_json() const override { return config_; }
+  std::string name() const override { return name_; }
+  std::string weight_type() const override { return weight_type_; }
   const TensorView* find(std::string_view name) const override {
     const auto tensor = tensors_.find(name);
     return tensor == tensors_.end() ? nullptr : &tensor->second;
@@ -72,8 +76,7 @@ class HuggingFaceSource final : public ModelSource {
   }
 
  private:
-  std::string path_, overrides_;
-  ModelConfig config_;
+  std::string path_, name_, overrides_, config_, weight_type_;
   std::vector<SafetensorsFile> files_;  // keep the mappings alive
   std::map<std::string, TensorView, std::less<>> tensors_;
 };
@@ -177,19 +180,10 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   const std::string config_path = in_folder(files.path, "config.json");
   const Result<std::string> config_text = read_text_file(config_path, kMaxConfigBytes);
   if (!config_text) return config_text.error();
-  std::optional<std::string> generation_text;
-  if (Result<std::string> text =
-          read_text_file(in_folder(files.path, "generation_config.json"), kMaxConfigBytes)) {
-    generation_text = std::move(*text);
-  } else if (text.error().code() != StatusCode::not_found) {
-    return text.error();
-  }
   const Result<std::string> overridden = with_overrides(*config_text, overrides);
   if (!overridden) return overridden.error().annotate("--hf-overrides");
-  const Result<std::string> rotated = with_rope(*overridden, rope);
-  if (!rotated) return rotated.error();
-  Result<ModelConfig> config = parse_config_json(*rotated, generation_text);
-  if (!config) return config.error().annotate(printable(files.path));
+  Result<std::string> config = with_rope(*overridden, rope);
+  if (!config) return config.error();
 
   Weights weights;
   if (!files.index.empty()) {
@@ -206,11 +200,9 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
       for (const SafetensorsTensor& each : file.tensor_list()) take_if_mxfp4(each, weights);
     }
   }
-  config->name = files.name;
-  config->weight_type = describe_types(weights.bytes_by_type);
-  return std::unique_ptr<ModelSource>(
-      std::make_unique<HuggingFaceSource>(files.path, concat(overrides, rope), std::move(*config),
-                                          std::move(weights.files), std::move(weights.tensors)));
+  return std::unique_ptr<ModelSource>(std::make_unique<HuggingFaceSource>(
+      files.path, files.name, concat(overrides, rope), *std::move(config),
+      describe_types(weights.bytes_by_type), std::move(weights.files), std::move(weights.tensors)));
 }
 
 }  // namespace pagoda

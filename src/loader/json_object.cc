@@ -47,4 +47,19 @@ Result<boost::json::object> parse_json_object(std::string_view text, std::string
   return std::move(value.get_object());
 }
 
+const boost::json::object* language_part(const boost::json::object& config) {
+  for (const std::string_view name : {"text_config", "llm_config", "language_config"}) {
+    const boost::json::value* const part = config.if_contains(name);
+    if (part == nullptr || !part->is_object()) continue;
+    const boost::json::object* const inner =
+        language_part(part->get_object());  // as deep as the parser allows
+    return inner != nullptr ? inner : &part->get_object();
+  }
+  return nullptr;
+}
+
+boost::json::object* language_part(boost::json::object& config) {
+  return const_cast<boost::json::object*>(language_part(std::as_const(config)));
+}
+
 }  // namespace pagoda

@@ -1,10 +1,11 @@
 #include "loader/json_overrides.h"
 
-#include "loader/config_families.h"
 #include "loader/json_object.h"
 
 namespace pagoda {
 namespace {
+
+namespace json = boost::json;
 
 // As deep as `more`, which the parser bounds.
 void merge(json::object& into, const json::object& more) {

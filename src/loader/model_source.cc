@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "loader/gguf_config.h"
+#include "loader/gguf_kind.h"
 #include "loader/gguf_overrides.h"
 #include "loader/hf_source.h"
 #include "loader/json_overrides.h"
 #include "loader/model_files.h"
 #include "loader/printable.h"
+#include "loader/weight_types.h"
 
 namespace pagoda {
 namespace {
@@ -17,14 +18,15 @@ namespace {
 class GgufSource final : public ModelSource {
  public:
   // `whole` has the tensors of all parts; `parts` are the files, one or more.
-  GgufSource(GgufFile whole, std::vector<GgufFile> parts, ModelConfig config, std::string path)
-      : whole_(std::move(whole)),
-        parts_(std::move(parts)),
-        config_(std::move(config)),
-        path_(std::move(path)) {}
+  GgufSource(GgufFile whole, std::vector<GgufFile> parts, std::string name, std::string path)
+      : whole_(std::move(whole)), parts_(std::move(parts)), name_(std::move(name)), path_(std::move(path)) {}
 
   ModelFormat format() const override { return ModelFormat::gguf; }
-  const ModelConfig& config() const override { return config_; }
+  std::string name() const override {
+    const std::string* const own = whole_.string("general.name");
+    return own != nullptr && !own->empty() ? *own : name_;
+  }
+  std::string weight_type() const override { return describe_types(whole_); }
   const TensorView* find(std::string_view name) const override {
     const auto tensor = whole_.tensors().find(name);
     return tensor == whole_.tensors().end() ? nullptr : &tensor->second;
@@ -53,7 +55,7 @@ class GgufSource final : public ModelSource {
  private:
   GgufFile whole_;
   std::vector<GgufFile> parts_;
-  ModelConfig config_;
+  std::string name_;  // what the file calls itself stands before it
   std::string path_;
 };
 
@@ -97,13 +99,12 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files, const Mo
   if (const Status status = override_rope(*file, overrides.rope); !status.ok()) return status;
   if (const Status status = override_metadata(*file, overrides.metadata); !status.ok())
     return status.annotate("--override-kv");
-  Result<ModelConfig> config = gguf_config(*file);
-  if (!config) return config.error().annotate(printable(files.path));
+  if (const Status status = check_is_model(*file); !status.ok())
+    return status.annotate(printable(files.path));
   if (const Status status = file->check_supported(); !status.ok())
     return status.annotate(printable(files.path));
-  if (config->name.empty()) config->name = files.name;
   return std::unique_ptr<ModelSource>(
-      std::make_unique<GgufSource>(*std::move(file), std::move(parts), std::move(*config), files.path));
+      std::make_unique<GgufSource>(*std::move(file), std::move(parts), files.name, files.path));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
-// ModelSource: a model on disk behind one face, whatever its format: hyperparameters, tensors by the
-// file's own names, and the texts that describe tokenizer and chat template. Maps names to nothing:
-// that is each architecture's file in models/.
+// ModelSource: a model on disk behind one face, whatever its format: what it says of itself, tensors by the
+// file's own names, and the texts that describe tokenizer and chat template. Knows no family of models and
+// what it means by these: that is models/families/.
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,7 +10,6 @@
 
 #include "base/status.h"
 #include "loader/gguf.h"
-#include "loader/model_config.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
@@ -40,7 +39,12 @@ class ModelSource {
   virtual ~ModelSource() = default;
 
   virtual ModelFormat format() const = 0;
-  virtual const ModelConfig& config() const = 0;
+  // The text of config.json, with what the user says instead; empty of GGUF files, whose metadata gguf() has.
+  virtual std::string_view config_json() const { return {}; }
+  virtual std::string name() const { return {}; }  // for people: the folder's, or the file's
+  virtual std::string weight_type() const {
+    return {};
+  }  // likewise: "Q4_1", "F32", mixed ones by share of bytes
   virtual const TensorView* find(std::string_view name) const = 0;  // null when there is none
   virtual std::vector<std::string> tensor_names() const = 0;        // sorted
   virtual const GgufFile* gguf() const { return nullptr; }

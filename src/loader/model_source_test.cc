@@ -10,6 +10,7 @@
 #include "loader/model_files.h"
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -41,7 +42,7 @@ TEST(ModelSource, OpensGgufWithEveryType) {
   const auto source = ModelSource::open(fixture("all_types.gguf"));
   ASSERT_TRUE(source) << source.error().message();
   EXPECT_EQ((*source)->format(), ModelFormat::gguf);
-  EXPECT_EQ((*source)->config().vocab_size, 5);
+  EXPECT_EQ(read_model_config(**source)->vocab_size, 5);
   EXPECT_NE((*source)->gguf(), nullptr);
   EXPECT_EQ((*source)->gguf()->array("tokenizer.ggml.tokens")->strings.back(), "日本");
   const boost::json::value manifest = boost::json::parse(read_binary(fixture("all_types.json")));
@@ -99,9 +100,9 @@ TEST(ModelSource, OpensShardsWrittenBySafetensors) {
        {fixture("sharded"), fixture("sharded/"), fixture("sharded/model-00002-of-00002.safetensors")}) {
     const auto source = ModelSource::open(model);
     ASSERT_TRUE(source) << source.error().message();
-    EXPECT_EQ((*source)->config().name, "sharded");
-    EXPECT_EQ((*source)->config().weight_type, "F32 (97 %), F16 (3 %)");
-    EXPECT_EQ((*source)->config().eos_token_ids, (std::vector<std::int32_t>{2, 5}));
+    EXPECT_EQ((*source)->name(), "sharded");
+    EXPECT_EQ((*source)->weight_type(), "F32 (97 %), F16 (3 %)");
+    EXPECT_EQ(read_model_config(**source)->eos_token_ids, (std::vector<std::int32_t>{2, 5}));
     EXPECT_EQ((*source)->tensor_names(),
               (std::vector<std::string>{"model.embed_tokens.weight", "model.norm.weight"}))
         << "the BOOL mask is left out";
@@ -211,7 +212,7 @@ TEST(ModelSource, ResolvesTheHubCache) {
   for (const char* name : {"org/tiny", "org/tiny@main", "org/tiny@abc123"}) {
     const auto source = ModelSource::open(name, hub);
     ASSERT_TRUE(source) << source.error().message();
-    EXPECT_EQ((*source)->config().name, "org/tiny");
+    EXPECT_EQ((*source)->name(), "org/tiny");
     EXPECT_EQ((*source)->path(), scratch.path() + "/hub/models--org--tiny/snapshots/abc123");
   }
   expect_refused("org/tiny@v2", "has no snapshot 'v2'", hub);

@@ -5,13 +5,12 @@
 
 #include <random>
 
-#include "loader/config_json.h"
-#include "loader/describe.h"
 #include "loader/gguf.h"
-#include "loader/gguf_config.h"
 #include "loader/safetensors.h"
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
+#include "models/describe.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -78,7 +77,7 @@ TEST(Mutation, Gguf) {
     }
     ++opened;
     sum += touch(file->tensors());
-    const Result<ModelConfig> config = gguf_config(*file);
+    const Result<ModelConfig> config = read_gguf_config(*file);
     sum += config ? static_cast<unsigned>(config->num_layers) : 0u;
   }
   EXPECT_GT(opened, 500) << "mutations must not all die at the door";
@@ -111,12 +110,12 @@ TEST(Mutation, ConfigJson) {
       R"({"architectures":["Qwen2ForCausalLM"],"model_type":"qwen2","hidden_size":64,"num_attention_heads":4,)"
       R"("num_key_value_heads":2,"num_hidden_layers":2,"rope_theta":1e6,"rope_scaling":{"type":"linear","factor":2.0},)"
       R"("use_sliding_window":true,"sliding_window":16,"max_window_layers":1,"eos_token_id":[1,2],"vocab_size":512})";
-  ASSERT_TRUE(parse_config_json(whole));
+  ASSERT_TRUE(read_config_json(whole));
   std::mt19937_64 rng(3);
   int opened = 0;
   for (int i = 0; i < 10'000; ++i) {
     const std::string mutated = mutate(whole, whole.size(), rng);
-    if (parse_config_json(mutated, mutated)) ++opened;
+    if (read_config_json(mutated, mutated)) ++opened;
   }
   EXPECT_GT(opened, 50);
   EXPECT_LT(opened, 9'500);

@@ -7,8 +7,9 @@
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
-#include "models/architecture.h"
 #include "models/decoder.h"
+#include "models/read_config.h"
+#include "models/weight_names.h"
 
 namespace pagoda {
 namespace {
@@ -16,9 +17,9 @@ namespace {
 // The largest number that a file adds to, or multiplies into, all keys of a head: their biases, alone or beside
 // queries' and values', and the weights of their norms.
 float largest_in_keys(const ModelSource& source) {
-  const auto architecture = find_architecture(source.config().architecture);
-  if (!architecture) return 0;
-  const WeightNames names = (*architecture)->names(source.format());
+  const auto config = read_model_config(source);
+  if (!config) return 0;
+  const WeightNames names = config->names(source.format());
   std::vector<std::string> ends;
   for (const std::string& name : {names.key, names.fused_qkv})
     if (!name.empty()) ends.push_back(concat(".", name, ".bias"));
@@ -83,7 +84,9 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
                                 std::string_view kv_cache_dtype, std::int32_t block_size) {
   if (block_size < 1 || block_size > 256)
     return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
-  auto decoder = describe_decoder(source.config());
+  const auto config = read_model_config(source);
+  if (!config) return config.error();
+  auto decoder = describe_decoder(*config);
   if (!decoder) return decoder.error();
   const std::vector<LayerState> layers = layer_states(*decoder);
   std::int32_t largest = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,7 +48,8 @@ class WithLargeKeys final : public ModelSource {
     view_.data = reinterpret_cast<const std::byte*>(values_.data());
   }
   ModelFormat format() const override { return model_->format(); }
-  const ModelConfig& config() const override { return model_->config(); }
+  std::string_view config_json() const override { return model_->config_json(); }
+  const GgufFile* gguf() const override { return model_->gguf(); }
   const TensorView* find(std::string_view name) const override {
     return name == name_ ? &view_ : model_->find(name);
   }
@@ -80,19 +82,20 @@ TEST(KvLayoutChoice, LargeChannelsOfKeysAreStoredInFloat16) {
 // A model with other heads; nothing else of it is looked at.
 class WithHeadSize final : public ModelSource {
  public:
-  WithHeadSize(std::shared_ptr<const ModelSource> model, std::int32_t head_size)
-      : model_(std::move(model)), config_(model_->config()) {
-    config_.head_size = head_size;
+  WithHeadSize(std::shared_ptr<const ModelSource> model, std::int32_t head_size) : model_(std::move(model)) {
+    boost::json::object config = boost::json::parse(model_->config_json()).as_object();
+    config["head_dim"] = head_size;
+    config_ = boost::json::serialize(config);
   }
   ModelFormat format() const override { return model_->format(); }
-  const ModelConfig& config() const override { return config_; }
+  std::string_view config_json() const override { return config_; }
   const TensorView* find(std::string_view name) const override { return model_->find(name); }
   std::vector<std::string> tensor_names() const override { return model_->tensor_names(); }
   const std::string& path() const override { return model_->path(); }
 
  private:
   std::shared_ptr<const ModelSource> model_;
-  ModelConfig config_;
+  std::string config_;
 };
 
 TEST(KvLayoutChoice, HugeHeadsAreNotStoredInEightBits) {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -33,7 +34,9 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.threads < 1) return invalid_argument("threads must be at least 1");
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
-  PAGODA_RETURN_IF_ERROR(check_encoder(source->config(), options));
+  const auto config = read_model_config(*source);
+  if (!config) return config.error();
+  PAGODA_RETURN_IF_ERROR(check_encoder(*config, options));
   auto layout = plan_kv_layout(*source, options.dtype, options.kv_cache_dtype, options.block_size);
   if (!layout) return layout.error();
 

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "loader/json_object.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -61,9 +62,10 @@ bool is_folder_name(std::string_view name) {
 
 class Reading {
  public:
-  Reading(const ModelSource& source, const PoolingWishes& wishes) : source_(source), wishes_(wishes) {
-    model_.type = source.config().encoder ? PoolingType::first : PoolingType::last;
-    declared_ = source.config().encoder;
+  Reading(const ModelSource& source, bool encoder, const PoolingWishes& wishes)
+      : source_(source), wishes_(wishes) {
+    model_.type = encoder ? PoolingType::first : PoolingType::last;
+    declared_ = encoder;
   }
 
   Status read() {
@@ -184,7 +186,7 @@ class Reading {
   }
 
   Status read_gguf(const GgufFile& file) {
-    const std::string key = concat(source_.config().family, ".pooling_type");
+    const std::string key = concat(*file.string("general.architecture"), ".pooling_type");
     switch (file.integer(key).value_or(0)) {
       case 0:
         return ok_status();
@@ -258,7 +260,9 @@ class Reading {
 Result<std::optional<PoolingModel>> read_pooling_model(const ModelSource& source, const PoolingWishes& wishes,
                                                        const TokenLookup& find_token) {
   if (wishes.runner == "generate") return std::optional<PoolingModel>();
-  Reading reading(source, wishes);
+  const auto config = read_model_config(source);
+  if (!config) return config.error();
+  Reading reading(source, config->encoder, wishes);
   PAGODA_RETURN_IF_ERROR(reading.read());
   if (wishes.runner == "auto" && !reading.declared()) return std::optional<PoolingModel>();
   PoolingModel model = std::move(reading.model());

@@ -9,11 +9,18 @@
 #include "kernels/dequantize.h"
 #include "kernels/elementwise.h"
 #include "loader/safetensors.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
 
 constexpr std::int64_t kRowsAtOnce = 64;
+
+bool is_architecture(const ModelSource& source, std::string_view name) {
+  const std::string* const own =
+      source.gguf() != nullptr ? source.gguf()->string("general.architecture") : nullptr;
+  return own != nullptr && *own == name;
+}
 
 const TensorView* find(const ModelSource& source, std::span<const std::string_view> prefixes,
                        std::string_view name) {
@@ -134,7 +141,7 @@ Status VectorPooler::add_dense(const ModelSource& source, const PoolingModel& mo
   }
   // As GGUF has those of EmbeddingGemma; in others such a matrix is of every token's vector (ColBERT).
   if (source.gguf() != nullptr && source.find("dense_2.weight") != nullptr &&
-      source.config().family != "gemma-embedding")
+      !is_architecture(source, "gemma-embedding"))
     return unimplemented("a vector for each token ('dense_2.weight') is not supported");
   for (const std::string name : {"dense_2", "dense_3"})
     if (source.gguf() != nullptr && source.find(name + ".weight") != nullptr)
@@ -148,7 +155,9 @@ Status VectorPooler::add_norm(const ModelSource& source, std::string_view name) 
   if (norm == nullptr || norm->elements() != size_ || stages_.empty())
     return corrupt_data(concat("tensor '", name, "' is missing"));
   stages_.back().norm = floats(*norm);
-  stages_.back().norm_eps = source.config().norm_eps;
+  const auto config = read_model_config(source);
+  if (!config) return config.error();
+  stages_.back().norm_eps = config->norm_eps;
   return ok_status();
 }
 
@@ -158,7 +167,7 @@ Status VectorPooler::add_score_head(const ModelSource& source, const PoolingMode
   };
   const auto rows = static_cast<std::int64_t>(model.labels.size());
   if (source.gguf() != nullptr) {
-    const bool modern = source.config().family == "modern-bert";
+    const bool modern = is_architecture(source, "modern-bert");
     if (has("cls"))
       PAGODA_RETURN_IF_ERROR(
           add_stage(source, "cls", 0, modern ? VectorActivation::gelu : VectorActivation::tanh));

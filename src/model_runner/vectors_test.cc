@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "model_runner/family_model.h"
 #include "model_runner/local_model_runner.h"
+#include "models/read_config.h"
 
 namespace pagoda::testing {
 namespace {
@@ -65,7 +66,7 @@ class Vectors : public ::testing::TestWithParam<const char*> {
     const std::shared_ptr<const ModelSource> source = *std::move(opened);
     auto pooling = read_pooling_model(*source, {.runner = "pooling"});
     EXPECT_TRUE(pooling && *pooling);
-    encoder_ = source->config().encoder;
+    encoder_ = read_model_config(*source)->encoder;
     kind_ = (*pooling)->kind;
     own_ = {.type = (*pooling)->type, .normalize = (*pooling)->normalize};
     RunnerOptions options;

@@ -6,7 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "models/architecture.h"
+#include "models/decoder_config.h"
+#include "models/weight_names.h"
 
 namespace pagoda {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "models/family.h"
+
 namespace pagoda {
 namespace {
 
@@ -18,9 +20,7 @@ DecoderConfig two_layers(bool tied) {
 }
 
 TEST(ActiveWeights, OfSafetensors) {
-  auto architecture = find_architecture("qwen3moe");
-  ASSERT_TRUE(architecture);
-  const WeightNames names = (*architecture)->names(ModelFormat::hugging_face);
+  const WeightNames names = family_named("qwen3moe").names(ModelFormat::hugging_face);
   const std::vector<StoredTensor> tensors = {
       {"model.embed_tokens.weight", 1'000'000},
       {"lm_head.weight", 100'000},
@@ -39,9 +39,7 @@ TEST(ActiveWeights, OfSafetensors) {
 }
 
 TEST(ActiveWeights, OfGguf) {
-  auto architecture = find_architecture("mixtral");
-  ASSERT_TRUE(architecture);
-  const WeightNames names = (*architecture)->names(ModelFormat::gguf);
+  const WeightNames names = family_named("mixtral").names(ModelFormat::gguf);
   const std::vector<StoredTensor> tensors = {
       {"token_embd.weight", 1000},        {"output.weight", 100},
       {"blk.0.ffn_gate.weight", 40},      {"blk.1.ffn_gate_inp.weight", 10},

@@ -9,7 +9,7 @@
 #include "kernels/linear.h"
 #include "kernels/read_ahead.h"
 #include "kernels/tiles.h"
-#include "models/architecture.h"
+#include "models/read_config.h"
 #include "models/weight_reader.h"
 
 namespace pagoda {
@@ -61,12 +61,16 @@ struct NamedDecoder {
 };
 
 // A source's decoder, and what its files call the weights.
+Result<NamedDecoder> name_weights(const ModelSource& source, const ModelConfig& config) {
+  auto decoder = describe_decoder(config);
+  if (!decoder) return decoder.error();
+  return NamedDecoder{*std::move(decoder), config.names(source.format())};
+}
+
 Result<NamedDecoder> name_weights(const ModelSource& source) {
-  auto config = describe_decoder(source.config());
+  const auto config = read_model_config(source);
   if (!config) return config.error();
-  auto architecture = find_architecture(source.config().architecture);
-  if (!architecture) return architecture.error();
-  return NamedDecoder{*std::move(config), (*architecture)->names(source.format())};
+  return name_weights(source, *config);
 }
 
 }  // namespace
@@ -98,8 +102,19 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                          std::int32_t max_batched_tokens,
                                                          const ParallelContext& parallel,
                                                          const WeightCaching* caching, bool with_head) {
+  const auto config = read_model_config(source);
+  if (!config) return config.error();
+  return load(context, source, *config, dtype, max_batched_tokens, parallel, caching, with_head);
+}
+
+Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
+                                                         const ModelSource& source,
+                                                         const ModelConfig& written, std::string_view dtype,
+                                                         std::int32_t max_batched_tokens,
+                                                         const ParallelContext& parallel,
+                                                         const WeightCaching* caching, bool with_head) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
-  auto named = name_weights(source);
+  auto named = name_weights(source, written);
   if (!named) return named.error();
   auto& [config, names] = *named;
   config.head = with_head;

@@ -20,6 +20,7 @@
 #include "models/decoder_config.h"
 #include "models/decoder_weights.h"
 #include "models/layer_part.h"
+#include "models/model_config.h"
 #include "models/rank_exchange.h"
 #include "models/rope_table.h"
 #include "tensor/memory.h"
@@ -42,6 +43,13 @@ class DecoderModel {
   // logits, only hidden states.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
                                                     std::string_view dtype, std::int32_t max_batched_tokens,
+                                                    const ParallelContext& parallel = {},
+                                                    const WeightCaching* caching = nullptr,
+                                                    bool with_head = true);
+  // The same of a source whose config was read.
+  static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
+                                                    const ModelConfig& written, std::string_view dtype,
+                                                    std::int32_t max_batched_tokens,
                                                     const ParallelContext& parallel = {},
                                                     const WeightCaching* caching = nullptr,
                                                     bool with_head = true);

@@ -1,6 +1,7 @@
 #pragma once
 // DecoderConfig: the one decoder-only transformer that every supported architecture is a variant of, layer by
-// layer. An architecture's file fills it from a ModelConfig; decoder.cc carries it out. Holds no weights.
+// layer. A family's file (families/) fills it from a ModelConfig; decoder.cc carries it out. Holds no
+// weights.
 //
 //   x = embedding[token] * embedding_scale (-> project_in) (+ position[p]) (-> norm)
 //   each layer:   x += mixer(x);  x += feed_forward(x)        with norms where NormPlaces says
@@ -23,7 +24,6 @@
 #include "base/status.h"
 #include "kernels/activation.h"
 #include "kernels/routing_rule.h"
-#include "loader/model_config.h"
 
 namespace pagoda {
 
@@ -46,6 +46,8 @@ struct NormPlaces {
 
   bool operator==(const NormPlaces&) const = default;
 };
+
+enum class RopeScaling { none, linear, llama3, yarn, longrope, dynamic };
 
 struct RopeConfig {
   float theta = 10000.0f;

@@ -12,13 +12,13 @@
 #include "base/status.h"
 #include "kernels/linear.h"
 #include "loader/model_source.h"
-#include "models/architecture.h"
 #include "models/decoder_config.h"
 #include "models/layer_inputs.h"
 #include "models/layer_part.h"
 #include "models/learned_residual.h"
 #include "models/residual_streams.h"
 #include "models/tensor_shard.h"
+#include "models/weight_names.h"
 #include "models/weight_store.h"
 
 namespace pagoda {

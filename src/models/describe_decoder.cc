@@ -1,7 +1,6 @@
 // What can be known of a model before any weight is read, checked for sense.
 #include "base/strings.h"
 #include "kernels/causal_conv.h"
-#include "models/architecture.h"
 #include "models/decoder.h"
 
 namespace pagoda {
@@ -125,9 +124,7 @@ Status check_sizes(const DecoderConfig& c) {
 }  // namespace
 
 Result<DecoderConfig> describe_decoder(const ModelConfig& config) {
-  auto architecture = find_architecture(config.architecture);
-  if (!architecture) return architecture.error();
-  auto decoder = (*architecture)->describe(config);
+  auto decoder = config.describe(config);
   if (!decoder) return decoder.error();
   PAGODA_RETURN_IF_ERROR(check_sizes(*decoder));
   return decoder;

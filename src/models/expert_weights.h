@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "kernels/linear.h"
-#include "models/architecture.h"
 #include "models/decoder_config.h"
 #include "models/tensor_shard.h"
 #include "models/weight_loader.h"
+#include "models/weight_names.h"
 
 namespace pagoda {
 

@@ -1,57 +1,55 @@
-// Goal: the list of families is whole. A family that the loader reads has a row, which names it once.
-#include "models/families.h"
-
+// Goal: the families do not get in each other's way, and each has a row of docs/models.md that is true.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <boost/json.hpp>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <map>
+#include <set>
+#include <string>
 
-#include "loader/config_json.h"
-#include "loader/family_names.h"
+#include "base/strings.h"
 #include "models/decoder.h"
+#include "models/family.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
 
-std::int64_t rows_with(std::string_view name, std::string_view ModelFamily::*names) {
-  return std::ranges::count_if(model_families(),
-                               [&](const ModelFamily& family) { return is_one_of(name, family.*names); });
-}
-
-TEST(ModelFamilies, EveryNameHasARow) {
-  for (const ConfigFamilyName& name : config_family_names())
-    EXPECT_EQ(rows_with(name.model_type, &ModelFamily::model_types), 1)
-        << name.model_type << ": give it a row in src/models/families.cc";
-  for (const std::string_view name : gguf_family_names())
-    EXPECT_EQ(rows_with(name, &ModelFamily::gguf), name == "llama" ? 2 : 1)
-        << name << ": give it a row in src/models/families.cc";
-}
-
-TEST(ModelFamilies, EveryRowsNamesAreRead) {
-  const auto configs = config_family_names();
-  const auto ggufs = gguf_family_names();
-  for (const ModelFamily& family : model_families()) {
-    std::istringstream types{std::string(family.model_types)}, architectures{std::string(family.gguf)};
-    for (std::string name; types >> name;)
-      EXPECT_TRUE(std::ranges::any_of(configs, [&](const auto& each) { return each.model_type == name; }))
-          << name;
-    for (std::string name; architectures >> name;)
-      EXPECT_NE(std::ranges::find(ggufs, name), ggufs.end()) << name;
-    EXPECT_TRUE(family.vectors || !family.config.empty()) << family.name << " has no size to show memory of";
+TEST(Families, EveryNameIsOneFamilys) {
+  std::set<std::string> types;
+  std::map<std::string_view, int> ggufs;
+  for (const Family* family : families()) {
+    for (const FamilyConfig& config : family->configs)
+      EXPECT_TRUE(types.insert(concat(config.class_name, " ", config.model_type)).second) << config.class_name;
+    for (const FamilyWrapper& wrapper : family->wrappers)
+      EXPECT_TRUE(types.insert(std::string(wrapper.model_type)).second) << wrapper.model_type;
+    for (const FamilyGguf& gguf : family->ggufs) ggufs[gguf.name] += family->only_experts ? 100 : 1;
   }
+  for (const auto& [name, count] : ggufs) EXPECT_EQ(count % 100, 1) << name << " with or without experts";
+  EXPECT_GT(types.size(), 120u);
+  EXPECT_EQ(find_gguf_family("mamba"), nullptr);
+  EXPECT_EQ(find_gguf_family("llama")->architecture, "llama");
+  EXPECT_EQ(find_gguf_family("llama", true)->architecture, "mixtral");
 }
 
-TEST(ModelFamilies, EveryRowsSizeIsAModel) {
-  for (const ModelFamily& family : model_families()) {
-    if (family.config.empty()) continue;
-    const auto config = parse_config_json(family.config, std::nullopt);
-    ASSERT_TRUE(config) << family.name << ": " << config.error().message();
-    EXPECT_EQ(family_of(*config), &family) << family.name;
+TEST(Families, EveryWrapperHasATextPart) {
+  std::set<std::string_view> types;
+  for (const Family* family : families())
+    for (const FamilyConfig& config : family->configs) types.insert(config.model_type);
+  for (const Family* family : families())
+    for (const FamilyWrapper& wrapper : family->wrappers) EXPECT_TRUE(types.contains(wrapper.text_type));
+}
+
+TEST(Families, EveryRowsSizeIsAModel) {
+  for (const Family* family : families()) {
+    const FamilyRow& row = family->row;
+    SCOPED_TRACE(std::string(row.name));
+    EXPECT_FALSE(row.name.empty() || row.differs.empty() || row.checked.empty());
+    EXPECT_TRUE(row.vectors || !row.config.empty()) << "has no size to show memory of";
+    if (row.config.empty()) continue;
+    const auto config = read_config_json(row.config);
+    ASSERT_TRUE(config) << config.error().message();
+    EXPECT_EQ(config->family, family);
     const auto decoder = describe_decoder(*config);
-    EXPECT_TRUE(decoder) << family.name << ": " << decoder.error().message();
+    EXPECT_TRUE(decoder) << decoder.error().message();
   }
 }
 

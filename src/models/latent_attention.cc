@@ -85,8 +85,8 @@ class LatentAttention final : public Mixer {
   LatentAttentionConfig own_;  // with this rank's number of heads
   std::int32_t layer_;
   std::vector<Range> columns_;  // of the output matrix, of each rank
-  PackedLinear down_;  // [query_rank | row], or [queries | row]
-  PackedLinear up_;    // of queries, where they have a rank
+  PackedLinear down_;           // [query_rank | row], or [queries | row]
+  PackedLinear up_;             // of queries, where they have a rank
   std::vector<float> query_norm_, latent_norm_;
   std::vector<PackedLinear> keys_, values_;  // of each head: [latent, nope], [value, latent]
   PackedLinear output_;
@@ -109,9 +109,9 @@ LatentAttention::LatentAttention(const LatentAttentionConfig& config, const Laye
     return Range{heads.first * config.value_size, heads.count * config.value_size};
   };
   for (const Range& heads : shard.ranks) columns_.push_back(values(heads));
-  output_ =
-      loader.last_linear(place.prefix + names.attention_output, place.hidden_size,
-                         std::int64_t{config.num_heads} * config.value_size, values(shard.query), *place.shard);
+  output_ = loader.last_linear(place.prefix + names.attention_output, place.hidden_size,
+                               std::int64_t{config.num_heads} * config.value_size, values(shard.query),
+                               *place.shard);
 }
 
 // Queries of these heads, and the row that is kept.

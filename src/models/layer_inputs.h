@@ -26,8 +26,8 @@ class LayerInputs {
     return 3 * std::int64_t{size_} + 2 * std::int64_t{hidden_};
   }  // floats for a row
 
-  // y of rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, room_width()], in which y
-  // is.
+  // y of rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, room_width()], in
+  // which y is.
   const float* make(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
                     const float* embedded, const float* x, float* room);
 
@@ -40,7 +40,7 @@ class LayerInputs {
   std::int32_t size_ = 0, hidden_ = 0;
   Activation activation_ = Activation::gelu_tanh;
   float eps_ = 0;
-  TensorView table_;  // [tokens * layers, size]
+  TensorView table_;       // [tokens * layers, size]
   std::int32_t rows_ = 0;  // tokens of the table
   std::vector<float> norm_;
   std::vector<Layer> layers_;

@@ -1,10 +1,11 @@
 #pragma once
-// LearnedResidual: a low-rank way around a layer's mixer (LAuReL, Gemma 3n). With n = norm(x), what the mixer reads:
+// LearnedResidual: a low-rank way around a layer's mixer (LAuReL, Gemma 3n). With n = norm(x), what the mixer
+// reads:
 //
 //   x = (x + branch + n + norm(B A n)) / sqrt(2)
 //
-// Invariant: a row's result depends on the row alone. Every rank has all of it and does all of it. Threads: the
-// decoder's one caller; the work runs on the context's pool. Source: arXiv 2411.07501, transformers'
+// Invariant: a row's result depends on the row alone. Every rank has all of it and does all of it. Threads:
+// the decoder's one caller; the work runs on the context's pool. Source: arXiv 2411.07501, transformers'
 // modeling_gemma3n.
 #include <cstdint>
 #include <string>
@@ -19,13 +20,13 @@ namespace pagoda {
 class LearnedResidual {
  public:
   // What goes wrong is the loader's to tell. prefix: of the layer's names.
-  static LearnedResidual load(const DecoderConfig& config, const LayerConfig& layer, const std::string& prefix,
-                              WeightLoader& loader);
+  static LearnedResidual load(const DecoderConfig& config, const LayerConfig& layer,
+                              const std::string& prefix, WeightLoader& loader);
 
   static std::int64_t room_width(std::int64_t hidden, std::int64_t rank) { return 3 * hidden + rank; }
 
-  // `input` is n as an RMS norm of rows of x; room: [count, room_width()], whose first [count, hidden] is what comes
-  // out: n + norm(B A n).
+  // `input` is n as an RMS norm of rows of x; room: [count, room_width()], whose first [count, hidden] is
+  // what comes out: n + norm(B A n).
   void make(const KernelContext& context, const LinearInput& input, std::int64_t count, float* room) const;
   // x = (x + what make() made) / sqrt(2).
   void join(const KernelContext& context, const float* made, std::int64_t count, float* x) const;

@@ -37,8 +37,8 @@ class RankExchange {
   bool gathers() const { return gathers_; }
 
   // y += weight of the whole input, whose columns `columns` each rank has in `input`, [count, own columns].
-  Status add_product(const KernelContext& context, const PackedLinear& weight,
-                     std::span<const Range> columns, const float* input, std::int64_t count, float* y);
+  Status add_product(const KernelContext& context, const PackedLinear& weight, std::span<const Range> columns,
+                     const float* input, std::int64_t count, float* y);
   // data = its sum over all ranks.
   Status sum(std::span<float> data) const;
   // `all` holds sizes[r] floats of each rank r, one after the other, and this rank's are in their place:

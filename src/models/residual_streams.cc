@@ -182,9 +182,8 @@ void ResidualStreams::end(const KernelContext& context, std::int64_t first, std:
     linear(context, leave_[i], input, count, between_);
     for_tiles(context, count, [&](std::int64_t row, int) {
       const float* const from = between_ + row * hidden_;
-      const auto scale =
-          static_cast<float>(magnitude(predicted_ + (first + row) * hidden_, hidden_, 0) /
-                             magnitude(from, hidden_, kLeastSquare));
+      const auto scale = static_cast<float>(magnitude(predicted_ + (first + row) * hidden_, hidden_, 0) /
+                                            magnitude(from, hidden_, kLeastSquare));
       float* const to = x + row * hidden_;
       const bool last = i + 1 == leave_.size();
       for (std::int64_t j = 0; j < hidden_; ++j) {

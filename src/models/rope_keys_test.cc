@@ -6,12 +6,12 @@
 #include <boost/json.hpp>
 #include <cmath>
 
-#include "loader/config_json.h"
-#include "loader/gguf_config.h"
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
-#include "models/architecture.h"
+#include "models/read_config.h"
+#include "models/reading.h"
 #include "models/rope_table.h"
+#include "models/weight_names.h"
 
 namespace pagoda {
 namespace {
@@ -42,7 +42,7 @@ Result<ModelConfig> read_gguf(const GgufBuilder& builder) {
   const std::string bytes = builder.build();
   const Result<GgufFile> file = GgufFile::parse(testing::as_bytes(bytes));
   if (!file) return file.error();
-  return gguf_config(*file);
+  return read_gguf_config(*file);
 }
 
 GgufBuilder llama(float theta = 7000) {
@@ -89,7 +89,7 @@ TEST_F(RopeKeys, OfFolders) {
     config["model_type"] = "llama";
     config["hidden_size"] = 64;
     config["num_attention_heads"] = 4;
-    const auto read = parse_config_json(json::serialize(config), {});
+    const auto read = read_config_json(json::serialize(config), {});
     ASSERT_TRUE(read) << read.error().message();
     const Rotation rotation = rotation_of(*read);
     expect_row(row, rotation);

@@ -36,8 +36,8 @@ class ShortConv final : public Mixer {
                                 .states = batch.states_of(layer_)});
   }
   Status leave(const LayerRoom& room, Rows rows, float* y) override {
-    linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * channels_, channels_), rows.count, y,
-           {.accumulate = true});
+    linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * channels_, channels_), rows.count,
+           y, {.accumulate = true});
     return ok_status();
   }
 
@@ -50,9 +50,7 @@ class ShortConv final : public Mixer {
 };
 
 ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place, WeightLoader& loader)
-    : layer_(place.index),
-      channels_(config.num_channels),
-      num_taps_(config.num_taps) {
+    : layer_(place.index), channels_(config.num_channels), num_taps_(config.num_taps) {
   const WeightNames& names = loader.names();
   WeightReader& reader = loader.reader();
   in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size);

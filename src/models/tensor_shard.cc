@@ -199,7 +199,8 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
   for (const auto& [count, what] : {std::pair(std::int64_t{config.vocab_size}, "vocabulary"),
                                     std::pair(std::int64_t{config.hidden_size}, "hidden size")}) {
     if (count < size)
-      return invalid_argument(concat("cannot split the model over ", size, " ranks: a ", what, " of ", count));
+      return invalid_argument(
+          concat("cannot split the model over ", size, " ranks: a ", what, " of ", count));
   }
   TensorShard shard;
   shard.rank = rank;
@@ -211,8 +212,8 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
   // Only columns can be cut inside of blocks.
   const ColumnBlocks units = exchange == ExchangeKind::sum ? blocks : ColumnBlocks();
   for (const LayerConfig& layer : config.layers) {
-    auto heads =
-        std::visit([&](const auto& mixer) { return shard_of(mixer, units.attention_output, cut); }, layer.mixer);
+    auto heads = std::visit([&](const auto& mixer) { return shard_of(mixer, units.attention_output, cut); },
+                            layer.mixer);
     if (!heads) return heads.error();
     auto part =
         std::visit([&](const auto& inner) { return shard_of(inner, units.down, cut); }, layer.feed_forward);

@@ -22,8 +22,8 @@
 
 #include "base/status.h"
 #include "loader/model_source.h"
-#include "models/architecture.h"
 #include "models/decoder_config.h"
+#include "models/weight_names.h"
 
 namespace pagoda {
 

@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "kernels/linear.h"
 #include "loader/model_source.h"
-#include "models/architecture.h"
 #include "models/decoder_config.h"
 #include "models/tensor_shard.h"
+#include "models/weight_names.h"
 #include "models/weight_reader.h"
 #include "models/weight_store.h"
 

@@ -45,13 +45,14 @@ class Xielu final : public FeedForward {
         *x = *x > 0 ? (positive_ * *x + beta_) * *x
                     : (std::expm1(std::min(*x, eps_)) - *x) * negative_ + beta_ * *x;
     });
-    if (room.ranks->split()) return room.ranks->add_product(*room.context, out_, columns_, room.inner, count, y);
+    if (room.ranks->split())
+      return room.ranks->add_product(*room.context, out_, columns_, room.inner, count, y);
     linear(*room.context, out_, LinearInput::rows(room.inner, width_), count, y, {.accumulate = true});
     return ok_status();
   }
 
  private:
-  std::int64_t width_;  // this rank's features between the matrices
+  std::int64_t width_;          // this rank's features between the matrices
   std::vector<Range> columns_;  // of the second matrix, of each rank
   PackedLinear in_, out_;
   float beta_ = 0, eps_ = 0, positive_ = 0, negative_ = 0;

@@ -1,16 +1,16 @@
 // Any text as config.json and generation_config.json, and as a safetensors index.
-// links: loader
+// links: models loader
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "loader/config_json.h"
+#include "models/read_config.h"
 #include "loader/hf_source.h"
 #include "loader/model_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const pagoda::Result<pagoda::ModelConfig> config = pagoda::parse_config_json(text, text);
+  const pagoda::Result<pagoda::ModelConfig> config = pagoda::read_config_json(text, text);
   if (!config && config.error().message().find('\n') != std::string::npos) std::abort();
   if (config && (config->num_heads % config->num_kv_heads != 0 || config->vocab_size < 1)) std::abort();
   (void)pagoda::architecture_of_config_json(text);

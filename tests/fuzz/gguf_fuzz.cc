@@ -1,11 +1,11 @@
 // Any bytes as a GGUF file: parsed, read to the last tensor byte, turned into a ModelConfig.
-// links: loader
+// links: models loader
 #include <cstdint>
 #include <cstdlib>
 #include <span>
 
 #include "loader/gguf.h"
-#include "loader/gguf_config.h"
+#include "models/read_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const pagoda::Result<pagoda::GgufFile> file = pagoda::GgufFile::parse(std::as_bytes(std::span(data, size)));
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (tensor.bytes() > 0) sum = sum + std::to_integer<unsigned>(tensor.data[tensor.bytes() - 1]);
   }
-  const pagoda::Result<pagoda::ModelConfig> config = pagoda::gguf_config(*file);
+  const pagoda::Result<pagoda::ModelConfig> config = pagoda::read_gguf_config(*file);
   if (config && config->num_heads % config->num_kv_heads != 0) std::abort();
   (void)file->check_supported();
   return 0;

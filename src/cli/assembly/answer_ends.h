@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/model_config.h"
+#include "models/model_config.h"
 #include "tokenizer/tokenizer.h"
 
 namespace pagoda {

@@ -27,6 +27,7 @@
 #include "engine/cache_events.h"
 #include "engine/engine_thread.h"
 #include "kv_events/event_publisher.h"
+#include "models/read_config.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
 
@@ -37,12 +38,13 @@ namespace {
 // A model that a runner holds, before anything is planned for it.
 struct LoadedModel {
   std::shared_ptr<const ModelSource> source;
+  ModelConfig config;
   RunnerOptions options;
   LoadedRunner runner;
 };
 
 void warn_about_model(const LoadedModel& model) {
-  const ModelConfig& config = model.source->config();
+  const ModelConfig& config = model.config;
   const UnusedTensors unused = describe_unused(model.runner.ignored_tensors(), config.num_layers);
   if (!unused.beside_text.empty()) log_info("start", concat("not loaded: ", unused.beside_text));
   if (!unused.unknown.empty())
@@ -177,9 +179,11 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
   if (!overrides) return overrides.error();
   auto opened = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
   if (!opened) return opened.error();
-  LoadedModel model{.source = std::move(*opened), .options = {}, .runner = {}};
+  auto config = read_model_config(**opened);
+  if (!config) return config.error();
+  LoadedModel model{.source = std::move(*opened), .config = *std::move(config), .options = {}, .runner = {}};
   PAGODA_RETURN_IF_ERROR(load_tokenizer_of(flags, *model.source));
-  auto options = runner_options(flags, model.source->config());
+  auto options = runner_options(flags, model.config);
   if (!options) return options.error();
   model.options = *std::move(options);
   auto pooling = pooling_model(flags, *model.source, tokenizer.get());
@@ -259,7 +263,7 @@ Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const
 
 Status AssembledEngine::Parts::connect(const EngineFlags& flags, const EnginePlan& plan,
                                        const LoadedModel& model, Report report) {
-  const ModelConfig& config = model.source->config();
+  const ModelConfig& config = model.config;
   api.eos_token_ids = answer_ends(config, tokenizer.get());
   if (tokenizer != nullptr) {
     if (report == Report::table) log_info("start", describe_ends(api.eos_token_ids, *tokenizer));
@@ -274,6 +278,7 @@ Status AssembledEngine::Parts::connect(const EngineFlags& flags, const EnginePla
   api.facts.weight_bytes = memory.weight_bytes + memory.embedding_bytes;
   PAGODA_RETURN_IF_ERROR(connect_api(flags, plan,
                                      {.source = *model.source,
+                                      .config = config,
                                       .tokenizer = tokenizer.get(),
                                       .chat_templates = chat_templates,
                                       .grammars = grammars.get()},
@@ -292,7 +297,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   Parts& parts = *assembled->parts_;
   auto model = parts.load(flags);
   if (!model) return model.error();
-  const ModelConfig& config = model->source->config();
+  const ModelConfig& config = model->config;
   auto plan = plan_engine(flags, model_numbers(model->runner, config, model->options.max_num_batched_tokens),
                           host_memory());
   if (!plan) return plan.error();

@@ -34,7 +34,7 @@ void set_names(const EngineFlags& flags, const ModelSource& source, ApiContext& 
 }  // namespace
 
 Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiParts& parts, ApiContext& api) {
-  const ModelConfig& config = parts.source.config();
+  const ModelConfig& config = parts.config;
   api.tokenizer = parts.tokenizer;
   api.grammars = parts.grammars;
   api.chat_template = parts.chat_templates.usual.get();

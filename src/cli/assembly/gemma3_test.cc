@@ -6,6 +6,7 @@
 #include "cli/assembly/load_tokenizer.h"
 #include "model_runner/perplexity.h"
 #include "model_runner/test_sequences.h"
+#include "models/read_config.h"
 
 namespace pagoda::testing {
 namespace {
@@ -36,7 +37,7 @@ TEST(Gemma3, ATurnsEndEndsAnAnswer) {
   if (!model) GTEST_SKIP() << kMissing;
   const auto source = ModelSource::open(*model);
   ASSERT_TRUE(source) << source.error().message();
-  EXPECT_EQ((*source)->config().eos_token_ids, (std::vector<TokenId>{1, 106}));
+  EXPECT_EQ(read_model_config(**source)->eos_token_ids, (std::vector<TokenId>{1, 106}));
 }
 
 TEST(Gemma3, PredictsATextLongerThanItsWindow) {
@@ -60,7 +61,7 @@ TEST(Gemma3, PredictsATextLongerThanItsWindow) {
   ASSERT_TRUE(tokenizer) << tokenizer.error().message();
   auto ids = (*tokenizer)->encode(text);
   ASSERT_TRUE(ids);
-  ids->insert(ids->begin(), source->config().bos_token_id);
+  ids->insert(ids->begin(), read_model_config(*source)->bos_token_id);
   const auto count = golden.at("n_tokens").to_number<std::size_t>();
   ASSERT_GT(ids->size(), count);
   ids->resize(count);

@@ -19,7 +19,6 @@ class FakeSource final : public ModelSource {
   explicit FakeSource(Files files) : files_(std::move(files)) {}
   explicit FakeSource(const GgufFile& gguf) : gguf_(&gguf) {}
   ModelFormat format() const override { return ModelFormat::hugging_face; }
-  const ModelConfig& config() const override { return config_; }
   const TensorView* find(std::string_view) const override { return nullptr; }
   std::vector<std::string> tensor_names() const override { return {}; }
   const GgufFile* gguf() const override { return gguf_; }
@@ -32,7 +31,6 @@ class FakeSource final : public ModelSource {
  private:
   Files files_;
   const GgufFile* gguf_ = nullptr;
-  ModelConfig config_;
   std::string path_;
 };
 

@@ -12,7 +12,7 @@
 #include "cli/assembly/loaded_runner.h"
 #include "cli/flags/engine_flags.h"
 #include "constraint/grammar_service.h"
-#include "loader/model_config.h"
+#include "models/model_config.h"
 #include "request/kv_groups.h"
 
 namespace pagoda {

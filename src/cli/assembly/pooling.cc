@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/virtual_memory.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 
@@ -16,7 +17,11 @@ Result<std::optional<PoolingModel>> pooling_model(const EngineFlags& flags, cons
       source, {.runner = flags.runner, .pooler_config = flags.pooler_config, .overrides = flags.hf_overrides},
       find_token);
   if (!model) return model.error();
-  if (*model) PAGODA_RETURN_IF_ERROR(check_pooling_flags(flags, source.config().encoder));
+  if (*model) {
+    const auto config = read_model_config(source);
+    if (!config) return config.error();
+    PAGODA_RETURN_IF_ERROR(check_pooling_flags(flags, config->encoder));
+  }
   return model;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/flags/engine_flags.h"
 #include "loader/model_source.h"
 #include "model_runner/pooling_model.h"
+#include "models/model_config.h"
 #include "tokenizer/tokenizer.h"
 
 namespace pagoda {

@@ -18,6 +18,7 @@
 #include "distributed/local_ranks.h"
 #include "distributed/mpi.h"
 #include "model_runner/distributed_model_runner.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -38,7 +39,9 @@ Status serve(const EngineFlags& flags, Communicator& communicator) {
   if (!overrides) return overrides.error();
   auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
   if (!source) return source.error();
-  auto options = runner_options(flags, (*source)->config());
+  const auto config = read_model_config(**source);
+  if (!config) return config.error();
+  auto options = runner_options(flags, *config);
   if (!options) return options.error();
   auto pooling = pooling_model(flags, **source, nullptr);
   if (!pooling) return pooling.error();

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
-#include "loader/model_config.h"
+#include "models/model_config.h"
 #include "model_runner/local_model_runner.h"
 
 namespace pagoda {

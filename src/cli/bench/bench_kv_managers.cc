@@ -24,6 +24,7 @@
 #include "cli/commands/output_collector.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/virtual_kv_plan.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -160,7 +161,9 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
                     KvManagersPlot& plot) {
   auto layout = plan_kv_layout(source, args.engine.dtype, args.engine.kv_cache_dtype, 16);
   if (!layout) return layout.error();
-  auto decoder = describe_decoder(source.config());
+  const auto config = read_model_config(source);
+  if (!config) return config.error();
+  auto decoder = describe_decoder(*config);
   if (!decoder) return decoder.error();
   if (decoder->layers.front().attention() == nullptr)
     return unimplemented("bench kv-managers times attention, which this model's first layer has none of");
@@ -172,7 +175,7 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
   boost::json::array rows;
   const auto measure = [&](Result<KernelCase> made) -> Status {
     if (!made) return made.error();
-    const KernelTimes times = time_kernel(context, *made, source.config().num_heads);
+    const KernelTimes times = time_kernel(context, *made, config->num_heads);
     std::printf("%-34s %12.1f %12.1f\n", made->label.c_str(), times.prefill_us, times.decode_us);
     std::fflush(stdout);
     rows.push_back(

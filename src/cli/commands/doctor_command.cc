@@ -11,12 +11,13 @@
 #include "device/cuda/cuda_device.h"
 #include "kernels/backend.h"
 #include "model_runner/reference_check.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
 
-// The mean log-probability may differ from float32's by so much: on tokens that make no text, 8-bit activations
-// alone move it by about 0.1. What computes wrong moves it by more than 1.
+// The mean log-probability may differ from float32's by so much: on tokens that make no text, 8-bit
+// activations alone move it by about 0.1. What computes wrong moves it by more than 1.
 constexpr double kMaxNllDifference = 0.2;
 constexpr int kNumTokens = 24;
 
@@ -49,14 +50,15 @@ Status run_doctor(const DoctorArgs& args) {
   auto source = ModelSource::open(*model, hub_paths_from_environment());
   if (!source) return source.error();
   const std::shared_ptr<const ModelSource> shared = std::move(*source);
-  print_row("model", concat(shared->path(), " (", shared->config().architecture, ", ",
-                            shared->config().weight_type, ")"));
+  const auto config = read_model_config(*shared);
+  if (!config) return config.error();
+  print_row("model", concat(shared->path(), " (", config->architecture, ", ", config->weight_type, ")"));
 
-  auto options = runner_options(args.engine, shared->config());
+  auto options = runner_options(args.engine, *config);
   if (!options) return options.error();
   // Any tokens do: the two sides must agree on every sequence.
   std::vector<TokenId> tokens;
-  for (int i = 0; i < kNumTokens; ++i) tokens.push_back((17 + 101 * i) % shared->config().vocab_size);
+  for (int i = 0; i < kNumTokens; ++i) tokens.push_back((17 + 101 * i) % config->vocab_size);
   std::fputs("comparing with the reference (slow) ...\n", stderr);
   auto comparison = compare_with_reference(shared, *options, tokens);
   if (!comparison) return comparison.error();

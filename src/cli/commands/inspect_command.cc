@@ -6,7 +6,7 @@
 #include "cli/assembly/hub_settings.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/commands/model_facts.h"
-#include "loader/describe.h"
+#include "models/describe.h"
 
 namespace pagoda {
 namespace {

@@ -10,7 +10,7 @@
 #include "model_runner/kv_memory.h"
 #include "models/active_weights.h"
 #include "models/decoder.h"
-#include "models/families.h"
+#include "models/family.h"
 
 namespace pagoda {
 namespace {
@@ -33,10 +33,8 @@ Status check_files(const Description& description) {
 Status fill(Description& description) {
   const ModelConfig& config = *description.config;
   ServingFacts facts;
-  if (const ModelFamily* family = family_of(config)) {
-    facts.family = family->name;
-    facts.checked = family->checked;
-  }
+  facts.family = config.family->row.name;
+  facts.checked = config.family->row.checked;
   auto groups = described_kv_groups(config);
   if (!groups) return groups.error();
   facts.kv_groups = *std::move(groups);
@@ -51,13 +49,10 @@ Status fill(Description& description) {
   const auto decoder = describe_decoder(config);
   if (!decoder) return decoder.error();
   if (!config.encoder) {
-    const auto architecture = find_architecture(config.architecture);
-    if (!architecture) return architecture.error();
     std::vector<StoredTensor> tensors;
     for (const DescribedTensor& tensor : description.tensors) tensors.push_back({tensor.name, tensor.bytes});
     facts.active_bytes = active_weight_bytes(
-        *decoder,
-        (*architecture)->names(description.format == "gguf" ? ModelFormat::gguf : ModelFormat::hugging_face),
+        *decoder, config.names(description.format == "gguf" ? ModelFormat::gguf : ModelFormat::hugging_face),
         tensors);
   }
   description.facts = std::move(facts);
@@ -70,7 +65,7 @@ Result<std::vector<DescribedKvGroup>> described_kv_groups(const ModelConfig& con
   const auto decoder = describe_decoder(config);
   if (!decoder) return decoder.error();
   std::vector<DescribedKvGroup> out;
-  const auto add = [&](DType dtype, std::int64_t KvBytes::*bytes) {
+  const auto add = [&](DType dtype, std::int64_t KvBytes::* bytes) {
     const std::vector<KvGroupMemory> groups = kv_memory(*decoder, dtype);
     out.resize(std::max(out.size(), groups.size()));
     for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -2,7 +2,7 @@
 // What `pagoda inspect` and docs/models.md say of a model beyond what its file says: its family, what was
 // tried of it, the memory that keys and values take, and how fast this machine could be at most. Threads:
 // any.
-#include "loader/describe.h"
+#include "models/describe.h"
 
 namespace pagoda {
 

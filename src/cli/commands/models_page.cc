@@ -1,19 +1,19 @@
 #include "cli/commands/models_page.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "cli/commands/model_facts.h"
-#include "loader/config_json.h"
-#include "loader/family_names.h"
-#include "models/families.h"
+#include "models/family.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
 
 constexpr const char* kIntroduction =
-    R"(<!-- made by `pagoda man --markdown models`; change the rows in src/models/families.cc instead -->
+    R"(<!-- made by `pagoda man --markdown models`; change the row in the family's file in src/models/families/ instead -->
 # Models
 
 A model is a GGUF file or a Hugging Face folder (config.json, safetensors). What a file asks for and Pagoda does not
@@ -46,14 +46,22 @@ By themselves, or with `--runner pooling` ([vectors.md](vectors.md)); each withi
 |---|---|---|---|---|
 )";
 
+// Every decoder above may make vectors, too.
+constexpr const char* kAllDecoders =
+    "| Qwen3-Embedding, Qwen3-Reranker, and all decoders above | …ForCausalLM, …ForSequenceClassification; "
+    "GGUF: "
+    "`pooling_type`, `cls.output` | – | the last token's state, a head, or two answers' rows | transformers: "
+    "Qwen 3 "
+    "|\n";
+
 std::string mebibytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes) / (1 << 20);
   return concat(fixed(value, value < 10 ? 1 : 0), " MiB");
 }
 
-std::string memory(const ModelFamily& family) {
+std::string memory(const FamilyRow& family) {
   if (family.config.empty()) return "–";
-  const auto config = parse_config_json(family.config, std::nullopt);
+  const auto config = read_config_json(family.config, std::nullopt);
   CHECK(config);  // families_test.cc
   const auto groups = described_kv_groups(*config);
   CHECK(groups);
@@ -74,37 +82,47 @@ std::string memory(const ModelFamily& family) {
 
 void add(std::string& list, std::string_view name) { list += concat(list.empty() ? "" : ", ", name); }
 
-std::string config_names(const ModelFamily& family) {
+std::string config_names(const Family& family) {
   std::string out;
   std::set<std::string_view> listed;  // one class may be of several model_types
-  for (const ConfigFamilyName& each : config_family_names()) {
-    if (!is_one_of(each.model_type, family.model_types) || !listed.insert(each.class_name).second) continue;
-    if (family.vectors) add(out, each.base_name);
+  for (const FamilyConfig& each : family.configs) {
+    if (!listed.insert(each.class_name).second) continue;
+    if (family.row.vectors) add(out, each.base_name);
     add(out, each.class_name);
   }
-  if (family.vectors && !family.model_types.empty()) add(out, "…ForSequenceClassification");
-  if (!family.note.empty()) add(out, family.note);
+  for (const FamilyWrapper& each : family.wrappers) add(out, each.class_name);
+  if (family.row.vectors && !family.configs.empty()) add(out, "…ForSequenceClassification");
+  if (!family.row.note.empty()) add(out, family.row.note);
   return out;
 }
 
-std::string gguf_names(const ModelFamily& family) {
+std::string gguf_names(const Family& family) {
   std::string out;
-  for (const std::string_view each : gguf_family_names())
-    if (is_one_of(each, family.gguf)) add(out, concat("`", each, "`"));
+  for (const FamilyGguf& each : family.ggufs) add(out, concat("`", each.name, "`"));
   return out.empty() ? "–" : out;
+}
+
+// By name; what the others differ from comes first.
+std::vector<const Family*> families_by_name() {
+  std::vector<const Family*> all(families().begin(), families().end());
+  std::ranges::sort(all, {}, [](const Family* family) {
+    return std::pair(family->architecture != "llama" || family->ggufs.empty(), family->row.name);
+  });
+  return all;
 }
 
 }  // namespace
 
 std::string models_page() {
   std::string decoders = kIntroduction, vectors = kVectors;
-  for (const ModelFamily& family : model_families()) {
-    std::string& table = family.vectors ? vectors : decoders;
-    table += concat("| ", family.name, " | ", config_names(family), " | ", gguf_names(family), " | ",
-                    family.differs, " | ", family.checked, " |");
-    table += family.vectors ? "\n" : concat(" ", memory(family), " |\n");
+  for (const Family* family : families_by_name()) {
+    const FamilyRow& row = family->row;
+    std::string& table = row.vectors ? vectors : decoders;
+    table += concat("| ", row.name, " | ", config_names(*family), " | ", gguf_names(*family), " | ",
+                    row.differs, " | ", row.checked, " |");
+    table += row.vectors ? "\n" : concat(" ", memory(row), " |\n");
   }
-  return decoders + vectors;
+  return concat(decoders, vectors, kAllDecoders);
 }
 
 }  // namespace pagoda

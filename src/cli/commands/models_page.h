@@ -1,5 +1,5 @@
 #pragma once
-// docs/models.md, made from the families' rows (models/families.h) and the names that the loader knows.
+// docs/models.md, made from the families' rows (models/family.h) and the names that the loader knows.
 #include <string>
 
 namespace pagoda {

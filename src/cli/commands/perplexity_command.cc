@@ -15,6 +15,7 @@
 #include "cli/commands/progress_bar.h"
 #include "loader/mapped_file.h"
 #include "model_runner/divergence.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -25,7 +26,8 @@ Result<std::string> read_text(const std::string& file) {
 }
 
 void print(std::size_t num_tokens, std::int64_t num_scored, std::int32_t context, double mean_nll) {
-  std::printf("tokens %zu, scored %lld in windows of %d\n", num_tokens, static_cast<long long>(num_scored), context);
+  std::printf("tokens %zu, scored %lld in windows of %d\n", num_tokens, static_cast<long long>(num_scored),
+              context);
   std::printf("mean negative log-likelihood %.6f\n", mean_nll);
   std::printf("perplexity %.6f\n", std::exp(mean_nll));
 }
@@ -47,7 +49,9 @@ Status run_perplexity(const PerplexityArgs& args) {
   const std::shared_ptr<const ModelSource> source = *std::move(opened);
   auto tokenizer = flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer);
   if (!tokenizer) return tokenizer.error();
-  const TokenId bos = source->config().bos_token_id;
+  const auto config = read_model_config(*source);
+  if (!config) return config.error();
+  const TokenId bos = config->bos_token_id;
   if (args.bos && bos < 0) return invalid_argument("--bos: the model names no token that begins a text");
   // The text as it stands: what looks like a special token is text.
   const ByteRange whole = {0, text->size()};
@@ -57,20 +61,20 @@ Status run_perplexity(const PerplexityArgs& args) {
     tokens->resize(static_cast<std::size_t>(args.max_tokens));
   }
   for (const TokenId token : *tokens) {
-    if (token < source->config().vocab_size) continue;
+    if (token < config->vocab_size) continue;
     return invalid_argument(concat("the tokenizer gives id ", token, ", but the model's vocabulary has ",
-                                   source->config().vocab_size, " entries"));
+                                   config->vocab_size, " entries"));
   }
   const std::int32_t context = args.context;
-  if (context > source->config().max_positions) {
+  if (context > config->max_positions) {
     return invalid_argument(
-        concat("--context ", context, " is over the model's ", source->config().max_positions, " positions"));
+        concat("--context ", context, " is over the model's ", config->max_positions, " positions"));
   }
 
   if (args.kl_divergence && flags.tensor_parallel_size > 1)
     return invalid_argument("--kl-divergence takes a model on one rank");
 
-  auto options = runner_options(flags, source->config());
+  auto options = runner_options(flags, *config);
   if (!options) return options.error();
   if (!flags.max_num_batched_tokens) options->max_num_batched_tokens = context;
   const auto load = [&]() -> Result<LoadedRunner> {
@@ -99,9 +103,8 @@ Status run_perplexity(const PerplexityArgs& args) {
     options->dtype = options->kv_cache_dtype = "float32";
     auto reference = load();
     if (!reference) return reference.error();
-    auto result = measure_divergence(runner->runner(), reference->runner(),
-                                     reference->kv_plan().groups, source->config().vocab_size, *tokens, how,
-                                     report);
+    auto result = measure_divergence(runner->runner(), reference->runner(), reference->kv_plan().groups,
+                                     config->vocab_size, *tokens, how, report);
     if (!result) return result.error();
     print(tokens->size(), result->num_scored, context, result->mean_nll);
     std::printf("float32 mean negative log-likelihood %.6f\n", result->reference_mean_nll);

@@ -20,6 +20,7 @@
 #include "cli/simulate/served_steps.h"
 #include "engine/step_observer.h"
 #include "loader/model_source.h"
+#include "models/read_config.h"
 #include "sim/calibration.h"
 #include "tensor/page_arena.h"
 
@@ -128,7 +129,9 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   if (!path) return path.error();
   auto source = ModelSource::open(*path, hub_paths_from_environment());
   if (!source) return source.error();
-  const ModelConfig& config = (*source)->config();
+  const auto read = read_model_config(**source);
+  if (!read) return read.error();
+  const ModelConfig& config = *read;
   CostModel out;
   out.name = concat("measured/", engine.model_name(), "/", engine.num_threads(), "-threads");
   out.num_layers = config.num_layers;
@@ -199,10 +202,12 @@ Status calibrate_served(const CalibrateArgs& args) {
   if (!path) return path.error();
   const auto source = ModelSource::open(*path, hub_paths_from_environment());
   if (!source) return source.error();
+  const auto config = read_model_config(**source);
+  if (!config) return config.error();
   const auto served = served_steps(args.engine, {.seconds = args.seconds,
                                                  .max_batch = args.max_batch,
                                                  .max_context = args.max_context,
-                                                 .vocab_size = (*source)->config().vocab_size});
+                                                 .vocab_size = config->vocab_size});
   if (!served) return served.error();
   auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();

@@ -1,0 +1,99 @@
+#pragma once
+// Hyperparameters: one typed view over what a file says of its model, config.json or GGUF metadata. Fields
+// have Hugging Face's names; what GGUF calls them stands in one table (hyperparameters.cc), and fields that
+// GGUF alone has go by its own names. Not what a field means to a family: that is the family's file
+// (models/families/).
+//
+// The first wrong type is kept as status(), and reads after it give defaults, so that a reader checks once at
+// the end. Null counts as absent. refuse_unread() then says what became of the fields that nobody asked for.
+// Threads: none.
+#include <boost/json.hpp>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "loader/gguf.h"
+
+namespace pagoda {
+
+namespace json = boost::json;
+
+// A value for a message; json::serialize would write 0.5 as 5E-1.
+std::string show(const json::value& value);
+
+// GGUF's name for a field of config.json, behind the architecture's; the field's own where they are the same.
+std::string_view gguf_name(std::string_view field);
+
+class Hyperparameters {
+ public:
+  // `object`, which must outlive the view, is config.json or an object inside; `file` is named in errors.
+  Hyperparameters(const json::object& object, Status& status, std::string_view file = "config.json");
+  // What the metadata of `file`, which must outlive the view, have under the name of its architecture.
+  Hyperparameters(const GgufFile& file, Status& status);
+  Hyperparameters(const Hyperparameters&) = delete;
+  Hyperparameters& operator=(const Hyperparameters&) = delete;
+
+  const GgufFile* gguf() const { return gguf_; }  // null: the file is config.json
+  const json::object& object() const { return *object_; }
+
+  // Null: absent, or null in the file. `written` is true of null, too.
+  const json::value* find(std::string_view name) const;
+  bool written(std::string_view name) const;
+
+  // `otherwise` is for files without the field; a file that must have it is corrupt without.
+  std::int32_t integer(std::string_view name, std::optional<std::int32_t> otherwise = std::nullopt);
+  float number(std::string_view name, std::optional<float> otherwise = std::nullopt);
+  bool boolean(std::string_view name, bool otherwise);
+  std::string string(std::string_view name, std::string_view otherwise);
+  const json::object* object(std::string_view name);
+  std::vector<std::int32_t> integers(std::string_view name);  // one or a list, each once
+  std::vector<float> numbers(std::string_view name);          // empty and failed where it is no list of them
+  std::vector<bool> flags(std::string_view name, std::int32_t count);  // a list of `count`, each 0 or 1
+  std::vector<bool> booleans(std::string_view name) const;  // a list of them; empty where it is none
+  // A number for each of `count` layers: a list, or one for all. Empty and failed where it is neither.
+  std::vector<std::int32_t> of_layers(std::string_view name, std::int32_t count,
+                                      std::optional<std::int32_t> otherwise = std::nullopt);
+
+  // Fields that change nothing, whatever they say.
+  void without_effect(std::span<const std::string_view> names) const;
+  void without_effect(std::initializer_list<std::string_view> names) const;
+  // Refuses the field unless it is absent, null or `harmless`.
+  void only(std::string_view name, const json::value& harmless);
+
+  // Tensors of a GGUF file, which say what its metadata leave out; none of config.json.
+  std::set<std::string_view> tensor_names() const;  // valid as long as the file
+  bool has_tensor(std::string_view name) const;
+
+  // Call it behind the family's reader. Of the fields that nobody asked for, those that change the result are
+  // refused by name, many are known to change nothing, and the others come back. `where`: of an object
+  // inside, "rope_scaling.".
+  std::vector<std::string> refuse_unread(std::string_view where = "");
+
+  void fail(std::string_view name, std::string_view expected);  // "must be ..."
+  void fail(Status status);
+  void corrupt(std::string message);
+  void refuse(std::string message);
+  const Status& status() const { return *status_; }
+  Status& shared_status() { return *status_; }
+
+ private:
+  std::string full_name(std::string_view name) const;  // for messages
+
+  const json::object* object_;
+  json::object metadata_;  // of GGUF, by GGUF's names
+  const GgufFile* gguf_ = nullptr;
+  std::string prefix_;  // "llama."
+  mutable std::set<std::string, std::less<>> asked_;
+  Status* status_;
+  std::string_view file_;
+};
+
+// Quotient or 0, which is refused as a size.
+inline std::int32_t divide(std::int32_t a, std::int32_t b) { return b > 0 ? a / b : 0; }
+
+}  // namespace pagoda

@@ -1,0 +1,257 @@
+// Finds out what a path is and collects what describe_output.cc prints.
+#include "models/describe.h"
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "base/strings.h"
+#include "loader/hf_source.h"
+#include "loader/model_files.h"
+#include "loader/printable.h"
+#include "loader/safetensors.h"
+#include "loader/weight_types.h"
+#include "models/read_config.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxIndexBytes = std::size_t{16} << 20;
+
+void unsupported(Description& out, const Status& why) {
+  out.supported = false;
+  if (out.reason.empty()) out.reason = why.message();
+}
+
+Result<Description> describe_gguf(const std::string& path) {
+  Result<GgufFile> file = GgufFile::open(path);
+  if (!file) return file.error();
+  Description out;
+  out.path = path;
+  out.format = "gguf";
+  out.version = file->version();
+  out.is_model = out.supported = true;
+  if (const std::string* architecture = file->string("general.architecture"))
+    out.architecture = *architecture;
+  Result<ModelConfig> config = read_gguf_config(*file);
+  if (config) {
+    out.config = std::move(*config);
+  } else if (config.error().code() == StatusCode::corrupt_data && !file->tensor_list().empty()) {
+    return config.error().annotate(printable(path));
+  } else {
+    unsupported(out, config.error());
+  }
+  if (const Status status = file->check_supported(); !status.ok()) unsupported(out, status);
+  if (file->tensor_list().empty()) {
+    out.supported = false;
+    out.reason = "the file holds a vocabulary and no tensors";
+  }
+  for (const auto& [key, value] : file->metadata()) out.metadata.emplace_back(key, value);
+  for (const GgufTensor& tensor : file->tensor_list()) {
+    out.tensors.push_back({tensor.name, std::string(tensor.type), tensor.shape, tensor.bytes});
+  }
+  out.files.push_back(file->file());
+  return out;
+}
+
+Status add_safetensors(const std::string& path, Description& out) {
+  const Result<SafetensorsFile> file = SafetensorsFile::open(path);
+  if (!file) return file.error();
+  if (const std::string_view method = quantization_of(file->tensor_list()); !method.empty())
+    unsupported(out, unsupported_quantization(method));
+  if (const Status status = file->check_supported(); !status.ok()) unsupported(out, status);
+  for (const SafetensorsTensor& tensor : file->tensor_list()) {
+    out.tensors.push_back({tensor.name, std::string(tensor.type), tensor.shape, tensor.bytes});
+  }
+  for (const auto& [key, value] : file->metadata()) {
+    bool known = false;  // shards repeat {"format": "pt"}
+    for (const auto& [have, ignored] : out.metadata) known = known || have == key;
+    if (!known) out.metadata.emplace_back(key, value);
+  }
+  return ok_status();
+}
+
+Status add_config(const std::string& path, Description& out) {
+  const Result<std::string> text = read_text_file(path, kMaxConfigBytes);
+  if (!text) return text.error();
+  Result<std::string> architecture = architecture_of_config_json(*text);
+  if (!architecture) return architecture.error().annotate(printable(path));
+  out.architecture = std::move(*architecture);
+  std::optional<std::string> generation;
+  const fs::path beside = fs::path(path).parent_path() / "generation_config.json";
+  if (Result<std::string> more = read_text_file(beside.string(), kMaxConfigBytes))
+    generation = std::move(*more);
+  Result<ModelConfig> config = read_config_json(*text, generation);
+  if (config) {
+    out.config = std::move(*config);
+  } else if (config.error().code() == StatusCode::corrupt_data) {
+    return config.error().annotate(printable(path));
+  } else {
+    unsupported(out, config.error());
+  }
+  return ok_status();
+}
+
+Result<Description> describe_folder(const ModelFiles& files) {
+  Description out;
+  out.path = files.path;
+  out.format = "hugging_face";
+  out.is_model = out.supported = true;
+  PAGODA_RETURN_IF_ERROR(add_config((fs::path(files.path) / "config.json").string(), out));
+  std::map<std::string, std::string> index;
+  if (!files.index.empty()) {
+    const Result<std::string> text = read_text_file(files.index, kMaxIndexBytes);
+    if (!text) return text.error();
+    Result<std::map<std::string, std::string>> parsed = parse_safetensors_index(*text);
+    if (!parsed) return parsed.error().annotate(printable(files.index));
+    index = std::move(*parsed);
+  }
+  std::map<std::string, int> shards;
+  for (const auto& [tensor, shard] : index) shards[(fs::path(files.path) / shard).string()] = 0;
+  for (const std::string& path : files.weights) shards[path] = 0;
+  for (const auto& [path, ignored] : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out));
+  if (shards.empty()) unsupported(out, not_found("the folder holds no weights"));
+  if (out.config) {
+    out.config->name = files.name;
+    out.config->weight_type = describe_types(out.bytes_by_type());
+  }
+  return out;
+}
+
+// tokenizer.json: kind, sizes. Whether each component is supported is text/'s to say.
+Status add_tokenizer(const json::object& object, const std::string& path, Description& out) {
+  const auto count = [](const json::value* value) -> std::int64_t {
+    if (value == nullptr) return 0;
+    if (value->is_object()) return static_cast<std::int64_t>(value->get_object().size());
+    return value->is_array() ? static_cast<std::int64_t>(value->get_array().size()) : -1;
+  };
+  const json::object& model = object.at("model").get_object();
+  const json::value* vocabulary = model.if_contains("vocab");
+  if (vocabulary == nullptr || count(vocabulary) < 0) {
+    return corrupt_data(concat(printable(path), ": 'model.vocab' is not an object or a list"));
+  }
+  const json::value* added = object.if_contains("added_tokens");
+  if (added != nullptr && !added->is_array() && !added->is_null()) {
+    return corrupt_data(concat(printable(path), ": 'added_tokens' is not a list"));
+  }
+  const json::value* type = model.if_contains("type");
+  if (type != nullptr && type->is_string()) {
+    out.metadata.emplace_back("model.type", std::string(type->get_string()));
+  }
+  out.metadata.emplace_back("model.vocab", count(vocabulary));
+  out.metadata.emplace_back("model.merges", std::max<std::int64_t>(0, count(model.if_contains("merges"))));
+  out.metadata.emplace_back("added_tokens", std::max<std::int64_t>(0, count(added)));
+  for (const std::string_view part : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
+    const json::value* value = object.if_contains(part);
+    const json::object* component = value == nullptr ? nullptr : value->if_object();
+    const json::value* kind = component == nullptr ? nullptr : component->if_contains("type");
+    if (kind != nullptr && kind->is_string()) {
+      out.metadata.emplace_back(std::string(part), std::string(kind->get_string()));
+    }
+  }
+  return ok_status();
+}
+
+Result<Description> describe_json_file(const std::string& path) {
+  const Result<std::string> text = read_text_file(path);
+  if (!text) return text.error();
+  boost::system::error_code error;
+  json::monotonic_resource memory;  // one release at the end instead of one a value
+  const json::value document = json::parse(*text, error, &memory);
+  if (error) return corrupt_data(concat(printable(path), " is not well-formed JSON: ", error.message()));
+  Description out;
+  out.path = path;
+  out.format = "json";
+  const json::object* object = document.if_object();
+  if (object == nullptr) {
+    if (fs::path(path).filename() == "tokenizer.json" || fs::path(path).filename() == "config.json") {
+      return corrupt_data(concat(printable(path), " is not a JSON object"));
+    }
+    return out;
+  }
+  const json::value* model = object->if_contains("model");
+  if (model != nullptr && model->is_object()) {
+    out.format = "tokenizer.json";
+    PAGODA_RETURN_IF_ERROR(add_tokenizer(*object, path, out));
+  } else if (fs::path(path).filename() == "tokenizer.json") {
+    return corrupt_data(concat(printable(path), " has no 'model' object"));
+  } else if (object->contains("weight_map")) {
+    const Result<std::map<std::string, std::string>> index = parse_safetensors_index(*text);
+    if (!index) return index.error().annotate(printable(path));
+    out.format = "safetensors.index.json";
+    out.metadata.emplace_back("tensors", static_cast<std::int64_t>(index->size()));
+  } else if (object->contains("architectures") || object->contains("model_type")) {
+    out.format = "config.json";
+    out.is_model = out.supported = true;
+    PAGODA_RETURN_IF_ERROR(add_config(path, out));
+  } else {
+    out.metadata.emplace_back("entries", static_cast<std::int64_t>(object->size()));
+  }
+  return out;
+}
+
+Result<Description> describe_safetensors_file(const std::string& path) {
+  Description out;
+  out.path = path;
+  out.format = "safetensors";
+  PAGODA_RETURN_IF_ERROR(add_safetensors(path, out));
+  return out;
+}
+
+}  // namespace
+
+Result<Description> describe(const std::string& path, const HubPaths& hub) {
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path, error)) {
+    const std::string extension = fs::path(path).extension().string();
+    if (extension == ".gguf" || has_gguf_magic(path)) return describe_gguf(path);
+    if (extension == ".safetensors") return describe_safetensors_file(path);
+    if (extension == ".json") return describe_json_file(path);
+  }
+  Result<ModelFiles> files = find_model_files(path, hub);
+  if (!files) {
+    // A folder with a configuration and no weights can still be described.
+    const bool configured = fs::is_regular_file(fs::path(path) / "config.json", error);
+    if (files.error().code() != StatusCode::not_found || !configured) return files.error();
+    ModelFiles bare;
+    bare.path = path;
+    bare.name = fs::path(path).filename().string();
+    files = std::move(bare);
+  }
+  return files->format == ModelFormat::gguf ? describe_gguf(files->path) : describe_folder(*files);
+}
+
+std::int64_t Description::parameters() const {
+  std::int64_t sum = 0;
+  for (const DescribedTensor& tensor : tensors) {
+    // Extents were checked when the file was read; blocks of a few bits make elements outnumber bytes.
+    std::int64_t product = 1;
+    for (const std::int64_t extent : tensor.shape) product *= extent;
+    if (__builtin_add_overflow(sum, product, &sum)) return std::numeric_limits<std::int64_t>::max();
+  }
+  return sum;
+}
+
+std::int64_t Description::weight_bytes() const {
+  std::int64_t sum = 0;
+  for (const DescribedTensor& tensor : tensors) {
+    if (__builtin_add_overflow(sum, tensor.bytes, &sum)) return std::numeric_limits<std::int64_t>::max();
+  }
+  return sum;
+}
+
+std::map<std::string, std::int64_t> Description::bytes_by_type() const {
+  std::map<std::string, std::int64_t> out;
+  for (const DescribedTensor& tensor : tensors) {
+    std::int64_t& bytes = out[tensor.type];
+    if (__builtin_add_overflow(bytes, tensor.bytes, &bytes)) bytes = std::numeric_limits<std::int64_t>::max();
+  }
+  return out;
+}
+
+}  // namespace pagoda

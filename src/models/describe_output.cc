@@ -1,0 +1,354 @@
+// Writes a Description as JSON and as a table for people.
+#include <boost/json.hpp>
+#include <cmath>
+
+#include "base/plain_numbers.h"
+#include "base/strings.h"
+#include "loader/printable.h"
+#include "loader/weight_types.h"
+#include "models/describe.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kArrayPreview = 8;
+
+json::value number_json(double value) {
+  return std::isfinite(value) ? json::value(value) : json::value(nullptr);
+}
+
+json::value array_json(const GgufArray& array) {
+  json::array first;
+  std::string_view element;
+  const std::size_t count = std::min(array.size(), kArrayPreview);
+  switch (array.element) {
+    case GgufElement::integer:
+      element = "integer";
+      for (std::size_t i = 0; i < count; ++i) first.emplace_back(array.integers[i]);
+      break;
+    case GgufElement::floating:
+      element = "float";
+      for (std::size_t i = 0; i < count; ++i) first.push_back(number_json(array.floats[i]));
+      break;
+    case GgufElement::string:
+      element = "string";
+      for (std::size_t i = 0; i < count; ++i)
+        first.emplace_back(valid_utf8(array.strings[i].substr(0, 1000)));
+      break;
+    case GgufElement::boolean:
+      element = "boolean";
+      for (std::size_t i = 0; i < count; ++i) first.emplace_back(static_cast<bool>(array.booleans[i]));
+      break;
+  }
+  return json::object{{"array_of", element}, {"count", array.size()}, {"first", std::move(first)}};
+}
+
+json::value value_json(const GgufValue& value) {
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
+  if (const auto* number = std::get_if<std::uint64_t>(&value)) return *number;
+  if (const auto* number = std::get_if<double>(&value)) return number_json(*number);
+  if (const auto* boolean = std::get_if<bool>(&value)) return *boolean;
+  if (const auto* text = std::get_if<std::string>(&value)) return json::value(valid_utf8(*text));
+  return array_json(*std::get<std::shared_ptr<GgufArray>>(value));
+}
+
+std::string_view rope_scaling_name(RopeScaling scaling) {
+  switch (scaling) {
+    case RopeScaling::none:
+      return "none";
+    case RopeScaling::linear:
+      return "linear";
+    case RopeScaling::llama3:
+      return "llama3";
+    case RopeScaling::yarn:
+      return "yarn";
+    case RopeScaling::longrope:
+      return "longrope";
+    case RopeScaling::dynamic:
+      return "dynamic";
+  }
+  return "";
+}
+
+std::int32_t num_window_layers(const ModelConfig& config) {
+  std::int32_t count = 0;
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) count += config.has_window(layer) ? 1 : 0;
+  return count;
+}
+
+json::object config_json(const ModelConfig& config) {
+  json::object out = {
+      {"architecture", config.architecture},
+      {"name", valid_utf8(config.name)},
+      {"vocab_size", config.vocab_size},
+      {"hidden_size", config.hidden_size},
+      {"num_layers", config.num_layers},
+      {"num_heads", config.num_heads},
+      {"num_kv_heads", config.num_kv_heads},
+      {"head_size", config.head_size},
+      {"intermediate_size", config.intermediate_size},
+      {"embedding_size", config.embedding_size},
+      {"max_positions", config.max_positions},
+      {"norm_eps", config.norm_eps},
+      {"activation", config.activation},
+      {"tie_embeddings", config.tie_embeddings},
+      {"weight_type", config.weight_type},
+      {"bos_token_id", config.bos_token_id < 0 ? json::value(nullptr) : json::value(config.bos_token_id)},
+      {"eos_token_ids", json::value_from(config.eos_token_ids)},
+      {"pad_token_id", config.pad_token_id < 0 ? json::value(nullptr) : json::value(config.pad_token_id)},
+      {"sliding_window",
+       config.sliding_window == 0 ? json::value(nullptr) : json::value(config.sliding_window)},
+  };
+  if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
+  if (!config.unknown_options.empty()) out["unknown_options"] = json::value_from(config.unknown_options);
+  if (config.latent.rank > 0) out["latent_row"] = config.latent.row_size();
+  if (config.num_recurrent() > 0) out["recurrent_layers"] = config.num_recurrent();
+  if (config.rotary_size > 0) {
+    out["rope_theta"] = config.rope_theta;
+    out["rotary_size"] = config.rotary_size;
+    out["rope_scaling"] = rope_scaling_name(config.rope_scaling);
+    if (config.rope_scaling != RopeScaling::none) out["rope_factor"] = config.rope_factor;
+  }
+  return out;
+}
+
+std::string human_bytes(std::int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1024 && unit < 6; ++unit) value /= 1024;
+  return concat(fixed(value, unit == 0 ? 0 : 1), " ", kUnits[unit]);
+}
+
+std::string human_count(std::int64_t count) {
+  const auto value = static_cast<double>(count);
+  if (value >= 1e9) return concat(fixed(value / 1e9, 2), " billion");
+  if (value >= 1e6) return concat(fixed(value / 1e6, 1), " million");
+  return concat(count);
+}
+
+std::string value_text(const GgufValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return printable(*text, 80);
+  if (const auto* array = std::get_if<std::shared_ptr<GgufArray>>(&value)) {
+    const json::value described = array_json(**array);
+    return concat((*array)->size(), " ", std::string_view(described.at("array_of").as_string()), "s ",
+                  printable(json::serialize(described.at("first")), 60));
+  }
+  if (const auto* number = std::get_if<double>(&value)) return concat(*number);
+  return json::serialize(value_json(value));
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string out;
+  for (const std::int64_t extent : shape) out += concat(out.empty() ? "" : " x ", extent);
+  return out.empty() ? "scalar" : out;
+}
+
+// Rows of cells as aligned columns, two blanks before and between.
+class Table {
+ public:
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void append_to(std::string& out) const {
+    std::vector<std::size_t> widths;
+    for (const auto& cells : rows_) {
+      widths.resize(std::max(widths.size(), cells.size()));
+      for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width(cells[i]));
+    }
+    for (const auto& cells : rows_) {
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        out += "  " + cells[i];
+        if (i + 1 < cells.size()) out.append(widths[i] - width(cells[i]), ' ');
+      }
+      out += '\n';
+    }
+  }
+
+ private:
+  static std::size_t width(std::string_view text) {  // characters, not bytes
+    std::size_t count = 0;
+    for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
+    return count;
+  }
+  std::vector<std::vector<std::string>> rows_;
+};
+
+void config_rows(const Description& description, Table& table) {
+  const ModelConfig& config = *description.config;
+  if (!config.name.empty()) table.row({"name", printable(config.name)});
+  table.row({"layers", concat(config.num_layers)});
+  table.row({"hidden size", concat(config.hidden_size, ", feed-forward ", config.intermediate_size)});
+  const LatentConfig& latent = config.latent;
+  table.row(
+      {"attention", concat(config.num_heads, " heads of ", config.head_size, ", ",
+                           latent.rank > 0 ? concat("one latent row of ", latent.rank, " + ",
+                                                    latent.rope_size, " a token for all of them")
+                                           : concat(config.num_kv_heads, " for keys and values"),
+                           config.sliding_window > 0 ? concat(", window ", config.sliding_window, " in ",
+                                                              num_window_layers(config), " layers")
+                                                     : "")});
+  table.row({"vocabulary", concat(config.vocab_size, config.tie_embeddings ? ", embeddings tied" : "")});
+  table.row({"context", concat(config.max_positions, " tokens")});
+  if (!config.unknown_options.empty()) table.row({"not known", describe_unknown_options(config)});
+}
+
+std::string human_kv(const KvBytes& bytes) {
+  return concat(human_bytes(bytes.bfloat16), " in bfloat16, ",
+                bytes.int8 > 0 ? concat(human_bytes(bytes.int8), " in int8, ") : std::string(),
+                human_bytes(bytes.float32), " in float32");
+}
+
+json::object kv_json(const KvBytes& bytes) {
+  return {{"float32", bytes.float32},
+          {"bfloat16", bytes.bfloat16},
+          {"int8", bytes.int8 > 0 ? json::value(bytes.int8) : json::value(nullptr)}};
+}
+
+// Of all groups together.
+KvBytes sum_of(const ServingFacts& facts, KvBytes DescribedKvGroup::* part) {
+  KvBytes sum;
+  for (const DescribedKvGroup& group : facts.kv_groups) {
+    sum.float32 += (group.*part).float32;
+    sum.bfloat16 += (group.*part).bfloat16;
+    sum.int8 += (group.*part).int8;
+  }
+  return sum;
+}
+
+void facts_rows(const ServingFacts& facts, Table& table) {
+  if (!facts.family.empty()) {
+    table.row({"family", facts.family});
+    table.row({"checked against", facts.checked});
+  }
+  if (!facts.default_dtype.empty())
+    table.row({"by default", concat("computed in ", facts.default_dtype,
+                                    facts.default_kv_dtype.empty() ? "" : ", keys and values in ",
+                                    facts.default_kv_dtype)});
+  for (const DescribedKvGroup& group : facts.kv_groups) {
+    if (group.state) {
+      table.row({"", concat(group.num_layers, " layers with a state of ",
+                            human_bytes(group.full_context.bfloat16), " a sequence, padding included")});
+      continue;
+    }
+    const std::string layers =
+        concat(group.num_layers, " layers that see ",
+               group.window > 0 ? concat("the last ", group.window, " tokens") : "everything");
+    table.row({&group == facts.kv_groups.data() ? "KV cache" : "",
+               concat(layers, ": ", human_kv(group.per_1024_tokens), " for 1k tokens")});
+    if (group.window > 0) table.row({"", concat("  at most ", human_kv(group.full_context), " a sequence")});
+  }
+  if (!facts.kv_groups.empty())
+    table.row({"", concat("one full context ", human_kv(sum_of(facts, &DescribedKvGroup::full_context)))});
+  if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
+    table.row(
+        {"speed", concat("at most about ",
+                         fixed(facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes), 1),
+                         " tokens/s for one request (an estimate: ", human_bytes(facts.active_bytes),
+                         " of weights a token, memory of ", fixed(facts.memory_bytes_per_second / 1e9, 1),
+                         " GB/s measured just now)")});
+}
+
+json::object facts_json(const ServingFacts& facts) {
+  json::array groups;
+  for (const DescribedKvGroup& group : facts.kv_groups)
+    groups.push_back({{"layers", group.num_layers},
+                      {"window", group.window > 0 ? json::value(group.window) : json::value(nullptr)},
+                      {"state", group.state},
+                      {"bytes_per_1024_tokens", kv_json(group.per_1024_tokens)},
+                      {"bytes_full_context", kv_json(group.full_context)}});
+  json::object out = {{"family", facts.family.empty() ? json::value(nullptr) : json::value(facts.family)},
+                      {"checked_against", facts.checked},
+                      {"default_dtype", facts.default_dtype},
+                      {"default_kv_cache_dtype", facts.default_kv_dtype},
+                      {"kv_groups", std::move(groups)},
+                      {"active_weight_bytes", facts.active_bytes}};
+  if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
+    out["speed_estimate"] = {{"memory_bytes_per_second", facts.memory_bytes_per_second},
+                             {"tokens_per_second_at_most",
+                              facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes)}};
+  return out;
+}
+
+}  // namespace
+
+std::string describe_json(const Description& description) {
+  json::object out = {{"path", valid_utf8(description.path)}, {"format", description.format}};
+  if (description.version > 0) out["version"] = description.version;
+  if (description.is_model) {
+    out["architecture"] = valid_utf8(description.architecture);
+    out["supported"] = description.supported;
+    out["reason"] =
+        description.supported ? json::value(nullptr) : json::value(valid_utf8(description.reason));
+  }
+  if (description.config) {
+    out["config"] = config_json(*description.config);
+  }
+  if (description.facts) {
+    const ServingFacts& facts = *description.facts;
+    out["serving"] = facts_json(facts);
+    const KvBytes some = sum_of(facts, &DescribedKvGroup::per_1024_tokens);
+    out["kv_bytes_per_token"] =
+        kv_json({.float32 = some.float32 / 1024, .bfloat16 = some.bfloat16 / 1024, .int8 = some.int8 / 1024});
+    out["memory"] = {{"weights_bytes", description.weight_bytes()},
+                     {"kv_bytes_one_full_context", kv_json(sum_of(facts, &DescribedKvGroup::full_context))}};
+  }
+  if (description.is_model || !description.tensors.empty()) {
+    out["num_tensors"] = description.tensors.size();
+    out["parameters"] = description.parameters();
+    out["weight_bytes"] = description.weight_bytes();
+    json::object by_type;
+    for (const auto& [type, bytes] : description.bytes_by_type()) by_type[type] = bytes;
+    out["bytes_by_type"] = std::move(by_type);
+  }
+  json::object metadata;
+  for (const auto& [key, value] : description.metadata) metadata[valid_utf8(key)] = value_json(value);
+  out["metadata"] = std::move(metadata);
+  json::array tensors;
+  for (const DescribedTensor& tensor : description.tensors) {
+    tensors.push_back({{"name", valid_utf8(tensor.name)},
+                       {"dtype", tensor.type},
+                       {"shape", json::value_from(tensor.shape)},
+                       {"bytes", tensor.bytes}});
+  }
+  out["tensors"] = std::move(tensors);
+  return plain_numbers(json::serialize(out));
+}
+
+std::string describe_table(const Description& description) {
+  std::string out = printable(description.path, 1000) + "\n";
+  Table summary;
+  summary.row({"format", description.version > 0 ? concat(description.format, " v", description.version)
+                                                 : description.format});
+  if (description.is_model) {
+    summary.row(
+        {"architecture", description.architecture.empty() ? "none" : printable(description.architecture)});
+    summary.row({"can be run", description.supported ? "yes" : concat("no: ", description.reason)});
+  }
+  if (description.config) config_rows(description, summary);
+  if (description.facts) facts_rows(*description.facts, summary);
+  if (!description.tensors.empty()) {
+    summary.row({"parameters", concat(human_count(description.parameters()), " in ",
+                                      description.tensors.size(), " tensors")});
+    summary.row({"weights", concat(human_bytes(description.weight_bytes()),
+                                   " as stored: ", describe_types(description.bytes_by_type()))});
+  }
+  summary.append_to(out);
+  if (!description.metadata.empty()) {
+    out += "\nmetadata\n";
+    Table table;
+    for (const auto& [key, value] : description.metadata) table.row({printable(key, 60), value_text(value)});
+    table.append_to(out);
+  }
+  if (!description.tensors.empty()) {
+    out += "\ntensors\n";
+    Table table;
+    for (const DescribedTensor& tensor : description.tensors) {
+      table.row({printable(tensor.name), tensor.type, shape_text(tensor.shape), human_bytes(tensor.bytes)});
+    }
+    table.append_to(out);
+  }
+  return out;
+}
+
+}  // namespace pagoda

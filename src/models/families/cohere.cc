@@ -1,0 +1,48 @@
+// Command R, R+ (Cohere): layer norms without biases, one for both halves, which see the same; adjacent
+// pairs; scaled logits. R+ has norms of every query and key head.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_cohere(Hyperparameters& h, ModelConfig& config) {
+  read_cohere_like(h,
+                   {.vocab_size = 256000,
+                    .hidden_size = 8192,
+                    .intermediate_size = 22528,
+                    .num_layers = 40,
+                    .num_heads = 64,
+                    .max_positions = 8192,
+                    .norm_eps = 1e-5f,
+                    .rope_theta = 500000.0f,
+                    .bos = 5,
+                    .eos = 255001,
+                    .pad = 0,
+                    .tied = true},
+                   config);
+  config.query_key_norm = h.boolean("use_qk_norm", false);
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true, .parallel = true}, config);
+  config.logit_scale = h.number("logit_scale", 1.0f);
+  read_query_key_norm(h, config);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(cohere) = {
+    .architecture = "cohere",
+    .configs = {{"CohereForCausalLM", "CohereModel", "cohere", read_cohere}},
+    .ggufs = {{"command-r", read_gguf}},
+    .describe = each_head_description,
+    .names = llama_names,
+    .row = {
+        .name = "Command R, R+",
+        .differs = "layer norms, both halves see the same, adjacent pairs; R+: a norm of every head's own",
+        .checked = "transformers",
+        .size = "R 35B",
+        .config = R"({"model_type":"cohere"})"}};
+
+}  // namespace pagoda

@@ -1,0 +1,54 @@
+// Command R7B, A and Aya (Cohere): Command R with windows in three of four layers, which alone rotate.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+// Three of four layers have a window, and they alone rotate.
+void read_cohere2(Hyperparameters& h, ModelConfig& config) {
+  read_cohere_like(h,
+                   {.vocab_size = 256000,
+                    .hidden_size = 8192,
+                    .intermediate_size = 22528,
+                    .num_layers = 40,
+                    .num_heads = 64,
+                    .max_positions = 8192,
+                    .norm_eps = 1e-5f,
+                    .rope_theta = 10000.0f,
+                    .bos = 5,
+                    .eos = 255001,
+                    .pad = 0,
+                    .tied = true},
+                   config);
+  h.only("use_qk_norm", false);
+  config.sliding_window = h.integer("sliding_window", 4096);
+  read_window_pattern(h, config, 4);
+  rotate_windows_alone(config);
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true, .parallel = true}, config);
+  config.logit_scale = h.number("logit_scale", 1.0f);
+  read_gguf_window_pattern(h, 4, config);
+  rotate_windows_alone(config);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(cohere2) = {
+    .architecture = "cohere2",
+    .configs = {{"Cohere2ForCausalLM", "Cohere2Model", "cohere2", read_cohere2}},
+    .wrappers = {{"AyaVisionForConditionalGeneration", "aya_vision", "cohere2"},
+                 {"Cohere2VisionForConditionalGeneration", "cohere2_vision", "cohere2"}},
+    .ggufs = {{"cohere2", read_gguf}},
+    .describe = layer_norm_description,
+    .names = llama_names,
+    .row = {.name = "Command R7B, A, Aya",
+            .differs = "layer norms, both halves see the same, adjacent pairs, windows, which alone rotate",
+            .checked = "transformers",
+            .size = "R7B",
+            .config = R"({"model_type":"cohere2","hidden_size":4096,"num_hidden_layers":32,
+                       "num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":132096})"}};
+
+}  // namespace pagoda

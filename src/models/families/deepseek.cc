@@ -1,0 +1,143 @@
+// DeepSeek-V2, V3 and those built like them (Moonlight, Kimi-K2, GLM-4.7-Flash): latent attention, mixtures
+// behind dense layers.
+#include <algorithm>
+#include <cmath>
+
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_deepseek_v2(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 102400,
+               .hidden_size = 4096,
+               .intermediate_size = 11008,
+               .num_layers = 32,
+               .num_heads = 32,
+               .max_positions = 2048,
+               .norm_eps = 1e-6f,
+               .rope_theta = 10000.0f,
+               .bos = 1,
+               .eos = 2},
+              config);
+  config.rope_interleaved_rows = true;
+  read_deepseek_like(h,
+                     {.count = 64,
+                      .per_token = 6,
+                      .shared = 2,
+                      .dense = 0,
+                      .renormalize = false,
+                      .score = ExpertScore::softmax,
+                      .intermediate = 1407},
+                     config);
+  h.only("norm_topk_prob", false);
+  h.only("moe_layer_freq", 1);
+  if (h.string("topk_method", "greedy") == "greedy")
+    config.experts.groups = config.experts.groups_used = 1;
+  else
+    h.only("topk_method", "group_limited_greedy");
+  read_latent(h, {.rank = 512, .query_rank = 1536, .nope_size = 128, .rope_size = 64, .value_size = 128},
+              config);
+}
+
+void read_deepseek_v3(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 129280,
+               .hidden_size = 7168,
+               .intermediate_size = 18432,
+               .num_layers = 61,
+               .num_heads = 128,
+               .num_kv_heads = 128,
+               .max_positions = 4096,
+               .norm_eps = 1e-6f,
+               .rope_theta = 10000.0f,
+               .bos = 0,
+               .eos = 1},
+              config);
+  config.rope_interleaved_rows = h.boolean("rope_interleave", true);
+  read_deepseek_like(h,
+                     {.count = 256,
+                      .per_token = 8,
+                      .shared = 1,
+                      .dense = 3,
+                      .renormalize = true,
+                      .groups = 8,
+                      .groups_used = 4,
+                      .intermediate = 2048},
+                     config);
+  if (h.find("routed_scaling_factor") == nullptr) config.experts.scale = 2.5f;
+  h.only("topk_method", "noaux_tc");
+  h.only("moe_layer_freq", 1);
+  read_latent(h, {.rank = 512, .query_rank = 1536, .nope_size = 128, .rope_size = 64, .value_size = 128},
+              config);
+}
+
+void read_glm4_moe_lite(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 154880,
+               .hidden_size = 2048,
+               .intermediate_size = 10240,
+               .num_layers = 47,
+               .num_heads = 20,
+               .num_kv_heads = 20,
+               .max_positions = 202752,
+               .norm_eps = 1e-5f,
+               .rope_theta = 10000.0f,
+               .bos = 0,
+               .eos = 1},
+              config);
+  config.rope_interleaved_rows = h.boolean("rope_interleave", true);
+  read_deepseek_like(
+      h, {.count = 64, .per_token = 4, .shared = 1, .dense = 1, .renormalize = true, .intermediate = 1536},
+      config);
+  if (h.find("routed_scaling_factor") == nullptr) config.experts.scale = 1.8f;
+  h.only("topk_method", "noaux_tc");
+  if (h.find("mlp_layer_types") != nullptr) read_mlp_types(h, 0, config);
+  read_latent(h, {.rank = 512, .query_rank = 768, .nope_size = 192, .rope_size = 64, .value_size = 256},
+              config);
+}
+
+// A stretched rotation scales the products of queries and rows, and by as much less the cosines and sines.
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(
+      h, {.interleaved_rows = true, .latent = true, .experts = {.known = true, .renormalize = false}},
+      config);
+  read_gguf_latent(h, config);
+  // Converters leave out how experts are scored where config.json does; corrections are of sigmoids.
+  if (!h.written("expert_gating_func") &&
+      std::ranges::any_of(h.gguf()->tensor_list(), [](const GgufTensor& tensor) {
+        return tensor.name.find(".exp_probs_b") != std::string_view::npos;
+      }))
+    config.experts.score = ExpertScore::sigmoid;
+  const float all = h.number("rope.scaling.yarn_log_multiplier", 0.0f) / 0.1f;  // written as a tenth
+  if (config.rope_scaling != RopeScaling::yarn || all == 0 || config.rope_factor <= 1 || config.head_size < 1)
+    return;
+  const float scale = 0.1f * all * std::log(config.rope_factor) + 1;
+  config.attention_scale = scale * scale / std::sqrt(static_cast<float>(config.head_size));
+  config.rope_attention_factor = gguf_yarn_scale(h, 1);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(deepseek) = {
+    .architecture = "deepseek2",
+    .configs = {{"DeepseekV2ForCausalLM", "DeepseekV2Model", "deepseek_v2", read_deepseek_v2},
+                {"DeepseekV3ForCausalLM", "DeepseekV3Model", "deepseek_v3", read_deepseek_v3},
+                {"DeepseekV3ForCausalLM", "DeepseekV3Model", "kimi_k2", read_deepseek_v3},
+                {"Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel", "glm4_moe_lite", read_glm4_moe_lite}},
+    .wrappers = {{"Kimi_K25ForConditionalGeneration", "kimi_k25", "deepseek_v3"}},
+    .ggufs = {{"deepseek2", read_gguf}},
+    .describe = latent_description,
+    .names = latent_names,
+    .row = {.name = "DeepSeek V2, V2-Lite, Coder-V2, V3, R1, Moonlight, Kimi K2, text of K2.5, GLM-4.7-Flash",
+            .differs = "latent attention; mixtures behind dense layers, shared experts, routing by softmax, "
+                       "in groups or not; V3 and later: GLM 4.5's routing",
+            .checked = "transformers",
+            .size = "V2-Lite",
+            .config = R"({"model_type":"deepseek_v2","hidden_size":2048,"num_hidden_layers":27,
+                       "num_attention_heads":16,"q_lora_rank":null,"n_routed_experts":64,
+                       "num_experts_per_tok":6,"n_group":1,"topk_group":1,"topk_method":"greedy"})"}};
+
+}  // namespace pagoda

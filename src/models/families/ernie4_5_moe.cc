@@ -1,0 +1,67 @@
+// ERNIE 4.5 with mixtures, behind a dense layer.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_ernie4_5_moe(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 103424,
+               .hidden_size = 2560,
+               .intermediate_size = 12288,
+               .num_layers = 28,
+               .num_heads = 20,
+               .num_kv_heads = 4,
+               .max_positions = 131072,
+               .norm_eps = 1e-5f,
+               .rope_theta = 500000.0f,
+               .bos = 1,
+               .eos = 2,
+               .pad = 0,
+               .tied = true},
+              config);
+  config.rope_interleaved_rows = true;
+  ExpertsConfig& experts = config.experts;
+  experts.count = integer_of(h, {"moe_num_experts", "num_experts"}, 64);
+  experts.per_token = integer_of(h, {"moe_k", "num_experts_per_tok"}, 6);
+  experts.intermediate_size = h.integer("moe_intermediate_size", 1536);
+  experts.shared_intermediate_size = shared_size(h, "moe_num_shared_experts", 2, experts);
+  experts.renormalize = true;
+  h.only("moe_norm_min", 1e-12);
+  const std::int32_t first = h.integer("moe_layer_start_index", 1);
+  const std::int32_t last = h.integer("moe_layer_end_index", config.num_layers - 1);
+  const std::int32_t step = h.integer("moe_layer_interval", 1);
+  if (step < 1) return h.fail("moe_layer_interval", "a positive integer");
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+    experts.layers.push_back((layer + 1) % step == 0 && layer >= first && (last < 0 || layer <= last));
+}
+
+WeightNames names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  if (format == ModelFormat::gguf) return names;
+  names.experts = hf_expert_names("mlp", "shared_experts");
+  for (ExpertNames& each : names.experts) each.correction = "mlp.moe_statics.e_score_correction_bias";
+  return names;
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, config);
+  read_layers_with_routers(h, config);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(ernie4_5_moe) = {
+    .architecture = "ernie4_5-moe",
+    .configs = {{"Ernie4_5_MoeForCausalLM", "Ernie4_5_MoeModel", "ernie4_5_moe", read_ernie4_5_moe}},
+    .ggufs = {{"ernie4_5-moe", read_gguf}},
+    .describe = common_description,
+    .names = names,
+    .row = {.name = "ERNIE 4.5 MoE: 21B-A3B",
+            .differs = "mixtures behind dense layers, adjacent pairs rotate",
+            .checked = "transformers",
+            .size = "21B-A3B",
+            .config = R"({"model_type":"ernie4_5_moe"})"}};
+
+}  // namespace pagoda

@@ -1,0 +1,65 @@
+// EXAONE 3 and 3.5: Llama under names of its own.
+#include <algorithm>
+
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_exaone(Hyperparameters& h, ModelConfig& config) {
+  Defaults absent = {.vocab_size = 102400,
+                     .hidden_size = 2048,
+                     .num_layers = 32,
+                     .num_heads = 32,
+                     .max_positions = 2048,
+                     .norm_eps = 1e-5f,
+                     .rope_theta = 10000.0f,
+                     .bos = 0,
+                     .eos = 2,
+                     .tied = true};
+  absent.eps_name = "layer_norm_epsilon";
+  read_common(h, absent, config);
+  config.num_layers = h.integer("num_layers", absent.num_layers);
+  config.activation = h.string("activation_function", "silu");
+  if (config.intermediate_size == 0)
+    config.intermediate_size = 4 * std::clamp(config.hidden_size, 0, 1 << 24);
+}
+
+WeightNames names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  if (format == ModelFormat::gguf) return names;
+  names.prefix = "transformer.";
+  names.other_prefixes = {""};
+  names.token_embedding = "transformer.wte";
+  names.final_norm = "transformer.ln_f";
+  names.layer = "transformer.h.{}.";
+  names.attention_norm = "ln_1";
+  names.mlp_norm = "ln_2";
+  names.query = "attn.attention.q_proj";
+  names.key = "attn.attention.k_proj";
+  names.value = "attn.attention.v_proj";
+  names.attention_output = "attn.attention.out_proj";
+  names.gate = "mlp.c_fc_0";
+  names.up = "mlp.c_fc_1";
+  names.down = "mlp.c_proj";
+  return names;
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+
+}  // namespace
+
+PAGODA_FAMILY(exaone) = {
+    .architecture = "exaone",
+    .configs = {{"ExaoneForCausalLM", "ExaoneModel", "exaone", read_exaone}},
+    .ggufs = {{"exaone", read_gguf}},
+    .describe = common_description,
+    .names = names,
+    .row = {.name = "EXAONE 3, 3.5: 2.4B, 7.8B, 32B",
+            .differs = "other names",
+            .checked = "transformers' Llama on the same numbers",
+            .size = "7.8B",
+            .config = R"({"model_type":"exaone","hidden_size":4096,"num_key_value_heads":8})"}};
+
+}  // namespace pagoda

@@ -1,0 +1,27 @@
+// EmbeddingGemma as GGUF has it: Gemma 3 that sees to both sides. Folders say so in a Gemma 3 config.json.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.activation = "gelu_new", .encoder = true}, config);
+  read_windows_to_both_sides(h, 6, config);
+  h.without_effect({"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"});
+}
+
+}  // namespace
+
+PAGODA_FAMILY(gemma_embedding) = {
+    .architecture = "gemma3",
+    .ggufs = {{"gemma-embedding", read_gguf}},
+    .describe = gemma3_description,
+    .names = gemma2_names,
+    .row = {.name = "EmbeddingGemma",
+            .differs = "Gemma 3, windows to both sides, two matrices behind the mean",
+            .checked = "transformers; its Dense modules: numpy",
+            .vectors = true,
+            .note = "Gemma3TextModel with `use_bidirectional_attention`"}};
+
+}  // namespace pagoda

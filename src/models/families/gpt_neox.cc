@@ -1,0 +1,64 @@
+// GPT-NeoX and Pythia: layer norms, plain MLPs of GELU, halves that see the same.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_gpt_neox(Hyperparameters& h, ModelConfig& config) {
+  Defaults absent = {.vocab_size = 50432,
+                     .hidden_size = 6144,
+                     .intermediate_size = 24576,
+                     .num_layers = 44,
+                     .num_heads = 64,
+                     .max_positions = 2048,
+                     .norm_eps = 1e-5f,
+                     .rope_theta = h.number("rotary_emb_base", 10000.0f),
+                     .bos = 0,
+                     .eos = 2,
+                     .partial = h.number("rotary_pct", 0.25f)};
+  absent.eps_name = "layer_norm_eps";
+  absent.activation = "gelu";
+  read_common(h, absent, config);
+  config.num_kv_heads = config.num_heads;
+  config.parallel = h.boolean("use_parallel_residual", true);
+}
+
+WeightNames neox_names(ModelFormat format) {
+  if (format == ModelFormat::gguf) return fused_gguf_names();
+  return {.prefix = "gpt_neox.",
+          .other_prefixes = {""},
+          .token_embedding = "gpt_neox.embed_in",
+          .final_norm = "gpt_neox.final_layer_norm",
+          .head = "embed_out",
+          .other_head = "lm_head",
+          .layer = "gpt_neox.layers.{}.",
+          .attention_norm = "input_layernorm",
+          .mlp_norm = "post_attention_layernorm",
+          .attention_output = "attention.dense",
+          .fused_qkv = "attention.query_key_value",
+          .qkv_by_group = true,
+          .up = "mlp.dense_h_to_4h",
+          .down = "mlp.dense_4h_to_h"};
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .may_be_parallel = true}, config);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(gpt_neox) = {
+    .architecture = "gptneox",
+    .configs = {{"GPTNeoXForCausalLM", "GPTNeoXModel", "gpt_neox", read_gpt_neox}},
+    .ggufs = {{"gptneox", read_gguf}},
+    .describe = plain_layer_norm_description,
+    .names = neox_names,
+    .row = {.name = "GPT-NeoX, Pythia",
+            .differs = "layer norms, both halves see the same, biases, a quarter of each head rotates",
+            .checked = "transformers",
+            .size = "Pythia 6.9B",
+            .config = R"({"model_type":"gpt_neox","hidden_size":4096,"num_hidden_layers":32,
+                       "num_attention_heads":32})"}};
+
+}  // namespace pagoda

@@ -1,0 +1,41 @@
+// Granite with mixtures, in which gate and up of all experts are one tensor.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+WeightNames names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  if (format == ModelFormat::hugging_face) names.experts = granitemoe_experts();
+  return names;
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(
+      h, {.interleaved_rows = true, .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
+      config);
+  read_granite_scales(h, config);
+  // Files of Granite 4 whose layers all attend keep the sizes of states that no layer has.
+  h.without_effect(
+      {"ssm.conv_kernel", "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"});
+}
+
+}  // namespace
+
+PAGODA_FAMILY(granitemoe) = {
+    .architecture = "granitemoe",
+    .configs = {{"GraniteMoeForCausalLM", "GraniteMoeModel", "granitemoe", read_granite_moe},
+                {"GraniteMoeSharedForCausalLM", "GraniteMoeSharedModel", "granitemoeshared",
+                 read_granite_moe}},
+    .ggufs = {{"granitemoe", read_gguf}},
+    .describe = common_description,
+    .names = names,
+    .row = {.name = "Granite 3 MoE: 1B-A400M, 3B-A800M",
+            .differs = "Granite with mixtures",
+            .checked = "transformers",
+            .size = "3B-A800M",
+            .config = R"({"model_type":"granitemoe","hidden_size":1536,"num_attention_heads":24,
+                       "num_key_value_heads":8})"}};
+
+}  // namespace pagoda

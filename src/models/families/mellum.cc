@@ -1,0 +1,54 @@
+// Mellum 2 (JetBrains): Qwen 3 with mixtures, and windows that rotate by a base of their own.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+// Qwen3's with windows, which rotate by a base of their own.
+void read_mellum(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 98304,
+               .hidden_size = 2304,
+               .intermediate_size = 7168,
+               .num_layers = 28,
+               .num_heads = 32,
+               .num_kv_heads = 4,
+               .max_positions = 131072,
+               .norm_eps = 1e-6f,
+               .rope_theta = 500000.0f,
+               .head_size = 128,
+               .partial = 1,
+               .local_theta = 10000.0f},
+              config);
+  read_listed_windows(h, 1024, config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(h, 64);
+  experts.per_token = h.integer("num_experts_per_tok", 8);
+  experts.intermediate_size = h.integer("moe_intermediate_size", 896);
+  experts.renormalize = h.boolean("norm_topk_prob", true);
+  read_mlp_types(h, 0, config);
+  for (const std::string_view draft : {"num_mtp_layers", "mtp_layer_types", "mtp_mlp_layer_types"})
+    h.find(draft);
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.experts = {.known = true}}, config);
+  read_local_theta(h, config);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(mellum) = {.architecture = "mellum",
+                         .configs = {{"MellumForCausalLM", "MellumModel", "mellum", read_mellum}},
+                         .ggufs = {{"mellum", read_gguf}},
+                         .describe = qwen3_description,
+                         .names = qwen3_moe_names,
+                         .row = {.name = "Mellum 2 12B-A2.5B",
+                                 .differs = "Qwen 3 with mixtures, windows with a rotation of their own",
+                                 .checked = "transformers",
+                                 .size = "12B-A2.5B",
+                                 .config = R"({"model_type":"mellum",
+                       "layer_types":["full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention"]})"}};
+
+}  // namespace pagoda

@@ -1,0 +1,54 @@
+// MiniCPM 1, 2 and 4: Llama with scales of the embedding, of what each half adds, and of the logits.
+#include <cmath>
+
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+// MiniCPM 1, 2 and 4: the scales follow from the depth, and from the width of the model that was tuned.
+void read_minicpm(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 32000,
+               .hidden_size = 4096,
+               .intermediate_size = 11008,
+               .num_layers = 32,
+               .num_heads = 32,
+               .max_positions = 2048,
+               .norm_eps = 1e-6f,
+               .rope_theta = 10000.0f,
+               .bos = 1,
+               .eos = 2,
+               .tied = true},
+              config);
+  config.embedding_scale = h.number("scale_emb", 1);
+  if (config.num_layers < 1 || config.hidden_size < 1) return;
+  config.residual_scale = h.number("scale_depth", 1) / std::sqrt(static_cast<float>(config.num_layers));
+  config.logit_scale = h.number("dim_model_base", 1) / static_cast<float>(config.hidden_size);
+  h.only("sparse_config", nullptr);  // of blocks of the context, some alone
+}
+
+// Old files leave out the scales of the first models.
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.interleaved_rows = true}, config);
+  if (config.num_layers < 1 || config.hidden_size < 1) return;
+  config.embedding_scale = h.number("embedding_scale", 12.0f);
+  config.residual_scale = h.number("residual_scale", 1.4f / std::sqrt(static_cast<float>(config.num_layers)));
+  config.logit_scale = 1 / h.number("logit_scale", static_cast<float>(config.hidden_size) / 256.0f);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(minicpm) = {.architecture = "minicpm",
+                          .configs = {{"MiniCPMForCausalLM", "MiniCPMModel", "minicpm", read_minicpm}},
+                          .ggufs = {{"minicpm", read_gguf}},
+                          .describe = common_description,
+                          .names = llama_names,
+                          .row = {.name = "MiniCPM 1, 2, 4: 0.5B to 8B",
+                                  .differs = "three scales, longrope",
+                                  .checked = "transformers' Granite on the same numbers",
+                                  .size = "4 8B",
+                                  .config = R"({"model_type":"minicpm","num_key_value_heads":2})"}};
+
+}  // namespace pagoda

@@ -1,0 +1,48 @@
+// Mistral: Llama whose layers attend to a sliding window.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+// A window that differs between layers is not of this family.
+void read_mistral(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 32000,
+               .hidden_size = 4096,
+               .intermediate_size = 14336,
+               .num_layers = 32,
+               .num_heads = 32,
+               .num_kv_heads = 8,
+               .max_positions = 131072,
+               .norm_eps = 1e-6f,
+               .rope_theta = 10000.0f,
+               .bos = 1,
+               .eos = 2},
+              config);
+  config.sliding_window = h.written("sliding_window") ? h.integer("sliding_window", 0) : 4096;
+  if (const json::value* types = h.find("layer_types")) {
+    const std::string_view all = config.sliding_window > 0 ? "sliding_attention" : "full_attention";
+    const json::array* list = types->if_array();
+    if (list == nullptr) return h.fail("layer_types", "a list of strings");
+    for (const json::value& type : *list)
+      if (!type.is_string() || std::string_view(type.get_string()) != all)
+        h.refuse("config.json: 'layer_types' that differ between layers are not supported for Mistral");
+  }
+}
+
+}  // namespace
+
+PAGODA_FAMILY(mistral) = {.architecture = "mistral",
+                          .configs = {{"MistralForCausalLM", "MistralModel", "mistral", read_mistral}},
+                          .wrappers = {{"Idefics2ForConditionalGeneration", "idefics2", "mistral"},
+                                       {"Mistral3ForConditionalGeneration", "mistral3", "mistral"}},
+                          .describe = common_description,
+                          .names = llama_names,
+                          .row = {.name = "Mistral 7B, Nemo, Small 1 to 3",
+                                  .differs = "windows; as GGUF it is a `llama`",
+                                  .checked = "transformers",
+                                  .size = "7B",
+                                  .config = R"({"model_type":"mistral","sliding_window":null})"}};
+
+}  // namespace pagoda

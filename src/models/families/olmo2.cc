@@ -1,0 +1,55 @@
+// OLMo 2 and 3: Llama with norms behind each half instead of before it, and of all query heads and all key
+// heads.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+// Three of four layers have a window; the scaling of the rotation is of the others alone.
+void read_olmo3(Hyperparameters& h, ModelConfig& config) {
+  Defaults absent = {.vocab_size = 50304,
+                     .hidden_size = 4096,
+                     .intermediate_size = 11008,
+                     .num_layers = 32,
+                     .num_heads = 32,
+                     .max_positions = 2048,
+                     .norm_eps = 1e-5f,
+                     .rope_theta = 500000.0f,
+                     .eos = 50279,
+                     .pad = 1};
+  absent.local_theta = 500000.0f;
+  read_common(h, absent, config);
+  config.sliding_window = h.integer("sliding_window", 4096);
+  read_window_pattern(h, config, 4);
+}
+
+Result<DecoderConfig> describe(const ModelConfig& config) {
+  return norms_behind_description(config, QueryKeyNorm::whole);
+}
+
+// OLMo 3 has the same name, with windows in three of four layers; only the layers without one scale their
+// rotation.
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {}, config);
+  if (config.sliding_window == 0) return;
+  read_gguf_window_pattern(h, 4, config);
+  config.rope_local_theta = h.number("rope.freq_base_swa", config.rope_theta);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(olmo2) = {
+    .architecture = "olmo2",
+    .configs = {{"Olmo2ForCausalLM", "Olmo2Model", "olmo2", read_olmo2},
+                {"Olmo3ForCausalLM", "Olmo3Model", "olmo3", read_olmo3}},
+    .ggufs = {{"olmo2", read_gguf}},
+    .describe = describe,
+    .names = norms_behind_names,
+    .row = {.name = "OLMo 2, 3: 1B to 32B",
+            .differs = "norms behind each half, of all heads together; one rank only; 3: windows",
+            .checked = "transformers",
+            .size = "3 7B",
+            .config = R"({"model_type":"olmo3","max_position_embeddings":65536})"}};
+
+}  // namespace pagoda

@@ -1,0 +1,51 @@
+// Phi-3 and Phi-4: Llama with query, key and value in one matrix, and gate and up in another.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_phi3(Hyperparameters& h, ModelConfig& config) {
+  Defaults absent = {.vocab_size = 32064,
+                     .hidden_size = 3072,
+                     .intermediate_size = 8192,
+                     .num_layers = 32,
+                     .num_heads = 32,
+                     .max_positions = 4096,
+                     .norm_eps = 1e-5f,
+                     .rope_theta = 10000.0f,
+                     .bos = 1,
+                     .eos = 32000,
+                     .pad = 32000};
+  absent.partial = 1;
+  read_common(h, absent, config);
+  config.sliding_window = h.integer("sliding_window", 0);
+  h.find("original_max_position_embeddings");  // of rotations that have it
+}
+
+WeightNames names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  const bool gguf = format == ModelFormat::gguf;
+  names.query = names.key = names.value = names.gate = names.up = "";
+  names.fused_qkv = gguf ? "attn_qkv" : "self_attn.qkv_proj";
+  names.fused_gate_up = gguf ? "ffn_up" : "mlp.gate_up_proj";
+  return names;
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+
+}  // namespace
+
+PAGODA_FAMILY(phi3) = {.architecture = "phi3",
+                       .configs = {{"Phi3ForCausalLM", "Phi3Model", "phi3", read_phi3}},
+                       .ggufs = {{"phi3", read_gguf}},
+                       .describe = common_description,
+                       .names = names,
+                       .row = {.name = "Phi 3, 3.5, 4",
+                               .differs = "fused matrices, window, longrope",
+                               .checked = "transformers",
+                               .size = "Phi 4 14B",
+                               .config = R"({"model_type":"phi3","hidden_size":5120,"num_hidden_layers":40,
+                       "num_attention_heads":40,"num_key_value_heads":10,"max_position_embeddings":16384})"}};
+
+}  // namespace pagoda

@@ -1,0 +1,58 @@
+// Qwen3: Llama with an RMS norm of every query and key head before rotation.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+constexpr Defaults kAbsent = {.vocab_size = 151936,
+                              .hidden_size = 4096,
+                              .intermediate_size = 22016,
+                              .num_layers = 32,
+                              .num_heads = 32,
+                              .num_kv_heads = 32,
+                              .max_positions = 32768,
+                              .norm_eps = 1e-6f,
+                              .rope_theta = 10000.0f,
+                              .head_size = 128};
+
+void read_qwen3(Hyperparameters& h, ModelConfig& config) {
+  read_common(h, kAbsent, config);
+  read_qwen_windows(h, 28, config);
+}
+
+// The text part of a model that sees.
+void read_qwen3_vl(Hyperparameters& h, ModelConfig& config) {
+  Defaults absent = kAbsent;
+  absent.max_positions = 128000;
+  absent.rope_theta = 500000;
+  read_common(h, absent, config);
+  read_qwen_windows(h, 28, config);
+}
+
+void read_gguf_qwen3(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+
+void read_gguf_qwen3vl(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {}, config);
+
+  h.without_effect({"n_deepstack_layers"});
+}
+
+}  // namespace
+
+PAGODA_FAMILY(qwen3) = {
+    .architecture = "qwen3",
+    .configs = {{"Qwen3ForCausalLM", "Qwen3Model", "qwen3", read_qwen3},
+                {"Qwen3VLTextForCausalLM", "Qwen3VLTextModel", "qwen3_vl_text", read_qwen3_vl}},
+    .wrappers = {{"LightOnOcrForConditionalGeneration", "lighton_ocr", "qwen3"},
+                 {"Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text"}},
+    .ggufs = {{"qwen3", read_gguf_qwen3}, {"qwen3vl", read_gguf_qwen3vl}},
+    .describe = qwen3_description,
+    .names = llama_names,
+    .row = {.name = "Qwen 3: 0.6B to 32B, text of Qwen3-VL",
+            .differs = "norms of queries and keys",
+            .checked = "transformers",
+            .size = "8B",
+            .config = R"({"model_type":"qwen3","num_hidden_layers":36,"num_key_value_heads":8})"}};
+
+}  // namespace pagoda

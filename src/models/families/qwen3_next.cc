@@ -1,0 +1,48 @@
+// Qwen3-Next: a gated delta net in three of four layers, in the others Qwen3's attention with a gate for each
+// head's output, a part of each head that rotates, and mixtures.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_qwen3_next(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 151936,
+               .hidden_size = 2048,
+               .intermediate_size = 5632,
+               .num_layers = 48,
+               .num_heads = 16,
+               .num_kv_heads = 2,
+               .max_positions = 32768,
+               .norm_eps = 1e-6f,
+               .rope_theta = 10000.0f,
+               .head_size = 256,
+               .partial = 0.25f},
+              config);
+  read_delta_net(h, config);
+  read_gated_experts(h, 512, 10, config);
+  config.experts.renormalize = h.boolean("norm_topk_prob", true);
+  read_sparse_layers(h, config);
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.experts = {.known = true}}, config);
+  read_gguf_delta_net(h, config);
+}
+
+}  // namespace
+
+PAGODA_FAMILY(qwen3_next) = {
+    .architecture = "qwen3next",
+    .configs = {{"Qwen3NextForCausalLM", "Qwen3NextModel", "qwen3_next", read_qwen3_next}},
+    .ggufs = {{"qwen3next", read_gguf}},
+    .describe = delta_net_description,
+    .names = delta_net_names,
+    .row = {.name = "Qwen 3-Next 80B-A3B, Coder-Next",
+            .differs = "Qwen 3.5 with mixtures, other names; one rank only",
+            .checked = "transformers",
+            .size = "80B-A3B",
+            .config = R"({"model_type":"qwen3_next"})"}};
+
+}  // namespace pagoda

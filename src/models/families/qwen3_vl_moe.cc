@@ -1,0 +1,60 @@
+// The text part of Qwen3-VL with mixtures.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_qwen3_vl_moe(Hyperparameters& h, ModelConfig& config) {
+  read_common(h,
+              {.vocab_size = 151936,
+               .hidden_size = 2048,
+               .intermediate_size = 5632,
+               .num_layers = 24,
+               .num_heads = 16,
+               .num_kv_heads = 16,
+               .max_positions = 128000,
+               .norm_eps = 1e-6f,
+               .rope_theta = 500000.0f,
+               .tied = true},
+              config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(h, 60);
+  experts.per_token = h.integer("num_experts_per_tok", 4);
+  experts.intermediate_size = h.integer("moe_intermediate_size", 1408);
+  experts.renormalize = true;
+  h.only("norm_topk_prob", true);
+  read_sparse_layers(h, config);
+}
+
+// Where experts are in one tensor, their matrices are stored [in, out].
+WeightNames vl_names(ModelFormat format) {
+  WeightNames result = qwen3_moe_names(format);
+  for (ExpertNames& form : result.experts)
+    form.transposed = format == ModelFormat::hugging_face && !form.separate();
+  return result;
+}
+
+void read_gguf(Hyperparameters& h, ModelConfig& config) {
+  read_gguf_common(h, {.experts = {.known = true}}, config);
+  read_layers_with_routers(h, config);
+  h.without_effect({"n_deepstack_layers"});
+}
+
+}  // namespace
+
+PAGODA_FAMILY(qwen3_vl_moe) = {
+    .architecture = "qwen3vlmoe",
+    .configs = {{"Qwen3VLMoeTextModel", "Qwen3VLMoeTextModel", "qwen3_vl_moe_text", read_qwen3_vl_moe}},
+    .wrappers = {{"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text"}},
+    .ggufs = {{"qwen3vlmoe", read_gguf}},
+    .describe = qwen3_description,
+    .names = vl_names,
+    .row = {.name = "Qwen3-VL-MoE: 30B-A3B, 235B-A22B (text)",
+            .differs = "Qwen 3 MoE",
+            .checked = "transformers",
+            .size = "30B-A3B",
+            .config = R"({"model_type":"qwen3_vl_moe_text","num_hidden_layers":48,"num_key_value_heads":4,
+                       "head_dim":128})"}};
+
+}  // namespace pagoda

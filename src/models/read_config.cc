@@ -1,0 +1,245 @@
+#include "models/read_config.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/strings.h"
+#include "loader/gguf_kind.h"
+#include "loader/gguf_turn_ends.h"
+#include "loader/json_object.h"
+#include "loader/printable.h"
+#include "loader/weight_types.h"
+#include "models/family.h"
+
+namespace pagoda {
+namespace {
+
+// "Qwen3ForSequenceClassification" of "Qwen3Model": the same model with another head.
+bool classifies(std::string_view name, std::string_view base_name) {
+  constexpr std::string_view kBase = "Model", kHead = "ForSequenceClassification";
+  return base_name.ends_with(kBase) && name.ends_with(kHead) &&
+         name.substr(0, name.size() - kHead.size()) == base_name.substr(0, base_name.size() - kBase.size());
+}
+
+bool names_wrapper(std::string_view name, const FamilyWrapper& wrapper) {
+  constexpr std::string_view kHead = "ForConditionalGeneration", kBase = "Model";
+  if (name == wrapper.class_name) return true;
+  std::string_view stem = wrapper.class_name;
+  if (!stem.ends_with(kHead) || !name.ends_with(kBase)) return false;
+  stem.remove_suffix(kHead.size());
+  name.remove_suffix(kBase.size());
+  return name == stem;
+}
+
+// A family, and which of its config.json's names a file has.
+struct Found {
+  const Family* family = nullptr;
+  const FamilyConfig* config = nullptr;
+};
+
+Found find_type(std::string_view model_type) {
+  for (const Family* family : families())
+    for (const FamilyConfig& config : family->configs)
+      if (config.model_type == model_type) return {family, &config};
+  return {};
+}
+
+// The family of a wrapper's language model, which says its own model_type in `part`; null: it lies flat
+// beside the rest. `wrapper` may be null, `name` is the whole's.
+Result<Found> find_inner_family(Hyperparameters* part, const FamilyWrapper* wrapper, std::string_view name) {
+  // Their language models read a prompt to both sides, or what another model makes of it.
+  for (const std::string_view other : {"PaliGemma", "paligemma", "Assistant", "assistant"})
+    if (name.find(other) != name.npos) return unsupported_config(name);
+  std::string type = part != nullptr ? part->string("model_type", "") : "";
+  if (type.empty() && wrapper == nullptr) return unsupported_config(name);
+  if (type.empty()) type = wrapper->text_type;
+  if (const Found found = find_type(type); found.family != nullptr) return found;
+  return unsupported_config(concat("text_config '", type, "' of ", name));
+}
+
+// The first of "architectures"; empty: there is none.
+std::string class_name_of(Hyperparameters& h) {
+  const json::value* list = h.find("architectures");
+  if (list == nullptr) return {};
+  const json::array* names = list->if_array();
+  if (names != nullptr && names->empty()) return {};
+  if (names != nullptr && names->front().is_string()) return std::string(names->front().get_string());
+  h.fail("architectures", "a list of strings");
+  return {};
+}
+
+// `part`: the language model's fields, where they lie apart; null: they do not.
+Result<Found> find_family(Hyperparameters& h, Hyperparameters* part) {
+  const std::string model_type = h.string("model_type", "");
+  const std::string name = class_name_of(h);
+  if (!h.status().ok()) return h.status();
+  if (name.empty() && model_type.empty())
+    return corrupt_data("config.json has neither 'architectures' nor 'model_type'");
+  const std::string_view called = name.empty() ? model_type : name;
+  for (const Family* family : families())
+    for (const FamilyWrapper& wrapper : family->wrappers) {
+      if (name.empty() ? wrapper.model_type != model_type : !names_wrapper(name, wrapper)) continue;
+      if (part == nullptr && !h.written("hidden_size")) h.fail("text_config", "given");
+      if (!h.status().ok()) return h.status();
+      return find_inner_family(part, &wrapper, called);
+    }
+  if (part != nullptr) return find_inner_family(part, nullptr, called);
+  Found first;
+  bool other_type = false;
+  for (const Family* family : families())
+    for (const FamilyConfig& config : family->configs) {
+      const bool named = name.empty() ? model_type == config.model_type
+                                      : name == config.class_name || name == config.base_name ||
+                                            classifies(name, config.base_name);
+      other_type |= named;
+      if (!named || (!model_type.empty() && model_type != config.model_type)) continue;
+      // A class that several families have is, without a model_type, that of the one it is named after.
+      if (first.family == nullptr || &config == &family->configs.front()) first = {family, &config};
+    }
+  if (first.family != nullptr) return first;
+  if (other_type)
+    return corrupt_data(concat("config.json: 'architectures' says ", name, " but 'model_type' says '",
+                               printable(model_type), "'"));
+  return unsupported_config(called);
+}
+
+// "fp8", "awq", ...; MLX has a field of its own, or none of the method.
+std::string quantization_method(const json::object& how) {
+  const json::value* method = how.if_contains("quant_method");
+  if (method != nullptr && method->is_string()) return printable(std::string_view(method->get_string()), 40);
+  if (how.contains("quant_algo")) return "modelopt";
+  return how.contains("group_size") && how.contains("bits") ? "mlx" : "an unnamed method";
+}
+
+Status check_quantization(const Family& family, Hyperparameters& h) {
+  const json::object* how = h.object("quantization_config");
+  if (how == nullptr) how = h.object("quantization");
+  if (how == nullptr || how->empty()) return h.status();
+  const std::string method = quantization_method(*how);
+  if (method == "none" || (family.mxfp4 && method == "mxfp4")) return ok_status();
+  return unsupported_quantization(method, family.mxfp4);
+}
+
+void read_special_tokens(const GgufFile& file, ModelConfig& config) {
+  const auto token = [&](std::string_view name) -> std::int32_t {
+    const std::optional<std::int64_t> id = file.integer(concat("tokenizer.ggml.", name, "_token_id"));
+    // UINT32_MAX stands for "none" in some files; anything outside the vocabulary is dropped later.
+    return id && *id >= 0 && *id <= std::numeric_limits<std::int32_t>::max() ? static_cast<std::int32_t>(*id)
+                                                                             : -1;
+  };
+  config.bos_token_id = token("bos");
+  config.pad_token_id = token("padding");
+  const auto add_end = [&](std::int64_t id) {
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) return;
+    const auto end = static_cast<std::int32_t>(id);
+    if (std::ranges::find(config.eos_token_ids, end) == config.eos_token_ids.end())
+      config.eos_token_ids.push_back(end);
+  };
+  // The file's own ends of text, turn, message and filled-in code; the list is Ollama's.
+  for (const std::string_view name : {"eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"})
+    add_end(token(name));
+  if (const GgufArray* list = file.array("tokenizer.ggml.eos_token_ids"))
+    for (const std::int64_t id : list->integers) add_end(id);
+  for (const std::int32_t id : gguf_turn_ends(file)) add_end(id);
+}
+
+}  // namespace
+
+Result<ModelConfig> read_config_json(std::string_view text,
+                                     std::optional<std::string_view> generation_config) {
+  Result<json::object> document = parse_json_object(text, "config.json");
+  if (!document) return document.error();
+  Status status;
+  Hyperparameters whole(*document, status);
+  const json::object* const part = language_part(*document);
+  Hyperparameters inner(part != nullptr ? *part : *document, status);
+  const Result<Found> found = find_family(whole, part != nullptr ? &inner : nullptr);
+  if (!found) return found.error();
+  const Family& family = *found->family;
+  ModelConfig config;
+  config.family = &family;
+  config.describe = family.describe;
+  config.names = family.names;
+  config.architecture =
+      found->config->architecture.empty() ? family.architecture : found->config->architecture;
+  config.type = found->config->model_type;
+  for (Hyperparameters* each : {&whole, &inner}) PAGODA_RETURN_IF_ERROR(check_quantization(family, *each));
+  found->config->read(inner, config);
+  if (part != nullptr && config.encoder)
+    whole.refuse(concat("a text encoder ('", config.type, "') inside of another model is not supported"));
+  // Where the whole says so, it decides: it is the whole that has the head. Where nobody does, some wrappers
+  // tie it and some do not, and the tensors show which.
+  if (part != nullptr)
+    config.tie_embeddings =
+        whole.boolean("tie_word_embeddings", !inner.written("tie_word_embeddings") || config.tie_embeddings);
+  for (std::string& option : inner.refuse_unread()) config.unknown_options.push_back(std::move(option));
+  if (config.embedding_size == 0) config.embedding_size = config.hidden_size;
+  for (Hyperparameters* each : {&inner, &whole}) {
+    if (each->written("eos_token_id")) config.eos_token_ids = each->integers("eos_token_id");
+    if (each->written("pad_token_id")) config.pad_token_id = each->integer("pad_token_id", -1);
+  }
+  if (generation_config) {
+    Result<json::object> generation = parse_json_object(*generation_config, "generation_config.json");
+    if (!generation) return generation.error();
+    Hyperparameters more(*generation, status, "generation_config.json");
+    for (const std::int32_t id : more.integers("eos_token_id"))
+      if (std::ranges::find(config.eos_token_ids, id) == config.eos_token_ids.end())
+        config.eos_token_ids.push_back(id);
+  }
+  if (!status.ok()) return status;
+  Result<std::string> activation = normalize_activation(config.activation);
+  if (!activation) return activation.error();
+  config.activation = *activation;
+  PAGODA_RETURN_IF_ERROR(finish_config(config));
+  return config;
+}
+
+Result<ModelConfig> read_gguf_config(const GgufFile& file) {
+  PAGODA_RETURN_IF_ERROR(check_is_model(file));
+  const std::string* architecture = file.string("general.architecture");
+  if (architecture == nullptr) return corrupt_data("GGUF metadata 'general.architecture' is missing");
+  Status status;
+  Hyperparameters h(file, status);
+  const Family* const family = find_gguf_family(*architecture, h.integer("num_experts", 0) > 0);
+  if (family == nullptr) return unsupported_gguf(*architecture);
+  ModelConfig config;
+  config.family = family;
+  config.describe = family->describe;
+  config.names = family->names;
+  config.architecture = config.type = *architecture;
+  if (const std::string* name = file.string("general.name")) config.name = *name;
+  std::ranges::find(family->ggufs, *architecture, &FamilyGguf::name)->read(h, config);
+  config.unknown_options = h.refuse_unread();
+  read_special_tokens(file, config);
+  if (!status.ok()) return status;
+  config.tie_embeddings = !h.has_tensor("output.weight");
+  config.weight_type = describe_types(file);
+  PAGODA_RETURN_IF_ERROR(finish_config(config));
+  return config;
+}
+
+Result<ModelConfig> read_model_config(const ModelSource& source) {
+  Result<ModelConfig> config =
+      source.gguf() != nullptr
+          ? read_gguf_config(*source.gguf())
+          : read_config_json(source.config_json(), source.side_file("generation_config.json"));
+  if (!config) return config.error().annotate(printable(source.path()));
+  config->name = source.name();
+  config->weight_type = source.weight_type();
+  return config;
+}
+
+Result<std::string> architecture_of_config_json(std::string_view text) {
+  Result<json::object> document = parse_json_object(text, "config.json");
+  if (!document) return document.error();
+  const json::object& object = *document;
+  if (const json::value* list = object.if_contains("architectures"); list != nullptr && list->is_array()) {
+    if (!list->get_array().empty() && list->get_array().front().is_string()) {
+      return std::string(list->get_array().front().get_string());
+    }
+  }
+  const json::value* type = object.if_contains("model_type");
+  return type != nullptr && type->is_string() ? std::string(type->get_string()) : std::string();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,71 @@
+// Rotation in GGUF metadata. Each key means what config.json's key of which converters make it means to
+// transformers, also where llama.cpp reads it for some families alone; what only llama.cpp has means what
+// llama.cpp computes from it:
+//   rope.freq_base, rope.dimension_count   base, and dimensions of a head that are rotated
+//   rope.freq_base_swa                     base of layers with windows
+//   rope.scaling.type, .factor             none, linear, yarn, longrope; a factor without a type is linear
+//   rope.scaling.original_context_length   of yarn and longrope
+//   rope.scaling.yarn_attn_factor          instead of the scale that follows from yarn's factor
+//   rope.scaling.yarn_log_multiplier       what that scale is divided by: mscale_all_dim
+//   rope.scaling.yarn_beta_fast, _slow     where yarn's blend begins and ends
+//   rope.scaling.attn_factor               a further scale of cosines and sines, whatever the type
+//   rope.scaling.yarn_ext_factor           without effect; below 0 in files that llama.cpp itself has saved
+//   rope.scale_linear                      what old files call the factor
+//   rope_freqs.weight                      divisors of each frequency, beside any type
+//   rope_factors_{short,long}.weight       longrope, whatever the type
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_yarn(Hyperparameters& h, float factor, ModelConfig& config) {
+  config.rope_scaling = RopeScaling::yarn;
+  config.rope_factor = factor;
+  config.rope_original_positions = h.integer("rope.scaling.original_context_length", config.max_positions);
+  config.rope_beta_fast = h.number("rope.scaling.yarn_beta_fast", config.rope_beta_fast);
+  config.rope_beta_slow = h.number("rope.scaling.yarn_beta_slow", config.rope_beta_slow);
+  if (h.written("rope.scaling.original_context_length")) stretch_context(config);
+  const float all = h.number("rope.scaling.yarn_log_multiplier", 0.0f);
+  config.rope_attention_factor =
+      gguf_yarn_scale(h, yarn_scale(factor, 1) / (all != 0 ? yarn_scale(factor, all) : 1.0f));
+}
+
+}  // namespace
+
+// llama.cpp's own saver writes the factor of every model, 1, which none of those read.
+float gguf_yarn_scale(Hyperparameters& h, float otherwise) {
+  constexpr std::string_view kGiven = "rope.scaling.yarn_attn_factor";
+  const bool given = h.written(kGiven) && h.number("rope.scaling.yarn_ext_factor", 1.0f) >= 0;
+  return h.number("rope.scaling.attn_factor", 1.0f) * (given ? h.number(kGiven) : otherwise);
+}
+
+void read_gguf_rope(Hyperparameters& h, ModelConfig& config) {
+  config.rotary_size = h.integer("rope.dimension_count", config.head_size);
+  config.rope_theta = h.number("rope.freq_base", 10000.0f);
+  const float local = h.number("rope.freq_base_swa", config.rope_theta);
+  if (config.sliding_window > 0 && local != config.rope_theta) config.rope_local_theta = local;
+  const std::string type = h.string("rope.scaling.type", "");
+  float factor = h.written("rope.scaling.factor") ? h.number("rope.scaling.factor")
+                                                  : h.number("rope.scale_linear", 1.0f);
+  if (factor == 0) factor = 1;
+  if (type == "longrope" || h.has_tensor("rope_factors_long.weight")) {
+    config.rope_scaling = RopeScaling::longrope;
+    config.rope_original_positions = h.integer("rope.scaling.original_context_length", config.max_positions);
+    if (factor != 1 && type != "longrope" && type != "none")
+      h.fail(
+          unimplemented("GGUF option 'rope.scaling.factor' beside rope_factors_long.weight is not "
+                        "supported"));
+  } else if (type == "yarn") {
+    return read_yarn(h, factor, config);
+  } else if (type == "linear" || type.empty()) {
+    if (factor != 1) config.rope_scaling = RopeScaling::linear;
+    config.rope_factor = factor;
+  } else if (type != "none") {
+    h.fail(unimplemented(concat("rope scaling type '", printable(type),
+                                "' is not supported; supported: none, linear, yarn, longrope, and llama3 by "
+                                "rope_freqs.weight")));
+  }
+  config.rope_attention_factor = h.number("rope.scaling.attn_factor", 1.0f);
+}
+
+}  // namespace pagoda
