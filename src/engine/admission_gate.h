@@ -46,8 +46,8 @@ class AdmissionGate {
     for (Arriving& entry : arriving_) count(entry);
   }
 
-  // What every request of the tenant would be refused with now, and its wait in seconds: that of the least
-  // one, of a token. Nothing where that depends on the request.
+  // The status with which every request of the tenant would be refused now, and the wait in seconds of the
+  // smallest one, of a token. Nothing if that depends on the request.
   std::optional<std::pair<Status, double>> refuse_any(std::string_view tenant, TimeNs now) const {
     Request least;
     least.prompt_token_ids = {0};

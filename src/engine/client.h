@@ -24,7 +24,7 @@ class OutputSink {
   virtual void on_output(RequestOutput output) = 0;
 };
 
-// What can be asked of this engine; fixed at start.
+// The limits of this engine; fixed at start.
 struct EngineLimits {
   std::int32_t max_model_len = 0;    // prompt + output tokens of one sequence
   std::int64_t kv_cache_tokens = 0;  // token slots of the whole KV cache
@@ -45,7 +45,7 @@ struct SleepOrder {
   std::int32_t level = 1;            // 0: it computes nothing; 1 and 2: it gives its memory back, too
   Running running = Running::abort;  // what happens to requests accepted before
 };
-// What is woken; it computes again once nothing of it sleeps.
+// The parts to wake; the engine computes again once none of them sleeps.
 struct WakeOrder {
   bool weights = true, kv_cache = true, scheduling = true;
 };
@@ -60,16 +60,16 @@ class EngineClient {
   // dead. On success `sink` gets every output, the last one finished.
   virtual Status submit(Request request, std::shared_ptr<OutputSink> sink) = 0;
 
-  // What is said to whatever comes now for this tenant, before it is read, if all of it would be refused:
-  // resource_exhausted (the queue is too long); it counts as a refusal. With the wait expected now, in
-  // seconds. Nothing: submit() decides. Any thread.
+  // Refuses a request of this tenant before its body is read, if every request of it would be refused now:
+  // resource_exhausted (the queue is too long), with the expected wait in seconds. It counts as a refusal.
+  // Nothing: submit() decides. Any thread.
   struct Refusal {
     Status status;
     double wait_s = 0;
   };
   virtual std::optional<Refusal> refuse_unread(std::string_view /*tenant*/) { return std::nullopt; }
 
-  // How long one that comes now would wait to be begun, in seconds. Any thread; for those who were refused.
+  // Seconds that a request that comes now would wait to be scheduled; for Retry-After. Any thread.
   virtual double expected_wait(std::string_view /*tenant*/, std::int32_t /*priority*/) const { return 0; }
 
   // Frees what the request holds at the start of the next step. Unknown or finished ids are ignored.

@@ -3,11 +3,12 @@
 //
 //     seconds = row * (kStepRows + decodes) + token * tokens of prompts + attended * positions they attend to
 //
-// An extended Kalman filter on the logarithms of the three costs: a step that took e times as long as expected moves each
-// cost by a power of e, as far as the cost had a part in the step and is uncertain. A cost that was learned wrong is
-// corrected by steps that mix it with others, and none becomes zero or less. It is no model of the machine: the attention
-// of decodes, say, is in the cost of a row, which is followed as it changes. Reads no clock and no random numbers: the
-// same steps give the same costs. Threads: none; owned by StepBudget.
+// An extended Kalman filter on the logarithms of the three costs: a step that took e times as long as
+// expected moves each cost by a power of e, as far as the cost had a part in the step and is uncertain. A
+// cost that was learned wrong is corrected by steps that mix it with others, and none becomes zero or less.
+// It is no model of the machine: the attention of decodes, say, is in the cost of a row, which is followed as
+// it changes. Reads no clock and no random numbers: the same steps give the same costs. Threads: none; owned
+// by StepBudget.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +18,7 @@
 
 namespace pagoda {
 
-// What a step computes.
+// The work of one step.
 struct StepWork {
   double decodes = 0;
   double tokens = 0;    // of prompts

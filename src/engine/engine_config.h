@@ -16,8 +16,7 @@ struct EngineConfig {
   std::int32_t max_num_seqs = 256;             // sequences in one step
   std::int32_t max_num_batched_tokens = 2048;  // tokens in one step; without chunked prefill >= max_model_len
   std::int32_t block_size = 16;                // of --kv-manager virtual: any, else 1..256
-  // What the model's layers keep, of --kv-manager paged; absent: one group that sees everything, a block a
-  // row.
+  // The KV groups of the model's layers; absent: one group that sees everything, a block a row.
   std::optional<std::vector<KvGroup>> kv_groups = {};
   RotationRule rotation = {};  // the model's
   bool enable_prefix_caching = true;
@@ -26,14 +25,12 @@ struct EngineConfig {
   PreemptionMode preemption_mode = PreemptionMode::automatic;
   PreemptionCosts preemption_costs = {};  // estimates, until they are measured
   std::int64_t max_waiting = 1024;        // requests not yet admitted; more are refused
-  double max_queue_s = 0;                 // who would wait longer to be begun is refused; 0: nobody is
+  double max_queue_s = 0;                 // requests that would wait longer are refused; 0: none
   std::uint64_t seed = 0;                 // draws the seeds of requests that bring none
   std::int32_t vocab_size = 0;
-  double target_itl_ms =
-      0;  // a step beside running streams lasts no longer, if it can be helped; 0: any time
+  double target_itl_ms = 0;  // longest step beside running streams, if possible; 0: no limit
   std::optional<SpeculativeConfig> speculative = {};  // absent: every token is waited for
-  // Constrained sequences have the tokens that must come as drafts, which are always right. For schedulers
-  // that take drafts.
+  // Tokens that a constraint forces become drafts, which are always right. For schedulers that take drafts.
   bool forced_drafts = false;
   bool log_stats = true;  // a line every 10 s while busy
 

@@ -82,7 +82,7 @@ bool EngineThread::hold_back(Message& message) {
     return submit != nullptr && submit->request.id == abort->id;
   });
   if (place == held_.end()) return false;
-  // As the core ends one: it is begun, and aborted at once.
+  // The core ends a request that it has taken: submit it, and abort it at once.
   Message submit = std::move(*place);
   held_.erase(place);
   const std::optional<Sleep> asleep = std::exchange(falling_asleep_, std::nullopt);

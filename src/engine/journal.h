@@ -28,7 +28,7 @@ class Journal final : public StepObserver {
                                                  MemoryBudget::AccountId account);
 
   void on_pool_event(const PoolEvent& event);
-  // What the batch does to blocks that have owners already, and who was preempted for it.
+  // Records copies and swaps of the batch's blocks, and preemptions.
   void on_scheduled(std::int64_t step, const ScheduledBatch& batch,
                     std::span<SequenceGroup* const> preempted) override;
   void on_outcome(const StepOutcome& outcome) override;  // its forks

@@ -19,7 +19,7 @@ class OutputDelivery {
   OutputDelivery(const Scheduler& scheduler, const KvManager& kv, RequestTable& requests,
                  const StepObservers& observers);
 
-  // What `changes`, which the scheduler has carried out, mean to the request. It may be gone afterwards.
+  // Sends outputs for `changes`, which the scheduler has carried out. The request may be gone afterwards.
   void publish(RequestState& state, std::span<Change> changes, TimeNs now);
   // Sends the last output; its group has finished. The request is gone afterwards.
   void finish(RequestState& state, RequestOutput output, TimeNs now);

@@ -36,7 +36,7 @@ void on_fatal_signal(int) {
 
 }  // namespace
 
-// Of fixed layout, on this machine alone.
+// The layout is fixed; only this machine reads it.
 struct PoisonRecord::File {
   std::uint64_t magic;
   std::atomic<std::uint32_t> crashed, num_in_step;

@@ -42,7 +42,7 @@ class Play {
   }
 
   double seconds() const { return seconds_; }
-  // Of one more token, with places taken again as they get free.
+  // One more token, with places taken again as they get free.
   double step_seconds() const {
     const double refilled =
         load_.means.output_tokens > 0 ? decodes_ / load_.means.output_tokens * load_.means.prompt_tokens : 0;
@@ -240,7 +240,7 @@ Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now,
   if (has_deadline && request.deadline <= now)
     return Status(StatusCode::deadline_exceeded, "The request's time was up before it could be begun.")
         .with_reason("deadline_exceeded");
-  // Who is alone is begun: its own end will tell.
+  // A request that would be alone is started: its own end corrects the costs.
   if (load.running.empty() && load.waiting.empty()) return ok_status();
   if (!has_deadline && (max_queue_s <= 0 || request.follows)) return ok_status();
   const QueuedWork work = expected_work(load, order_record(request));

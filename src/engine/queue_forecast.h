@@ -20,7 +20,7 @@
 
 namespace pagoda {
 
-// What requests have been like so far; later ones count more.
+// Means over the requests so far; later ones count more.
 struct TrafficMeans {
   double output_tokens = 0;   // of a request's longest answer; 0: none has ended yet
   double prompt_tokens = 0;   // as far as they were computed
@@ -50,7 +50,7 @@ struct TenantLoad {
   std::int64_t num_waiting = 0, num_running = 0;
 };
 
-// What a forecast goes by: the engine between two steps.
+// The input of a forecast: the engine between two steps.
 struct EngineLoad {
   StepBudget budget{0, 1};  // with what steps have cost
   bool paced = false;       // whether steps obey it
@@ -70,9 +70,9 @@ struct EngineLoad {
 // Counts it among those who wait, behind those who do.
 void add_waiting(EngineLoad& load, QueuedWork work, const OrderRecord& record);
 
-// What a request will be, once it waits.
+// The work that a request will be once it waits.
 QueuedWork expected_work(const EngineLoad& load, const OrderRecord& record);
-// Of an answer that may have max_tokens and has `so_far`.
+// The tokens to expect of an answer that may have max_tokens and has `so_far`.
 double expected_output(double mean_output_tokens, std::int64_t max_tokens, std::int64_t so_far);
 
 // Seconds from its first step to its end, at `step_s` a token after the first, for one that may take

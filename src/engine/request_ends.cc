@@ -95,7 +95,7 @@ void RequestEnds::end_late(const CostEstimate& cost) {
   const TimeNs now = clock_.now();
   while (!requests_.deadlines().empty() && requests_.deadlines().begin()->first <= now)
     end(*requests_.find(requests_.deadlines().begin()->second), too_late("The request's time is up."));
-  // Where nothing runs, costs may be wrong, and running one request corrects them.
+  // With nothing running, costs may be wrong, and running one request corrects them.
   const SchedulerCounts counts = scheduler_.counts();
   if (counts.running_groups == 0 || counts.waiting_groups == 0 || !cost.known()) return;
   const double step_s = cost.seconds({.decodes = static_cast<double>(counts.running_sequences)});

@@ -36,7 +36,7 @@ struct StepReport {
   std::int64_t num_masks = 0;                 // that constraints were asked for
 };
 
-// What decoding made of a step that succeeded, before the scheduler carries it out.
+// Decoding's changes for a step that succeeded, before the scheduler carries them out.
 struct StepOutcome {
   const StepReport& report;
   std::span<const Change> changes;
@@ -44,7 +44,7 @@ struct StepOutcome {
   std::int64_t running_requests = 0;  // beside those preempted
 };
 
-// What the engine holds after a step, or after something between two steps changed it.
+// The state of the engine after a step, or after something between two steps changed it.
 struct EngineHoldings {
   const SchedulerCounts& counts;
   const KvManager& kv;

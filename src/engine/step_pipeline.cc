@@ -214,7 +214,7 @@ void StepPipeline::apply(const StepInFlight& step, StepResult& result) {
   }
 }
 
-// What the candidates in sampled_ mean, into changes_.
+// Turns the candidates in sampled_ into changes_.
 void StepPipeline::decode(SequenceGroup& group, RequestState& state) {
   if (!state.prefix_name.empty()) state.prefix_status = prefixes_.pin(group, state.prefix_name);
   const std::size_t begin = changes_.size();

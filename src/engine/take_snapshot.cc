@@ -33,7 +33,7 @@ void append(EngineSnapshot& out, const Sequence& sequence, const KvManager& kv) 
     shown.num_swapped = static_cast<std::int32_t>(kv.swap().swap_cost(std::span(&sequence.id, 1)).pages);
 }
 
-// Of each request the scheduler's own word, which takes it a walk over its queue.
+// The scheduler walks its queue to explain a request.
 void set_standing(RequestSnapshot& shown, Standing standing) {
   shown.position = standing.position;
   shown.code = standing.code;

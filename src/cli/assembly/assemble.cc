@@ -59,7 +59,7 @@ void warn_about_model(const LoadedModel& model) {
     log_warning("start", unknown);
 }
 
-// What was taken, once it is allocated.
+// The bytes taken, once the KV cache is allocated.
 MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, const EnginePlan& plan) {
   const RankTotals totals = model.runner.totals();
   const MemoryPlan memory = model.runner.memory_plan();

@@ -20,7 +20,7 @@ struct ApiContext;
 struct RankSteps;
 class StepObserver;
 
-// Where each byte goes; printed at start.
+// The bytes that the engine takes, by use; printed at start.
 struct MemoryTable {
   std::int64_t weight_bytes = 0;      // packed, resident from the start
   std::int64_t embedding_bytes = 0;   // as it is stored
@@ -32,7 +32,7 @@ struct MemoryTable {
   std::int64_t step_bytes = 0;        // both of all ranks
   std::int64_t kv_tokens = 0;
   std::int64_t kv_bytes_per_token = 0;
-  // What the flags' types come to: "int8" of --dtype auto, "bfloat16" of --kv-cache-dtype auto.
+  // The types that the flags choose: "int8" of --dtype auto, "bfloat16" of --kv-cache-dtype auto.
   std::string computed_in, kv_dtype;
   double concurrency = 0;  // sequences of the longest length that fit together
 };
@@ -52,12 +52,12 @@ class AssembledEngine {
   const ChatTemplate* chat_template() const;  // null: none
   const ApiContext& api() const;
   const MemoryTable& memory() const;
-  // Of the whole process: what is taken at start, and the rest for whoever serves clients.
+  // The memory of the process: accounts taken at start, and what is left for serving clients.
   MemoryBudget& ledger();
   const std::string& model_name() const;  // first served name
   int num_threads() const;
 
-  // What the ranks said to each other; null without ranks. Once stopped.
+  // Messages between the ranks, once stopped; null without ranks.
   const RankSteps* rank_steps() const;
 
   // For a watchdog; see engine_thread.h. Any thread.

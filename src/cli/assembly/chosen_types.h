@@ -1,6 +1,7 @@
 #pragma once
-// What --dtype auto and --kv-cache-dtype auto come to for a model, in the words of these flags: for the memory
-// table and `pagoda inspect`. The choices themselves: kernels/linear.h, model_runner/kv_layout_choice.h.
+// What --dtype auto and --kv-cache-dtype auto come to for a model, in the words of these flags: for the
+// memory table and `pagoda inspect`. The choices themselves: kernels/linear.h,
+// model_runner/kv_layout_choice.h.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,8 +17,8 @@ struct StoredMatrices {
   std::int64_t bytes = 0;
 };
 
-// How the CPU computes with matrices that are stored so: "int8", or "int8 and bfloat16", the larger part first.
-// What holds less than a hundredth of the bytes is left out. Empty: there are none.
+// How the CPU computes with matrices that are stored so: "int8", or "int8 and bfloat16", the larger part
+// first. Types with less than a hundredth of the bytes are left out. Empty: there are none.
 std::string chosen_arithmetic(std::string_view dtype, std::span<const StoredMatrices> stored);
 std::string chosen_arithmetic(std::string_view dtype, const ModelSource& source);
 

@@ -16,7 +16,7 @@ std::string expand_home(std::string path) {
   return path;
 }
 
-// Of huggingface_hub: HF_HOME, or the cache folder's.
+// huggingface_hub's home: HF_HOME, or the cache folder's.
 std::string hub_home() {
   if (const std::string home = variable("HF_HOME"); !home.empty()) return expand_home(home);
   std::string cache = expand_home(variable("XDG_CACHE_HOME"));

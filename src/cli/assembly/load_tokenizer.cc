@@ -45,7 +45,7 @@ class SideTexts {
   const std::string config_, special_tokens_map_, added_tokens_;
 };
 
-// What config.json says; empty where it says nothing.
+// The value in config.json; empty if it has none.
 std::string model_type(const TextOf& text_of) {
   const auto config = parse_json_object(text_of("config.json").value_or("{}"), "config.json");
   if (!config) return {};  // refused by name where the model is read
@@ -118,7 +118,7 @@ Made load_tokenizer(const GgufFile& file) {
     for (const std::int64_t type : types->integers)
       vocabulary.types.push_back(type >= 0 && type <= 100 ? static_cast<std::int32_t>(type) : 0);
   }
-  // What ends a turn is a control token, whatever an old converter made of it.
+  // The end of a turn is a control token, whatever an old converter made of it.
   for (const std::int32_t end : gguf_turn_ends(file)) {
     const auto at = static_cast<std::size_t>(end);
     if (vocabulary.types.size() <= at) vocabulary.types.resize(at + 1, kNormalToken);

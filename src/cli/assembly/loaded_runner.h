@@ -35,7 +35,7 @@ class LoadedRunner {
   std::string computes_on() const;  // "4 threads, avx512 kernels"
 
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks);
-  // Of a page of kv_plan(); and what a virtual cache maps has to be a multiple of.
+  // The layout of a page of kv_plan(); and the granularity of virtual mappings.
   KvLayout kv_page_layout() const;
   std::int64_t page_granule() const;
   // On every rank; `layout` and `shape` are rank 0's.

@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
-// What the program grows by beside the ledger's accounts: stacks, what the allocator leaves unused, tables.
+// The program's own growth beside the ledger's accounts: stacks, tables, fragmentation.
 std::int64_t growth_bytes(std::int64_t available) { return std::min(64 * kMiB, available / 16); }
-// What clients' answers, bodies and texts get at least.
+// The least that clients' answers, bodies and texts get.
 std::int64_t clients_bytes(std::int64_t available) { return std::min(512 * kMiB, available / 8); }
 
 // An encoder keeps nothing of a sequence: the fewest blocks that there may be, of nothing.

@@ -24,7 +24,7 @@ struct KvPlan {
   std::int64_t available_bytes = 0, private_bytes = 0;
 };
 
-// What the host has left, as cgroups and setrlimit see it.
+// The memory that the host has left, within cgroups and setrlimit.
 struct HostMemory {
   std::int64_t available_bytes = 0;
   std::int64_t private_bytes = 0;  // of this process
@@ -46,7 +46,7 @@ MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
 
 void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
                       std::int32_t max_model_len);
-// What is left for clients, once the server has its accounts.
+// Logs the memory left for clients, once the server has its accounts.
 void log_ledger(const MemoryBudget& ledger);
 
 }  // namespace pagoda

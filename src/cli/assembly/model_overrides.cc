@@ -10,7 +10,7 @@ namespace {
 
 namespace json = boost::json;
 
-// As fields of rope_scaling.
+// The flags as fields of rope_scaling.
 Result<json::object> rope_fields(const EngineFlags& flags) {
   const RopeFlags& rope = flags.rope;
   if (rope.scale > 0 && rope.freq_scale > 0)

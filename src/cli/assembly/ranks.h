@@ -19,7 +19,7 @@ Result<std::unique_ptr<Communicator>> join_ranks(EngineFlags& flags);
 // Compute threads of each rank on this machine: --threads, or its share of the usable cores.
 int threads_per_rank(const EngineFlags& flags);
 
-// What the runner of each rank is told of the group; `communicator` may be null.
+// The group, as each rank's runner sees it; `communicator` may be null.
 ParallelContext parallel_context(const EngineFlags& flags, Communicator* communicator);
 
 }  // namespace pagoda

@@ -69,7 +69,7 @@ json::object written_in(const GgufFile& file) {
   return fields;
 }
 
-// What the model's file says, without the fields that cannot be used: these are named once, here.
+// The model's file without the fields that cannot be used, which are named once, here.
 json::object usable(const json::object& file, std::string_view name) {
   json::object fields;
   for (const Field& field : kFields) {
@@ -125,7 +125,7 @@ json::object fields_of_model(const ModelSource& source) {
   return fields.empty() ? row_of_model(source) : fields;
 }
 
-// What --generation-config names.
+// The file that --generation-config names.
 Result<json::object> fields_named(const std::string& name, const ModelSource& source) {
   if (name == "vllm") return json::object();
   if (name == "auto") return fields_of_model(source);

@@ -65,7 +65,7 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
   }
   if (!uses_device(flags))  // a GPU's driver has no such limit
     out.slots.max_regions = (mappings - kMappingsForOthers) / plan.num_tensors;
-  // What one sequence has at once: windows give back what they leave.
+  // The pages of one sequence at once: windows give back what they leave.
   const std::int64_t chunk = flags.enable_chunked_prefill ? 0 : max_model_len;
   const std::int64_t pages = pages_for(groups, max_model_len, 1, 0, chunk);
   const std::int64_t mapped = pages_for(token_groups(groups), max_model_len, 1, 0, chunk);

@@ -17,7 +17,7 @@ inline bool is_virtual(const EngineFlags& flags) { return flags.kv_manager == "v
 // --block-size. Warns about padding. Without --kv-page-size a device's pages are its granule.
 Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& layout, std::int64_t granule);
 
-// What the manager needs to know beside the number of pages; no limit on mappings.
+// The manager's configuration beside the number of pages; no limit on mappings.
 SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_len,
                               std::span<const KvGroup> groups);
 
