@@ -4,12 +4,33 @@
 #include <boost/json/array.hpp>
 #include <cmath>
 
+#include "api/field_recorder.h"
 #include "base/sentence.h"
 #include "base/strings.h"
 
 namespace pagoda {
 
 namespace json = boost::json;
+
+namespace {
+
+// While a field is read as something, it is not also read as any value.
+thread_local bool is_typed_read = false;
+
+// The value, read as `schema()` says.
+template <class Schema>
+const json::value* typed_as(const FieldReader& reader, std::string_view name, const Schema& schema) {
+  if (FieldRecorder* recorder = FieldRecorder::current()) recorder->note(reader.path_of(name), schema());
+  is_typed_read = true;
+  const json::value* value = reader.raw(name);
+  is_typed_read = false;
+  return value;
+}
+const json::value* typed(const FieldReader& reader, std::string_view name, std::string_view type) {
+  return typed_as(reader, name, [&] { return json::object{{"type", type}}; });
+}
+
+}  // namespace
 
 std::optional<std::int64_t> whole_number(const json::value& value) {
   if (const std::int64_t* number = value.if_int64()) return *number;
@@ -42,6 +63,8 @@ Result<std::vector<TokenId>> read_token_ids(const json::array& array, const std:
 }
 
 const json::value* FieldReader::raw(std::string_view name) const {
+  if (FieldRecorder* recorder = is_typed_read ? nullptr : FieldRecorder::current())
+    recorder->note(path_of(name), {});
   const json::value* value = object_.if_contains(name);
   if (value != nullptr) asked_.emplace_back(name);
   return value == nullptr || value->is_null() ? nullptr : value;
@@ -62,6 +85,8 @@ std::string FieldReader::path_of(std::string_view name) const {
 
 void FieldReader::fail(std::string_view name, std::string_view problem) {
   const std::string path = path_of(name);
+  if (FieldRecorder* recorder = FieldRecorder::current(); recorder != nullptr && problem == "is required")
+    recorder->note_required(path);
   fail(invalid_argument(with_full_stop(concat("'", path, "' ", problem))).with_param(path));
 }
 
@@ -81,7 +106,8 @@ void FieldReader::not_built(std::string_view name, std::string_view why) {
 }
 
 std::optional<std::int64_t> FieldReader::integer(std::string_view name, std::int64_t low, std::int64_t high) {
-  const json::value* value = raw(name);
+  const json::value* value = typed_as(
+      *this, name, [&] { return json::object{{"type", "integer"}, {"minimum", low}, {"maximum", high}}; });
   if (value == nullptr || !ok()) return std::nullopt;
   const std::optional<std::int64_t> number = whole_number(*value);
   if (!number || *number < low || *number > high) {
@@ -92,7 +118,9 @@ std::optional<std::int64_t> FieldReader::integer(std::string_view name, std::int
 }
 
 std::optional<double> FieldReader::finite(std::string_view name) {
+  is_typed_read = true;
   const json::value* value = raw(name);
+  is_typed_read = false;
   if (value == nullptr || !ok()) return std::nullopt;
   double number = NAN;
   if (value->is_number()) number = value->to_number<double>();
@@ -104,6 +132,8 @@ std::optional<double> FieldReader::finite(std::string_view name) {
 }
 
 std::optional<double> FieldReader::number(std::string_view name, double low, double high) {
+  if (FieldRecorder* recorder = FieldRecorder::current())
+    recorder->note(path_of(name), {{"type", "number"}, {"minimum", low}, {"maximum", high}});
   const std::optional<double> number = finite(name);
   if (number && (*number < low || *number > high)) {
     fail(name, concat("must be a number from ", low, " to ", high));
@@ -113,6 +143,8 @@ std::optional<double> FieldReader::number(std::string_view name, double low, dou
 }
 
 std::optional<double> FieldReader::number_above(std::string_view name, double low, double high) {
+  if (FieldRecorder* recorder = FieldRecorder::current())
+    recorder->note(path_of(name), {{"type", "number"}, {"exclusiveMinimum", low}, {"maximum", high}});
   const std::optional<double> number = finite(name);
   // Callers keep a float: what rounds to `low` in it is refused, too.
   if (number && (*number > high || static_cast<double>(static_cast<float>(*number)) <= low)) {
@@ -123,7 +155,7 @@ std::optional<double> FieldReader::number_above(std::string_view name, double lo
 }
 
 std::optional<bool> FieldReader::boolean(std::string_view name) {
-  const json::value* value = raw(name);
+  const json::value* value = typed(*this, name, "boolean");
   if (value == nullptr || !ok()) return std::nullopt;
   if (!value->is_bool()) {
     fail(name, "must be true or false");
@@ -133,7 +165,7 @@ std::optional<bool> FieldReader::boolean(std::string_view name) {
 }
 
 std::optional<std::string> FieldReader::string(std::string_view name, std::size_t max_bytes) {
-  const json::value* value = raw(name);
+  const json::value* value = typed(*this, name, "string");
   if (value == nullptr || !ok()) return std::nullopt;
   if (!value->is_string()) {
     fail(name, "must be a string");
@@ -149,7 +181,11 @@ std::optional<std::string> FieldReader::string(std::string_view name, std::size_
 
 std::vector<std::string> FieldReader::strings(std::string_view name, std::size_t max_count,
                                               std::size_t max_bytes) {
-  const json::value* value = raw(name);
+  const json::value* value = typed_as(*this, name, [&] {
+    const json::object text = {{"type", "string"}, {"minLength", 1}};
+    const json::object list = {{"type", "array"}, {"items", text}, {"maxItems", max_count}};
+    return json::object{{"anyOf", {text, list}}};
+  });
   if (value == nullptr || !ok()) return {};
   std::vector<std::string> texts;
   const auto add = [&](const json::value& entry, const std::string& entry_name) {
@@ -173,6 +209,11 @@ std::vector<std::string> FieldReader::strings(std::string_view name, std::size_t
 
 std::optional<std::vector<TokenId>> FieldReader::token_ids(std::string_view name, std::size_t max_count,
                                                            std::int32_t vocab_size) {
+  if (FieldRecorder* recorder = FieldRecorder::current())
+    recorder->note(path_of(name),
+                   {{"type", "array"},
+                    {"items", {{"type", "integer"}, {"minimum", 0}, {"maximum", vocab_size - 1}}},
+                    {"maxItems", max_count}});
   const json::array* list = array(name, max_count);
   if (list == nullptr) return std::nullopt;
   Result<std::vector<TokenId>> ids = read_token_ids(*list, path_of(name), vocab_size);
@@ -184,7 +225,7 @@ std::optional<std::vector<TokenId>> FieldReader::token_ids(std::string_view name
 }
 
 const json::object* FieldReader::object(std::string_view name) {
-  const json::value* value = raw(name);
+  const json::value* value = typed(*this, name, "object");
   if (value == nullptr || !ok()) return nullptr;
   if (!value->is_object()) {
     fail(name, "must be an object");
@@ -194,7 +235,7 @@ const json::object* FieldReader::object(std::string_view name) {
 }
 
 const json::array* FieldReader::array(std::string_view name, std::size_t max_count) {
-  const json::value* value = raw(name);
+  const json::value* value = typed(*this, name, "array");
   if (value == nullptr || !ok()) return nullptr;
   if (!value->is_array()) {
     fail(name, "must be a list");

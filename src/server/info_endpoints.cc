@@ -4,6 +4,7 @@
 
 #include "api/json.h"
 #include "base/strings.h"
+#include "server/body_schemas.h"
 #include "server/server_context.h"
 
 namespace pagoda {
@@ -89,8 +90,8 @@ void write_operation(JsonWriter& json, const Route& route, bool keys) {
   }
   if (route.facts.body == BodyForm::json) {
     json.key("requestBody").begin_object().key("required").boolean(true).key("content").begin_object();
-    json.key("application/json").begin_object().key("schema").begin_object().key("type").string("object");
-    json.end_object().end_object().end_object().end_object();
+    json.key("application/json").begin_object().key("schema");
+    json.raw(body_schema(route.facts.path)).end_object().end_object().end_object();
   }
   json.key("responses").begin_object().key("200").begin_object().key("description").string("OK");
   json.key("content").begin_object();
