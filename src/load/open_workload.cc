@@ -50,6 +50,8 @@ Status check_spec(const WorkloadSpec& spec) {
   const bool all_at_once = !spec.rate || std::isinf(*spec.rate);
   if (!trace && spec.duration_s && !spec.num_requests && all_at_once)
     return invalid_argument("duration: needs a rate");
+  if (spec.repeat_trace && (!spec.rate || !spec.num_requests))
+    return invalid_argument("repeat_trace: needs a rate and a number of requests");
   if (spec.exact_duration && (!spec.rate || !spec.num_requests))
     return invalid_argument("exact_duration: needs a rate and a number of requests");
   return ok_status();
@@ -164,21 +166,22 @@ class GeneratedWorkload final : public Workload {
 
 class TraceWorkload final : public Workload {
  public:
-  TraceWorkload(const WorkloadSpec& spec, std::unique_ptr<Workload> trace)
-      : spec_(spec), trace_(std::move(trace)) {
+  TraceWorkload(const WorkloadSpec& spec, const TraceOptions& options, std::unique_ptr<Workload> trace)
+      : spec_(spec), options_(options), trace_(std::move(trace)) {
     if (spec_.rate || spec_.ramp) arrivals_.emplace(make_arrivals(spec_, generator_rate(spec_)));
   }
 
   Result<std::optional<WorkloadRequest>> next() override {
     if (spec_.num_requests && index_ >= *spec_.num_requests) return std::optional<WorkloadRequest>();
     for (;;) {
-      auto request = trace_->next();
+      auto request = next_of_trace();
       if (!request) return request.error();
       if (!*request) return std::optional<WorkloadRequest>();
       WorkloadRequest& given = **request;
       if (spec_.max_model_len > 0 &&
           std::int64_t{given.prompt_tokens} + given.output_tokens + spec_.prefix_tokens > spec_.max_model_len)
         continue;
+      ++taken_in_turn_;
       if (arrivals_)
         given.arrival_s = in_quanta(spec_, arrivals_->next());
       else if (std::isnan(given.arrival_s))
@@ -194,10 +197,33 @@ class TraceWorkload final : public Workload {
   }
 
  private:
+  Result<std::optional<WorkloadRequest>> next_of_trace() {
+    const bool turn_is_full =
+        spec_.repeat_trace && spec_.requests_a_turn && taken_in_turn_ >= *spec_.requests_a_turn;
+    if (!turn_is_full) {
+      auto request = trace_->next();
+      if (!request || *request) {
+        if (request && turn_ > 0)
+          for (std::uint64_t& id : (*request)->prefix_hash_ids) id = random_bits(id, turn_, 0);
+        return request;
+      }
+    }
+    if (!spec_.repeat_trace || taken_in_turn_ == 0) return std::optional<WorkloadRequest>();
+    auto again = open_trace(spec_.trace_file, options_);
+    if (!again) return again.error();
+    trace_ = *std::move(again);
+    taken_in_turn_ = 0;
+    ++turn_;
+    return next_of_trace();
+  }
+
   WorkloadSpec spec_;
+  TraceOptions options_;
   std::unique_ptr<Workload> trace_;
   std::optional<ArrivalProcess> arrivals_;
   std::int64_t index_ = 0;
+  std::int64_t taken_in_turn_ = 0;
+  std::uint64_t turn_ = 0;
 };
 
 }  // namespace
@@ -212,7 +238,7 @@ Result<std::unique_ptr<Workload>> open_workload(const WorkloadSpec& spec, const 
   options.max_history_tokens = spec.history_tokens;
   auto reader = open_trace(spec.trace_file, options);
   if (!reader) return reader.error();
-  return std::unique_ptr<Workload>(std::make_unique<TraceWorkload>(spec, std::move(*reader)));
+  return std::unique_ptr<Workload>(std::make_unique<TraceWorkload>(spec, options, std::move(*reader)));
 }
 
 Result<std::unique_ptr<Workload>> open_workload(std::string_view text, const TraceOptions& trace) {

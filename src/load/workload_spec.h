@@ -59,6 +59,10 @@ struct WorkloadSpec {
   // Instead of a constant rate; needs num_requests and no finite rate. Not of conversations.
   std::optional<RateRamp> ramp;
   double time_scale = 1;  // traces
+  // Traces: begins again after the last request until there are num_requests. Tokens of a trace's prefix ids
+  // are others each time.
+  bool repeat_trace = false;
+  std::optional<std::int64_t> requests_a_turn;  // of repeat_trace; absent: all
   std::uint64_t seed = 0;
   std::int32_t max_model_len = 0;  // 0: 2048 for generators, no limit for traces
 

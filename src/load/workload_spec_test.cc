@@ -343,5 +343,36 @@ TEST(TraceSpec, TimelessTraceNeedsARate) {
   std::remove(path.c_str());
 }
 
+TEST(TraceSpec, ARepeatedTraceBeginsAgain) {
+  const std::string path = testing::TempDir() + "pagoda_load_repeated.jsonl";
+  std::ofstream file(path);
+  for (int i = 0; i < 3; ++i)
+    file << "{\"prompt_tokens\":" << 513 + i << ",\"output_tokens\":7,\"arrival_s\":null,\"prefix_hash_ids\":["
+         << i << ",9]}\n";
+  file.close();
+  auto spec = parse_workload_spec("trace:" + path + ",rate=1,requests=7");
+  ASSERT_TRUE(spec);
+  spec->repeat_trace = true;
+  const auto lengths = [&] {
+    auto workload = open_workload(*spec);
+    EXPECT_TRUE(workload);
+    std::vector<WorkloadRequest> out;
+    for (auto next = (*workload)->next(); next && *next; next = (*workload)->next()) out.push_back(**next);
+    return out;
+  };
+  auto requests = lengths();
+  ASSERT_EQ(requests.size(), 7u);
+  EXPECT_EQ(requests[6].prompt_tokens, 513);
+  EXPECT_GT(requests[6].arrival_s, requests[2].arrival_s);
+  EXPECT_EQ(requests[1].prefix_hash_ids[1], requests[0].prefix_hash_ids[1]);
+  EXPECT_NE(requests[3].prefix_hash_ids[1], requests[0].prefix_hash_ids[1]) << "the next turn shares nothing";
+  spec->requests_a_turn = 2;
+  requests = lengths();
+  EXPECT_EQ(requests[2].prompt_tokens, 513);
+  spec->max_model_len = 10;  // none fits
+  EXPECT_EQ(lengths().size(), 0u);
+  std::remove(path.c_str());
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "base/strings.h"
@@ -201,6 +202,15 @@ double misfit(const std::vector<double>& ratios) {
   return off.empty() ? 0 : median(off);
 }
 
+// Sequences of the largest steps, of which there are several.
+double common_sequences(std::span<const MeasuredStep> steps) {
+  constexpr std::size_t kSeveral = 4;
+  std::vector<double> sequences;
+  for (const MeasuredStep& step : steps) sequences.push_back(step.sequences);
+  std::ranges::sort(sequences, std::greater());
+  return sequences[std::min(kSeveral, sequences.size()) - 1];
+}
+
 }  // namespace
 
 Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model, Scatter scatter) {
@@ -275,6 +285,8 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   }
   std::ranges::sort(errors);
   model.fit_error = errors[errors.size() / 2];
+  model.fitted_steps = scatter == Scatter::take ? static_cast<double>(steps.size()) : 0;
+  model.fitted_sequences = common_sequences(steps);
   if (scatter == Scatter::take) {
     std::vector<std::pair<double, double>> by_cost;  // predicted seconds; measured by them
     for (std::size_t i = 0; i < rows.size(); ++i) {

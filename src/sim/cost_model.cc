@@ -178,6 +178,8 @@ Status validate(const CostModel& model) {
   PAGODA_RETURN_IF_ERROR(not_negative("request_overhead_s", model.request_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("outside_s", model.outside_s));
   PAGODA_RETURN_IF_ERROR(not_negative("fit_error", model.fit_error));
+  PAGODA_RETURN_IF_ERROR(not_negative("fitted_steps", model.fitted_steps));
+  PAGODA_RETURN_IF_ERROR(not_negative("fitted_sequences", model.fitted_sequences));
   PAGODA_RETURN_IF_ERROR(not_negative("sequence_overhead_s", model.sequence_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("token_overhead_s", model.token_overhead_s));
   double last = 0;

@@ -93,6 +93,9 @@ struct CostModel {
   std::vector<double> decode_scatter, prompt_scatter;
   // How far the steps it was fitted to are from it, relative, median; 0: it was not fitted.
   double fit_error = 0;
+  // How much it was fitted to: single steps (0: none, medians, or not known), and the sequences of the largest
+  // steps (0: not known).
+  double fitted_steps = 0, fitted_sequences = 0;
   // As normal scores a step's quantile is the sum of two: one that stays for a while, whose next value has
   // this correlation with the last, below 1, and what is each step's own. scatter_share: of the first in the
   // variance; 0 is 1.

@@ -63,6 +63,8 @@ constexpr std::array kOptionalFields = {
     NumberField{"unmap_page_s", &CostModel::unmap_page_s},
     NumberField{"outside_s", &CostModel::outside_s},
     NumberField{"fit_error", &CostModel::fit_error},
+    NumberField{"fitted_steps", &CostModel::fitted_steps},
+    NumberField{"fitted_sequences", &CostModel::fitted_sequences},
     NumberField{"scatter_correlation", &CostModel::scatter_correlation},
     NumberField{"scatter_share", &CostModel::scatter_share},
 };

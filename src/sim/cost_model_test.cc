@@ -193,6 +193,8 @@ TEST(CostModel, JsonComesBackTheSame) {
   model.scatter_share = 0.75;
   model.request_overhead_s = 0.001;
   model.fit_error = 0.04;
+  model.fitted_steps = 900;
+  model.fitted_sequences = 16;
   model.max_num_batched_tokens = 256;
   model.outside_s = 0.002;
   model.paged_read_efficiency = {{1, 0.25}, {16, 1}};

@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-constexpr double kPrecision = 1.02, kStep = 2, kBack = 0.9;
+constexpr double kPrecision = 1.02, kBack = 0.9;
 // Of the rate found: these must hold, too.
 constexpr double kBelow[] = {0.96, 0.92, 0.85, 0.75};
 // Where limits are so close to what a single request takes that chance decides at every rate, it has to end.
@@ -14,10 +14,10 @@ constexpr int kMostDips = 4;
 }  // namespace
 
 Result<std::optional<double>> highest_rate_that_holds(const std::function<Result<bool>(double)>& holds,
-                                                      double first) {
+                                                      double first, double step) {
   using Found = std::optional<double>;
   double low = 0, high = 0;  // holds; does not; 0: not known
-  for (double rate = first; low == 0 || high == 0; rate = low > 0 ? low * kStep : high / kStep) {
+  for (double rate = first; low == 0 || high == 0; rate = low > 0 ? low * step : high / step) {
     if (rate > kMostRate) return Found(low);
     if (rate < kLeastRate) return Found();
     const auto answer = holds(rate);

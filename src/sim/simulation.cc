@@ -59,11 +59,13 @@ class Run {
       if (time > end) break;
       advance_to(time);
       arrive(arrival, time);
+      open_at_last_arrival_ = num_arrived_ - num_ended_;
     }
     advance_to(end);
     SimulationSummary out = summarize(replicas_);
     out.arrived = num_arrived_;
     out.last_arrival_s = last_arrival_s_;
+    out.open_at_last_arrival = open_at_last_arrival_;
     out.requests_of_replica = requests_of_replica_;
     return out;
   }
@@ -152,7 +154,7 @@ class Run {
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::vector<std::int64_t> requests_of_replica_;
-  std::int64_t num_arrived_ = 0, num_ended_ = 0, num_steps_ = 0;
+  std::int64_t num_arrived_ = 0, num_ended_ = 0, num_steps_ = 0, open_at_last_arrival_ = 0;
   double last_arrival_s_ = 0;
 };
 

@@ -91,6 +91,7 @@ class Timeline {
 struct SimulationSummary {
   std::int64_t arrived = 0, completed = 0, aborted = 0, failed = 0, refused = 0, unfinished = 0;
   double last_arrival_s = 0, duration_s = 0;  // since the workload's start
+  std::int64_t open_at_last_arrival = 0;      // requests that had not ended then, itself among them
   std::int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   std::int64_t computed_tokens = 0, num_steps = 0;
   double busy_s = 0;  // summed over replicas

@@ -46,6 +46,18 @@ Outcome run(const SimulationOptions& options, const std::string& spec) {
   return run(options, **workload);
 }
 
+TEST(Simulation, ABurstIsToldFromASteadyState) {
+  EngineFlags flags;
+  flags.max_num_seqs = 4;
+  // 80 requests a second are what it serves: 4 at once, of 5 steps of 10 ms.
+  const auto warning = [&](const std::string& load) {
+    return burst_warning(run(options_for(flags), "uniform:input=1,output=5,requests=" + load).summary);
+  };
+  EXPECT_NE(warning("400,rate=200").find("latencies of a burst"), std::string::npos);
+  EXPECT_EQ(warning("400,rate=60"), "");
+  EXPECT_EQ(warning("400"), "") << "all at once is meant";
+}
+
 TEST(Simulation, OneRequestTakesItsPromptAndItsTokens) {
   ListWorkload workload({request_at(3, 100, 21)});
   const Outcome out = run(options_for({}), workload);
@@ -205,7 +217,8 @@ TEST(Simulation, StepsAreThoseOfTheServerThatWasMeasured) {
   cost.max_num_batched_tokens = 256;
   EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 256);
   flags.enable_chunked_prefill = false;
-  EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 1024) << "a whole prompt, as serve";
+  EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 1024)
+      << "a whole prompt, as serve";
   flags.enable_chunked_prefill = true;
   flags.max_num_batched_tokens = 100;
   EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 100);

@@ -108,6 +108,7 @@ std::string summary_json(const SimulationSummary& s, const SimulationOptions& op
       {"failed", s.failed},
       {"unfinished", s.unfinished},
       {"last_arrival_s", s.last_arrival_s},
+      {"open_at_last_arrival", s.open_at_last_arrival},
       {"duration_s", s.duration_s},
       {"busy_s", s.busy_s},
       {"num_steps", s.num_steps},
@@ -146,6 +147,21 @@ std::string summary_json(const SimulationSummary& s, const SimulationOptions& op
       {"itl_s", latency_json(s.inter_token)},
       {"e2e_s", latency_json(s.latency)}};
   return plain_numbers(boost::json::serialize(out)) + "\n";
+}
+
+std::string burst_warning(const SimulationSummary& s) {
+  constexpr std::int64_t kFew = 20;
+  constexpr double kShare = 0.2;  // of a steady state it is less, if its run is long enough
+  // All at once is a burst on purpose.
+  if (s.last_arrival_s <= 0 || s.arrived < kFew ||
+      static_cast<double>(s.open_at_last_arrival) < kShare * static_cast<double>(s.arrived))
+    return {};
+  return concat(s.open_at_last_arrival, " of ", s.arrived,
+                " requests had not ended when the last one arrived, after ", fixed(s.last_arrival_s, 1),
+                " s: these are latencies of a burst, not of a steady state. ",
+                fixed(per_second(static_cast<double>(s.arrived), s.last_arrival_s), 2),
+                " req/s arrived, and ", fixed(per_second(static_cast<double>(s.completed), s.duration_s), 2),
+                " were served; a longer run shows whether the queue ends");
 }
 
 std::string outcome_csv_header() {

@@ -10,6 +10,10 @@ namespace pagoda {
 
 std::string summary_table(const SimulationSummary& summary);
 std::string summary_json(const SimulationSummary& summary, const SimulationOptions& options);
+// That the run was too short to say how a steady state would be, or more arrives than is served. Empty:
+// nothing.
+std::string burst_warning(const SimulationSummary& summary);
+
 std::string outcome_csv_header();                              // with its line end
 std::string outcome_csv_row(const SimulatedOutcome& outcome);  // the same
 // An SVG of requests running and waiting, and of the KV cache in use, against time.

@@ -48,10 +48,10 @@ STANDS_FOR = {
         "pagoda bench calibrate small.gguf --output cost.json --max-batch 4 --max-context 64",
     "pagoda bench calibrate MODEL --served -o cost.json":
         "pagoda bench calibrate small.gguf --served --seconds 4 --max-batch 4 --max-context 64 --kv-cache-memory-bytes 4MiB -o cost.json",
-    "pagoda plan --cost-model cost.json --workload alpaca:requests=500 --ttft-p99 1000 --tpot-p99 100":
-        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload alpaca:requests=20 --seeds 2 --ttft-p99 100000 --tpot-p99 100000",
+    "pagoda plan --cost-model cost.json --workload alpaca --ttft-p99 1000 --tpot-p99 100":
+        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=5 --max-num-seqs 4 --seeds 4 --ttft-p99 3000 --tpot-p99 3000",
     "pagoda plan --cost-model cost.json --workload trace:mine.jsonl --rate 20 --ttft-p99 1000 --tpot-p99 100":
-        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload alpaca:requests=20 --rate 20 --seeds 2 --ttft-p99 100000 --tpot-p99 100000",
+        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=5 --max-num-seqs 4 --rate 20 --seeds 4 --ttft-p99 3000 --tpot-p99 3000",
     "pagoda pull ORG/NAME:mmproj-F16": "pagoda pull ORG/NAME:Q8_0",  # the hub of the test has no vision part
     "pagoda simulate --cost-model cost.json --workload": "pagoda simulate --cost-model cost.json --workload alpaca:requests=5",
 }

@@ -9,7 +9,7 @@ import time
 from conftest import binary, small_model
 
 # Four at a time: all at once the last would wait for 25 runs of thirty steps.
-LOAD_TO_PLAN = "uniform:input=20,output=30,requests=100"
+LOAD_TO_PLAN = "uniform:input=20,output=30"
 POOL = ["--kv-cache-memory-bytes", "4MiB"]
 LOAD = [*POOL, "--served", "--seconds", "6", "--max-batch", "4", "--max-context", "100"]
 
@@ -53,13 +53,13 @@ def test_a_served_calibration_keeps_the_scatter_and_plans(tmp_path):
     # A starved machine's scatter is above any limit: what is planned here is without it.
     cost.write_text(json.dumps({name: value for name, value in model.items() if "scatter" not in name}))
     ask = ["plan", *POOL, "--cost-model", cost, "--workload", LOAD_TO_PLAN, "--max-num-seqs", "4", "--ttft-p99", 300 * step_ms, "--tpot-p99",
-           100 * step_ms, "--seeds", "2", "--max-queue-time", "0", "--output-json", "-"]
+           100 * step_ms, "--seeds", "4", "--max-queue-time", "0", "--output-json", "-"]
     done = run(*ask)
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
     low, high = plan["rate_interval"]
     assert 0 < low <= plan["rate"] <= high
-    assert plan["seeds"] == 2 and plan["ttft_p99_s"] <= 0.3 * step_ms
+    assert plan["seeds"] == 4 and low < high and plan["ttft_p99_s"] <= 0.3 * step_ms
     # One machine holds what it is said to; twice the most of it needs two at least.
     for rate, least in ((0.5 * low, 1), (2 * high, 2)):
         done = run(*ask, "--rate", rate)
@@ -73,11 +73,20 @@ def test_a_poor_fit_and_a_roofline_are_told(tmp_path):
     done = run("simulate", "--cost-model", "a100-40gb/opt-125m/tp1", "--print-cost-model")
     assert done.returncode == 0, done.stderr
     model = json.loads(done.stdout)
-    ask = ["plan", "--workload", "uniform:input=20,output=10,requests=30", "--seeds", "1"]
+    ask = ["plan", "--workload", "uniform:input=20,output=10", "--max-num-seqs", "4", "--seeds", "4"]
     assert "a bound" in run(*ask, "--cost-model", "a100-40gb/opt-125m/tp1").stderr
     poor = tmp_path / "poor.json"
     poor.write_text(json.dumps({**model, "linear_points": [[1, 0.01], [512, 0.1]], "fit_error": 0.31}))
     assert "off by 31 %" in run(*ask, "--cost-model", poor).stderr
+
+
+def test_a_small_calibration_is_no_answer(tmp_path):
+    model = json.loads(run("simulate", "--cost-model", "a100-40gb/opt-125m/tp1", "--print-cost-model").stdout)
+    small = tmp_path / "small.json"
+    small.write_text(json.dumps({**model, "linear_points": [[1, 0.01], [512, 0.1]], "fitted_steps": 120, "fitted_sequences": 3}))
+    done = run("plan", "--workload", "alpaca", "--cost-model", small)
+    assert done.returncode == 2 and "the calibration is too small: it has 120 steps" in done.stderr, done.stderr
+    assert not done.stdout
 
 
 def test_what_cannot_be_calibrated_is_said(tmp_path):

@@ -209,6 +209,8 @@ Status run_simulate(const SimulateArgs& args) {
     csv.close();
     if (!csv) return invalid_argument(concat("cannot write ", args.output_csv));
   }
+  const std::string warning = burst_warning(*summary);
+  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   PAGODA_RETURN_IF_ERROR(write_file(args.output_json, summary_json(*summary, *options)));
   if (!args.plot.empty()) PAGODA_RETURN_IF_ERROR(write_file(args.plot, timeline_svg(*summary)));
   if (args.output_json != "-" && args.plot != "-") std::fputs(summary_table(*summary).c_str(), stdout);

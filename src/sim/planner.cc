@@ -1,0 +1,321 @@
+#include "sim/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/strings.h"
+#include "sim/rate_search.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int32_t kMostReplicas = 4096;
+constexpr std::int64_t kFirstRequests = 4000, kMostRequests = 64'000;
+constexpr double kNarrow = 1.16;  // the interval's end by its beginning
+// Shares of late requests are skewed: most draws have few, and one has many. So their standard error, as few
+// draws show it, is too small where it is added.
+constexpr double kSkew = 1.5;
+constexpr double kAgainStep = 1.05;  // between rates, where shorter runs have said about which
+constexpr double kEdgeStep = 1.02;   // between rates where the interval's ends are looked for
+// Of a measured model: single steps it needs, and how far beyond the batches it has seen it may be asked.
+constexpr double kLeastSteps = 200, kBeyond = 1.5;
+
+// The 97.5 % quantile of Student's t.
+double student_t(std::size_t freedom) {
+  constexpr double kTable[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306};
+  constexpr double kNormal = 1.960;
+  if (freedom <= std::size(kTable)) return kTable[freedom - 1];
+  return kNormal * (1 + (kNormal * kNormal + 1) / (4 * static_cast<double>(freedom) - 2));
+}
+
+// The draws of one rate and number of replicas.
+struct Trial {
+  double rate = 0;
+  std::int32_t replicas = 1;
+  std::vector<SteadyRun> runs;
+
+  // Whether the mean share of late requests is allowed, `errors` standard errors of it added.
+  bool holds(double errors) const {
+    return std::ranges::all_of(std::array{&SteadyRun::late_ttft, &SteadyRun::late_tpot}, [&](auto share) {
+      const auto count = static_cast<double>(runs.size());
+      double sum = 0, squares = 0;
+      for (const SteadyRun& run : runs) sum += run.*share / count;
+      for (const SteadyRun& run : runs) squares += (run.*share - sum) * (run.*share - sum);
+      return sum + errors * std::sqrt(squares / (count - 1) / count) <= kLateShare;
+    });
+  }
+  // By how much runs would have to be longer to be long enough.
+  double missing_turnovers() const {
+    double most = 0;
+    for (const SteadyRun& run : runs) most = std::max(most, run.missing_turnovers());
+    return most;
+  }
+  double mean(double SteadyRun::* value) const {
+    double sum = 0;
+    for (const SteadyRun& run : runs) sum += run.*value;
+    return sum / static_cast<double>(runs.size());
+  }
+  double p99(LatencySketch SteadyRun::* sketch) const {
+    LatencySketch all;
+    for (const SteadyRun& run : runs) all.merge(run.*sketch);
+    return all.percentile(99);
+  }
+};
+
+// All searches with runs of one length. Each rate is run once.
+class Search {
+ public:
+  Search(const PlanQuestion& question, std::int64_t num_requests)
+      : question_(question), num_requests_(num_requests) {}
+
+  Result<const Trial*> attempt(double rate, std::int32_t replicas) {
+    const auto key = std::pair(rate, replicas);
+    if (const auto known = trials_.find(key); known != trials_.end()) return &known->second;
+    const auto count = static_cast<std::size_t>(question_.num_draws);
+    std::vector<std::optional<Result<SteadyRun>>> found(count);
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < count; ++i)
+        threads.emplace_back([&, i] { found[i] = run(rate, replicas, i); });
+    }
+    Trial trial{.rate = rate, .replicas = replicas, .runs = {}};
+    for (const auto& one : found) {
+      if (!*one) return one->error();
+      trial.runs.push_back(**one);
+    }
+    return &trials_.emplace(key, std::move(trial)).first->second;
+  }
+
+  // From `first`, the answer of shorter runs where there is one. nullopt: no rate holds.
+  Result<std::optional<double>> highest_rate(double first, double step) {
+    return highest_rate_that_holds([&](double rate) { return holds(rate, question_.replicas, 0); }, first,
+                                   step);
+  }
+
+  // The nearest of `rate` times `step`, times `step` again and so on, whose answer with so many standard
+  // errors is `wanted`.
+  Result<double> nearest_rate(double rate, double step, double errors, bool wanted) {
+    for (double at = rate * step;; at *= step) {
+      if (at < kLeastRate || at > kMostRate) return at;
+      const auto answer = holds(at, question_.replicas, errors);
+      if (!answer) return answer.error();
+      if (*answer == wanted) return at;
+    }
+  }
+
+  Result<std::int32_t> fewest_replicas(std::int32_t first, double errors) {
+    std::int32_t below = 0, above = 0;  // does not hold; holds; 0: not known
+    for (std::int32_t count = first; above == 0;) {
+      const auto answer = holds(*question_.rate, count, errors);
+      if (!answer) return answer.error();
+      if (*answer) {
+        above = count;
+      } else if (count == kMostReplicas) {
+        return invalid_argument(
+            concat("not even ", kMostReplicas, " replicas hold this rate within the limits"));
+      } else {
+        below = count;
+        count = std::min(2 * count, kMostReplicas);
+      }
+    }
+    while (above - below > 1) {
+      const std::int32_t middle = below + (above - below) / 2;
+      const auto answer = holds(*question_.rate, middle, errors);
+      if (!answer) return answer.error();
+      (*answer ? above : below) = middle;
+    }
+    return above;
+  }
+
+ private:
+  Result<SteadyRun> run(double rate, std::int32_t replicas, std::size_t draw) const {
+    SimulationOptions options = question_.options;
+    options.replicas = replicas;
+    options.seed += draw;
+    options.engine.seed += draw;
+    WorkloadSpec spec = question_.workload;
+    spec.seed += draw;
+    spec.rate = rate;
+    spec.num_requests = num_requests_;
+    // By itself such a draw makes the mean too high.
+    return steady_run(options, spec, question_.limits, kLateShare * question_.num_draws);
+  }
+
+  Result<bool> holds(double rate, std::int32_t replicas, double errors) {
+    const auto trial = attempt(rate, replicas);
+    if (!trial) return trial.error();
+    return (*trial)->holds(errors);
+  }
+
+  const PlanQuestion& question_;
+  const std::int64_t num_requests_;
+  std::map<std::pair<double, std::int32_t>, Trial> trials_;
+};
+
+// Requests a second that end in the middle of a run: neither the first answers nor the last ones, which run
+// by themselves.
+Result<double> served(SimulationOptions options, const WorkloadSpec& spec) {
+  options.engine.max_queue_s = 0;
+  auto workload = open_workload(spec);
+  if (!workload) return workload.error();
+  std::vector<double> ends;
+  const auto summary = simulate(
+      options, **workload,
+      {.on_outcome = [&](const SimulatedOutcome& one) { ends.push_back(one.finish_s); }, .on_progress = {}});
+  if (!summary) return summary.error();
+  std::ranges::sort(ends);
+  const std::size_t from = ends.size() / 5, to = ends.size() * 7 / 10;
+  if (to <= from || !(ends[to] > ends[from])) return 0.0;
+  return static_cast<double>(to - from) / (ends[to] - ends[from]);
+}
+
+// What is served while more wait than fit: what arrives faster makes a queue that grows without end. All at
+// once, equal answers go in step, prompts beside prompts, which is slower than those that overlap: so the
+// most of two ways.
+Result<double> capacity(const PlanQuestion& question, const PlanAnswer& plan) {
+  double most = plan.rate;
+  for (const double rate : {std::numeric_limits<double>::infinity(), 2 * plan.most_rate}) {
+    SimulationOptions options = question.options;
+    options.replicas = plan.replicas;
+    WorkloadSpec spec = question.workload;
+    spec.rate = rate;
+    spec.num_requests = std::min<std::int64_t>(plan.num_requests, kFirstRequests * plan.replicas);
+    const auto found = served(std::move(options), spec);
+    if (!found) return found.error();
+    most = std::max(most, *found);
+  }
+  return most;
+}
+
+// `sequences`: in a step of the plan.
+Status check_calibration(const CostModel& cost, double sequences) {
+  if (cost.fitted_steps > 0 && cost.fitted_steps < kLeastSteps)
+    return invalid_argument(concat("the calibration is too small: it has ", fixed(cost.fitted_steps, 0),
+                                   " steps, and a plan needs ", fixed(kLeastSteps, 0),
+                                   " at least: calibrate for longer"));
+  if (cost.fitted_sequences > 0 && sequences > kBeyond * cost.fitted_sequences)
+    return invalid_argument(concat(
+        "the calibration is too small: this plan has ", fixed(sequences, 0),
+        " sequences in a step, and the calibration has seen no more than ", fixed(cost.fitted_sequences, 0),
+        ": calibrate with more clients at once (--max-batch), or plan with a lower --max-num-seqs"));
+  return ok_status();
+}
+
+// The middle of what runs of one length say, from what shorter ones said.
+Result<PlanAnswer> middle_of(Search& search, const PlanQuestion& question, const PlanAnswer* before) {
+  PlanAnswer out;
+  if (question.rate) {
+    const auto count = search.fewest_replicas(before ? before->replicas : 1, 0);
+    if (!count) return count.error();
+    out.rate = *question.rate;
+    out.replicas = *count;
+    return out;
+  }
+  const auto rate = search.highest_rate(before ? before->rate : question.replicas, before ? kAgainStep : 2);
+  if (!rate) return rate.error();
+  if (!*rate) return invalid_argument("no rate holds: even a single request is slower than the limits");
+  out.rate = **rate;
+  out.replicas = question.replicas;
+  return out;
+}
+
+// Where the interval of the share of late requests leaves it open whether they hold.
+Status set_interval(Search& search, const PlanQuestion& question, PlanAnswer& out) {
+  const double errors = student_t(static_cast<std::size_t>(question.num_draws) - 1);
+  out.least_rate = out.most_rate = out.rate;
+  out.least_replicas = out.most_replicas = out.replicas;
+  if (question.rate) {
+    const auto least = search.fewest_replicas(out.replicas, -errors);
+    const auto most = search.fewest_replicas(out.replicas, kSkew * errors);
+    if (!least) return least.error();
+    if (!most) return most.error();
+    out.least_replicas = *least, out.most_replicas = *most;
+    return ok_status();
+  }
+  const auto least = search.nearest_rate(out.rate, 1 / kEdgeStep, kSkew * errors, true);
+  const auto most = search.nearest_rate(out.rate, kEdgeStep, -errors, false);
+  if (!least) return least.error();
+  if (!most) return most.error();
+  // A queue that grows by less than the limit in the whole run is not told from one that does not grow.
+  const auto trial = search.attempt(out.rate, out.replicas);
+  if (!trial) return trial.error();
+  const double unseen = question.limits.ttft_p99_s / (*trial)->mean(&SteadyRun::last_arrival_s);
+  out.least_rate = *least / (1 + unseen);
+  out.most_rate = *most;
+  return ok_status();
+}
+
+std::string told(const PlanQuestion& question, const PlanAnswer& out, bool is_steady) {
+  const std::string runs = concat(" by runs of ", out.num_requests, " requests");
+  if (!is_steady)
+    return concat(question.rate ? concat(out.replicas, " replicas") : concat(fixed(out.rate, 3), " req/s"),
+                  runs, ", which are too short");
+  return concat(question.rate ? concat(out.least_replicas, " to ", out.most_replicas, " replicas")
+                              : concat(fixed(out.least_rate, 3), " to ", fixed(out.most_rate, 3), " req/s"),
+                runs);
+}
+
+// How much longer the next runs are: about as much as is missing, as an interval shrinks with the root of
+// their length.
+double next_length(const Trial& trial, bool is_steady, const PlanAnswer& out) {
+  constexpr double kLeast = 2, kMost = 16;
+  const double wide = std::log(out.most_rate / out.least_rate) / std::log(kNarrow);
+  return std::clamp(is_steady ? wide * wide : trial.missing_turnovers(), kLeast, kMost);
+}
+
+}  // namespace
+
+Result<PlanAnswer> plan(const PlanQuestion& question,
+                        const std::function<void(const std::string&)>& progress) {
+  PAGODA_RETURN_IF_ERROR(check_calibration(question.options.cost, 0));
+  PlanQuestion asked = question;
+  std::int64_t num_requests = kFirstRequests;
+  if (asked.workload.source == WorkloadSpec::Source::trace) {
+    asked.workload.repeat_trace = true;
+    asked.workload.requests_a_turn = asked.workload.num_requests;
+  } else {
+    num_requests = std::max(num_requests, asked.workload.num_requests.value_or(0));
+  }
+  const std::int64_t most = std::max(kMostRequests, num_requests);
+  std::optional<PlanAnswer> before;
+  for (;;) {
+    Search search(asked, num_requests);
+    auto found = middle_of(search, asked, before ? &*before : nullptr);
+    if (!found) return found.error();
+    PlanAnswer& out = *found;
+    out.num_requests = num_requests;
+    const auto trial = search.attempt(out.rate, out.replicas);
+    if (!trial) return trial.error();
+    const bool is_steady = (*trial)->missing_turnovers() <= 1;
+    if (is_steady) PAGODA_RETURN_IF_ERROR(set_interval(search, asked, out));
+    progress(told(asked, out, is_steady));
+    out.narrow =
+        asked.rate ? out.least_replicas == out.most_replicas : out.most_rate / out.least_rate < kNarrow;
+    before = out;
+    if ((!is_steady || !out.narrow) && num_requests < most) {
+      num_requests = std::min(most, static_cast<std::int64_t>(static_cast<double>(num_requests) *
+                                                              next_length(**trial, is_steady, out)));
+      continue;
+    }
+    if (!is_steady)
+      return invalid_argument(concat("no steady state within ", most, " requests: ", fixed(out.rate, 1),
+                                     " req/s are over before a request of them ends"));
+    out.ttft_p99_s = (*trial)->p99(&SteadyRun::ttft);
+    out.tpot_p99_s = (*trial)->p99(&SteadyRun::tpot);
+    out.mean_batch = (*trial)->mean(&SteadyRun::mean_batch);
+    out.busy = (*trial)->mean(&SteadyRun::busy);
+    PAGODA_RETURN_IF_ERROR(
+        check_calibration(question.options.cost, (*trial)->mean(&SteadyRun::mean_sequences)));
+    const auto most_served = capacity(asked, out);
+    if (!most_served) return most_served.error();
+    out.capacity = *most_served;
+    return out;
+  }
+}
+
+}  // namespace pagoda
