@@ -148,6 +148,10 @@ PAGODA_API pagoda_status pagoda_tokenize(pagoda_engine* engine, const char* text
                                          int32_t add_special_tokens, int32_t** ids, size_t* num_ids);
 PAGODA_API pagoda_status pagoda_detokenize(pagoda_engine* engine, const int32_t* ids, size_t num_ids,
                                            int32_t skip_special_tokens, char** text, size_t* text_length);
+/* A token as the vocabulary spells it, and the id of such a text; -1: there is none. */
+PAGODA_API pagoda_status pagoda_token_text(pagoda_engine* engine, int32_t id, char** text, size_t* text_length);
+PAGODA_API pagoda_status pagoda_token_id(pagoda_engine* engine, const char* text, size_t text_length,
+                                         int32_t* id);
 /* `body`: {"messages": […]} and what belongs to it in a chat request: tools, add_generation_prompt,
  * continue_final_message, chat_template_kwargs. */
 PAGODA_API pagoda_status pagoda_apply_chat_template(pagoda_engine* engine, const char* body, char** text,
@@ -163,6 +167,7 @@ typedef struct {
   int64_t max_model_len, max_num_seqs, vocab_size;
   int64_t kv_cache_bytes, kv_cache_tokens, weight_bytes;
   int64_t num_threads;
+  int32_t bos_token_id, eos_token_id, pad_token_id; /* -1: none */
 } pagoda_facts;
 PAGODA_API pagoda_status pagoda_get_facts(pagoda_engine* engine, pagoda_facts* facts, size_t size);
 
@@ -179,6 +184,19 @@ typedef struct {
   int64_t num_preemptions, num_blocks_copied, num_blocks_swapped_out, num_blocks_swapped_in;
 } pagoda_stats;
 PAGODA_API pagoda_status pagoda_get_stats(pagoda_engine* engine, pagoda_stats* stats, size_t size);
+
+/* Puts the engine to sleep as POST /sleep does, and returns once it sleeps. `level`: 0, it computes nothing; 1 and 2, it
+ * gives the memory of weights and KV cache back, too. `mode`: what happens to requests that run: "abort" (NULL), "wait" or
+ * "keep". What is submitted meanwhile waits. */
+PAGODA_API pagoda_status pagoda_sleep(pagoda_engine* engine, int32_t level, const char* mode);
+/* `tags`: "weights", "kv_cache" and "scheduling", with commas between; NULL: all. It computes again once nothing
+ * sleeps. */
+PAGODA_API pagoda_status pagoda_wake_up(pagoda_engine* engine, const char* tags);
+PAGODA_API pagoda_status pagoda_is_sleeping(pagoda_engine* engine, int32_t* is_sleeping);
+/* Requests to come find nothing of what is cached now. */
+PAGODA_API pagoda_status pagoda_reset_prefix_cache(pagoda_engine* engine);
+/* What GET /metrics says of the engine, in Prometheus' text format; pagoda_free gives it back. */
+PAGODA_API pagoda_status pagoda_get_metrics(pagoda_engine* engine, char** text, size_t* text_length);
 
 #ifdef __cplusplus
 }

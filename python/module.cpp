@@ -87,9 +87,10 @@ class Owner {
   bool is_here() const { return getpid() == process_; }
   void check_here() const {
     if (is_here()) return;
-    PyErr_SetString(PyExc_RuntimeError,
-                    "this engine was made before fork(): its threads are in the parent process. Make it in the "
-                    "child, or start processes with multiprocessing's 'spawn' method");
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "this engine was made before fork(): its threads are in the parent process. Make it in the "
+        "child, or start processes with multiprocessing's 'spawn' method");
     throw nb::python_error();
   }
 
@@ -161,6 +162,9 @@ class Engine {
     dict["kv_cache_tokens"] = facts.kv_cache_tokens;
     dict["weight_bytes"] = facts.weight_bytes;
     dict["num_threads"] = facts.num_threads;
+    dict["bos_token_id"] = facts.bos_token_id;
+    dict["eos_token_id"] = facts.eos_token_id;
+    dict["pad_token_id"] = facts.pad_token_id;
     return dict;
   }
   nb::dict stats() const {
@@ -185,7 +189,52 @@ class Engine {
     return dict;
   }
 
+  nb::str token_text(std::int32_t id) const {
+    char* text = nullptr;
+    std::size_t length = 0;
+    check(pagoda_token_text(get(), id, &text, &length));
+    return take(text, length);
+  }
+  std::int32_t token_id(const std::string& text) const {
+    std::int32_t id = -1;
+    check(pagoda_token_id(get(), text.data(), text.size(), &id));
+    return id;
+  }
+
+  void sleep(std::int32_t level, const std::string& mode) const {
+    unlocked([&](pagoda_engine* engine) { return pagoda_sleep(engine, level, mode.c_str()); });
+  }
+  // No tags: all.
+  void wake_up(const std::string& tags) const {
+    unlocked(
+        [&](pagoda_engine* engine) { return pagoda_wake_up(engine, tags.empty() ? nullptr : tags.c_str()); });
+  }
+  bool is_sleeping() const {
+    std::int32_t sleeps = 0;
+    check(pagoda_is_sleeping(get(), &sleeps));
+    return sleeps != 0;
+  }
+  void reset_prefix_cache() const {
+    unlocked([](pagoda_engine* engine) { return pagoda_reset_prefix_cache(engine); });
+  }
+  nb::str metrics() const {
+    char* text = nullptr;
+    std::size_t length = 0;
+    check(pagoda_get_metrics(get(), &text, &length));
+    return take(text, length);
+  }
+
  private:
+  template <class Call>
+  void unlocked(const Call& call) const {
+    pagoda_engine* const engine = get();
+    pagoda_status status = PAGODA_OK;
+    {
+      const nb::gil_scoped_release released;
+      status = call(engine);
+    }
+    check(status);
+  }
   static nb::str take(char* text, std::size_t length) {
     nb::str copy = text_of(text, length);
     pagoda_free(text);
@@ -280,7 +329,14 @@ NB_MODULE(_native, module) {
       .def("detokenize", &Engine::detokenize)
       .def("apply_chat_template", &Engine::apply_chat_template)
       .def("facts", &Engine::facts)
-      .def("stats", &Engine::stats);
+      .def("stats", &Engine::stats)
+      .def("token_text", &Engine::token_text)
+      .def("token_id", &Engine::token_id)
+      .def("sleep", &Engine::sleep)
+      .def("wake_up", &Engine::wake_up)
+      .def("is_sleeping", &Engine::is_sleeping)
+      .def("reset_prefix_cache", &Engine::reset_prefix_cache)
+      .def("metrics", &Engine::metrics);
   nb::class_<Queue>(module, "Queue")
       .def(nb::init<const Engine&>())
       .def("close", &Queue::close)

@@ -87,6 +87,33 @@ class AsyncLLM:
     async def stats(self) -> dict[str, int]:
         return await asyncio.to_thread(self._engine.stats)
 
+    async def check_health(self) -> None:
+        """A RuntimeError where the engine has stopped."""
+        await self.stats()
+
+    @property
+    def is_running(self) -> bool:
+        return not self._ended.is_set() and self._reader.is_alive()
+
+    @property
+    def errored(self) -> bool:
+        return not self._ended.is_set() and not self._reader.is_alive()
+
+    async def sleep(self, level: int = 1, mode: str = "abort") -> None:
+        """Gives the memory of weights and KV cache back until wake_up(); what is asked meanwhile waits."""
+        await asyncio.to_thread(self._engine.sleep, level, mode)
+
+    async def wake_up(self, tags: list[str] | None = None) -> None:
+        await asyncio.to_thread(self._engine.wake_up, ",".join(tags or []))
+
+    async def is_sleeping(self) -> bool:
+        return self._engine.is_sleeping()
+
+    async def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
+        """Prompts to come find nothing of what is cached now."""
+        await asyncio.to_thread(self._engine.reset_prefix_cache)
+        return True
+
     def shutdown(self) -> None:
         if self._ended.is_set():
             return

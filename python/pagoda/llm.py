@@ -14,6 +14,7 @@ from .pooling import Call, PoolingParams, PoolingRequestOutput, data_of, probs_o
 from .progress import Progress
 from .sampling_params import BeamSearchParams, SamplingParams
 from .tokenizer import Tokenizer
+from .v1.metrics.reader import Metric, read_metrics
 
 
 POLL_MS = 100  # how late Ctrl-C may be
@@ -178,6 +179,23 @@ class LLM:
     def kv_manager(self) -> str:
         return str(self.facts()["kv_manager"])
 
+    def get_metrics(self) -> list[Metric]:
+        """Counters, gauges and histograms of the engine: what GET /metrics of a server says of it."""
+        return read_metrics(self._engine.metrics())
+
+    def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
+        """Prompts to come find nothing of what is cached now. What runs keeps its own K/V, and there is no connector."""
+        self._engine.reset_prefix_cache()
+        return True
+
+    def sleep(self, level: int = 1, mode: str = "abort") -> None:
+        """Gives the memory of weights and KV cache back until wake_up(); level 0 only stops computing."""
+        self._engine.sleep(level, mode)
+
+    def wake_up(self, tags: list[str] | None = None) -> None:
+        """`tags`: "weights", "kv_cache", "scheduling"; None: all. It computes again once nothing sleeps."""
+        self._engine.wake_up(",".join(tags or []))
+
     def shutdown(self) -> None:
         """Gives the memory back now; the object is of no more use."""
         self._engine.close()
@@ -197,6 +215,8 @@ class LLM:
     def _run(self, work: Sequence[tuple[Answer | Call, Submit]], use_tqdm: Any, cumulative: bool = False) -> None:
         """Submits as many as the engine takes, and takes what comes, until all have ended. Whatever leaves it, Ctrl-C
         too, ends what still runs."""
+        if self._engine.is_sleeping():
+            raise RuntimeError("the engine sleeps: call wake_up() first")
         running: dict[int, Answer | Call] = {}
         waiting = list(reversed(work))
         queue = _native.Queue(self._engine)

@@ -26,6 +26,62 @@ class Tokenizer:
         each = [self.encode(one, add_special_tokens) for one in text]
         return {"input_ids": each, "attention_mask": [[1] * len(ids) for ids in each]}
 
+    def batch_decode(self, sequences: list[list[int]], skip_special_tokens: bool = False) -> list[str]:
+        return [self.decode(ids, skip_special_tokens) for ids in sequences]
+
+    def convert_ids_to_tokens(self, ids: int | list[int]) -> Any:
+        """As the vocabulary spells them."""
+        return self._engine.token_text(ids) if isinstance(ids, int) else [self._engine.token_text(one) for one in ids]
+
+    def convert_tokens_to_ids(self, tokens: str | list[str]) -> Any:
+        """None of what is no token."""
+        return self._id(tokens) if isinstance(tokens, str) else [self._id(one) for one in tokens]
+
+    def tokenize(self, text: str, add_special_tokens: bool = False) -> list[str]:
+        return [self._engine.token_text(one) for one in self.encode(text, add_special_tokens)]
+
+    def get_vocab(self) -> dict[str, int]:
+        return {self._engine.token_text(one): one for one in range(self.vocab_size)}
+
+    @property
+    def bos_token_id(self) -> int | None:
+        return self._special("bos")
+
+    @property
+    def eos_token_id(self) -> int | None:
+        return self._special("eos")
+
+    @property
+    def pad_token_id(self) -> int | None:
+        return self._special("pad")
+
+    @property
+    def bos_token(self) -> str | None:
+        return self._text_of(self.bos_token_id)
+
+    @property
+    def eos_token(self) -> str | None:
+        return self._text_of(self.eos_token_id)
+
+    @property
+    def pad_token(self) -> str | None:
+        return self._text_of(self.pad_token_id)
+
+    @property
+    def model_max_length(self) -> int:
+        return int(self._engine.facts()["max_model_len"])
+
+    def _special(self, name: str) -> int | None:
+        found = int(self._engine.facts()[f"{name}_token_id"])
+        return found if found >= 0 else None
+
+    def _id(self, token: str) -> int | None:
+        found = self._engine.token_id(token)
+        return found if found >= 0 else None
+
+    def _text_of(self, token: int | None) -> str | None:
+        return None if token is None else self._engine.token_text(token)
+
     @property
     def vocab_size(self) -> int:
         return int(self._engine.facts()["vocab_size"])

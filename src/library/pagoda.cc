@@ -19,6 +19,7 @@
 #include "api/json.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/text_endpoints.h"
+#include "base/metric_label.h"
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/assembly/assemble.h"
@@ -27,6 +28,7 @@
 #include "library/engine_options.h"
 #include "library/output_queue.h"
 #include "server/protocols.h"
+#include "server/server.h"
 
 namespace {
 
@@ -117,6 +119,25 @@ pagoda_status submit(pagoda_queue* queue, CallKind kind, const char* field, boos
     return told(status);
   if (id != nullptr) *id = number;
   return PAGODA_OK;
+}
+
+// That of tokenizer_config.json.
+TokenId pad_token(const ApiContext& api, const Tokenizer& tokenizer) {
+  const Result<boost::json::value> info = parse_json(api.tokenizer_info);
+  if (!info || !info->is_object()) return -1;
+  const boost::json::value* named = info->as_object().if_contains("pad_token");
+  if (named != nullptr && named->is_object()) named = named->as_object().if_contains("content");
+  if (named == nullptr || !named->is_string()) return -1;
+  return tokenizer.find(named->as_string()).value_or(-1);
+}
+
+// Waits for what the engine's thread does between two steps.
+template <class Ask>
+pagoda_status controlled(const Ask& ask) {
+  const auto outcome = std::make_shared<std::promise<Status>>();
+  auto ready = outcome->get_future();
+  ask([outcome](Status status) { outcome->set_value(std::move(status)); });
+  return told(ready.get());
 }
 
 std::int64_t count(const std::vector<RequestSnapshot>& requests, GroupState state) {
@@ -304,6 +325,26 @@ pagoda_status pagoda_detokenize(pagoda_engine* engine, const int32_t* ids, size_
   });
 }
 
+pagoda_status pagoda_token_text(pagoda_engine* engine, int32_t id, char** text, size_t* text_length) {
+  return guarded([&] {
+    if (engine == nullptr || text == nullptr || text_length == nullptr)
+      return missing("engine, text or text_length");
+    const Tokenizer& tokenizer = *engine->engine->assembled->tokenizer();
+    if (id < 0 || id >= tokenizer.vocab_size())
+      return fail(PAGODA_NOT_FOUND, concat("there is no token ", id));
+    hand_over(to_valid_utf8(tokenizer.token_string(id)), text, text_length);
+    return PAGODA_OK;
+  });
+}
+
+pagoda_status pagoda_token_id(pagoda_engine* engine, const char* text, size_t text_length, int32_t* id) {
+  return guarded([&] {
+    if (engine == nullptr || text == nullptr || id == nullptr) return missing("engine, text or id");
+    *id = engine->engine->assembled->tokenizer()->find({text, text_length}).value_or(-1);
+    return PAGODA_OK;
+  });
+}
+
 pagoda_status pagoda_apply_chat_template(pagoda_engine* engine, const char* body, char** text,
                                          size_t* text_length) {
   return guarded([&] {
@@ -324,6 +365,7 @@ pagoda_status pagoda_get_facts(pagoda_engine* engine, pagoda_facts* facts, size_
     const Engine& own = *engine->engine;
     const ApiContext& api = own.assembled->api();
     const MemoryTable& memory = own.assembled->memory();
+    const Tokenizer& tokenizer = *own.assembled->tokenizer();
     return copy_out(pagoda_facts{.model = own.assembled->model_name().c_str(),
                                  .architecture = api.facts.architecture.c_str(),
                                  .scheduler = own.flags.scheduler.c_str(),
@@ -337,7 +379,10 @@ pagoda_status pagoda_get_facts(pagoda_engine* engine, pagoda_facts* facts, size_
                                  .kv_cache_bytes = memory.kv_bytes,
                                  .kv_cache_tokens = memory.kv_tokens,
                                  .weight_bytes = memory.weight_bytes + memory.embedding_bytes,
-                                 .num_threads = own.assembled->num_threads()},
+                                 .num_threads = own.assembled->num_threads(),
+                                 .bos_token_id = tokenizer.bos(),
+                                 .eos_token_id = tokenizer.eos(),
+                                 .pad_token_id = pad_token(api, tokenizer)},
                     facts, size);
   });
 }
@@ -353,5 +398,69 @@ pagoda_status pagoda_get_stats(pagoda_engine* engine, pagoda_stats* stats, size_
     const Held held = ready.get();
     if (!held) return told(held.error());
     return copy_out(stats_of(**held), stats, size);
+  });
+}
+
+pagoda_status pagoda_sleep(pagoda_engine* engine, int32_t level, const char* mode) {
+  return guarded([&] {
+    if (engine == nullptr) return missing("engine");
+    if (level < 0 || level > 2) return fail(PAGODA_INVALID, "level is 0, 1 or 2");
+    const std::string_view running = mode == nullptr ? "abort" : mode;
+    if (running != "abort" && running != "wait" && running != "keep")
+      return fail(PAGODA_INVALID, "mode is abort, wait or keep");
+    using Running = SleepOrder::Running;
+    const SleepOrder order{.level = level,
+                           .running = running == "abort"  ? Running::abort
+                                      : running == "wait" ? Running::wait
+                                                          : Running::keep};
+    EngineClient& client = engine->engine->assembled->client();
+    return controlled([&](auto done) { client.sleep(order, std::move(done)); });
+  });
+}
+
+pagoda_status pagoda_wake_up(pagoda_engine* engine, const char* tags) {
+  return guarded([&] {
+    if (engine == nullptr) return missing("engine");
+    WakeOrder order;
+    if (tags != nullptr) order = {.weights = false, .kv_cache = false, .scheduling = false};
+    for (std::string_view rest = tags == nullptr ? "" : tags; !rest.empty();) {
+      const std::string_view tag = rest.substr(0, rest.find(','));
+      bool* part = tag == "weights"      ? &order.weights
+                   : tag == "kv_cache"   ? &order.kv_cache
+                   : tag == "scheduling" ? &order.scheduling
+                                         : nullptr;
+      if (part == nullptr) return fail(PAGODA_INVALID, "tags are weights, kv_cache and scheduling");
+      *part = true;
+      rest.remove_prefix(std::min(rest.size(), tag.size() + 1));
+    }
+    EngineClient& client = engine->engine->assembled->client();
+    return controlled([&](auto done) { client.wake_up(order, std::move(done)); });
+  });
+}
+
+pagoda_status pagoda_is_sleeping(pagoda_engine* engine, int32_t* is_sleeping) {
+  return guarded([&] {
+    if (engine == nullptr || is_sleeping == nullptr) return missing("engine or is_sleeping");
+    *is_sleeping = engine->engine->assembled->client().is_sleeping() ? 1 : 0;
+    return PAGODA_OK;
+  });
+}
+
+pagoda_status pagoda_reset_prefix_cache(pagoda_engine* engine) {
+  return guarded([&] {
+    if (engine == nullptr) return missing("engine");
+    EngineClient& client = engine->engine->assembled->client();
+    return controlled([&](auto done) { client.reset_prefix_cache(std::move(done)); });
+  });
+}
+
+pagoda_status pagoda_get_metrics(pagoda_engine* engine, char** text, size_t* text_length) {
+  return guarded([&] {
+    if (engine == nullptr || text == nullptr || text_length == nullptr)
+      return missing("engine, text or text_length");
+    AssembledEngine& own = *engine->engine->assembled;
+    const std::string labels = concat("model_name=\"", label_value(own.model_name()), "\"");
+    hand_over(own.metrics().expose(ServerConfig().metrics_prefix, labels), text, text_length);
+    return PAGODA_OK;
   });
 }

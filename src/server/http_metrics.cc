@@ -7,23 +7,11 @@
 
 #include "base/log_thread.h"
 #include "base/process_memory.h"
+#include "base/metric_label.h"
 #include "base/strings.h"
 
 namespace pagoda {
 namespace {
-
-std::string label_value(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n')
-      out.append("\\n");
-    else if (c == '"' || c == '\\')
-      out.append({'\\', c});
-    else
-      out.push_back(c);
-  }
-  return out;
-}
 
 std::string_view known_method(std::string_view method) {
   for (const std::string_view known : {"GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"})

@@ -216,6 +216,37 @@ def test_vectors_by_their_path():
     library.lib.pagoda_engine_destroy(library.engine)
 
 
+def test_sleeping_metrics_and_tokens(library):
+    lib, engine = library.lib, library.engine
+    lib.pagoda_free.argtypes = [c.c_void_p]
+
+    def text_of(call, *arguments):
+        text, length = c.c_void_p(), c.c_size_t()
+        assert call(engine, *arguments, c.byref(text), c.byref(length)) == 0, library.error()
+        found = c.string_at(text.value, length.value).decode()
+        lib.pagoda_free(text)
+        return found
+
+    sleeps = c.c_int32(-1)
+    for level in (0, 1, 2):
+        assert lib.pagoda_sleep(engine, c.c_int32(level), None) == 0, library.error()
+        assert lib.pagoda_is_sleeping(engine, c.byref(sleeps)) == 0 and sleeps.value == 1
+        assert lib.pagoda_wake_up(engine, b"weights,kv_cache" if level == 1 else None) == 0, library.error()
+        if level == 1:
+            assert lib.pagoda_wake_up(engine, b"scheduling") == 0, library.error()
+        assert lib.pagoda_is_sleeping(engine, c.byref(sleeps)) == 0 and sleeps.value == 0
+    assert lib.pagoda_sleep(engine, c.c_int32(3), None) == INVALID and "level" in library.error()
+    assert lib.pagoda_sleep(engine, c.c_int32(1), b"never") == INVALID and "mode" in library.error()
+    assert lib.pagoda_wake_up(engine, b"all") == INVALID and "tags" in library.error()
+    assert lib.pagoda_reset_prefix_cache(engine) == 0, library.error()
+    assert "vllm:num_requests_running{model_name=" in text_of(lib.pagoda_get_metrics)
+    token, found = text_of(lib.pagoda_token_text, c.c_int32(5)), c.c_int32()
+    assert lib.pagoda_token_id(engine, token.encode(), c.c_size_t(len(token.encode())), c.byref(found)) == 0 and found.value == 5
+    assert lib.pagoda_token_id(engine, b"no such token", c.c_size_t(13), c.byref(found)) == 0 and found.value == -1
+    text, length = c.c_void_p(), c.c_size_t()
+    assert lib.pagoda_token_text(engine, c.c_int32(10**6), c.byref(text), c.byref(length)) == NOT_FOUND
+
+
 def test_queues_outlive_their_engine():
     library = Library()
     assert library.open(kv_cache_memory_bytes="16M") == 0

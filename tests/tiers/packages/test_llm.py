@@ -52,6 +52,24 @@ def test_the_same_alone_and_among_others(pagoda, llm):
     assert alone == among
 
 
+def test_the_tokenizer_has_what_users_of_transformers_call(pagoda, llm):
+    tokenizer = llm.get_tokenizer()
+    ids = tokenizer.encode("once upon", add_special_tokens=False)
+    tokens = tokenizer.convert_ids_to_tokens(ids)
+    assert tokens == tokenizer.tokenize("once upon") and tokenizer.convert_tokens_to_ids(tokens) == ids
+    assert tokenizer.batch_decode([ids, ids[:1]]) == [tokenizer.decode(ids), tokenizer.decode(ids[0])]
+    assert tokenizer.convert_tokens_to_ids("no such token") is None
+    with pytest.raises(FileNotFoundError, match="no token"):
+        tokenizer.convert_ids_to_tokens(10**6)
+    vocabulary = tokenizer.get_vocab()
+    assert all(vocabulary[token] == one for token, one in zip(tokens, ids)) and len(vocabulary) <= len(tokenizer)
+    for name in ("bos", "eos", "pad"):
+        one, text = getattr(tokenizer, f"{name}_token_id"), getattr(tokenizer, f"{name}_token")
+        assert (one is None) == (text is None) and (one is None or tokenizer.convert_ids_to_tokens(one) == text)
+    assert tokenizer.eos_token_id is not None
+    assert tokenizer.model_max_length == llm.facts()["max_model_len"]
+
+
 def test_log_probabilities_are_of_the_chosen_and_the_likeliest(pagoda, llm):
     output = llm.generate("once upon", pagoda.SamplingParams(temperature=0, max_tokens=6, logprobs=3, prompt_logprobs=1),
                           use_tqdm=False)[0]

@@ -1,0 +1,1 @@
+"""By the names under which vLLM has them."""

@@ -1,0 +1,21 @@
+#pragma once
+// The value of a label as Prometheus' text format has it between quotes.
+#include <string>
+#include <string_view>
+
+namespace pagoda {
+
+inline std::string label_value(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n')
+      out.append("\\n");
+    else if (c == '"' || c == '\\')
+      out.append({'\\', c});
+    else
+      out.push_back(c);
+  }
+  return out;
+}
+
+}  // namespace pagoda
