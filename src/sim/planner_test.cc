@@ -41,7 +41,7 @@ std::string refusal(const PlanQuestion& asked) {
 TEST(Planner, StaysBelowTheCapacityOfTheMachine) {
   // Five steps of 10 ms each for four at once.
   const PlanAnswer found = answer(question("uniform:input=1,output=5"));
-  EXPECT_NEAR(found.capacity, 4 / 0.050, 0.02 * 80);
+  EXPECT_NEAR(found.capacity, 4 / 0.050, 0.05 * 80);
   EXPECT_LT(found.most_rate, 1.08 * 80);
   EXPECT_GT(found.least_rate, 60);
   EXPECT_LT(found.least_rate, 80);
@@ -103,7 +103,7 @@ TEST(Planner, ATraceIsRepeatedUntilItsRunsAreLongEnough) {
   std::fclose(file);
   const PlanAnswer found = answer(question("trace:" + path));
   EXPECT_GE(found.num_requests, 4000);
-  EXPECT_NEAR(found.capacity, 80, 2);
+  EXPECT_NEAR(found.capacity, 80, 4);
 }
 
 TEST(Planner, ASmallCalibrationIsRefused) {
