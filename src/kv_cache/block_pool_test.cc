@@ -8,28 +8,39 @@
 namespace pagoda {
 namespace {
 
+// Blocks allocated one after the other, and released in this order.
+std::vector<BlockId> allocate(BlockPool& pool, std::int32_t count) {
+  std::vector<BlockId> out;
+  for (std::int32_t i = 0; i < count; ++i) out.push_back(*pool.allocate_one());
+  return out;
+}
+
+void release(BlockPool& pool, const std::vector<BlockId>& blocks) {
+  for (const BlockId block : blocks) pool.release_one(block);
+}
+
 BlockHash hash_of(std::uint64_t content) { return {{content, 1, 2, 3}}; }
 
 TEST(BlockPool, HandsOutFreeBlocksBeforeCachedOnesLastReleasedFirst) {
   BlockPool pool(4);
-  const auto all = *pool.allocate(4);
+  const auto all = allocate(pool, 4);
   EXPECT_EQ(all, (std::vector{BlockId{0}, BlockId{1}, BlockId{2}, BlockId{3}}));
   EXPECT_TRUE(pool.publish(BlockId{1}, hash_of(1)));
   EXPECT_TRUE(pool.publish(BlockId{3}, hash_of(3)));
-  pool.release(std::vector{BlockId{3}, BlockId{0}, BlockId{1}, BlockId{2}});
+  release(pool, std::vector{BlockId{3}, BlockId{0}, BlockId{1}, BlockId{2}});
   EXPECT_EQ(pool.num_free(), 4);
   EXPECT_EQ(pool.num_cached(), 2);
   // 2 was released after 0; 3 was cached before 1.
-  EXPECT_EQ(*pool.allocate(4), (std::vector{BlockId{2}, BlockId{0}, BlockId{3}, BlockId{1}}));
+  EXPECT_EQ(allocate(pool, 4), (std::vector{BlockId{2}, BlockId{0}, BlockId{3}, BlockId{1}}));
   EXPECT_FALSE(pool.acquire_cached(hash_of(1)).has_value()) << "evicted content must be forgotten";
 }
 
 TEST(BlockPool, EndOfAPrefixIsEvictedBeforeItsBeginning) {
   BlockPool pool(3);
-  const auto blocks = *pool.allocate(3);
+  const auto blocks = allocate(pool, 3);
   for (int i = 0; i < 3; ++i)
     pool.publish(blocks[static_cast<std::size_t>(i)], hash_of(10 + static_cast<unsigned>(i)));
-  pool.release(std::vector(blocks.rbegin(), blocks.rend()));
+  release(pool, std::vector(blocks.rbegin(), blocks.rend()));
   ASSERT_TRUE(pool.allocate_one());
   EXPECT_FALSE(pool.find_cached(hash_of(12)));
   EXPECT_TRUE(pool.find_cached(hash_of(11)));
@@ -38,18 +49,20 @@ TEST(BlockPool, EndOfAPrefixIsEvictedBeforeItsBeginning) {
 
 TEST(BlockPool, AllOrNothing) {
   BlockPool pool(2);
-  EXPECT_FALSE(pool.allocate(3));
+  std::vector<BlockId> pages;
+  EXPECT_FALSE(pool.allocate_row(3, pages));
+  EXPECT_TRUE(pages.empty());
   EXPECT_EQ(pool.num_free(), 2);
-  EXPECT_TRUE(pool.allocate(2));
+  EXPECT_TRUE(pool.allocate_row(2, pages));
   EXPECT_FALSE(pool.allocate_one());
 }
 
 TEST(BlockPool, FirstPublisherKeepsTheHash) {
   BlockPool pool(2);
-  const auto blocks = *pool.allocate(2);
+  const auto blocks = allocate(pool, 2);
   EXPECT_TRUE(pool.publish(blocks[0], hash_of(7)));
   EXPECT_FALSE(pool.publish(blocks[1], hash_of(7)));
-  pool.release(blocks);
+  release(pool, blocks);
   EXPECT_EQ(pool.num_cached(), 1);
   EXPECT_EQ(pool.acquire_cached(hash_of(7)), blocks[0]);
   pool.check_invariants();

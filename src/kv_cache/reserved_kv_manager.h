@@ -1,13 +1,12 @@
 #pragma once
 // ReservedKvManager: the memory manager of the systems before PagedAttention: every sequence has one
 // contiguous region, reserved whole before it starts, from a buddy allocator. Nothing is shared: a fork
-// copies. To the model runner a region is a block table of consecutive ids.
-// Not the paged manager: a sequence must be reserve()d before it grows, which only schedulers that admit
-// whole reservations (scheduler/orca_scheduler.h) do; there is no prefix cache and no swapping.
-// A sequence and its forks are a family: fork() takes a region of the family's spare ones. Where beams come
-// and go the family keeps what its members give back, until the last one has gone. Invariants: regions do not
-// overlap; a sequence never outgrows its region. Source: PagedAttention (SOSP'23) §3.1, Fig. 2, and §6.1's
-// Orca (Oracle, Pow2, Max). Threads: none; owned by the engine thread.
+// copies. To the model runner a region is a block table of consecutive ids. A sequence must be reserve()d
+// before it grows, which only schedulers that admit whole reservations do (scheduler/orca_scheduler.h).
+// A sequence and its forks are a family: fork() takes one of the regions reserved for it. With Forks::often
+// the family keeps what its members give back until the last one has gone.
+// Invariants: regions do not overlap; a sequence never outgrows its region.
+// Source: PagedAttention (SOSP'23) §3.1, Fig. 2, §6.1 (Oracle, Pow2, Max). Threads: the engine thread.
 #include <unordered_map>
 
 #include "kv_cache/buddy_allocator.h"

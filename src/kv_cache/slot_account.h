@@ -1,13 +1,12 @@
 #pragma once
 // SlotAccount: how many token slots of the pool hold computed tokens and how many have room for known ones,
-// kept up as sequences take rows, advance and leave. A row that several sequences hold counts once, as full
-// as the fullest of them has it. It knows rows by their first page and counts; tables and the pool are its
+// kept up to date as sequences take rows, advance and leave. A row that several sequences hold counts once,
+// as full as the fullest of them has it. It knows rows by their first page; tables and the pool are the
 // owner's.
 //
-// Every call costs O(1) but total(), which looks again at the rows whose fullest holder has left: the owner's
-// walk over its tables says how full the others have them. Rows are shared while they are full or not written
-// to, so that their holders agree and such rows are rare. Invariant: total() is what a walk over all tables
-// gives. Threads: none; owned by the engine thread.
+// Every call costs O(1) but total(), which looks again at the rows whose fullest holder has left, through the
+// owner's walk over its tables. Such rows are rare: rows are shared while they are full or not written to.
+// Invariant: total() is what a walk over all tables gives. Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <functional>
 #include <vector>

@@ -48,7 +48,7 @@ void SlotMap::bring_forward(std::int32_t range) {
 }
 
 void SlotMap::put(std::int32_t range, std::int32_t at_block, BlockId page) {
-  if (shown(range, at_block) != kNoPage) pool_.let_go(shown(range, at_block));
+  if (shown(range, at_block) != kNoPage) pool_.free_pages().let_go(shown(range, at_block));
   num_borders_ -= border(range, at_block) + border(range, at_block + 1);
   shown_[place(range, at_block)] = page;
   num_borders_ += border(range, at_block) + border(range, at_block + 1);
@@ -95,7 +95,7 @@ std::optional<std::int32_t> SlotMap::acquire(std::span<const RangeNeed> needs) {
       for (std::int32_t at = need.first; at < std::min(end, need.end); ++at) {
         const BlockId page = shown(range, at);
         const bool fits = at < owned_end ? page == need.pages[static_cast<std::size_t>(at - need.first)]
-                                         : page != kNoPage && pool_.is_free(page);
+                                         : page != kNoPage && pool_.free_pages().contains(page);
         of_use += fits ? 1 : 0;
       }
       useful += of_use;
@@ -121,7 +121,7 @@ void SlotMap::release(std::int32_t slot) {
       continue;
     }
     for (std::int32_t i = at(range).front; i < num_shown(range); ++i) {
-      if (shown(range, i) != kNoPage) pool_.hold_back(shown(range, i));
+      if (shown(range, i) != kNoPage) pool_.free_pages().hold_back(shown(range, i));
     }
   }
 }
@@ -196,7 +196,7 @@ void SlotMap::show(std::int32_t range, std::int32_t first, std::span<const Block
 void SlotMap::shrink(std::int32_t range, std::int32_t end) {
   at(range).end = end;
   for (std::int32_t i = end; i < num_shown(range); ++i) {
-    if (shown(range, i) != kNoPage) pool_.hold_back(shown(range, i));
+    if (shown(range, i) != kNoPage) pool_.free_pages().hold_back(shown(range, i));
   }
 }
 
@@ -209,12 +209,12 @@ void SlotMap::leave_front(std::int32_t range, std::int32_t first) {
 std::optional<BlockId> SlotMap::spare_page(std::int32_t range, std::int32_t at_block) const {
   if (at_block >= at(range).length || !has_room(1)) return std::nullopt;
   const BlockId here = shown(range, at_block);
-  if (here != kNoPage && pool_.is_free(here)) return std::nullopt;  // well already
+  if (here != kNoPage && pool_.free_pages().contains(here)) return std::nullopt;  // well already
   const BlockId before = at_block > 0 ? shown(range, at_block - 1) : kNoPage;
-  if (before != kNoPage && index(before) + 1 < pool_.num_blocks() && pool_.is_free(after(before)) &&
-      !pool_.is_held_back(after(before)))
+  if (before != kNoPage && index(before) + 1 < pool_.num_blocks() &&
+      pool_.free_pages().contains(after(before)) && !pool_.free_pages().is_held_back(after(before)))
     return after(before);
-  return pool_.peek_free();
+  return pool_.free_pages().peek();
 }
 
 void SlotMap::show_eagerly(std::int32_t range, std::int32_t end, std::int32_t per_row) {
@@ -222,7 +222,7 @@ void SlotMap::show_eagerly(std::int32_t range, std::int32_t end, std::int32_t pe
     const std::optional<BlockId> page = spare_page(range, i);
     if (!page) continue;
     set(range, i, *page);
-    pool_.hold_back(*page);
+    pool_.free_pages().hold_back(*page);
     record(now_, range, i, *page);
     ++counts_.ahead_blocks;
   }
@@ -233,14 +233,14 @@ void SlotMap::show_ahead(std::int32_t range, std::int32_t next, std::int32_t cou
   bool changed = false;
   for (std::int32_t i = next; i < std::min(next + count, at(range).length); ++i) {
     std::optional<BlockId> page = spare_page(range, i);
-    const bool well = shown(range, i) != kNoPage && pool_.is_free(shown(range, i));
+    const bool well = shown(range, i) != kNoPage && pool_.free_pages().contains(shown(range, i));
     // The next step would evict the same page, and map it itself.
-    if (!page && !well && has_room(1) && pool_.evict_one()) page = pool_.peek_free();
+    if (!page && !well && has_room(1) && pool_.evict_one()) page = pool_.free_pages().peek();
     if (!page) continue;
     if (!changed) bring_forward(range);  // each block is changed once here
     changed = true;
     put(range, i, *page);
-    pool_.hold_back(*page);
+    pool_.free_pages().hold_back(*page);
     record(ahead_, range, i, *page);
     ++counts_.ahead_blocks;
   }
@@ -250,7 +250,7 @@ std::optional<BlockId> SlotMap::allocate(std::int32_t range, std::int32_t at_blo
   const BlockId here = at_block < at(range).length ? shown(range, at_block) : kNoPage;
   if (here != kNoPage && pool_.allocate_this(here)) return here;
   if (previous != kNoPage && index(previous) + 1 < pool_.num_blocks() &&
-      !pool_.is_held_back(after(previous)) && pool_.allocate_this(after(previous)))
+      !pool_.free_pages().is_held_back(after(previous)) && pool_.allocate_this(after(previous)))
     return after(previous);
   return pool_.allocate_one();
 }

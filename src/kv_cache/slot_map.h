@@ -1,20 +1,14 @@
 #pragma once
 // SlotMap: which virtual block shows which physical page. Address space is reserved for num_slots sequences
-// of the longest length; a slot is given to one sequence at a time and shows that sequence's pages in order.
-// A slot is one range of blocks, or several, one after another: a range for each KV group. Ranges are
-// numbered over all slots: those of slot s are s * num_ranges and on. A block is named by its range and its
-// place there.
+// of the longest length. A slot belongs to one sequence at a time; it is a range of blocks for each KV group,
+// and the ranges of slot s are numbered s * num_ranges and on.
 //
 //     IDLE --acquire--> IN USE --release--> IDLE, its mapping kept (deferred reclamation) or dropped
 //
-// A mapping is a hint about the future, like an entry of a cache: what a sequence owns is BlockPool's
-// business. So an idle slot may go on showing pages that others own by now, and a page may be shown ahead of
-// need; nobody reads through either. FREE pages that are shown somewhere are held back in the pool, so that
-// they are still there when the slot grows or is used again. Every change is recorded, for the model runner
-// to carry out in the same order. What a window has left behind is unmapped many blocks at a time. Invariant:
-// no more regions (what Linux counts against vm.max_map_count) than max_regions. Source: vAttention (arXiv
-// 2405.04437) §5: alloc_reqid, deferred reclamation, eager allocation, overlap. Threads: none; owned by the
-// engine thread.
+// A mapping is a hint, like an entry of a cache; BlockPool says who owns a page. An idle slot may show pages
+// of others, and a page may be shown ahead of need: nobody reads through either. FREE pages that are shown
+// are held back in the pool. Invariant: no more regions (vm.max_map_count) than max_regions. Source:
+// vAttention (arXiv 2405.04437) §5. Threads: the engine thread. The model runner carries out changes.
 #include <cstdint>
 #include <optional>
 #include <span>

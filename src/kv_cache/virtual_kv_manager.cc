@@ -78,7 +78,7 @@ void VirtualKvManager::take_page_mappings(std::vector<PageMapping>& now, std::ve
   slots_.take(now, ahead);
   // A batch later, for this one may still copy what was in a page that has just become FREE. Beside the step:
   // nobody reads or writes a FREE page in it.
-  std::erase_if(forgotten_, [&](BlockId page) { return pool().is_used(page); });
+  std::erase_if(forgotten_, [&](BlockId page) { return pool().free_pages().is_used(page); });
   for (std::size_t begin = 0, end = 0; begin < forgotten_.size(); begin = end) {
     const std::int32_t page = index(forgotten_[begin]);
     while (end < forgotten_.size() && index(forgotten_[end]) == page + static_cast<std::int32_t>(end - begin))
@@ -88,8 +88,9 @@ void VirtualKvManager::take_page_mappings(std::vector<PageMapping>& now, std::ve
   }
   forgotten_.clear();
   // Many at a time, so that a page that comes and goes keeps its memory.
-  if (most_resident_free_ > 0 && pool().num_free_used() > most_resident_free_ + most_resident_free_ / 4)
-    mutable_pool().forget_used(most_resident_free_, forgotten_);
+  if (most_resident_free_ > 0 &&
+      pool().free_pages().num_used() > most_resident_free_ + most_resident_free_ / 4)
+    mutable_pool().free_pages().forget_used(most_resident_free_, forgotten_);
 }
 
 std::int64_t VirtualKvManager::pages_to_show(SequenceId id, std::int32_t num_tokens) const {
@@ -109,7 +110,7 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
   if (!can_grow(id, num_tokens) || !make_available(blocks_to_grow(id, num_tokens)) ||
       !slots_.make_room(to_show))
     return false;
-  const std::int32_t rows = std::max(blocks_for(num_tokens), num_rows(id));
+  const std::int32_t rows = blocks_for(std::max(num_tokens, table(id).num_tokens));
   if (fresh) {
     std::vector<RangeNeed> needs;
     for (std::size_t group = 0; group < num_ranges(); ++group) {
@@ -165,7 +166,7 @@ void VirtualKvManager::show_growth(SequenceId id, Place& place, std::int32_t row
 std::int32_t VirtualKvManager::most_tokens(SequenceId id, std::int32_t num_tokens) {
   const std::int32_t most = PagedKvManager::most_tokens(id, num_tokens);
   if (groups().size() == 1 && groups().front().kind == KvKind::full) return most;
-  const std::int32_t computed = num_computed(id);
+  const std::int32_t computed = table(id).num_computed;
   std::int32_t tokens = most;
   while (tokens > computed &&
          !(make_available(blocks_to_grow(id, tokens)) && slots_.make_room(pages_to_show(id, tokens))))
@@ -188,10 +189,10 @@ void VirtualKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
   const auto place = places_.find(id);
   CHECK(place != places_.end());
   for (std::size_t group = 0; group < num_ranges(); ++group) {
-    std::vector<BlockId>& table = place->second.tables[group];
-    const auto held = static_cast<std::size_t>(num_rows(id) * per_row(group));
-    if (table.size() == held) continue;
-    table.resize(held);
+    std::vector<BlockId>& blocks = place->second.tables[group];
+    const auto held = static_cast<std::size_t>(blocks_for(table(id).num_tokens) * per_row(group));
+    if (blocks.size() == held) continue;
+    blocks.resize(held);
     slots_.shrink(slots_.range_of(place->second.slot, group), static_cast<std::int32_t>(held));
   }
 }
@@ -219,7 +220,7 @@ bool VirtualKvManager::swap_in(std::span<const SequenceId> ids, std::vector<Swap
 }
 
 KvTables VirtualKvManager::tables(SequenceId id) const {
-  CHECK(!is_swapped(id));
+  CHECK(!table(id).swapped);
   const auto place = places_.find(id);
   if (place == places_.end()) return {};
   if (num_ranges() == 0) return {.blocks = pages_of(id, 0).blocks};  // states alone
@@ -265,7 +266,7 @@ void VirtualKvManager::check_invariants() const {
   slots_.check_invariants();
   std::vector<char> taken(static_cast<std::size_t>(slots_.config().num_slots), 0);
   for (const auto& [id, place] : places_) {
-    CHECK(!is_swapped(id));
+    CHECK(!table(id).swapped);
     CHECK(!taken[static_cast<std::size_t>(place.slot)]);
     taken[static_cast<std::size_t>(place.slot)] = 1;
     for (std::size_t group = 0; group < num_ranges(); ++group) {

@@ -1,16 +1,12 @@
 #pragma once
-// VirtualKvManager: vAttention's memory manager with everything that the paged one can do. A sequence's K/V
-// is contiguous in reserved address space, its slot, and physical pages stand behind as much of it as is
-// needed. Who owns which page is decided as in PagedKvManager, with pages for blocks: so sharing, prefix
-// cache, pinned prefixes, copy-on-write and swapping are the same, and so are the answers, to the bit. What
-// this class adds is where a sequence sees its pages (slot_map.h): a shared page is shown in several slots.
-// A sequence gets its slot when it first grows; one that only stands for a prefix has none.
-// Block tables are runs of consecutive virtual blocks; copies, blocks_of() and ref_count() speak of pages.
-// A slot has a range for each KV group of tokens, with pages_per_row blocks for each row of the longest
-// sequence; what a window leaves behind goes back to the pool at once, and is unmapped many blocks at a time.
-// A state does not grow and needs no address space: its table names pages of the pool. Invariant: the slot of
-// a sequence that has one shows exactly its pages, in order. Source: vAttention (arXiv 2405.04437).
-// Threads: none; owned by the engine thread. check_alone() is safe from any.
+// VirtualKvManager: vAttention's memory manager. A sequence's K/V is contiguous in reserved address space,
+// its slot, and physical pages stand behind as much of it as is needed (slot_map.h). Which sequence owns
+// which page is decided as in PagedKvManager, so that the answers are the same, to the bit. Block tables are
+// runs of virtual blocks; copies, blocks_of() and ref_count() name pages. A slot has a range for each KV
+// group that grows with the tokens. A state does not grow: its table names pages of the pool. A sequence gets
+// its slot when it first grows; one that only holds a pinned prefix has none. Invariant: the slot of a
+// sequence that has one shows exactly its pages, in order. Source: vAttention (arXiv 2405.04437). Threads:
+// owned by the engine thread; check_alone() is safe from any.
 #include <functional>
 #include <unordered_map>
 #include <vector>

@@ -1,14 +1,14 @@
 #pragma once
-// StateShelf: which states are kept for the prefix cache, and which of them goes first when they take more
-// than their budget. A state is as large as thousands of tokens' keys and values, so there is a limit of its
-// own to them. Names rows of the pool, as BlockPool does; knows nothing of their content.
+// StateEviction: which cached states are evicted first when they take more than their budget. A state is as
+// large as the keys and values of thousands of tokens, so states have a limit of their own. It names rows of
+// the pool, and knows nothing of their content.
 //
-//     put --> wanted --another of the same text is wanted instead--> passed --use--> wanted
+//     put --> wanted --another state of the same text is used instead--> superseded --use--> wanted
 //
-// Of a sequence two states are kept, before its prompt's end and at its end: the next turn of a conversation
-// begins at the second, or at the first where a template has changed the answer. Then the other is passed;
-// and so is the one that a turn began from, once the turn has left its own, unless others began there, too.
-// Passed ones go first, each kind the one that was used longest ago. Threads: none; owned by the manager.
+// A sequence leaves two states, before its prompt's end and at its end, and the next turn of a conversation
+// begins at one of them: then the other is superseded, and so is the one it began from, once it has left one
+// of its own, unless others began there, too. Superseded states are evicted first, least recently used first.
+// Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <list>
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace pagoda {
 
-class StateShelf {
+class StateEviction {
  public:
   void put(BlockId row);  // not there yet
   void pair(BlockId a,
@@ -28,7 +28,7 @@ class StateShelf {
   void remove(BlockId row);
   void clear();
 
-  std::optional<BlockId> first_to_go() const;
+  std::optional<BlockId> next_victim() const;
   std::int64_t size() const { return static_cast<std::int64_t>(places_.size()); }
   bool holds(BlockId row) const { return places_.contains(index(row)); }
 
@@ -43,7 +43,7 @@ class StateShelf {
   Place* find(BlockId row);
   static void move(Place& place, Order& to);
 
-  Order wanted_, passed_;
+  Order wanted_, superseded_;
   std::unordered_map<std::int32_t, Place> places_;  // by row
 };
 

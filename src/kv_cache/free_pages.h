@@ -1,0 +1,53 @@
+#pragma once
+// FreePages: the FREE pages of a block pool, and which of them is handed out next: the one that was given
+// back last, so that the memory touched grows only with the K/V really used. Pages may be held back: they are
+// handed out after all others. It remembers which pages were handed out since the start or forget_used():
+// their memory may be resident for nothing.
+// Threads: none; owned by the engine thread.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "request/ids.h"
+
+namespace pagoda {
+
+class FreePages {
+ public:
+  // Pages num_pages() and on, never used; the lowest is handed out first.
+  void add(std::int32_t count);
+  void give_back(BlockId page);  // which is not free
+  BlockId take();                // CHECKs that there is one
+  bool take(BlockId page);       // this very page; false: it is not free
+  bool contains(BlockId page) const { return place_[at(page)] != kNone; }
+  // A page that is not held back, without taking it.
+  std::optional<BlockId> peek() const;
+
+  // No effect on a page that is not free.
+  void hold_back(BlockId page);
+  void let_go(BlockId page);
+  bool is_held_back(BlockId page) const { return contains(page) && place_[at(page)] < num_held_; }
+
+  std::int32_t size() const { return static_cast<std::int32_t>(free_.size()); }
+  std::int32_t num_pages() const { return static_cast<std::int32_t>(place_.size()); }
+  bool is_used(BlockId page) const { return used_[at(page)]; }                  // always, unless it is free
+  std::int32_t num_used() const { return num_used_ - (num_pages() - size()); }  // free ones
+  // All but `keep` of those are as if they had never been handed out; appends them, lowest id first. Those
+  // that would be handed out last go first.
+  void forget_used(std::int32_t keep, std::vector<BlockId>& pages);
+  void check_invariants() const;
+
+ private:
+  static constexpr std::int32_t kNone = -1;
+  static std::size_t at(BlockId page) { return static_cast<std::size_t>(index(page)); }
+  void swap_places(std::int32_t a, std::int32_t b);
+  BlockId pop_back();
+
+  std::vector<BlockId> free_;        // a stack; the first num_held_ are held back
+  std::vector<std::int32_t> place_;  // by page: where it is in free_, or kNone
+  std::vector<bool> used_;           // by page
+  std::int32_t num_held_ = 0;
+  std::int32_t num_used_ = 0;  // pages, free or not
+};
+
+}  // namespace pagoda

@@ -1,0 +1,224 @@
+#include "kv_cache/prefix_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace pagoda {
+
+// `num_rows` rows are found for all groups, and a tail behind them; `hashes` are of the rows that the first
+// group has, which may be more.
+struct PrefixCache::Hit {
+  std::vector<BlockHash> hashes;
+  std::int32_t num_rows = 0;
+  std::optional<StateCache::Tail> tail;
+};
+
+PrefixCache::PrefixCache(const KvGeometry& geometry, BlockTables& tables, PrefixIndex& index,
+                         StateCache* states, BlockPool& pool)
+    : geometry_(geometry),
+      tables_(tables),
+      index_(index),
+      states_(states),
+      pool_(pool),
+      sees_all_(geometry.first_sees_all()),
+      has_anchors_(geometry.has_windows() || geometry.has_states()) {}
+
+void PrefixCache::begin(KvSequence& sequence, std::span<const TokenId> prompt, std::string_view salt) {
+  sequence.chain = sequence.root = index_.root(salt);
+  // A template chooses what follows a prompt: its last tokens may be others in the next turn.
+  const std::int32_t behind = std::min(geometry_.block_size(), 16);
+  add_anchor(sequence, static_cast<std::int32_t>(prompt.size()) - behind);
+}
+
+void PrefixCache::add_anchor(KvSequence& sequence, std::int32_t num_tokens) const {
+  if (has_anchors_) add_row_anchor(sequence, num_tokens / geometry_.block_size());
+}
+
+void PrefixCache::add_row_anchor(KvSequence& sequence, std::int32_t rows) const {
+  if (rows <= 0) return;
+  const auto place = std::ranges::lower_bound(sequence.anchors, rows);
+  if (place == sequence.anchors.end() || *place != rows) sequence.anchors.insert(place, rows);
+}
+
+PrefixCache::Hit PrefixCache::find_rows(const KvSequence& sequence, std::span<const TokenId> tokens) {
+  const std::size_t block_size = as_size(geometry_.block_size());
+  const std::vector<KvGroup>& groups = geometry_.groups();
+  const auto content = [&](std::int32_t i) { return tokens.subspan(as_size(i) * block_size, block_size); };
+  // The last token must be computed, for its logits; and a row is shared whole or not at all.
+  const auto most = static_cast<std::int32_t>((tokens.size() - 1) / block_size);
+  Hit hit;
+  std::vector<std::int32_t> run(groups.size(), 0);  // adjacent rows that end here, of each group
+  BlockHash chain = sequence.chain;
+  for (std::int32_t i = 0; i < most; ++i) {
+    chain = index_.next(chain, content(i));
+    if (sees_all_ && !index_.find(chain, 0, content(i))) break;
+    hit.hashes.push_back(chain);
+    const std::int32_t num_full = i + 1;
+    bool all = true;
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      if (groups[group].kind == KvKind::full) continue;
+      const bool found = index_.find(chain, group, content(i)).has_value();
+      if (groups[group].is_state()) {
+        all &= found;
+        continue;
+      }
+      run[group] = found ? run[group] + 1 : 0;
+      all &= run[group] >= num_full - groups[group].first_visible_row(num_full * geometry_.block_size());
+    }
+    if (all) hit.num_rows = num_full;
+  }
+  // A state that is kept behind full rows reaches further.
+  const auto num_full = static_cast<std::int32_t>(hit.hashes.size());
+  for (std::int32_t rows = num_full; states_ != nullptr && !hit.tail && rows >= hit.num_rows; --rows) {
+    hit.tail = states_->find_tail(rows > 0 ? hit.hashes[as_size(rows - 1)] : sequence.root, rows, hit.hashes,
+                                  tokens.subspan(as_size(rows) * block_size));
+    if (hit.tail) hit.num_rows = rows;
+  }
+  return hit;
+}
+
+void PrefixCache::take(KvSequence& sequence, const Hit& hit) {
+  BlockTable& table = sequence.table;
+  table.num_tokens = table.num_computed =
+      hit.num_rows * geometry_.block_size() + (hit.tail ? hit.tail->count : 0);
+  for (std::size_t group = 0; group < geometry_.groups().size(); ++group) {
+    if (geometry_.groups()[group].is_state()) {
+      if (table.num_computed == 0) continue;
+      sequence.origin = hit.tail ? hit.tail->hash : hit.hashes[as_size(hit.num_rows - 1)];
+      tables_.append_row(table, group, states_->acquire(*sequence.origin));
+      continue;
+    }
+    GroupRows& rows = table.groups[group];
+    rows = tables_.rows_from(group, geometry_.groups()[group].first_visible_row(table.num_computed));
+    while (rows.end < hit.num_rows)
+      tables_.append_row(table, group, index_.acquire(hit.hashes[as_size(rows.end)], group));
+    if (hit.tail) tables_.append_row(table, group, index_.acquire(hit.tail->hash, group));
+  }
+}
+
+void PrefixCache::map(KvSequence& sequence, std::span<const TokenId> tokens) {
+  Hit hit = find_rows(sequence, tokens);
+  take(sequence, hit);
+  const auto num_full = static_cast<std::int32_t>(hit.hashes.size());
+  hit.hashes.resize(as_size(hit.num_rows));
+  if (hit.num_rows > 0) sequence.chain = hit.hashes.back();
+  sequence.num_hashed = hit.num_rows;
+  if (!has_anchors_) return;
+  const std::int32_t num_hashed = hit.num_rows * geometry_.block_size();
+  sequence.tail.assign(tokens.begin() + num_hashed, tokens.begin() + sequence.table.num_computed);
+  sequence.hashes = std::move(hit.hashes);
+  if (index_.verifies()) sequence.content.assign(tokens.begin(), tokens.begin() + num_hashed);
+  add_row_anchor(sequence, hit.num_rows);
+  if (sees_all_) add_row_anchor(sequence, num_full);  // a branch
+}
+
+void PrefixCache::map_shared(KvSequence& sequence, std::span<const TokenId> tokens) {
+  const std::int32_t num_tokens = sequence.table.num_computed;
+  const std::size_t block_size = as_size(geometry_.block_size());
+  for (; (sequence.num_hashed + 1) * geometry_.block_size() <= num_tokens; ++sequence.num_hashed) {
+    const std::size_t begin = as_size(sequence.num_hashed) * block_size;
+    sequence.chain = index_.next(sequence.chain, tokens.subspan(begin, block_size));
+    if (has_anchors_) sequence.hashes.push_back(sequence.chain);
+  }
+  const std::int32_t num_hashed = sequence.num_hashed * geometry_.block_size();
+  sequence.tail.assign(tokens.begin() + num_hashed, tokens.begin() + num_tokens);
+  if (index_.verifies() && has_anchors_) sequence.content.assign(tokens.begin(), tokens.begin() + num_hashed);
+}
+
+void PrefixCache::publish(KvSequence& sequence, std::span<const TokenId> tokens) {
+  const BlockTable& table = sequence.table;
+  const std::size_t block_size = as_size(geometry_.block_size());
+  while ((sequence.num_hashed + 1) * geometry_.block_size() <= table.num_computed) {
+    const std::int32_t i = sequence.num_hashed++;
+    const auto content = tokens.subspan(as_size(i) * block_size, block_size);
+    const BlockHash parent = std::exchange(sequence.chain, index_.next(sequence.chain, content));
+    // Without a group that tells how far a text is known, the windows' own rows have to.
+    for (std::size_t group = 0; group < (sees_all_ ? 1 : geometry_.groups().size()); ++group) {
+      if (geometry_.groups()[group].is_state() || i < table.groups[group].first) continue;
+      if (index_.publish(tables_.row(table, group, i), sequence.chain, group, content) &&
+          observer_ != nullptr)
+        report_stored(sequence, i, parent, content);
+    }
+    if (!has_anchors_) continue;
+    sequence.hashes.push_back(sequence.chain);
+    if (index_.verifies()) sequence.content.insert(sequence.content.end(), content.begin(), content.end());
+    if (std::ranges::binary_search(sequence.anchors, sequence.num_hashed))
+      publish_anchor(sequence, sequence.num_hashed);
+  }
+  if (states_ == nullptr) return;
+  states_->publish_snapshots(sequence);
+  sequence.tail.assign(tokens.begin() + sequence.num_hashed * geometry_.block_size(),
+                       tokens.begin() + table.num_computed);
+}
+
+void PrefixCache::set_observer(CacheObserver* observer) {
+  observer_ = sees_all_ ? observer : nullptr;
+  pool_.set_cache_observer(observer_);
+}
+
+// Only full rows are reported: what a sequence's end leaves beside its state is not.
+void PrefixCache::report_stored(const KvSequence& sequence, std::int32_t row, const BlockHash& parent,
+                                std::span<const TokenId> content) {
+  pool_.report_eviction(tables_.row(sequence.table, 0, row));
+  const bool salted = row == 0 && !(sequence.root == index_.root({}));
+  observer_->on_stored(sequence.chain, row == 0 ? nullptr : &parent, salted ? &sequence.root : nullptr,
+                       content);
+}
+
+// What a position behind `rows` rows sees of each window.
+void PrefixCache::publish_anchor(KvSequence& sequence, std::int32_t rows) {
+  if (!sees_all_) return;  // all of them are published
+  const BlockTable& table = sequence.table;
+  for (std::size_t group = 1; group < geometry_.groups().size(); ++group) {
+    const KvGroup& of = geometry_.groups()[group];
+    if (of.is_state()) continue;
+    const std::int32_t first = of.first_visible_row(rows * geometry_.block_size());
+    for (std::int32_t i = std::max(first, table.groups[group].first); i < rows; ++i) {
+      std::span<const TokenId> content;
+      if (index_.verifies())
+        content = std::span(sequence.content)
+                      .subspan(as_size(i * geometry_.block_size()), as_size(geometry_.block_size()));
+      const BlockHash& hash = sequence.hashes[as_size(i)];
+      if (!index_.find(hash, 0, content)) return;  // of no use without the full row
+      index_.publish(tables_.row(table, group, i), hash, group, content);
+    }
+  }
+}
+
+// So that what is evicted first is of use to nobody: from the end back to the start, an anchor's window rows
+// before the full rows since the anchor before it. Those that were given back on the way count as used until
+// now.
+void PrefixCache::release(KvSequence& sequence) {
+  if (states_ != nullptr) states_->publish_end(sequence);
+  const BlockTable& table = sequence.table;
+  if (!has_anchors_ || !sees_all_) {
+    each_row(table,
+             [&](std::size_t group, std::int32_t i) { pool_.release_one(tables_.row(table, group, i)); });
+    return;
+  }
+  publish_anchor(sequence, sequence.num_hashed);
+  for (std::size_t group = 1; group < geometry_.groups().size(); ++group) {
+    for (std::int32_t i = table.groups[group].end - 1; i >= table.groups[group].first; --i)
+      pool_.release_one(tables_.row(table, group, i));
+  }
+  auto anchor = sequence.anchors.rbegin();
+  for (std::int32_t i = table.groups.front().end - 1; i >= 0; --i) {
+    for (; anchor != sequence.anchors.rend() && *anchor > i; ++anchor)
+      if (*anchor <= sequence.num_hashed) renew_anchor(sequence, *anchor);
+    pool_.release_one(tables_.row(table, 0, i));
+  }
+}
+
+void PrefixCache::renew_anchor(const KvSequence& sequence, std::int32_t rows) {
+  for (std::size_t group = 1; group < geometry_.groups().size(); ++group) {
+    const KvGroup& of = geometry_.groups()[group];
+    const std::int32_t first = of.is_state() ? rows - 1 : of.first_visible_row(rows * geometry_.block_size());
+    for (std::int32_t at = rows - 1; at >= first; --at) {
+      if (const auto row = index_.find(sequence.hashes[as_size(at)], group)) pool_.renew(*row);
+    }
+  }
+}
+
+}  // namespace pagoda
