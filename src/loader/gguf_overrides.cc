@@ -14,6 +14,8 @@
 namespace pagoda {
 namespace {
 
+namespace json = boost::json;
+
 template <class T>
 bool parse(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
