@@ -9,8 +9,8 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
   read_gguf_common(h, {.interleaved_rows = true}, config);
   read_granite_scales(h, config);
   // Files of Granite 4 whose layers all attend keep the sizes of states that no layer has.
-  h.without_effect(
-      {"ssm.conv_kernel", "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"});
+  h.without_effect({"ssm.conv_kernel", "ssm.time_step_rank", "ssm.group_count", "ssm.state_size",
+                    "ssm.inner_size", "expert_shared_feed_forward_length"});
 }
 
 }  // namespace
