@@ -66,6 +66,7 @@ const std::map<std::string, std::string> kRefused = {
     {"qwen3_5_moe", "layers that are no plain attention"},
     {"qwen3_5_wrapped", "layers that are no plain attention"},
     {"qwen3_next", "layers that are no plain attention"},
+    {"youtu", "layers that are no plain attention"},
 };
 
 // Whose layers do what shows in long prompts alone: windows, chunks, sinks, slopes, positions, many experts.
