@@ -5,13 +5,13 @@ Every test program reports in JUnit's XML (GoogleTest and pytest both write it),
 frameworks' own. A program that dies before it can report counts as one failure beside the tests that its
 output shows as passed.
 """
+
 import argparse
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import xml.etree.ElementTree as ET
@@ -21,18 +21,27 @@ from tiers import ROOT, all_tiers
 sys.path.insert(0, str(ROOT / "tests"))
 from private_cache import private_cache  # noqa: E402
 
-CORE = ("check", "cpp", "e2e")
+CORE = ("check", "lint", "cpp", "e2e")
 PARTS = (*CORE, "fuzz")  # fuzzing needs a build of its own
 BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-tsan"}
 FUZZ_SECONDS = 5  # each target, in the ordinary run
-TIMEOUT_S = 900   # one test program; sanitizers make a test 5 to 15 times as slow
-CI_MINUTES = 27   # core and tiers together, of the 30 there are; a tier that might not end within it waits for the next run
-PROGRAMS = ("pagoda", "pagoda_shared", "pagoda_example")  # what end-to-end tests start and load
+TIMEOUT_S = 900  # one test program; sanitizers make a test 5 to 15 times as slow
+CI_MINUTES = (
+    27  # core and tiers together, of the 30 there are; a tier that might not end within it waits for the next run
+)
+PROGRAMS = ("pagoda", "pagoda_shared", "pagoda_example")  # end-to-end tests start and load these
 BESIDE = ("nice", "-n", "5")  # how C++ tests are built and run beside the end-to-end tests, which measure times
-# End-to-end tests that wait most of their time, for ranks, hubs and collectors that hang: run beside the others. Those that
+# End-to-end tests that wait most of their time, for ranks, hubs and collectors that hang: run beside the others. Those
+# that
 # call mpirun are all among them, since one of them looks at what its ranks leave in /dev/shm.
-WAITING = ("test_tensor_parallel.py", "test_ranks_over_mpi.py", "test_docs_run.py", "test_pull.py", "test_model_file_changes.py",
-           "test_traces.py")
+WAITING = (
+    "test_tensor_parallel.py",
+    "test_ranks_over_mpi.py",
+    "test_docs_run.py",
+    "test_pull.py",
+    "test_model_file_changes.py",
+    "test_traces.py",
+)
 FUZZ_MINUTES = 12  # building and running the fuzz targets on two cores, nothing cached
 
 
@@ -74,8 +83,16 @@ def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S, how=()):
     started = time.monotonic()
     report.unlink(missing_ok=True)
     try:
-        done = subprocess.run([*how, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=timeout_s, text=True, errors="replace", cwd=ROOT)
+        done = subprocess.run(
+            [*how, *command],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            text=True,
+            errors="replace",
+            cwd=ROOT,
+        )
         output, code = done.stdout, done.returncode
     except subprocess.TimeoutExpired as expired:
         output, code = (expired.stdout or b"").decode(errors="replace"), f"no end after {timeout_s} s"
@@ -91,8 +108,11 @@ def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S, how=()):
             failed.append(f"{name}: exit code {code} though every test passed")
     if failed:
         print(output[-20000:], flush=True)
-    print(f"    {name}: {passed} passed, {len(failed)} failed, {len(skipped)} skipped"
-          f" ({time.monotonic() - started:.1f} s)", flush=True)
+    print(
+        f"    {name}: {passed} passed, {len(failed)} failed, {len(skipped)} skipped"
+        f" ({time.monotonic() - started:.1f} s)",
+        flush=True,
+    )
     return passed, failed, skipped
 
 
@@ -101,8 +121,22 @@ def build(directory, targets, *options, how=()):
     # Also where packages came since: what was not found then may be there now (MPI comes with the tests').
     if not ninja.exists() or (packages.exists() and packages.stat().st_mtime > ninja.stat().st_mtime):
         say(f"configuring {directory.name}")
-        done = subprocess.run(["cmake", "-S", ROOT, "-B", directory, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19",
-                               "-DCMAKE_CXX_COMPILER=clang++-19", "-DPAGODA_PRECOMPILE=ON", *options], stdout=subprocess.DEVNULL)
+        done = subprocess.run(
+            [
+                "cmake",
+                "-S",
+                ROOT,
+                "-B",
+                directory,
+                "-G",
+                "Ninja",
+                "-DCMAKE_C_COMPILER=clang-19",
+                "-DCMAKE_CXX_COMPILER=clang++-19",
+                "-DPAGODA_PRECOMPILE=ON",
+                *options,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         if done.returncode:
             return False
     say(f"building {directory.name}" + (": " + ", ".join(targets) if targets else ""))
@@ -128,8 +162,25 @@ def e2e_tests(tally, directory, env, names):
 
     def run(part, *arguments):
         report = directory / f"{part}.xml"
-        tally.add(*run_program([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
-                                f"--junitxml={report}", *map(str, arguments)], report, env, prefix=f"{part}:"))
+        tally.add(
+            *run_program(
+                [
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-q",
+                    "-rs",
+                    "-p",
+                    "no:cacheprovider",
+                    f"--junitxml={report}",
+                    *map(str, arguments),
+                ],
+                report,
+                env,
+                prefix=f"{part}:",
+            )
+        )
+
     if not folder.is_dir():
         return
     if names:
@@ -149,9 +200,23 @@ def tier_tests(tally, directory, env, tier):
         tally.add(0, [f"{tier.name}: its Python packages"])
         return False
     report = directory / f"tier-{tier.name}.xml"
-    result = run_program([python.stdout.strip(), "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
-                          f"--junitxml={report}", str(tier.folder)], report, env, prefix=f"{tier.name}:",
-                         timeout_s=60 * tier.minutes)
+    result = run_program(
+        [
+            python.stdout.strip(),
+            "-m",
+            "pytest",
+            "-q",
+            "-rs",
+            "-p",
+            "no:cacheprovider",
+            f"--junitxml={report}",
+            str(tier.folder),
+        ],
+        report,
+        env,
+        prefix=f"{tier.name}:",
+        timeout_s=60 * tier.minutes,
+    )
     tally.add(*result)
     return not result[1]
 
@@ -174,13 +239,20 @@ def fuzz_tests(tally, env):
     if not script.exists():
         return
     directory = ROOT / "build-fuzz"
-    if not build(directory, ["fuzz_targets"], "-DPAGODA_FUZZ=ON", "-DPAGODA_TESTS=OFF",
-                 "-DPAGODA_SANITIZE=address,undefined"):
+    if not build(
+        directory, ["fuzz_targets"], "-DPAGODA_FUZZ=ON", "-DPAGODA_TESTS=OFF", "-DPAGODA_SANITIZE=address,undefined"
+    ):
         tally.add(0, ["fuzz targets: build"])
         return
     say(f"fuzzing, {FUZZ_SECONDS} s a target")
-    done = subprocess.run([script, directory, str(FUZZ_SECONDS)], env=env, text=True, errors="replace",
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [script, directory, str(FUZZ_SECONDS)],
+        env=env,
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     passed = re.findall(r"^PASS (\S+)", done.stdout, re.M)
     failed = ["fuzz:" + name for name in re.findall(r"^FAIL (\S+)", done.stdout, re.M)]
     if done.returncode and not failed or not passed and not failed:
@@ -196,8 +268,28 @@ def checks(tally, env):
     report.parent.mkdir(exist_ok=True)
     done = subprocess.run([ROOT / "tools/check"])
     tally.add(done.returncode == 0, [] if done.returncode == 0 else ["tools/check"])
-    tally.add(*run_program([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                            f"--junitxml={report}", str(ROOT / "tools")], report, env, prefix="tools:"))
+    tally.add(
+        *run_program(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                f"--junitxml={report}",
+                str(ROOT / "tools"),
+            ],
+            report,
+            env,
+            prefix="tools:",
+        )
+    )
+
+
+def lint(tally, *options):
+    done = subprocess.run([sys.executable, ROOT / "tools/lint", *options])
+    tally.add(done.returncode == 0, [] if done.returncode == 0 else [" ".join(["tools/lint", *options])])
 
 
 def main():
@@ -215,8 +307,13 @@ def main():
     cache = pathlib.Path(os.environ["PAGODA_CACHE"])
 
     directory = ROOT / BUILD_DIRS[options.sanitize]
-    env = dict(os.environ, PAGODA_BINARY=str(directory / "pagoda"), PYTHONDONTWRITEBYTECODE="1",
-               ASAN_OPTIONS="detect_leaks=1", TSAN_OPTIONS="halt_on_error=1")
+    env = dict(
+        os.environ,
+        PAGODA_BINARY=str(directory / "pagoda"),
+        PYTHONDONTWRITEBYTECODE="1",
+        ASAN_OPTIONS="detect_leaks=1",
+        TSAN_OPTIONS="halt_on_error=1",
+    )
     shared = ROOT.parent / "shared" / "data"
     if "PAGODA_SHARED_DATA" not in env and shared.is_dir():
         env["PAGODA_SHARED_DATA"] = str(shared)
@@ -224,6 +321,9 @@ def main():
     started = time.monotonic()
     if "check" in parts:
         checks(tally, env)
+    if "lint" in parts:
+        say("linters")
+        lint(tally)
     if "cpp" in parts or "e2e" in parts or options.tier:
         wanted = ["pagoda"] if options.tier else options.names if options.only == ["cpp"] else PROGRAMS
         if not build(directory, wanted, f"-DPAGODA_SANITIZE={options.sanitize}"):
@@ -232,9 +332,9 @@ def main():
         model = subprocess.run([ROOT / "script/model"], stdout=subprocess.PIPE, text=True)
         if model.returncode == 0:
             env["PAGODA_MODEL"] = model.stdout.strip()
-    if "cpp" in parts and not options.sanitize:
-        if subprocess.run([ROOT / "script/model", "gemma-3-270m"], stdout=subprocess.DEVNULL).returncode != 0:
-            say("gemma-3-270m cannot be had: its tests are skipped")
+    fetches = "cpp" in parts and not options.sanitize
+    if fetches and subprocess.run([ROOT / "script/model", "gemma-3-270m"], stdout=subprocess.DEVNULL).returncode != 0:
+        say("gemma-3-270m cannot be had: its tests are skipped")
     # C++ tests are built and run beside the end-to-end tests, which leave a core idle often enough.
     beside = None
     if "cpp" in parts:
@@ -252,6 +352,8 @@ def main():
             print(f"    fuzzing takes up to {FUZZ_MINUTES} minutes and is left out: {left:.0f} are left")
         else:
             fuzz_tests(tally, env)
+    if "lint" in parts and options.ci:
+        lint(tally, "--tidy")
     chosen = [tiers[name] for name in options.tier or []]
     if options.ci and not tally.failed:
         chosen = list(tiers_for_ci(tiers, cache, time.monotonic() - started))
@@ -264,8 +366,11 @@ def main():
     for name in tally.failed:
         print(f"FAILED: {name}")
     say(f"{time.monotonic() - started:.0f} s")
-    print(f"{tally.passed} passed, {len(tally.failed)} failed" +
-          (f", {len(tally.skipped)} skipped" if tally.skipped else ""), flush=True)
+    print(
+        f"{tally.passed} passed, {len(tally.failed)} failed"
+        + (f", {len(tally.skipped)} skipped" if tally.skipped else ""),
+        flush=True,
+    )
     return 1 if tally.failed else 0
 
 
