@@ -54,7 +54,13 @@ class AdmissionGate {
     least.sampling.max_tokens = 1;
     least.tenant = tenant;
     std::lock_guard lock(mutex_);
-    if (load_.policy == SchedulingPolicy::priority) return std::nullopt;
+    switch (facts(load_.policy).queue) {
+      case QueueOrder::arrival:
+      case QueueOrder::turns:
+        break;
+      case QueueOrder::priority:
+        return std::nullopt;
+    }
     double wait_s = 0;
     Status status = check_in_time(load_, least, now, max_queue_s_, &wait_s);
     if (status.ok()) return std::nullopt;
@@ -76,12 +82,12 @@ class AdmissionGate {
     QueuedWork work = {};
   };
   void count(Arriving& entry) {
-    entry.record.tenant = entry.tenant;  // where it stands now
+    entry.record.tenant = entry.tenant;  // points to the moved text
     add_waiting(load_, entry.work, entry.record);
   }
 
   const double max_queue_s_;
-  mutable std::mutex mutex_;       // of all below
+  mutable std::mutex mutex_;       // guards the fields below
   EngineLoad load_;                // nothing is known of costs until the engine has told
   std::deque<Arriving> arriving_;  // in order; bounded as the inbox is
   std::int64_t num_let_in_ = 0;

@@ -39,7 +39,7 @@ Status EngineThread::submit(Request request, std::shared_ptr<OutputSink> sink) {
   if (draining_.load(std::memory_order_acquire)) return unavailable("The server is shutting down.");
   PAGODA_RETURN_IF_ERROR(core_->validate(request));
   const auto push = [&](Request admitted, std::int64_t waiting, std::int64_t num_tenants) {
-    const bool few = config_.scheduling_policy == SchedulingPolicy::fair &&
+    const bool few = facts(config_.scheduling_policy).queue == QueueOrder::turns &&
                      (waiting + 1) * num_tenants <= config_.max_waiting;
     return accept(Submit{std::move(admitted), std::move(sink)},
                   few ? kSpare * config_.max_waiting : config_.max_waiting);

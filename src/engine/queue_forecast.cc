@@ -12,9 +12,9 @@
 namespace pagoda {
 namespace {
 
-constexpr double kForever = 3600;        // what is later is not told apart
-constexpr double kGuessedOutput = 256;   // of an answer, before any has ended
-constexpr double kWeight = 0.02;         // of the latest request in the means, at least
+constexpr double kForever = 3600;        // later times are not told apart
+constexpr double kGuessedOutput = 256;   // tokens of an answer, before any has ended
+constexpr double kWeight = 0.02;         // weight of the latest request in the means, at least
 constexpr double kDeadlineMargin = 1.4;  // steps get longer with those who come later
 
 class Play {
@@ -127,7 +127,7 @@ class Play {
 
   const EngineLoad& load_;
   std::vector<const QueuedWork*> waiting_;
-  std::size_t next_ = 0;  // of those who wait
+  std::size_t next_ = 0;  // next waiting request
   std::deque<Prompt> prompts_;
   std::size_t num_computed_ = 0;
   std::size_t last_ = ~std::size_t{0};  // how many prompts are computed before that of the last
@@ -169,19 +169,26 @@ QueuedWork expected_work(const EngineLoad& load, const OrderRecord& record) {
   out.output_tokens = expected_output(load.means.output_tokens, record.max_output_tokens, 0);
   out.num_sequences = record.num_sequences;
   out.kv_tokens = prompt + out.num_sequences * out.output_tokens / 2;
-  if (load.policy == SchedulingPolicy::priority)
-    out.rank = rank_by_priority(record.priority, load.num_arrived + 1);
-  if (load.policy != SchedulingPolicy::fair) return out;
-  const TenantLoad* const tenant = load.find(record.tenant);
-  out.newcomer = tenant == nullptr || (tenant->num_running == 0 && tenant->num_waiting == 0);
-  if (tenant != nullptr) out.rank = tenant->turn;
+  switch (facts(load.policy).queue) {
+    case QueueOrder::arrival:
+      break;
+    case QueueOrder::priority:
+      out.rank = rank_by_priority(record.priority, load.num_arrived + 1);
+      break;
+    case QueueOrder::turns: {
+      const TenantLoad* const tenant = load.find(record.tenant);
+      out.newcomer = tenant == nullptr || (tenant->num_running == 0 && tenant->num_waiting == 0);
+      if (tenant != nullptr) out.rank = tenant->turn;
+      break;
+    }
+  }
   return out;
 }
 
 void add_waiting(EngineLoad& load, QueuedWork work, const OrderRecord& record) {
   ++load.num_arrived;
   load.waiting.push_back(work);
-  if (load.policy != SchedulingPolicy::fair) return;
+  if (facts(load.policy).queue != QueueOrder::turns) return;
   auto tenant = std::ranges::find(load.tenants, record.tenant, &TenantLoad::name);
   if (tenant == load.tenants.end()) {
     load.tenants.push_back({.name = std::string(record.tenant), .turn = work.rank});

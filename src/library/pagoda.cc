@@ -369,7 +369,7 @@ pagoda_status pagoda_get_facts(pagoda_engine* engine, pagoda_facts* facts, size_
     return copy_out(pagoda_facts{.model = own.assembled->model_name().c_str(),
                                  .architecture = api.facts.architecture.c_str(),
                                  .scheduler = own.flags.scheduler.c_str(),
-                                 .scheduling_policy = scheduling_policy_name(scheduling_policy(own.flags)),
+                                 .scheduling_policy = pagoda::facts(scheduling_policy(own.flags)).name.data(),
                                  .kv_manager = is_baseline(own.flags)  ? "reserved"
                                                : is_virtual(own.flags) ? "virtual"
                                                                        : "paged",

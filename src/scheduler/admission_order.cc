@@ -2,27 +2,7 @@
 
 #include <algorithm>
 
-#include "scheduler/fair_order.h"
-
 namespace pagoda {
-namespace {
-
-class FirstComeFirstServed final : public AdmissionOrder {
- public:
-  std::int64_t arrived(const OrderRecord&, OrderAccount&) override { return 0; }
-};
-
-class ByPriority final : public AdmissionOrder {
- public:
-  std::int64_t arrived(const OrderRecord& record, OrderAccount& account) override {
-    return account.rank = rank_by_priority(record.priority, ++num_arrived_);
-  }
-
- private:
-  std::int64_t num_arrived_ = 0;
-};
-
-}  // namespace
 
 OrderRecord order_record(const Request& request) {
   return {.tenant = request.tenant,
@@ -36,15 +16,15 @@ OrderRecord order_record(const Request& request) {
                                : std::max(request.sampling.n, request.sampling.best_of)};
 }
 
-std::int64_t rank_by_priority(std::int32_t priority, std::int64_t num_arrived) {
-  constexpr std::int64_t kPlaces = 1024;
-  return kPlaces * priority + num_arrived;
-}
-
 std::unique_ptr<AdmissionOrder> make_admission_order(SchedulingPolicy policy) {
-  if (policy == SchedulingPolicy::priority) return std::make_unique<ByPriority>();
-  if (policy == SchedulingPolicy::fair) return std::make_unique<FairOrder>();
-  return std::make_unique<FirstComeFirstServed>();
+  switch (policy) {
+#define PAGODA_SCHEDULING_POLICY(name, queue) \
+  case SchedulingPolicy::name:                \
+    return make_##name##_order();
+#include "scheduler/scheduling_policies.def"
+#undef PAGODA_SCHEDULING_POLICY
+  }
+  return nullptr;
 }
 
 }  // namespace pagoda

@@ -1,15 +1,13 @@
 #pragma once
-// AdmissionOrder: who of those who wait comes next, and who of those who run is the last to be preempted. It
-// goes by plain records and by what it is told, reads no clock and knows no group, so that the simulator,
-// which runs the same scheduler, has the same order. Whether the next one fits is not its business: nobody is
-// skipped. Under an order with turns (fair_order.h) it also says who may be let in before its time, because
-// nothing of its tenant runs.
-//
+// AdmissionOrder: which waiting group is next, and which running group is preempted last. It decides by plain
+// records and earlier calls, reads no clock and knows no group; whether the next one fits is not its
+// business: nobody is skipped. With turns (fair_order.h) it also says which group is admitted before its
+// time, because nothing of its tenant runs.
 //     arrived -> [ let_in -> served* -> gave_way ]* -> left          one account for each group
-//
-// Invariants: the answers depend on the records and on the calls so far alone; a rank does not change while
-// its group waits or while it runs. Unless takes_turns(), only arrived() is called.
-// Units: tokens. Threads: none; owned by the scheduler.
+// Invariants: answers depend on records and calls so far alone; a rank does not change while its group waits
+// or runs. Unless takes_turns(), only arrived() is called. Units: tokens. Threads: none; owned by the
+// scheduler.
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,9 +19,33 @@
 
 namespace pagoda {
 
-enum class SchedulingPolicy { fcfs, priority, fair };
+enum class SchedulingPolicy : std::uint8_t {
+#define PAGODA_SCHEDULING_POLICY(name, queue) name,
+#include "scheduler/scheduling_policies.def"
+#undef PAGODA_SCHEDULING_POLICY
+};
 
-// What an order may go by.
+// Arrival; the requests' priorities, so that a wait depends on the request; or turns between tenants. Whoever
+// switches over it does so without a default: a policy of another kind does not compile until it is known
+// everywhere.
+enum class QueueOrder : std::uint8_t { arrival, priority, turns };
+
+struct PolicyFacts {
+  std::string_view name;
+  QueueOrder queue;
+};
+
+inline constexpr PolicyFacts kSchedulingPolicies[] = {
+#define PAGODA_SCHEDULING_POLICY(name, queue) {#name, QueueOrder::queue},
+#include "scheduler/scheduling_policies.def"
+#undef PAGODA_SCHEDULING_POLICY
+};
+
+constexpr const PolicyFacts& facts(SchedulingPolicy policy) {
+  return kSchedulingPolicies[static_cast<std::size_t>(policy)];
+}
+
+// The facts by which an order may decide.
 struct OrderRecord {
   std::string_view tenant = {};  // the request's, while it is served
   std::int32_t weight = 1;
@@ -52,7 +74,7 @@ class AdmissionOrder {
 
   // Whether tenants take turns. Constant. What follows is of such orders.
   virtual bool takes_turns() const { return false; }
-  // Of one that waits: the lowest turn comes first, before any rank.
+  // The turn of a waiting request: the lowest comes first, before any rank.
   virtual std::int64_t turn(const OrderAccount&) const { return 0; }
   // The rank that it runs with: the last one is preempted first.
   virtual std::int64_t let_in(const OrderRecord&, OrderAccount& account, std::int64_t /*num_cached_tokens*/) {
@@ -71,6 +93,10 @@ class AdmissionOrder {
   }
   virtual std::vector<TenantStanding> tenants() const { return {}; }  // that have anything here
 };
+
+#define PAGODA_SCHEDULING_POLICY(name, queue) std::unique_ptr<AdmissionOrder> make_##name##_order();
+#include "scheduler/scheduling_policies.def"
+#undef PAGODA_SCHEDULING_POLICY
 
 std::unique_ptr<AdmissionOrder> make_admission_order(SchedulingPolicy policy);
 

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 
 #include "base/check.h"
 
 namespace pagoda {
 namespace {
 
-// Of a token, in tenths; and what a tenth is in a counter, so that weights divide it well.
+// Weights of a token, in tenths; and a tenth's share of a counter, so that weights divide it well.
 constexpr std::int64_t kPrompt = 10, kOutput = 20, kCached = 1, kUnit = 1024;
 constexpr std::int32_t kMaxWeight = 1000;
 constexpr std::int64_t kFirstGuess = 64;  // tokens of an answer, before any has ended
@@ -41,7 +42,7 @@ std::int32_t FairOrder::place_of(std::string_view name) {
   return place;
 }
 
-// What it would be lifted to when it comes back is no less than what it has.
+// A returning tenant's counter is lifted to no less than it has.
 void FairOrder::forget_the_absent() {
   std::erase_if(places_, [this](const auto& entry) {
     const Tenant& tenant = tenants_[static_cast<std::size_t>(entry.second)];
@@ -160,5 +161,7 @@ std::int64_t FairOrder::counter(std::string_view name) const {
   const auto known = places_.find(name);
   return known == places_.end() ? 0 : tenants_[static_cast<std::size_t>(known->second)].counter;
 }
+
+std::unique_ptr<AdmissionOrder> make_fair_order() { return std::make_unique<FairOrder>(); }
 
 }  // namespace pagoda

@@ -1,9 +1,5 @@
 #pragma once
-// Router: which of several engines gets a request. It sees loads and prompts, and what the engines tell of
-// their caches.
-//
-// KvAware follows what vllm-router 0.1.17 does under `--policy kv_aware`, as found by trying: least of
-//   (prompt tokens not cached there + those of requests under way) * (1 + requests under way).
+// Router: which of several engines gets a request. It sees loads and prompts, and each engine's cache events.
 // Threads: none.
 #include <memory>
 #include <span>
@@ -21,7 +17,7 @@ struct ReplicaLoad {
 
 struct RouterChoice {
   std::size_t replica = 0;
-  std::int64_t uncached_tokens = 0;  // of the prompt, as far as the router knows; 0: it does not ask
+  std::int64_t uncached_tokens = 0;  // part of the prompt, as far as the router knows; 0: it does not ask
 };
 
 class Router {
@@ -29,9 +25,16 @@ class Router {
   virtual ~Router() = default;
   // `loads`: of each engine; at least one.
   virtual RouterChoice choose(const Request& request, std::span<const ReplicaLoad> loads) = 0;
-  // Who is to be told what this engine's prefix cache holds; null: nobody. The router's own.
+  // An observer of this engine's prefix cache; null: none. The router's own.
   virtual CacheObserver* cache_observer(std::size_t /*replica*/) { return nullptr; }
 };
+
+// The replica with the fewest requests; the first of several.
+std::size_t least_loaded(std::span<const ReplicaLoad> loads);
+
+#define PAGODA_ROUTER(name, flag) std::unique_ptr<Router> make_##name##_router();
+#include "sim/routers.def"
+#undef PAGODA_ROUTER
 
 std::unique_ptr<Router> make_router(RouterKind kind);
 

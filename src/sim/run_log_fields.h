@@ -1,6 +1,6 @@
 #pragma once
-// What a run's log says of an engine and of a request, field by field: one list for both directions, which
-// Put writes and Get reads and checks. Only run_log.cc includes this. Threads: none.
+// The fields of an engine and of a request in a run's log: one list for both directions, which Put writes and
+// Get reads and checks. Only run_log.cc includes this. Threads: none.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -13,7 +13,7 @@
 namespace pagoda::run_log {
 
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 26;
-constexpr std::int32_t kMaxBlockSize = 1 << 20;  // of virtual memory: tokens in a large page
+constexpr std::int32_t kMaxBlockSize = 1 << 20;  // virtual memory: tokens in a large page
 constexpr TimeNs kMaxTime = TimeNs{1} << 60;
 constexpr std::int32_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t kMaxWidth = 4096;  // n, best_of, beams
@@ -91,7 +91,7 @@ struct Get {
   }
 };
 
-// What steps go by besides.
+// Other settings that steps depend on.
 template <class Coder, class Engine>
 void code_pace(Coder code, Engine& engine) {
   code(engine.target_itl_ms);
@@ -140,7 +140,7 @@ void code_header(Coder code, Header& header) {
   code(engine.block_size, 1, kMaxBlockSize);
   code(engine.enable_prefix_caching);
   code(engine.enable_chunked_prefill);
-  code.choice(engine.scheduling_policy, 3);
+  code.choice(engine.scheduling_policy, static_cast<int>(std::size(kSchedulingPolicies)));
   code.choice(engine.preemption_mode, 3);
   code(engine.preemption_costs.per_block_copied);
   code(engine.preemption_costs.per_token_recomputed);
@@ -173,7 +173,7 @@ void code_work(Coder code, W& work) {
   code(work.whole_prompt);
 }
 
-// What decisions depend on; how tokens are drawn does not matter to them.
+// Fields that decisions depend on; how tokens are drawn does not matter to them.
 template <class Coder, class R>
 void code_request(Coder code, R& request) {
   auto& sampling = request.sampling;

@@ -23,22 +23,28 @@
 namespace pagoda {
 
 enum class RouterKind : std::uint8_t {
-  round_robin,
-  least_loaded,  // fewest requests
-  prefix_aware,  // where the longest beginning of the prompt has been before, unless that is far busier
-  kv_aware,      // least of (prompt tokens to compute) times (requests), as the caches' events tell: router.h
+#define PAGODA_ROUTER(name, flag) name,
+#include "sim/routers.def"
+#undef PAGODA_ROUTER
+};
+
+inline constexpr std::string_view kRouterNames[] = {
+#define PAGODA_ROUTER(name, flag) flag,
+#include "sim/routers.def"
+#undef PAGODA_ROUTER
 };
 
 // Things that go wrong on purpose, each drawn from the seed.
 struct SimulatedFaults {
   std::uint64_t seed = 0;
-  double drop_share = 0;   // of requests whose client leaves, soon or late
-  double stall_share = 0;  // of steps that take up to max_stall_s longer
+  double drop_share = 0;   // share of requests whose client leaves, soon or late
+  double stall_share = 0;  // share of steps that take up to max_stall_s longer
   double max_stall_s = 1;
   double burst_s = 0;        // arrivals are held back to multiples of this
-  double failure_share = 0;  // of steps in which the device is lost; the engine ends
-  double stop_share = 0;     // of requests one answer of which is ended early
-  double pin_share = 0;  // of arrivals at which a prefix is pinned, or the pinned one dropped: less memory
+  double failure_share = 0;  // share of steps in which the device is lost; the engine ends
+  double stop_share = 0;     // share of requests of which one answer is ended early
+  // Share of arrivals at which a prefix is pinned, or the pinned one dropped: less memory.
+  double pin_share = 0;
 };
 
 struct SimulationOptions {
@@ -54,7 +60,7 @@ struct SimulationOptions {
   std::uint64_t seed = 0;
   std::optional<SimulatedFaults> faults;
   bool check_invariants = false;  // after every step
-  double max_seconds = 0;         // of simulated time; 0: to the end. What is left then is unfinished
+  double max_seconds = 0;         // simulated time; 0: to the end. Requests left then are unfinished
   std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live =
       {};  // after each step of the first replica
 };
@@ -67,7 +73,7 @@ struct SimulatedOutcome {
   std::int64_t output_tokens = 0;  // over all its answers
   std::int32_t longest_output = 0;
   std::int32_t num_sequences = 1;
-  std::string_view reason;  // of the finish: length, abort, error; refused
+  std::string_view reason;  // finish reason: length, abort, error; refused
 
   double normalized_latency_s() const { return (finish_s - arrival_s) / std::max(1, longest_output); }
 };
@@ -95,21 +101,21 @@ struct SimulationSummary {
   std::int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   std::int64_t computed_tokens = 0, num_steps = 0;
   double busy_s = 0;  // summed over replicas
-  // Of completed requests. Normalized: by the longest answer's tokens (Orca's metric).
+  // Latencies of completed requests. Normalized: by the longest answer's tokens (Orca's metric).
   LatencySketch normalized_latency, ttft, tpot, inter_token, latency;
   double batch_by_step = 0, batch_by_time = 0;        // sequences in a step, mean
   double requests_by_step = 0, requests_by_time = 0;  // requests in a step, mean
   double mean_waiting = 0;                            // requests, over the time of steps
   // Shares of what is allocated or lost (paper Fig. 2); free memory is not counted.
   double kv_token_share = 0, kv_reserved_share = 0, kv_internal_share = 0, kv_external_share = 0;
-  double kv_in_use_share = 0;     // of the pool
+  double kv_in_use_share = 0;     // share of the pool
   double shared_block_share = 0;  // blocks saved by sharing of blocks without it (Fig. 15)
   std::int64_t preemptions = 0, preemptions_by_swap = 0;
   std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
   std::int64_t prefix_queries = 0, prefix_hits = 0;
   MapStats mapping;  // --kv-manager virtual
   std::vector<std::int64_t> requests_of_replica;
-  Timeline timeline;  // of the first replica
+  Timeline timeline;  // the first replica's
 };
 
 struct SimulationCallbacks {

@@ -1,7 +1,9 @@
 #include "cli/assembly/memory_modes.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "kv_cache/virtual_kv_manager.h"
@@ -11,7 +13,7 @@
 namespace pagoda {
 namespace {
 
-constexpr double kBytesCopiedPerSecond = 4e9;  // of one thread; until the first copy is measured
+constexpr double kBytesCopiedPerSecond = 4e9;  // one thread; until the first copy is measured
 
 Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& config,
                                   std::int64_t num_blocks) {
@@ -47,20 +49,10 @@ SchedulingPolicy scheduling_policy(const EngineFlags& flags) {
     const bool several = flags.server.api_keys.size() > 1 || !flags.server.api_key_file.empty();
     return several && !is_baseline(flags) ? SchedulingPolicy::fair : SchedulingPolicy::fcfs;
   }
-  if (flags.scheduling_policy == "fair") return SchedulingPolicy::fair;
-  return flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
-}
-
-const char* scheduling_policy_name(SchedulingPolicy policy) {
-  switch (policy) {
-    case SchedulingPolicy::fcfs:
-      return "fcfs";
-    case SchedulingPolicy::priority:
-      return "priority";
-    case SchedulingPolicy::fair:
-      return "fair";
-  }
-  return "";
+  const auto* const known =
+      std::ranges::find(kSchedulingPolicies, flags.scheduling_policy, &PolicyFacts::name);
+  CHECK(known != std::end(kSchedulingPolicies));  // one of the flag's choices
+  return static_cast<SchedulingPolicy>(known - std::begin(kSchedulingPolicies));
 }
 
 Status check_memory_modes(const EngineFlags& flags) {

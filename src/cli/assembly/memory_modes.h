@@ -14,7 +14,6 @@ bool is_baseline(const EngineFlags& flags);  // one of the paper's, which neithe
 
 // `auto` is fair where clients have several keys, else fcfs.
 SchedulingPolicy scheduling_policy(const EngineFlags& flags);
-const char* scheduling_policy_name(SchedulingPolicy policy);
 
 // The combinations that cannot work, naming the flag. Needs no model.
 Status check_memory_modes(const EngineFlags& flags);

@@ -10,9 +10,16 @@
 #include "cli/flags/flag_values.h"
 #include "cli/flags/parse_size.h"
 #include "cli/flags/speculative_flag.h"
+#include "scheduler/admission_order.h"
 
 namespace pagoda {
 namespace {
+
+std::vector<std::string> scheduling_policies() {
+  std::vector<std::string> names = {"auto"};
+  for (const PolicyFacts& policy : kSchedulingPolicies) names.emplace_back(policy.name);
+  return names;
+}
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
@@ -42,7 +49,8 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
     return ok_status();
   };
   const auto store_pooling = [&flags](const std::string& value) -> Status {
-    if (value != "mean" && value != "cls" && value != "last") return invalid_argument("must be mean, cls or last");
+    if (value != "mean" && value != "cls" && value != "last")
+      return invalid_argument("must be mean, cls or last");
     std::string type = value;
     std::ranges::transform(type, type.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
     flags.pooler_config = concat(R"({"pooling_type":")", type, "\"}");
@@ -134,7 +142,8 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .details =
            "names in the API, else named after the file: the first is reported, all are accepted. A name "
            "with `*`, which stands for any text (`claude-*`), is accepted and not listed. One flag takes "
-           "several words, or each has its own; where MODEL is not given, the last word is MODEL if it can name "
+           "several words, or each has its own; where MODEL is not given, the last word is MODEL if it can "
+           "name "
            "one",
        .aliases = {"-a", "--alias"}},
       {.name = "any-model-name",
@@ -213,7 +222,7 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .value = flags::on_off(flags.enable_chunked_prefill),
        .help = "split long prompts over steps"},
       {.name = "scheduling-policy",
-       .value = flags::choice(flags.scheduling_policy, {"auto", "fcfs", "priority", "fair"}),
+       .value = flags::choice(flags.scheduling_policy, scheduling_policies()),
        .help = "admission order; auto: fair with several API keys or a key file, else fcfs",
        .details = "admission order: `fcfs`; `priority`, by the request's `priority`, lower first; `fair`, "
                   "weighted shares between clients ([operations](operations.md#fair-shares)); `auto`: `fair` "

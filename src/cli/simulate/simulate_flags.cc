@@ -1,7 +1,10 @@
 #include "cli/simulate/simulate_flags.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
+#include "base/check.h"
 #include "cli/flags/flag_values.h"
 
 namespace pagoda {
@@ -9,7 +12,7 @@ namespace {
 
 Flag router_flag(std::string& router) {
   return {.name = "router",
-          .value = flags::choice(router, {"round-robin", "least-loaded", "prefix-aware", "kv-aware"}),
+          .value = flags::choice(router, {std::begin(kRouterNames), std::end(kRouterNames)}),
           .help = "routing of requests to replicas",
           .details =
               "routing of requests to replicas: `round-robin`, `least-loaded` (fewest requests), "
@@ -20,10 +23,9 @@ Flag router_flag(std::string& router) {
 }  // namespace
 
 RouterKind router_kind(const std::string& name) {
-  if (name == "least-loaded") return RouterKind::least_loaded;
-  if (name == "prefix-aware") return RouterKind::prefix_aware;
-  if (name == "kv-aware") return RouterKind::kv_aware;
-  return RouterKind::round_robin;
+  const auto* const known = std::ranges::find(kRouterNames, name);
+  CHECK(known != std::end(kRouterNames));  // one of the flag's choices
+  return static_cast<RouterKind>(known - std::begin(kRouterNames));
 }
 
 std::vector<Flag> simulate_flags(SimulateArgs& args) {

@@ -25,7 +25,7 @@ PartsFactory parts_factory(const EngineFlags& flags) {
     chosen.kv_manager = modes.kv_manager;
     chosen.reserve = modes.reserve;
     chosen.block_size = config.block_size;
-    chosen.scheduling_policy = scheduling_policy_name(config.scheduling_policy);
+    chosen.scheduling_policy = facts(config.scheduling_policy).name;
     chosen.preemption_mode = config.preemption_mode == PreemptionMode::swap        ? "swap"
                              : config.preemption_mode == PreemptionMode::recompute ? "recompute"
                                                                                    : "auto";
