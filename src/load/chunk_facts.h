@@ -20,9 +20,9 @@ struct ChoiceFacts {
 
 struct ChunkFacts {
   std::vector<ChoiceFacts> choices;
-  std::optional<std::int64_t> prompt_tokens, completion_tokens;  // of `usage`
+  std::optional<std::int64_t> prompt_tokens, completion_tokens;  // from `usage`
   bool finished = false;                                         // the chunk is the last of a stream
-  std::optional<std::string> error;                              // of `error`: its message
+  std::optional<std::string> error;                              // message of `error`
 };
 
 // The views live as long as `json`. False: this is not a JSON object, or not closed; `facts` is then

@@ -1,12 +1,12 @@
 // Tokenizer::from_json: Hugging Face's tokenizer.json. Vocabulary and merges are read straight from the text
-// (json_cursor.h); the small rest goes through Boost.JSON.
+// (base/json_cursor.h); the small rest goes through Boost.JSON.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <map>
 
+#include "base/json_cursor.h"
 #include "base/strings.h"
 #include "tokenizer/json_components.h"
-#include "tokenizer/json_cursor.h"
 #include "tokenizer/json_vocabulary.h"
 #include "tokenizer/side_files.h"
 

@@ -1,7 +1,7 @@
 #include "tokenizer/json_vocabulary.h"
 
+#include "base/json_cursor.h"
 #include "base/strings.h"
-#include "tokenizer/json_cursor.h"
 
 namespace pagoda {
 namespace {

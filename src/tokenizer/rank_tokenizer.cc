@@ -7,12 +7,12 @@
 #include <charconv>
 #include <map>
 
+#include "base/json_cursor.h"
 #include "base/strings.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/charsmap.h"
 #include "tokenizer/decode_steps.h"
 #include "tokenizer/gguf_pre_tokenizers.h"
-#include "tokenizer/json_cursor.h"
 #include "tokenizer/side_files.h"
 
 namespace pagoda {
@@ -20,7 +20,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What control tokens older files of Mistral's have; the later ones list them.
+// Control tokens of Mistral's older files; later files list them.
 constexpr std::array<std::string_view, 20> kTekkenSpecial = {"<unk>",
                                                              "<s>",
                                                              "</s>",

@@ -1,5 +1,6 @@
-#include "tokenizer/json_cursor.h"
+#include "base/json_cursor.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/strings.h"
@@ -102,6 +103,24 @@ Status JsonCursor::read_string(std::string& out) {
   return is_valid_utf8(out) ? ok_status() : error("a string is not UTF-8");
 }
 
+Status JsonCursor::raw_string(std::string_view& out) {
+  PAGODA_RETURN_IF_ERROR(expect('"'));
+  const std::size_t begin = at_;
+  while (at_ < text_.size() && text_[at_] != '"') {
+    // Most of a string is found by memchr, up to the next escape.
+    const std::size_t quote = std::min(text_.find('"', at_), text_.size());
+    const std::size_t escape = text_.substr(at_, quote - at_).find('\\');
+    at_ = escape == std::string_view::npos ? quote : at_ + escape + 2;
+  }
+  if (at_ >= text_.size()) {
+    at_ = text_.size();
+    return error("a string does not end");
+  }
+  out = text_.substr(begin, at_ - begin);
+  ++at_;
+  return ok_status();
+}
+
 std::string_view JsonCursor::number_text() {
   peek();
   std::size_t end = at_;
@@ -134,13 +153,8 @@ Status JsonCursor::raw_value(std::string_view& out) {
     const char c = peek();
     if (c == '\0') return error("a value is missing");
     if (c == '"') {
-      ++at_;
-      while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
-      if (at_ >= text_.size()) {
-        at_ = text_.size();
-        return error("a string does not end");
-      }
-      ++at_;
+      std::string_view unused;
+      PAGODA_RETURN_IF_ERROR(raw_string(unused));
     } else if (c == '{' || c == '[') {
       ++at_;
       if (++depth > kMaxDepth) return error("values are nested too deep");

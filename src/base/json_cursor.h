@@ -1,7 +1,7 @@
 #pragma once
-// JsonCursor: walks over a JSON text without building a tree, for the vocabularies of 10^5 entries inside
-// tokenizer.json. Small parts are handed to a real parser as text (raw_value). Strings and the containers it
-// enters are checked; a value it skips is only checked for matching brackets.
+// JsonCursor: walks over a whole JSON text without building a tree, for vocabularies of 10^5 entries and for
+// the chunks of streams. Small parts are handed to a real parser as text (raw_value). Strings that are read
+// and containers that are entered are checked; of a value that is skipped only the brackets are counted.
 // Threads: none.
 #include <cstdint>
 #include <string>
@@ -38,6 +38,8 @@ class JsonCursor {
     return expect(']');
   }
   Status read_string(std::string& out);
+  // The text between a string's quotes, escapes and all; not checked further.
+  Status raw_string(std::string_view& out);
   Status read_integer(std::int64_t& out);
   Status read_number(double& out);
   // The value's text, white space around it left out.
