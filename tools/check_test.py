@@ -1,4 +1,5 @@
 """tools/check finds each thing it is there to find, and nothing in a clean tree."""
+
 import pathlib
 import subprocess
 import sys
@@ -21,8 +22,9 @@ CLEAN = {
     "docs/ARCHITECTURE.md": TABLE,
     "src/text/tokenizer.h": '#pragma once\n#include "base/status.h"\n#include "text/other.h"\n',
     "src/text/other.h": "#pragma once\nnamespace pagoda {\nclass Other final {\n};\n}  // namespace pagoda\n",
-    "src/text/mine.cc": "namespace pagoda {\nnamespace {\nstruct Other {\n};\n}  // namespace\n"
-                        "class Unlike;\n}  // namespace pagoda\n",
+    "src/text/mine.cc": (
+        "namespace pagoda {\nnamespace {\nstruct Other {\n};\n}  // namespace\nclass Unlike;\n}  // namespace pagoda\n"
+    ),
     "src/server/server.cc": '#include <vector>\n#include "engine/client.h"\n#include "text/tokenizer.h"\n',
     "src/api/json.h": '#pragma once\n#include "text/tokenizer.h"\n',
     "src/api/openai/parser.cc": '#include "api/json.h"\n#include "api/openai/parser.h"\n',
@@ -38,8 +40,12 @@ def run(root, changes):
     for name, text in {**CLEAN, **changes}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    done = subprocess.run([sys.executable, CHECK], env={"PAGODA_CHECK_ROOT": str(root), "PATH": "/nowhere"},
-                          stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, CHECK],
+        env={"PAGODA_CHECK_ROOT": str(root), "PATH": "/nowhere"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     return done.returncode, done.stdout
 
 
@@ -47,22 +53,36 @@ def test_clean_tree(tmp_path):
     assert run(tmp_path, {}) == (0, "")
 
 
-@pytest.mark.parametrize("name, text, message", [
-    ("src/text/a.cc", '#include "server/server.h"\n', "src/text/a.cc:1: text/ may not include"),
-    ("src/server/a.cc", '\n #  include "engine/engine.h"\n', "src/server/a.cc:2: server/ may not include"),
-    ("src/api/a.cc", '#include "api/openai/parser.h"\n', 'src/api/a.cc:1: api/ may not include "api/openai'),
-    ("src/api/openai/a.cc", '#include "text/other.h"\n', "src/api/openai/a.cc:1: api/openai/ may not include"),
-    ("src/up/a.cc", '#include "down/a.h"\n', "rooms include each other in a circle: down -> up -> down"),
-    ("src/text/a.cc", '#include "../cli/cli.h"\n', "name the header from src/"),
-    ("src/new/a.cc", '#include "text/tokenizer.h"\n', "folder new/ is not in the include table"),
-    ("src/text/a.h", "int f();\n", "src/text/a.h: no #pragma once"),
-    ("src/cli/a.cc", 'Flag f{.name = "x",\n       .help =\n           "of the answer"};\n', "src/cli/a.cc:2: a help text begins"),
-    ("docs/a.md", "see /ho" + "me/someone/notes\n", "docs/a.md:1: a path of one machine"),
-    ("docs/ARCHITECTURE.md", "nothing\n", "no table"),
-    ("src/server/b.cc", "int f(int n) { return n / kv.block_size(); }\n", "src/server/b.cc:1: divides by a block size"),
-    ("src/text/b.cc", "namespace pagoda {\nstruct Other : Base {\n};\n}  // namespace pagoda\n",
-     "src/text/other.h:3: pagoda::Other is already defined in src/text/b.cc:2"),
-])
+@pytest.mark.parametrize(
+    "name, text, message",
+    [
+        ("src/text/a.cc", '#include "server/server.h"\n', "src/text/a.cc:1: text/ may not include"),
+        ("src/server/a.cc", '\n #  include "engine/engine.h"\n', "src/server/a.cc:2: server/ may not include"),
+        ("src/api/a.cc", '#include "api/openai/parser.h"\n', 'src/api/a.cc:1: api/ may not include "api/openai'),
+        ("src/api/openai/a.cc", '#include "text/other.h"\n', "src/api/openai/a.cc:1: api/openai/ may not include"),
+        ("src/up/a.cc", '#include "down/a.h"\n', "rooms include each other in a circle: down -> up -> down"),
+        ("src/text/a.cc", '#include "../cli/cli.h"\n', "name the header from src/"),
+        ("src/new/a.cc", '#include "text/tokenizer.h"\n', "folder new/ is not in the include table"),
+        ("src/text/a.h", "int f();\n", "src/text/a.h: no #pragma once"),
+        (
+            "src/cli/a.cc",
+            'Flag f{.name = "x",\n       .help =\n           "of the answer"};\n',
+            "src/cli/a.cc:2: a help text begins",
+        ),
+        ("docs/a.md", "see /ho" + "me/someone/notes\n", "docs/a.md:1: a path of one machine"),
+        ("docs/ARCHITECTURE.md", "nothing\n", "no table"),
+        (
+            "src/server/b.cc",
+            "int f(int n) { return n / kv.block_size(); }\n",
+            "src/server/b.cc:1: divides by a block size",
+        ),
+        (
+            "src/text/b.cc",
+            "namespace pagoda {\nstruct Other : Base {\n};\n}  // namespace pagoda\n",
+            "src/text/other.h:3: pagoda::Other is already defined in src/text/b.cc:2",
+        ),
+    ],
+)
 def test_finds(tmp_path, name, text, message):
     code, output = run(tmp_path, {name: text})
     assert code == 1
@@ -70,28 +90,41 @@ def test_finds(tmp_path, name, text, message):
     assert len(output.splitlines()) == 1
 
 
-@pytest.mark.parametrize("subject, body, message", [
-    ("Mend the queue", "It lost jobs.", ""),
-    ("x" * 73, "Why.", "has 73 characters"),
-    ("wip: the queue", "Why.", "is unfinished work"),
-    ("Mend the queue (issue 12)", "Why.", "names an issue"),
-    ("Mend the queue, #12", "Why.", "names an issue"),
-    ("Mend the queue.", "Why.", "ends in a full stop"),
-    ("Mend the queue", "", "no body"),
-])
+@pytest.mark.parametrize(
+    "subject, body, message",
+    [
+        ("Mend the queue", "It lost jobs.", ""),
+        ("x" * 73, "Why.", "has 73 characters"),
+        ("wip: the queue", "Why.", "is unfinished work"),
+        ("Mend the queue (issue 12)", "Why.", "names an issue"),
+        ("Mend the queue, #12", "Why.", "names an issue"),
+        ("Mend the queue.", "Why.", "ends in a full stop"),
+        ("Mend the queue", "", "no body"),
+    ],
+)
 def test_commit_messages(tmp_path, subject, body, message):
     def git(*words):
-        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True,
-                       stdout=subprocess.PIPE)
+        subprocess.run(
+            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *words],
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+
     git("init", "-q")
     git("commit", "-q", "--allow-empty", "-m", "wip")  # before the base: not looked at
-    head = subprocess.run(["git", "-C", tmp_path, "rev-parse", "HEAD"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    head = subprocess.run(
+        ["git", "-C", tmp_path, "rev-parse", "HEAD"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     git("commit", "-q", "--allow-empty", "-m", subject, "-m", body)
     for name, text in {**CLEAN, "tools/history_base": head}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    done = subprocess.run([sys.executable, CHECK], env={"PAGODA_CHECK_ROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
-                          stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, CHECK],
+        env={"PAGODA_CHECK_ROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert (message in done.stdout) and done.returncode == (1 if message else 0), done.stdout
 
 
@@ -100,6 +133,10 @@ def test_shallow_clone_is_skipped_aloud(tmp_path):
     for name, text in {**CLEAN, "tools/history_base": "0" * 40 + "\n"}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    done = subprocess.run([sys.executable, CHECK], env={"PAGODA_CHECK_ROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
-                          stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, CHECK],
+        env={"PAGODA_CHECK_ROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert done.returncode == 0 and "skipped: commit messages" in done.stdout

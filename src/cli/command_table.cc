@@ -23,8 +23,8 @@
 #include "cli/commands/key_command.h"
 #include "cli/commands/parse_command.h"
 #include "cli/commands/perplexity_command.h"
-#include "cli/commands/pull_command.h"
 #include "cli/commands/ps_command.h"
+#include "cli/commands/pull_command.h"
 #include "cli/commands/render_command.h"
 #include "cli/commands/tokenize_command.h"
 #include "cli/commands/typed_words.h"
@@ -51,8 +51,8 @@ void append(std::vector<Flag>& rows, std::vector<Flag> more) {
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// The engine's and the peers' rows behind a command's own, without the names that its own have: `bench latency`
-// has a --batch-size of another meaning than llama-server's.
+// The engine's and the peers' rows behind a command's own, without the names that its own have: `bench
+// latency` has a --batch-size of another meaning than llama-server's.
 void append_others(std::vector<Flag>& own, std::vector<Flag> others) {
   std::set<std::string> taken;
   for (const Flag& flag : own) {
@@ -69,7 +69,7 @@ void log(const Ignored& ignored) {
   if (!ignored.empty()) log_warning("cli", ignored_flags_text(ignored));
 }
 
-// What a command's words are: the model, or what its own flags say.
+// The meaning of a command's words: the model, or as its own flags say.
 enum class Words { model, own };
 
 // A command that takes the engine's flags. `Args` has a member `engine`; its own flags come first.
@@ -190,9 +190,11 @@ std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
       {.name = "kl-divergence",
        .value = flags::on(args.kl_divergence),
        .help = "also how far each token's distribution is from that of the same weights in float32",
-       .details = "also compares each token's distribution with what the same file gives under `--dtype float32 "
-                  "--kv-cache-dtype float32`: Kullback-Leibler divergence, share of equal best tokens. Takes the memory "
-                  "of both"},
+       .details =
+           "also compares each token's distribution with what the same file gives under `--dtype float32 "
+           "--kv-cache-dtype float32`: Kullback-Leibler divergence, share of equal best tokens. Takes the "
+           "memory "
+           "of both"},
   };
 }
 
@@ -265,7 +267,7 @@ std::vector<Flag> man_flags(ManArgs& args) {
        .default_text = "pagoda"},
       {.name = "output", .value = flags::text(args.output, "DIR"), .help = "every page, into this folder"},
       {.name = "markdown",
-       .value = flags::choice(args.markdown, {"flags", "commands", "models"}),
+       .value = flags::choice(args.markdown, {"flags", "peer-flags", "commands", "models"}),
        .help = "print this page of docs/ as Markdown"},
   };
 }
@@ -277,7 +279,7 @@ std::vector<Flag> config_check_flags(ConfigCheckArgs& args) {
            .required = true}};
 }
 
-// Of what is made from the table itself: it is built once more when the command runs.
+// For commands that print the table itself: it is built once more when the command runs.
 template <class Args>
 Command table_command(const char* name, const char* summary, Status (*run)(const Args&, const Command&),
                       std::vector<Flag> (*own_flags)(Args&)) {
@@ -304,8 +306,9 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
        .help = "vLLM's name of the reasoning format, or auto"},
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
-       .help = "a model's output a line: text, tools, tool_choice, starts_in_reasoning; without it, --template "
-               "alone says which formats it has",
+       .help =
+           "a model's output a line: text, tools, tool_choice, starts_in_reasoning; without it, --template "
+           "alone says which formats it has",
        .aliases = {"-i"}},
       {.name = "template",
        .value = flags::text(args.template_path, "FILE"),
@@ -319,8 +322,9 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
 std::vector<Flag> pull_flags(PullArgs& args) {
   return {{.positional = "NAME",
            .value = flags::text(args.name, "ORG/NAME[:TAG]"),
-           .help = "a model on the hub, its address there, or a short name of `pagoda models`; the tag chooses "
-                   "among GGUF files: Q4_K_M",
+           .help =
+               "a model on the hub, its address there, or a short name of `pagoda models`; the tag chooses "
+               "among GGUF files: Q4_K_M",
            .required = true}};
 }
 

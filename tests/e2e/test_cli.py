@@ -1,4 +1,5 @@
 """The command line as a person meets it: help, mistakes, exit codes. No model is loaded."""
+
 import json
 import os
 import pathlib
@@ -7,7 +8,6 @@ import shutil
 import subprocess
 
 import pytest
-
 from conftest import Server, small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -16,8 +16,14 @@ BINARY = os.environ.get("PAGODA_BINARY", str(ROOT / "build/pagoda"))
 
 def run(*arguments, stdin="", **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PAGODA_", "VLLM_", "OMP_"))}
-    done = subprocess.run([BINARY, *arguments], env={**clean, **environment}, timeout=60, input=stdin,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [BINARY, *arguments],
+        env={**clean, **environment},
+        timeout=60,
+        input=stdin,
+        capture_output=True,
+        text=True,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -39,8 +45,9 @@ def test_help_and_version_as_words():
 
 
 def test_every_command_of_the_readme_is_there():
-    assert {"serve", "chat", "generate", "perplexity", "bench", "inspect", "tokenize", "render",
-            "doctor"} <= set(commands())
+    assert {"serve", "chat", "generate", "perplexity", "bench", "inspect", "tokenize", "render", "doctor"} <= set(
+        commands()
+    )
 
 
 def test_every_command_has_help():
@@ -53,14 +60,27 @@ def test_every_command_has_help():
 @pytest.mark.parametrize("command", [["serve"], ["generate"], ["bench", "latency"], ["bench", "throughput"]])
 def test_engine_commands_share_their_flags(command):
     out = run(*command, "--help")[1]
-    for flag in ("--host", "--port", "--dtype", "--kv-cache-dtype", "--kv-cache-memory-bytes", "--block-size",
-                 "--max-num-seqs", "--max-num-batched-tokens", "--max-model-len", "--threads",
-                 "--[no-]enable-prefix-caching", "--[no-]enable-chunked-prefill", "--seed", "--api-key",
-                 "--served-model-name"):
+    for flag in (
+        "--host",
+        "--port",
+        "--dtype",
+        "--kv-cache-dtype",
+        "--kv-cache-memory-bytes",
+        "--block-size",
+        "--max-num-seqs",
+        "--max-num-batched-tokens",
+        "--max-model-len",
+        "--threads",
+        "--[no-]enable-prefix-caching",
+        "--[no-]enable-chunked-prefill",
+        "--seed",
+        "--api-key",
+        "--served-model-name",
+    ):
         assert flag in out
 
 
-@pytest.mark.parametrize("page", ["flags", "commands", "models"])
+@pytest.mark.parametrize("page", ["flags", "peer-flags", "commands", "models"])
 def test_the_pages_are_made_from_the_declarations(page):
     made = run("man", "--markdown", page)[1]
     assert (ROOT / f"docs/{page}.md").read_text() == made, f"stale: build/pagoda man --markdown {page} > docs/{page}.md"
@@ -84,19 +104,24 @@ def test_completions_are_scripts_that_the_shell_reads(shell, tmp_path):
     assert subprocess.run([shell, "-n", tmp_path / "pagoda"], capture_output=True, text=True).stderr == ""
 
 
-@pytest.mark.parametrize("typed, offered", [
-    ("pagoda ser", {"serve"}),
-    ("pagoda bench ser", {"serve"}),
-    ("pagoda serve --max-model", {"--max-model-len"}),
-    ("pagoda serve --dtype fl", {"float16", "float32"}),
-    ("pagoda serve --no-enable-pre", {"--no-enable-prefix-caching"}),
-    ("pagoda bench serve --burst", {"--burstiness"}),
-])
+@pytest.mark.parametrize(
+    "typed, offered",
+    [
+        ("pagoda ser", {"serve"}),
+        ("pagoda bench ser", {"serve"}),
+        ("pagoda serve --max-model", {"--max-model-len"}),
+        ("pagoda serve --dtype fl", {"float16", "float32"}),
+        ("pagoda serve --no-enable-pre", {"--no-enable-prefix-caching"}),
+        ("pagoda bench serve --burst", {"--burstiness"}),
+    ],
+)
 def test_bash_completes(typed, offered, tmp_path):
     (tmp_path / "c").write_text(run("completion", "bash")[1])
     words = typed.split()
-    ask = (f'source {tmp_path}/c; COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _pagoda; '
-           'printf "%s\\n" "${COMPREPLY[@]}"')
+    ask = (
+        f"source {tmp_path}/c; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _pagoda; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
     assert set(subprocess.run(["bash", "-c", ask], capture_output=True, text=True).stdout.split()) == offered
 
 
@@ -120,9 +145,10 @@ def test_a_file_of_flags(tmp_path):
         code, out, err = run("config", "check", str(config))
         return (code, (out + err).replace(str(config), "FILE"))
 
-    assert check("model: m\nmax_model_len: 8k\nenable-prefix-caching: false\nserved-model-name: [a, b]\n"
-                 "speculative-config: {method: ngram, num_speculative_tokens: 5}\n") == (
-                     0, "FILE: 5 flags, each known to pagoda serve\n")
+    assert check(
+        "model: m\nmax_model_len: 8k\nenable-prefix-caching: false\nserved-model-name: [a, b]\n"
+        "speculative-config: {method: ngram, num_speculative_tokens: 5}\n"
+    ) == (0, "FILE: 5 flags, each known to pagoda serve\n")
     assert check("port: 1\nprot: 2\n") == (2, "pagoda: FILE:2: unknown key 'prot'; did you mean port?\n")
     assert check("port: 1\n\nport: 2\n") == (2, "pagoda: FILE:3: 'port' was given before, on line 1\n")
     assert check("tp: 1\ntensor_parallel_size: 2\n")[1].startswith("pagoda: FILE:2: 'tensor_parallel_size' was given")
@@ -164,26 +190,33 @@ def test_text_is_typed_or_piped(tmp_path):
     assert run("generate", "Once", "--max-tokens", "2", PAGODA_MODEL=model)[0] == 0
     template = tmp_path / "t.jinja"
     template.write_text("{{ messages[0].content }}")
-    assert run("run", model, "Hello", "--chat-template", str(template), "--max-tokens", "4", "--temperature", "0")[0] == 0
+    assert (
+        run("run", model, "Hello", "--chat-template", str(template), "--max-tokens", "4", "--temperature", "0")[0] == 0
+    )
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (["serv"], "unknown command 'serv'; did you mean serve?"),
-    (["serve", "--prot", "1"], "unknown flag --prot; did you mean --port?"),
-    (["serve", "--port"], "--port needs a value"),
-    (["serve", "--port", "70000"], "--port: 70000 is not between 0 and 65535"),
-    (["serve", "--kv_cache_memory_bytes", "much"], "--kv-cache-memory-bytes: 'much' is not a whole number"),
-    (["serve", "--enable-lora"], "--enable-lora: LoRA adapters are not supported"),
-    (["serve", "--middleware", "a.b"], "--middleware: Python code is not run in the server"),
-    (["run"], "give a text, as a word or by pipe"),
-    (["serve", "a", "b"], "unexpected argument 'b'"),
-    (["generate"], "give a text, as a word or by pipe, or --input FILE"),
-    (["serve", "-np", "0"], "--max-num-seqs: 0 is less than 1"),
-    (["serve", "--lora", "x"], "--lora: LoRA adapters are not supported"),
-    (["serve", "--load-format", "bitsandbytes"],
-     "--load-format: 'bitsandbytes' cannot be had: weights are read as stored"),
-    (["serve", "--port", "70000", "--port", "1", "--block-size", "0"], "--block-size: 0 is not between 1 and 256"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["serv"], "unknown command 'serv'; did you mean serve?"),
+        (["serve", "--prot", "1"], "unknown flag --prot; did you mean --port?"),
+        (["serve", "--port"], "--port needs a value"),
+        (["serve", "--port", "70000"], "--port: 70000 is not between 0 and 65535"),
+        (["serve", "--kv_cache_memory_bytes", "much"], "--kv-cache-memory-bytes: 'much' is not a whole number"),
+        (["serve", "--enable-lora"], "--enable-lora: LoRA adapters are not supported"),
+        (["serve", "--middleware", "a.b"], "--middleware: Python code is not run in the server"),
+        (["run"], "give a text, as a word or by pipe"),
+        (["serve", "a", "b"], "unexpected argument 'b'"),
+        (["generate"], "give a text, as a word or by pipe, or --input FILE"),
+        (["serve", "-np", "0"], "--max-num-seqs: 0 is less than 1"),
+        (["serve", "--lora", "x"], "--lora: LoRA adapters are not supported"),
+        (
+            ["serve", "--load-format", "bitsandbytes"],
+            "--load-format: 'bitsandbytes' cannot be had: weights are read as stored",
+        ),
+        (["serve", "--port", "70000", "--port", "1", "--block-size", "0"], "--block-size: 0 is not between 1 and 256"),
+    ],
+)
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, message):
     assert run(*arguments) == (2, "", f"pagoda: {message}\n")
 

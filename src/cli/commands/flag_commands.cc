@@ -35,6 +35,7 @@ Status print_completion(const CompletionArgs& args, const Command& root) {
 
 Status print_man(const ManArgs& args, const Command& root) {
   if (args.markdown == "models") return print(models_page());
+  if (args.markdown == "peer-flags") return print(peer_flags_page());
   if (!args.markdown.empty()) return print(args.markdown == "flags" ? flags_page(root) : commands_page(root));
   std::error_code error;
   if (!args.output.empty()) std::filesystem::create_directories(args.output, error);

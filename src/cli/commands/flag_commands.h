@@ -14,7 +14,7 @@ struct CompletionArgs {
 struct ManArgs {
   std::string command;   // "serve", "bench serve", "bench-serve"; empty: pagoda's own page
   std::string output;    // folder for every page; empty: one page on stdout
-  std::string markdown;  // "flags", "commands" or "models": instead, that page of docs/
+  std::string markdown;  // "flags", "peer-flags", "commands" or "models": instead, that page of docs/
 };
 
 struct ConfigCheckArgs {

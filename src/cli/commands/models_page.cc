@@ -90,7 +90,8 @@ std::string config_names(const Family& family) {
     if (family.row.vectors) add(out, each.base_name);
     add(out, each.class_name);
   }
-  for (const FamilyWrapper& each : family.wrappers) add(out, each.class_name);
+  if (const std::size_t count = family.wrappers.size(); count > 0)
+    add(out, concat(count, count == 1 ? " [wrapper](#wrappers)" : " [wrappers](#wrappers)"));
   if (family.row.vectors && !family.configs.empty()) add(out, "…ForSequenceClassification");
   if (!family.row.note.empty()) add(out, family.row.note);
   return out;
@@ -122,7 +123,14 @@ std::string models_page() {
                     row.differs, " | ", row.checked, " |");
     table += row.vectors ? "\n" : concat(" ", memory(row), " |\n");
   }
-  return concat(decoders, vectors, kAllDecoders);
+  std::string wrappers =
+      "\n## Wrappers\n\nModels that also see or hear, of which the language model is run:\n\n";
+  for (const Family* family : families_by_name()) {
+    std::string names;
+    for (const FamilyWrapper& each : family->wrappers) add(names, each.class_name);
+    if (!names.empty()) wrappers += concat("* ", family->row.name, ": ", names, "\n");
+  }
+  return concat(decoders, vectors, kAllDecoders, wrappers);
 }
 
 }  // namespace pagoda

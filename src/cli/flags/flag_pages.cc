@@ -34,13 +34,26 @@ std::string choices(const Flag& flag) {
   return out;
 }
 
-std::string row(const Flag& flag) {
+// A cell that is longer is hard to read: the table has the short help then, and a note below it the details.
+constexpr std::size_t kCellCharacters = 200;
+
+struct FlagText {
+  std::string row, note;
+};
+
+FlagText text_of(const Flag& flag) {
+  const std::string heading = concat(
+      "`", cell(flag.name.empty() || !flag.positional.empty() ? flag.positional : flag_heading(flag)), "`");
   std::string text = flag.details.empty() ? flag.help : flag.details;
   if (!flag.value.choices.empty()) text = choices(flag) + (text.empty() ? "" : ": " + text);
-  const std::string heading =
-      flag.name.empty() || !flag.positional.empty() ? flag.positional : flag_heading(flag);
-  return "| `" + cell(heading) + "` | " + cell(flag.required ? "required" : flag.shown_default()) + " | " +
-         cell(text) + " |\n";
+  FlagText out;
+  if (text.size() > kCellCharacters) {
+    out.note = concat("* ", heading, ": ", text, ".\n");
+    text = flag.help;
+  }
+  out.row = concat("| ", heading, " | ", cell(flag.required ? "required" : flag.shown_default()), " | ",
+                   cell(text), " |\n");
+  return out;
 }
 
 constexpr const char* kIntroduction =
@@ -91,15 +104,12 @@ warned of. Beside them:
 
 constexpr const char* kPeers =
     R"(
-## Flags of vLLM and llama-server
-
-Many of the rows above have their names. The others are accepted where leaving them out changes no answer, and named
-once in the log; a value that cannot be had here (`--pp 2`) is refused with the reason, and so is what would change
-answers or promises more than is there. `--NAME.KEY VALUE` makes a JSON object, as in vLLM.
-
+Many flags of vLLM and llama-server are flags here ([flags.md](flags.md)). The others are accepted where leaving them out
+changes no answer, and named once in the log. A value that cannot be had here (`--pp 2`) is refused with the reason. So is
+a flag that would change answers or promises more than is there. `--NAME.KEY VALUE` makes a JSON object, as in vLLM.
 )";
 
-// "`--ctx-size`, `-c`"
+// "--ctx-size -c"
 std::string spelled(const PeerFlag& flag) {
   std::string text;
   std::string_view rest = flag.names;
@@ -107,26 +117,30 @@ std::string spelled(const PeerFlag& flag) {
     const std::string_view name = rest.substr(0, rest.find(' '));
     const bool is_short = name.size() == 1 || (flag.peer == PeerFlag::Peer::llama_server && name.size() <= 5);
     const std::string_view dashes = is_short && text.size() > 0 ? "-" : "--";
-    text += concat(text.empty() ? "" : ", ", "`", dashes, name, "`");
+    text += concat(text.empty() ? "" : " ", dashes, name);
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
   }
   return text;
 }
 
 std::string peer_section(PeerFlag::Peer peer, const char* name) {
-  std::string accepted, others;
+  constexpr std::size_t kWidth = 116;
+  std::string accepted, line, others;
   for (const PeerFlag& flag : peer_flag_table()) {
     if (flag.peer != peer) continue;
+    const std::string names = spelled(flag);
     if (flag.rule == PeerFlag::Rule::no_effect) {
-      accepted += (accepted.empty() ? "" : ", ") + spelled(flag);
+      if (line.size() + names.size() > kWidth) accepted += concat("    ", std::exchange(line, ""), "\n");
+      line += concat(line.empty() ? "" : "  ", names);
       continue;
     }
-    std::string values = flag.rule == PeerFlag::Rule::refused ? "refused" : concat("only `", flag.accepted, "`");
-    for (std::size_t at = 0; flag.rule == PeerFlag::Rule::only && (at = values.find(' ', at + 5)) < values.size();)
+    std::string values = flag.rule == PeerFlag::Rule::refused ? "" : concat("`", flag.accepted, "`");
+    for (std::size_t at = 0; (at = values.find(' ', at)) < values.size(); at += 4)
       values.replace(at, 1, "`, `");
-    others += concat(others.empty() ? "" : "; ", spelled(flag), " (", values, ": ", flag.why, ")");
+    others += concat("| `", names, "` | ", values.empty() ? "none" : values, " | ", flag.why, " |\n");
   }
-  return concat("* **", name, ", without effect:** ", accepted, ".\n* **", name, ", others:** ", others, ".\n");
+  return concat("\n## ", name, "\n\nWithout effect:\n\n", accepted, "    ", line,
+                "\n\n| flag | values that are accepted | reason |\n|---|---|---|\n", others);
 }
 
 }  // namespace
@@ -134,14 +148,26 @@ std::string peer_section(PeerFlag::Peer peer, const char* name) {
 std::string flags_page(const Command& root) {
   const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
   std::string text = "# Flags\n" + made("flags") + kIntroduction;
-  std::string group;
+  std::string group, notes;
+  const auto add_notes = [&] { text += notes.empty() ? "" : "\n" + std::exchange(notes, ""); };
   for (const Flag& flag : serve->flags) {
     if (flag.group.empty() || flag.hidden) continue;
-    if (flag.group != group) text += concat("\n## ", flag.group, "\n\n| flag | default | |\n|---|---|---|\n");
+    if (flag.group != group) {
+      add_notes();
+      text += concat("\n## ", flag.group, "\n\n| flag | default | |\n|---|---|---|\n");
+    }
     group = flag.group;
-    text += row(flag);
+    const FlagText said = text_of(flag);
+    text += said.row;
+    notes += said.note;
   }
-  return text + kEnvironment + kPeers + peer_section(PeerFlag::Peer::vllm, "vLLM") +
+  add_notes();
+  return text + kEnvironment;
+}
+
+std::string peer_flags_page() {
+  return "# Flags of vLLM and llama-server\n" + made("peer-flags") + kPeers +
+         peer_section(PeerFlag::Peer::vllm, "vLLM") +
          peer_section(PeerFlag::Peer::llama_server, "llama-server");
 }
 
@@ -155,21 +181,24 @@ std::string commands_page(const Command& root) {
     if (command->run)
       text += concat("| `", cell(usage_line(path, *command)), "` | ", command->summary, " |\n");
   text += "\n| command | flag | default | |\n|---|---|---|---|\n";
-  std::vector<std::pair<std::string, std::string>> rows;  // commands; what is said of a flag, once for all of them
+  std::vector<std::pair<std::string, std::string>> rows;  // commands; a flag's row, once for all of them
+  std::string notes;
   for (const auto& [path, command] : all_commands(root)) {
     if (!command->run) continue;
     for (const Flag& flag : command->flags) {
       if (flag.hidden || !flag.group.empty()) continue;
-      const std::string name = concat("`", path.substr(path.find(' ') + 1), "`"), said = row(flag);
-      const auto known = std::ranges::find(rows, said, &std::pair<std::string, std::string>::second);
+      const std::string name = concat("`", path.substr(path.find(' ') + 1), "`");
+      const FlagText said = text_of(flag);
+      if (notes.find(said.note) == std::string::npos) notes += said.note;
+      const auto known = std::ranges::find(rows, said.row, &std::pair<std::string, std::string>::second);
       if (known == rows.end())
-        rows.emplace_back(name, said);
+        rows.emplace_back(name, said.row);
       else
         known->first += concat(", ", name);
     }
   }
   for (const auto& [names, said] : rows) text += concat("| ", names, " ", said);
-  return text;
+  return text + (notes.empty() ? "" : "\n" + notes);
 }
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// What is made from the rows for people and shells: completions, man pages, the pages of docs/.
+// Texts made from the rows for people and shells: completions, man pages, the pages of docs/.
 // Each is a function of the command table alone: the same rows give the same text.
 #include <string>
 #include <vector>
@@ -26,6 +26,7 @@ std::string man_page(const NamedCommand& named, const std::string& version);
 // docs/flags.md: the flags that `serve` shares with others, files of flags, environment; docs/commands.md:
 // each command's own.
 std::string flags_page(const Command& root);
+std::string peer_flags_page();
 std::string commands_page(const Command& root);
 
 }  // namespace pagoda
