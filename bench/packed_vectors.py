@@ -5,9 +5,11 @@
         [--llama-server "$(bench/peers/llama_cpp)/llama-server"]
 
 What a padded batch costs is measured on the same server: the same texts, each made as long as the longest of its batch
-of 32, as an engine that pads computes them. llama.cpp's server gets the same texts, with a slot for each text of a batch. The
+of 32, as an engine that pads computes them. llama.cpp's server gets the same texts, with a slot for each text of a
+batch. The
 loads alternate, and the median of each is told with its spread.
 """
+
 import argparse
 import json
 import random
@@ -31,7 +33,7 @@ def start(command, port):
             return server
         except OSError:
             if server.poll() is not None:
-                raise SystemExit(f"{command[0]} has ended")
+                raise SystemExit(f"{command[0]} has ended") from None
             time.sleep(0.1)
     raise SystemExit(f"{command[0]} does not come up")
 
@@ -46,8 +48,21 @@ def main():
     parser.add_argument("--llama-server", help="llama.cpp's server, to be compared with")
     parser.add_argument("--port", type=int, default=8765)
     args = parser.parse_args()
-    servers = [start([args.pagoda, "serve", args.model, "--runner", "pooling", "--port", str(args.port),
-                      "--no-enable-prefix-caching"], args.port)]
+    servers = [
+        start(
+            [
+                args.pagoda,
+                "serve",
+                args.model,
+                "--runner",
+                "pooling",
+                "--port",
+                str(args.port),
+                "--no-enable-prefix-caching",
+            ],
+            args.port,
+        )
+    ]
     try:
         url = f"http://127.0.0.1:{args.port}"
         longest = post(url + "/tokenize", {"prompt": "a"})["max_model_len"]
@@ -55,28 +70,54 @@ def main():
         # Lengths as of sentences and paragraphs: most are short, some are many times as long.
         draw = random.Random(1)
         lengths = [max(1, min(longest, int(draw.lognormvariate(3.3, 0.9)))) for _ in range(args.texts)]
-        batches = [lengths[i:i + args.batch] for i in range(0, len(lengths), args.batch)]
+        batches = [lengths[i : i + args.batch] for i in range(0, len(lengths), args.batch)]
         seconds = {"packed": [], "padded": []}
         urls = dict.fromkeys(seconds, url)
         if args.llama_server:
             seconds["llama.cpp"] = []
             urls["llama.cpp"] = f"http://127.0.0.1:{args.port + 1}"
             context = max(lengths) + 8
-            servers.append(start([args.llama_server, "-m", args.model, "--embedding", "--pooling", "last", "--port", str(args.port + 1),
-                                  "-np", str(args.batch), "-c", str(context * args.batch), "-b", "4096", "-ub", "4096", "-t", "2"],
-                                 args.port + 1))
+            servers.append(
+                start(
+                    [
+                        args.llama_server,
+                        "-m",
+                        args.model,
+                        "--embedding",
+                        "--pooling",
+                        "last",
+                        "--port",
+                        str(args.port + 1),
+                        "-np",
+                        str(args.batch),
+                        "-c",
+                        str(context * args.batch),
+                        "-b",
+                        "4096",
+                        "-ub",
+                        "4096",
+                        "-t",
+                        "2",
+                    ],
+                    args.port + 1,
+                )
+            )
         for _ in range(args.repeat):
             for way in seconds:
                 begin = time.perf_counter()
                 for batch in batches:
                     each = [max(batch)] * len(batch) if way == "padded" else batch
-                    post(urls[way] + "/v1/embeddings", {"input": [[token] * length for length in each],
-                                                  "encoding_format": "base64"})
+                    post(
+                        urls[way] + "/v1/embeddings",
+                        {"input": [[token] * length for length in each], "encoding_format": "base64"},
+                    )
                 seconds[way].append(time.perf_counter() - begin)
         for way, values in seconds.items():
             median = statistics.median(values)
-            print(f"{way}: {args.texts / median:.1f} texts/s, {sum(lengths) / median:.0f} tokens/s of the texts' own "
-                  f"(median of {len(values)}, {min(values):.2f}..{max(values):.2f} s)")
+            print(
+                f"{way}: {args.texts / median:.1f} texts/s, {sum(lengths) / median:.0f} tokens/s of the texts' own "
+                f"(median of {len(values)}, {min(values):.2f}..{max(values):.2f} s)"
+            )
         for way in list(seconds)[1:]:
             print(f"packed / {way}: {statistics.median(seconds[way]) / statistics.median(seconds['packed']):.2f}")
     finally:

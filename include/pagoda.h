@@ -88,9 +88,10 @@ PAGODA_API pagoda_status pagoda_submit_ids(pagoda_queue* queue, const int32_t* i
  * what the model says: tool calls and reasoning are not told apart from it. */
 PAGODA_API pagoda_status pagoda_submit_chat(pagoda_queue* queue, const char* messages, const char* params,
                                             uint64_t* id);
-/* A call that `pagoda serve` takes at `path` by POST, and that the engine works at: /v1/embeddings, /score, /rerank,
- * /classify, /pooling, /v1/chat/completions, /v1/messages and so on (docs/api.md, docs/vectors.md). `body`: its JSON.
- * One output comes, with the server's answer as `body`. "stream" and "background" are refused. */
+/* A call that `pagoda serve` takes at `path` by POST, and that the engine works at: /v1/embeddings, /score,
+ * /rerank, /classify, /pooling, /v1/chat/completions, /v1/messages and so on (docs/api.md, docs/vectors.md).
+ * `body`: its JSON. One output comes, with the server's answer as `body`. "stream" and "background" are
+ * refused. */
 PAGODA_API pagoda_status pagoda_submit_call(pagoda_queue* queue, const char* path, const char* body,
                                             uint64_t* id);
 /* Nothing more comes for this request. PAGODA_NOT_FOUND: it has ended. */
@@ -149,7 +150,8 @@ PAGODA_API pagoda_status pagoda_tokenize(pagoda_engine* engine, const char* text
 PAGODA_API pagoda_status pagoda_detokenize(pagoda_engine* engine, const int32_t* ids, size_t num_ids,
                                            int32_t skip_special_tokens, char** text, size_t* text_length);
 /* A token as the vocabulary spells it, and the id of such a text; -1: there is none. */
-PAGODA_API pagoda_status pagoda_token_text(pagoda_engine* engine, int32_t id, char** text, size_t* text_length);
+PAGODA_API pagoda_status pagoda_token_text(pagoda_engine* engine, int32_t id, char** text,
+                                           size_t* text_length);
 PAGODA_API pagoda_status pagoda_token_id(pagoda_engine* engine, const char* text, size_t text_length,
                                          int32_t* id);
 /* `body`: {"messages": […]} and what belongs to it in a chat request: tools, add_generation_prompt,
@@ -185,12 +187,12 @@ typedef struct {
 } pagoda_stats;
 PAGODA_API pagoda_status pagoda_get_stats(pagoda_engine* engine, pagoda_stats* stats, size_t size);
 
-/* Puts the engine to sleep as POST /sleep does, and returns once it sleeps. `level`: 0, it computes nothing; 1 and 2, it
- * gives the memory of weights and KV cache back, too. `mode`: what happens to requests that run: "abort" (NULL), "wait" or
- * "keep". What is submitted meanwhile waits. */
+/* Puts the engine to sleep as POST /sleep does, and returns once it sleeps. `level`: 0, it computes nothing;
+ * 1 and 2, it gives the memory of weights and KV cache back, too. `mode`: what happens to requests that run:
+ * "abort" (NULL), "wait" or "keep". What is submitted meanwhile waits. */
 PAGODA_API pagoda_status pagoda_sleep(pagoda_engine* engine, int32_t level, const char* mode);
-/* `tags`: "weights", "kv_cache" and "scheduling", with commas between; NULL: all. It computes again once nothing
- * sleeps. */
+/* `tags`: "weights", "kv_cache" and "scheduling", with commas between; NULL: all. It computes again once
+ * nothing sleeps. */
 PAGODA_API pagoda_status pagoda_wake_up(pagoda_engine* engine, const char* tags);
 PAGODA_API pagoda_status pagoda_is_sleeping(pagoda_engine* engine, int32_t* is_sleeping);
 /* Requests to come find nothing of what is cached now. */

@@ -320,7 +320,7 @@ class Queue {
 }  // namespace
 
 NB_MODULE(_native, module) {
-  nb::set_leak_warnings(false);  // what an interpreter that ends leaves behind is its own affair
+  nb::set_leak_warnings(false);  // objects left by an interpreter that ends are its own affair
   module.def("version", [] { return pagoda_version(); });
   nb::class_<Engine>(module, "Engine")
       .def(nb::init<const std::string&, const std::vector<std::pair<std::string, std::string>>&>())

@@ -1,4 +1,5 @@
 """Starts the program under test and hands out clients."""
+
 import atexit
 import contextlib
 import functools
@@ -15,7 +16,6 @@ import time
 import httpx
 import openai
 import pytest
-
 from openapi import Validator
 from private_cache import private_cache
 from small_model import write_small_model
@@ -71,7 +71,12 @@ class Server:
         self.log = []
         self.process = subprocess.Popen(
             [*launcher, binary(), "serve", str(model), "--host", "127.0.0.1", "--port", "0", *flags],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", env=env)
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=env,
+        )
         self._port = None
         self._known = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -1,4 +1,5 @@
 """Validates JSON against schemas of OpenAI's OpenAPI file."""
+
 import copy
 import json
 

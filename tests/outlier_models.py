@@ -1,5 +1,7 @@
-"""GGUF files of small random models in Q8_0 whose keys or activations have the outliers that published models have: what
+"""GGUF files of small random models in Q8_0 whose keys or activations have the outliers that published models have:
+what
 loses by rounding loses there. The same bytes on every machine."""
+
 import array
 import random
 import struct
@@ -8,7 +10,7 @@ from small_model import F32, FLOAT32, Q8_0, STRING, UINT32, entry, tokenizer_ent
 
 LAYERS, WIDTH, HEADS, KV_HEADS, HEAD, HIDDEN, VOCAB, CONTEXT = 6, 256, 4, 2, 64, 512, 512, 1024
 
-# What each has beside normally distributed weights:
+# Beside normally distributed weights, each model has:
 #   key_biases  of a head their norm in each layer, in four pairs of channels that rotate slowly, as Qwen2's and
 #               Qwen2.5's have (llama.cpp issue 21385: 302 and 460 a head in the first and the last layer)
 #   queries     a factor on queries
@@ -28,7 +30,7 @@ def q8_0(values):
     """Blocks of 32 with a scale in half precision."""
     blocks = bytearray()
     for i in range(0, len(values), 32):
-        block = values[i:i + 32]
+        block = values[i : i + 32]
         scale = max(map(abs, block)) / 127
         inverse = 1 / scale if scale else 0
         blocks += struct.pack("<e32b", scale, *[round(x * inverse) for x in block])
@@ -83,10 +85,20 @@ def write_outlier_model(path, name):
     how = MODELS[name]
     family = "qwen2" if "key_biases" in how else "llama"
     entries = [entry("general.architecture", STRING, family), entry("general.name", STRING, name)]
-    for key, value in {"block_count": LAYERS, "embedding_length": WIDTH, "feed_forward_length": HIDDEN,
-                       "attention.head_count": HEADS, "attention.head_count_kv": KV_HEADS, "context_length": CONTEXT,
-                       "rope.dimension_count": HEAD, "vocab_size": VOCAB}.items():
+    for key, value in {
+        "block_count": LAYERS,
+        "embedding_length": WIDTH,
+        "feed_forward_length": HIDDEN,
+        "attention.head_count": HEADS,
+        "attention.head_count_kv": KV_HEADS,
+        "context_length": CONTEXT,
+        "rope.dimension_count": HEAD,
+        "vocab_size": VOCAB,
+    }.items():
         entries.append(entry(f"{family}.{key}", UINT32, value))
-    entries += [entry(f"{family}.attention.layer_norm_rms_epsilon", FLOAT32, 1e-6),
-                entry(f"{family}.rope.freq_base", FLOAT32, 1e6), *tokenizer_entries()]
+    entries += [
+        entry(f"{family}.attention.layer_norm_rms_epsilon", FLOAT32, 1e-6),
+        entry(f"{family}.rope.freq_base", FLOAT32, 1e6),
+        *tokenizer_entries(),
+    ]
     write_gguf(path, entries, tensors(random.Random(name), **how))

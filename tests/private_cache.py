@@ -1,4 +1,5 @@
 """A cache folder for one run of the tests: what they pack is not the user's."""
+
 import atexit
 import pathlib
 import shutil

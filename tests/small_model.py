@@ -3,6 +3,7 @@
 The shape is that of stories260K (5 layers, 8 heads over 4, 512 tokens of vocabulary and of context), without a chat
 template. The same bytes on every machine.
 """
+
 import array
 import random
 import struct
@@ -37,8 +38,12 @@ def string(text):
 
 
 def entry(key, kind, value):
-    pack = {UINT32: lambda v: struct.pack("<I", v), INT32: lambda v: struct.pack("<i", v), FLOAT32: lambda v: struct.pack("<f", v),
-            STRING: string}
+    pack = {
+        UINT32: lambda v: struct.pack("<I", v),
+        INT32: lambda v: struct.pack("<i", v),
+        FLOAT32: lambda v: struct.pack("<f", v),
+        STRING: string,
+    }
     if isinstance(value, list):
         return string(key) + struct.pack("<IIQ", ARRAY, kind, len(value)) + b"".join(map(pack[kind], value))
     return string(key) + struct.pack("<I", kind) + pack[kind](value)
@@ -50,9 +55,15 @@ def tensors():
     yield "output.weight", (WIDTH, VOCAB), 0.3
     yield "output_norm.weight", (WIDTH,), None
     for layer in range(LAYERS):
-        for name, shape in {"attn_q": (WIDTH, WIDTH), "attn_k": (WIDTH, KV_HEADS * head), "attn_v": (WIDTH, KV_HEADS * head),
-                            "attn_output": (WIDTH, WIDTH), "ffn_gate": (WIDTH, HIDDEN), "ffn_up": (WIDTH, HIDDEN),
-                            "ffn_down": (HIDDEN, WIDTH)}.items():
+        for name, shape in {
+            "attn_q": (WIDTH, WIDTH),
+            "attn_k": (WIDTH, KV_HEADS * head),
+            "attn_v": (WIDTH, KV_HEADS * head),
+            "attn_output": (WIDTH, WIDTH),
+            "ffn_gate": (WIDTH, HIDDEN),
+            "ffn_up": (WIDTH, HIDDEN),
+            "ffn_down": (HIDDEN, WIDTH),
+        }.items():
             yield f"blk.{layer}.{name}.weight", shape, shape[0] ** -0.5
         for name in "attn_norm", "ffn_norm":
             yield f"blk.{layer}.{name}.weight", (WIDTH,), None
@@ -61,23 +72,38 @@ def tensors():
 def tokenizer_entries(markers=(), without="", control=False):
     tokens, merges = vocabulary(markers, without)
     return [
-        entry("tokenizer.ggml.model", STRING, "gpt2"), entry("tokenizer.ggml.pre", STRING, "gpt-2"),
-        entry("tokenizer.ggml.tokens", STRING, tokens), entry("tokenizer.ggml.merges", STRING, merges),
-        entry("tokenizer.ggml.token_type", INT32, [CONTROL] + [NORMAL] * (VOCAB - 1 - len(markers)) + [CONTROL if control else USER_DEFINED] * len(markers)),
-        entry("tokenizer.ggml.bos_token_id", UINT32, 0), entry("tokenizer.ggml.eos_token_id", UINT32, 0)]
+        entry("tokenizer.ggml.model", STRING, "gpt2"),
+        entry("tokenizer.ggml.pre", STRING, "gpt-2"),
+        entry("tokenizer.ggml.tokens", STRING, tokens),
+        entry("tokenizer.ggml.merges", STRING, merges),
+        entry(
+            "tokenizer.ggml.token_type",
+            INT32,
+            [CONTROL] + [NORMAL] * (VOCAB - 1 - len(markers)) + [CONTROL if control else USER_DEFINED] * len(markers),
+        ),
+        entry("tokenizer.ggml.bos_token_id", UINT32, 0),
+        entry("tokenizer.ggml.eos_token_id", UINT32, 0),
+    ]
 
 
 def write_small_model(path, markers=(), without="", control=False):
     """`markers`: tokens of their own, as models have for what begins and ends their reasoning, `control`: special ones;
     `without`: characters that no token holds."""
     entries = [
-        entry("general.architecture", STRING, "llama"), entry("general.name", STRING, "small"),
-        entry("general.alignment", UINT32, 32), entry("llama.block_count", UINT32, LAYERS),
-        entry("llama.embedding_length", UINT32, WIDTH), entry("llama.feed_forward_length", UINT32, HIDDEN),
-        entry("llama.attention.head_count", UINT32, HEADS), entry("llama.attention.head_count_kv", UINT32, KV_HEADS),
-        entry("llama.attention.layer_norm_rms_epsilon", FLOAT32, 1e-5), entry("llama.context_length", UINT32, CONTEXT),
-        entry("llama.rope.dimension_count", UINT32, WIDTH // HEADS), entry("llama.vocab_size", UINT32, VOCAB),
-        *tokenizer_entries(markers, without, control)]
+        entry("general.architecture", STRING, "llama"),
+        entry("general.name", STRING, "small"),
+        entry("general.alignment", UINT32, 32),
+        entry("llama.block_count", UINT32, LAYERS),
+        entry("llama.embedding_length", UINT32, WIDTH),
+        entry("llama.feed_forward_length", UINT32, HIDDEN),
+        entry("llama.attention.head_count", UINT32, HEADS),
+        entry("llama.attention.head_count_kv", UINT32, KV_HEADS),
+        entry("llama.attention.layer_norm_rms_epsilon", FLOAT32, 1e-5),
+        entry("llama.context_length", UINT32, CONTEXT),
+        entry("llama.rope.dimension_count", UINT32, WIDTH // HEADS),
+        entry("llama.vocab_size", UINT32, VOCAB),
+        *tokenizer_entries(markers, without, control),
+    ]
     draw = random.Random(1)
 
     def written():
@@ -85,6 +111,7 @@ def write_small_model(path, markers=(), without="", control=False):
             count = shape[0] * (shape[1] if len(shape) > 1 else 1)
             values = [1.0] * count if deviation is None else [draw.gauss(0, deviation) for _ in range(count)]
             yield name, shape, F32, array.array("f", values).tobytes()
+
     write_gguf(path, entries, written())
 
 

@@ -1,4 +1,5 @@
 """Folders of the small models that make vectors (tests/fixtures/encoders), with a tokenizer of letters."""
+
 import json
 import math
 import pathlib
@@ -33,26 +34,53 @@ def tokenizer():
 
     def text(name, kind):
         return {"Sequence": {"id": name, "type_id": kind}}
+
     return {
-        "version": "1.0", "truncation": None, "padding": None,
-        "added_tokens": [{"id": i, "content": name, "single_word": False, "lstrip": False, "rstrip": False,
-                          "normalized": False, "special": True} for i, name in enumerate(SPECIAL)],
-        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
-                       "lowercase": True},
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {
+                "id": i,
+                "content": name,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for i, name in enumerate(SPECIAL)
+        ],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {
             "type": "TemplateProcessing",
             "single": [token("[CLS]", 0), text("A", 0), token("[SEP]", 0)],
             "pair": [token("[CLS]", 0), text("A", 0), token("[SEP]", 0), text("B", 1), token("[SEP]", 1)],
-            "special_tokens": {name: {"id": name, "ids": [SPECIAL.index(name)], "tokens": [name]}
-                               for name in ("[CLS]", "[SEP]")}},
+            "special_tokens": {
+                name: {"id": name, "ids": [SPECIAL.index(name)], "tokens": [name]} for name in ("[CLS]", "[SEP]")
+            },
+        },
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-                  "max_input_chars_per_word": 100, "vocab": {piece: i for i, piece in enumerate(vocab)}}}
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": {piece: i for i, piece in enumerate(vocab)},
+        },
+    }
 
 
 def write(name, folder, pooling=None):
-    """`pooling`: "mean", "cls" or "lasttoken", in sentence-transformers' folders; without: as the model's family does it."""
+    """`pooling`: "mean", "cls" or "lasttoken", in sentence-transformers' folders; without: as the model's family does
+    it."""
     model = json.loads((ENCODERS / f"{name}.json").read_text())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(model["config"]))
@@ -66,12 +94,25 @@ def write(name, folder, pooling=None):
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
     if pooling:
         kind = "sentence_transformers.models."
-        (folder / "modules.json").write_text(json.dumps([
-            {"idx": 0, "name": "0", "path": "", "type": kind + "Transformer"},
-            {"idx": 1, "name": "1", "path": "1_Pooling", "type": kind + "Pooling"},
-            {"idx": 2, "name": "2", "path": "2_Normalize", "type": kind + "Normalize"}]))
+        (folder / "modules.json").write_text(
+            json.dumps(
+                [
+                    {"idx": 0, "name": "0", "path": "", "type": kind + "Transformer"},
+                    {"idx": 1, "name": "1", "path": "1_Pooling", "type": kind + "Pooling"},
+                    {"idx": 2, "name": "2", "path": "2_Normalize", "type": kind + "Normalize"},
+                ]
+            )
+        )
         (folder / "1_Pooling").mkdir(exist_ok=True)
-        (folder / "1_Pooling" / "config.json").write_text(json.dumps({
-            "word_embedding_dimension": 64, "pooling_mode_cls_token": pooling == "cls",
-            "pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_lasttoken": pooling == "lasttoken", "pooling_mode_max_tokens": False}))
+        (folder / "1_Pooling" / "config.json").write_text(
+            json.dumps(
+                {
+                    "word_embedding_dimension": 64,
+                    "pooling_mode_cls_token": pooling == "cls",
+                    "pooling_mode_mean_tokens": pooling == "mean",
+                    "pooling_mode_lasttoken": pooling == "lasttoken",
+                    "pooling_mode_max_tokens": False,
+                }
+            )
+        )
     return folder, model

@@ -1,4 +1,5 @@
 """The Python package as users get it: of the wheel, which is made unless PAGODA_WHEEL names one."""
+
 import os
 import pathlib
 import subprocess

@@ -3,6 +3,7 @@ the tree it depends on, how long it takes at most, and whether CI runs it; requi
 
 CI takes a tier when what it depends on is not what it was when the tier last passed on this machine: the Git
 hashes of its paths are kept in the cache folder. On a new machine that means every tier."""
+
 import json
 import pathlib
 import subprocess
@@ -22,12 +23,20 @@ class Tier:
     def state(self):
         """What the tier depends on, as one text; empty outside of Git or with changes that are not committed."""
         paths = [*self.paths, "tests/conftest.py", str(self.folder.relative_to(ROOT))]
-        changes = subprocess.run(["git", "-C", ROOT, "status", "--porcelain", "--", *paths],
-                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        changes = subprocess.run(
+            ["git", "-C", ROOT, "status", "--porcelain", "--", *paths],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         if changes.returncode or changes.stdout.strip():
             return ""
-        listing = subprocess.run(["git", "-C", ROOT, "rev-parse", *(f"HEAD:{path}" for path in paths)],
-                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        listing = subprocess.run(
+            ["git", "-C", ROOT, "rev-parse", *(f"HEAD:{path}" for path in paths)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         return listing.stdout if listing.returncode == 0 else ""
 
     def stamp(self, cache):

@@ -22,7 +22,7 @@ namespace {
 
 struct Sizes {
   std::int32_t heads, kv_heads, head_size, layers, rounds;
-  std::vector<std::int32_t> rows, contexts, blocks;  // of moves: tokens of a block
+  std::vector<std::int32_t> rows, contexts, blocks;  // tokens of a block, for moves
   std::int32_t moved_tokens;
 };
 const Sizes kGpu = {32, 8, 128, 32, 20, {8, 32}, {64, 128, 256, 1024}, {1, 2, 4, 8, 16, 32, 64, 128, 256},

@@ -1,6 +1,6 @@
 #pragma once
-// What the benches of a device begin and end with: NAME cuda|emulated, opens that device and runs the bench
-// on it. Exit code 2: wrong arguments; 1: an error, in one line.
+// The frame of a device's bench: NAME cuda|emulated opens that device and runs the bench on it. Exit code 2:
+// wrong arguments; 1: an error, in one line.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// What a device's memory does, as JSON: bytes a second of a copy inside of it, operations a second of a large
+// Measures a device's memory, as JSON: bytes a second of a copy inside of it, operations a second of a large
 // product of bfloat16 by its library (its peak, as far as that reaches it; null: there is no library), and
 // microseconds of each call of its virtual memory. On the emulated device the numbers say nothing; it is
 // there to rehearse.

@@ -23,7 +23,7 @@ struct Sizes {
   std::vector<std::pair<std::int32_t, std::int32_t>> matrices;  // n, k
   std::vector<std::int32_t> rows;
   std::int64_t bytes_of_weights, plain_flops;  // all copies; the most that the plain kernel is asked for
-  double seconds;                              // of a timing, about
+  double seconds;                              // aim for a timing
 };
 // Llama 3 8B's: queries, keys and values; output; gate and up; down; head.
 const Sizes kGpu = {{{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}},
@@ -36,7 +36,7 @@ const Sizes kRehearsal = {{{72, 128}}, {1, 17}, 1 << 16, 1 << 30, 0};
 struct Kind {
   const char* name;
   Element element;
-  std::int64_t group_bytes;  // of 32 weights
+  std::int64_t group_bytes;  // bytes of 32 weights
 };
 constexpr Kind kKinds[] = {{"bf16", Element::bf16, 64},
                            {"q4", Element::q4, sizeof(Quantized4)},

@@ -221,8 +221,8 @@ void bench_attention(const Options& options, const KernelContext& context, const
   }
 }
 
-// Of DeepSeek-V2-Lite, and of 20 heads as GLM-4.7-Flash has: a row of 512 + 64 for all heads. What is read at
-// most is told as a share of what reading alone reaches here.
+// DeepSeek-V2-Lite, and 20 heads as GLM-4.7-Flash has: a row of 512 + 64 for all heads. The bytes read are
+// reported as a share of the bandwidth that reading alone reaches here.
 void bench_latent_attention(const Options& options, const KernelContext& context, const Peak& peak) {
   if (std::string("latent").find(options.only) == std::string::npos) return;
   std::printf("\nlatent attention, rows of 512 + 64, block 16\n");

@@ -1,8 +1,8 @@
-// What the machine offers this very second, as one line of JSON: memory read bandwidth in GB/s, and the
+// Measures the machine at this moment, as one line of JSON: memory read bandwidth in GB/s, and the
 // multiply-add rates of float32, bfloat16 and int8 in G/s (peak.h), over all threads at once. Benches of
 // whole engines take it before and after: a figure without it says little on a machine whose memory others
 // share.
-//   machine_probe [THREADS [LEVEL]]    avx2: what kernels without AVX-512 could do at most
+//   machine_probe [THREADS [LEVEL]]    avx2: the bound for kernels without AVX-512
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,5 +1,5 @@
 #pragma once
-// What one thread of this machine can do at most at an instruction level: the denominators of the kernels'
+// The most that one thread of this machine can do at an instruction level: the denominators of the kernels'
 // bench.
 #include <cstddef>
 

@@ -2,6 +2,7 @@
 
 A figure is a module with make(column) -> Figure. `column` names the cost models: "paper" (the main one) or
 "roofline"; cost(column, "opt-13b") is the simulator's name of it."""
+
 import csv
 import hashlib
 import html
@@ -40,14 +41,30 @@ FT = "FasterTransformer"
 FT_COLOUR = "#7f7f7f"
 FOUR = ["vLLM", "Orca (Oracle)", "Orca (Pow2)", "Orca (Max)"]
 COLOURS = [(FT, FT_COLOUR)] + [(name, colour) for name, (_, colour) in SYSTEMS.items()]
-ROOFLINES = {"opt-13b": "a100-40gb/opt-13b/tp1", "opt-66b": "a100-40gb/opt-66b/tp4",
-             "opt-175b": "a100-80gb/opt-175b/tp8", "llama-13b": "a100-40gb/llama-13b/tp1"}
+ROOFLINES = {
+    "opt-13b": "a100-40gb/opt-13b/tp1",
+    "opt-66b": "a100-40gb/opt-66b/tp4",
+    "opt-175b": "a100-80gb/opt-175b/tp8",
+    "llama-13b": "a100-40gb/llama-13b/tp1",
+}
 
 
 def fastertransformer(batch):
     """The flags of FasterTransformer with batches of so many requests: what fits its memory is the caller's to know."""
-    return WHOLE + UNBOUNDED + ["--max-num-seqs", str(batch), "--scheduler", "fastertransformer", "--kv-manager", "reserved",
-                                "--reserve", "oracle"]
+    return (
+        WHOLE
+        + UNBOUNDED
+        + [
+            "--max-num-seqs",
+            str(batch),
+            "--scheduler",
+            "fastertransformer",
+            "--kv-manager",
+            "reserved",
+            "--reserve",
+            "oracle",
+        ]
+    )
 
 
 def cost(column, model):
@@ -70,8 +87,9 @@ def simulate(model, flags, workload):
 
 
 def print_cost_model(model):
-    done = subprocess.run([PAGODA, "simulate", "--cost-model", model, "--print-cost-model"], capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        [PAGODA, "simulate", "--cost-model", model, "--print-cost-model"], capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 
@@ -123,7 +141,9 @@ class Curve:
     def at_limits(self, guess):
         """The sustained rate at each of LIMITS."""
         first = self.sustained(guess)
-        return [first] + [float("nan") if self.rough else self.sustained(first * 1.05, limit, 1.1) for limit in LIMITS[1:]]
+        return [first] + [
+            float("nan") if self.rough else self.sustained(first * 1.05, limit, 1.1) for limit in LIMITS[1:]
+        ]
 
 
 class Figure:
@@ -153,7 +173,9 @@ class Claim:
         return [self.ratio(paper, ours) for _, paper, ours in self.entries]
 
     def holds(self):
-        return not any(map(math.isnan, self.ratios())) and all(abs(ratio - 1) <= self.tolerance for ratio in self.ratios())
+        return not any(map(math.isnan, self.ratios())) and all(
+            abs(ratio - 1) <= self.tolerance for ratio in self.ratios()
+        )
 
 
 def rates_line(title, curves, ends):
@@ -193,18 +215,25 @@ def number(value):
 
 
 def text(x, y, body, anchor="middle", size=11, turn=""):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{turn}>'
-            f"{html.escape(body)}</text>")
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{turn}>{html.escape(body)}</text>'
 
 
 def axes(x0, y0, title, xlabel, ylabel, ticks_x, ticks_y):
     """ticks: [(pixel, label)]"""
-    out = [f'<rect x="{x0 + LEFT}" y="{y0 + TOP}" width="{WIDTH - LEFT - RIGHT}" '
-           f'height="{HEIGHT - TOP - BOTTOM}" fill="none" stroke="#444"/>',
-           text(x0 + LEFT + (WIDTH - LEFT - RIGHT) / 2, y0 + TOP - 9, title, size=12),
-           text(x0 + LEFT + (WIDTH - LEFT - RIGHT) / 2, y0 + HEIGHT - 8, xlabel),
-           text(x0 + 12, y0 + TOP + (HEIGHT - TOP - BOTTOM) / 2, ylabel,
-                turn=f' transform="rotate(-90 {x0 + 12} {y0 + TOP + (HEIGHT - TOP - BOTTOM) / 2})"')]
+    out = [
+        (
+            f'<rect x="{x0 + LEFT}" y="{y0 + TOP}" width="{WIDTH - LEFT - RIGHT}" '
+            f'height="{HEIGHT - TOP - BOTTOM}" fill="none" stroke="#444"/>'
+        ),
+        text(x0 + LEFT + (WIDTH - LEFT - RIGHT) / 2, y0 + TOP - 9, title, size=12),
+        text(x0 + LEFT + (WIDTH - LEFT - RIGHT) / 2, y0 + HEIGHT - 8, xlabel),
+        text(
+            x0 + 12,
+            y0 + TOP + (HEIGHT - TOP - BOTTOM) / 2,
+            ylabel,
+            turn=f' transform="rotate(-90 {x0 + 12} {y0 + TOP + (HEIGHT - TOP - BOTTOM) / 2})"',
+        ),
+    ]
     for x, label in ticks_x:
         out.append(text(x, y0 + HEIGHT - BOTTOM + 14, label, size=10))
     for y, label in ticks_y:
@@ -227,8 +256,10 @@ def svg(name, panels, entries, columns=3):
     rows = (len(panels) + columns - 1) // columns
     columns = min(columns, len(panels))
     width = max(columns * WIDTH, LEFT + sum(30 + 7 * len(e[0]) for e in entries) + 20)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{rows * HEIGHT + 24}" '
-           'font-family="sans-serif"><rect width="100%" height="100%" fill="white"/>']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{rows * HEIGHT + 24}" '
+        'font-family="sans-serif"><rect width="100%" height="100%" fill="white"/>'
+    ]
     out += legend(entries, 6)
     for i, panel in enumerate(panels):
         out += panel(i % columns * WIDTH, 24 + i // columns * HEIGHT)
@@ -238,8 +269,10 @@ def svg(name, panels, entries, columns=3):
 
 def lines(title, xlabel, ylabel, series, top, right=None, log_x=False):
     """series: {name: (colour, [(x, y)])}; what is above `top` leaves the panel."""
+
     def draw(x0, y0):
         import math
+
         xs = [x for _, points in series.values() for x, _ in points]
         low, high = (min(xs), max(xs)) if log_x else (0, right or max(xs))
         inner_x, inner_y = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
@@ -250,6 +283,7 @@ def lines(title, xlabel, ylabel, series, top, right=None, log_x=False):
 
         def py(y):
             return y0 + TOP + inner_y * (1 - min(y, top * 1.0) / top)
+
         if log_x:
             ticks_x = [(px(x), number(x)) for x in sorted(set(xs))]
         else:
@@ -268,16 +302,20 @@ def lines(title, xlabel, ylabel, series, top, right=None, log_x=False):
             out.append(f'<polyline points="{" ".join(path)}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
             out += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="2" fill="{colour}"/>' for p in path]
         return out
+
     return draw
 
 
 def bars(title, ylabel, groups, series, top, values=True):
     """series: {name: (colour, [one value a group])}"""
+
     def draw(x0, y0):
         inner_x, inner_y = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
         step = nice_step(top, 4)
-        ticks_y = [(y0 + TOP + inner_y * (1 - i * step / top), number(round(i * step, 9)))
-                   for i in range(int(top / step + 1e-9) + 1)]
+        ticks_y = [
+            (y0 + TOP + inner_y * (1 - i * step / top), number(round(i * step, 9)))
+            for i in range(int(top / step + 1e-9) + 1)
+        ]
         slot = inner_x / len(groups)
         ticks_x = [(x0 + LEFT + slot * (i + 0.5), group) for i, group in enumerate(groups)]
         out = axes(x0, y0, title, "", ylabel, ticks_x, ticks_y)
@@ -287,9 +325,11 @@ def bars(title, ylabel, groups, series, top, values=True):
                 height = inner_y * min(value, top) / top
                 x = x0 + LEFT + slot * i + slot * 0.1 + width * j
                 y = y0 + TOP + inner_y - height
-                out.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width * 0.95:.1f}" height="{height:.1f}" '
-                           f'fill="{colour}"/>')
+                out.append(
+                    f'<rect x="{x:.1f}" y="{y:.1f}" width="{width * 0.95:.1f}" height="{height:.1f}" fill="{colour}"/>'
+                )
                 if values:
                     out.append(text(x + width / 2, y - 2, f"{value:.3g}", size=8))
         return out
+
     return draw

@@ -1,11 +1,11 @@
-"""What is measured of each engine: over HTTP by `pagoda bench serve`, and by each engine's own tool. A case gives one or
+"""What is measured of each engine: over HTTP by `pagoda bench serve`, and by each engine's own tool. A case gives one
+or
 more rows of the table."""
+
 import dataclasses
 import json
-import pathlib
 import subprocess
 import sys
-import tempfile
 import typing
 
 from support import servers
@@ -17,7 +17,7 @@ class Row:
     title: str
     unit: str
     best: typing.Callable  # max or min
-    # Of the machine, on this model: what no engine can be better than. (probe, shape, weights) -> value
+    # The machine's bound on this model, which no engine can pass. (probe, shape, weights) -> value
     limit: typing.Callable | None = None
 
 
@@ -25,9 +25,9 @@ class Row:
 class Case:
     key: str
     run: typing.Callable  # (server, options, seed) -> {row: value}
-    streams: int = 64     # sequences at once, and the longest of them: what servers with fixed slots must be told
+    streams: int = 64  # sequences at once, and the longest of them: what servers with fixed slots must be told
     tokens: int = 256
-    tool: bool = False    # by the engine's own tool instead of a server
+    tool: bool = False  # by the engine's own tool instead of a server
 
     def applies(self, server):
         if self.tool:
@@ -38,19 +38,27 @@ class Case:
 
 # ---- what the machine allows ----
 
+
 def model_shape(program, file):
     facts = json.loads(subprocess.check_output([program, "inspect", "--json", file]))
     config = facts["config"]
     head = config["vocab_size"] * config["hidden_size"]
-    return {"parameters": facts["parameters"], "layers": config["num_layers"], "attention": config["num_heads"] * config["head_size"],
-            "block_parameters": facts["parameters"] - head}
+    return {
+        "parameters": facts["parameters"],
+        "layers": config["num_layers"],
+        "attention": config["num_heads"] * config["head_size"],
+        "block_parameters": facts["parameters"] - head,
+    }
 
 
 def flops(shape, prompt, output):
     """Of one request: multiply-adds twice; logits only where a token is sampled."""
     total = prompt + output
-    return (2 * shape["block_parameters"] * total + 2 * (shape["parameters"] - shape["block_parameters"]) * output
-            + 4 * shape["layers"] * shape["attention"] * total * total / 2)
+    return (
+        2 * shape["block_parameters"] * total
+        + 2 * (shape["parameters"] - shape["block_parameters"]) * output
+        + 4 * shape["layers"] * shape["attention"] * total * total / 2
+    )
 
 
 def peak(probe, weights):
@@ -63,8 +71,10 @@ def output_limit(prompt, output):
 
 def decode_limit(context):
     """Many streams at once, at this context: arithmetic."""
+
     def limit(probe, shape, weights):
         return peak(probe, weights) / (2 * shape["parameters"] + 4 * shape["layers"] * shape["attention"] * context)
+
     return limit
 
 
@@ -74,9 +84,20 @@ def prefill_limit(tokens):
 
 # ---- over HTTP ----
 
+
 def random_load(prompt, output, count, *more):
-    return ["--dataset-name", "random", "--random-input-len", prompt, "--random-output-len", output, "--num-prompts",
-            count, "--ignore-eos", *more]
+    return [
+        "--dataset-name",
+        "random",
+        "--random-input-len",
+        prompt,
+        "--random-output-len",
+        output,
+        "--num-prompts",
+        count,
+        "--ignore-eos",
+        *more,
+    ]
 
 
 def one_stream(server, options, seed):
@@ -87,27 +108,50 @@ def one_stream(server, options, seed):
 def at_once(count):
     def run(server, options, seed):
         found = servers.load(server, random_load(128, 64, count), seed)
-        return {f"http{count}.output": found["output_throughput"], f"http{count}.ttft": found["max_ttft_ms"] / 1e3,
-                f"http{count}.gap": found["longest_gap_ms"]}
+        return {
+            f"http{count}.output": found["output_throughput"],
+            f"http{count}.ttft": found["max_ttft_ms"] / 1e3,
+            f"http{count}.gap": found["longest_gap_ms"],
+        }
+
     return run
 
 
 def alpaca(server, options, seed):
     if options.alpaca:
-        source = ["--dataset-name", "trace", "--dataset-path", options.alpaca, "--num-prompts", 200, "--request-rate", "inf"]
+        source = [
+            "--dataset-name",
+            "trace",
+            "--dataset-path",
+            options.alpaca,
+            "--num-prompts",
+            200,
+            "--request-rate",
+            "inf",
+        ]
     else:  # lengths of the same distribution, always the same ones; the prompts are drawn
         source = ["--workload", "alpaca:requests=200,rate=inf,seed=1"]
     found = servers.load(server, [*source, "--ignore-eos", "--max-concurrency", 64], seed)
-    return {"alpaca.output": found["output_throughput"], "alpaca.ttft": found["p99_ttft_ms"], "alpaca.tpot": found["median_tpot_ms"],
-            "alpaca.gap": found["longest_gap_ms"]}
+    return {
+        "alpaca.output": found["output_throughput"],
+        "alpaca.ttft": found["p99_ttft_ms"],
+        "alpaca.tpot": found["median_tpot_ms"],
+        "alpaca.gap": found["longest_gap_ms"],
+    }
 
 
 def arrivals(server, options, seed):
     """16 streams run; 2,000-token prompts come in one a second."""
     streams = servers.start_load(server, random_load(128, 256, 16), seed)
-    prompts = servers.start_load(server, random_load(2000, 4, 5, "--request-rate", 1, "--burstiness", "inf"), seed + 500)
+    prompts = servers.start_load(
+        server, random_load(2000, 4, 5, "--request-rate", 1, "--burstiness", "inf"), seed + 500
+    )
     there, running = servers.finish_load(prompts), servers.finish_load(streams)
-    return {"arrivals.gap": running["longest_gap_ms"], "arrivals.p99": running["p99_itl_ms"], "arrivals.ttft": there["max_ttft_ms"] / 1e3}
+    return {
+        "arrivals.gap": running["longest_gap_ms"],
+        "arrivals.p99": running["p99_itl_ms"],
+        "arrivals.ttft": there["max_ttft_ms"] / 1e3,
+    }
 
 
 def shared_prefix(server, options, seed):
@@ -125,14 +169,17 @@ def neighbour(server, options, seed):
     finally:
         busy.kill()
         busy.wait()
-    return {"neighbour.kept": 100 * beside["output_throughput"] / alone["output_throughput"],
-            "neighbour.output": beside["output_throughput"]}
+    return {
+        "neighbour.kept": 100 * beside["output_throughput"] / alone["output_throughput"],
+        "neighbour.output": beside["output_throughput"],
+    }
 
 
 # ---- the engines' own tools ----
 
+
 def run_tool(command):
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{command[0]}: {done.stderr[-500:]}")
     return done.stdout
@@ -140,21 +187,63 @@ def run_tool(command):
 
 def own_bench(server, batch, prompt, output, runs=1):
     """`pagoda bench latency`, warm as llama.cpp's tools are: a run before the measured ones, in the same KV blocks."""
-    return json.loads(run_tool([binary(), "bench", "latency", server.file, "--threads", servers.THREADS, "--batch-size", batch,
-                                "--input-len", prompt, "--output-len", output, "--num-iters-warmup", 1, "--num-iters", runs,
-                                "--no-enable-prefix-caching", "--max-num-batched-tokens", 4096,  # so that they start together
-                                "--output-json", "-", *server.flags]))
+    return json.loads(
+        run_tool(
+            [
+                binary(),
+                "bench",
+                "latency",
+                server.file,
+                "--threads",
+                servers.THREADS,
+                "--batch-size",
+                batch,
+                "--input-len",
+                prompt,
+                "--output-len",
+                output,
+                "--num-iters-warmup",
+                1,
+                "--num-iters",
+                runs,
+                "--no-enable-prefix-caching",
+                "--max-num-batched-tokens",
+                4096,  # so that they start together
+                "--output-json",
+                "-",
+                *server.flags,
+            ]
+        )
+    )
 
 
 def tool_stream(server, options, seed):
     if isinstance(server, servers.Pagoda):
         found = own_bench(server, 1, 512, 128, runs=5)
-        return {"tool1.prefill": found["prefill_tokens_per_s"]["median"], "tool1.decode": found["decode_tokens_per_s"]["median"],
-                "tool1.share": 100 * found["bandwidth_share"]["median"]}
+        return {
+            "tool1.prefill": found["prefill_tokens_per_s"]["median"],
+            "tool1.decode": found["decode_tokens_per_s"]["median"],
+            "tool1.share": 100 * found["bandwidth_share"]["median"],
+        }
 
     def bench(*arguments):
-        return json.loads(run_tool([server.programs / "llama-bench", "-m", server.file, "-t", servers.THREADS, "-r", 1, "-o", "json",
-                                    *arguments]))[0]["avg_ts"]
+        return json.loads(
+            run_tool(
+                [
+                    server.programs / "llama-bench",
+                    "-m",
+                    server.file,
+                    "-t",
+                    servers.THREADS,
+                    "-r",
+                    1,
+                    "-o",
+                    "json",
+                    *arguments,
+                ]
+            )
+        )[0]["avg_ts"]
+
     return {"tool1.prefill": bench("-p", 512, "-n", 0), "tool1.decode": bench("-p", 0, "-n", 128, "-d", 512)}
 
 
@@ -164,26 +253,47 @@ def tool_batch(count, prompt):
         if isinstance(server, servers.Pagoda):
             found = own_bench(server, count, prompt, 64)
             return {row: found["decode_tokens_per_s"]["median"]}
-        text = run_tool([server.programs / "llama-batched-bench", "-m", server.file, "-t", servers.THREADS, "-c", count * (prompt + 64),
-                         "-npp", prompt, "-ntg", 64, "-npl", count, "--output-format", "jsonl"])
+        text = run_tool(
+            [
+                server.programs / "llama-batched-bench",
+                "-m",
+                server.file,
+                "-t",
+                servers.THREADS,
+                "-c",
+                count * (prompt + 64),
+                "-npp",
+                prompt,
+                "-ntg",
+                64,
+                "-npl",
+                count,
+                "--output-format",
+                "jsonl",
+            ]
+        )
         return {row: json.loads([line for line in text.splitlines() if line.startswith("{")][-1])["speed_tg"]}
+
     return run
 
 
-CASES = {case.key: case for case in (
-    Case("stream", one_stream, streams=1, tokens=640),
-    Case("batch16", at_once(16), streams=16),
-    Case("batch64", at_once(64)),
-    Case("alpaca", alpaca, tokens=1024),
-    Case("arrivals", arrivals, streams=21, tokens=2048),
-    Case("prefix", shared_prefix, streams=8, tokens=1024),
-    Case("neighbour", neighbour, streams=16),
-    Case("start", lambda server, options, seed: {}, streams=4, tokens=2048),
-    Case("tool-stream", tool_stream, tool=True),
-    Case("tool-batch16", tool_batch(16, 128), tool=True),
-    Case("tool-batch64", tool_batch(64, 128), tool=True),
-    Case("tool-batch64-512", tool_batch(64, 512), tool=True),
-)}
+CASES = {
+    case.key: case
+    for case in (
+        Case("stream", one_stream, streams=1, tokens=640),
+        Case("batch16", at_once(16), streams=16),
+        Case("batch64", at_once(64)),
+        Case("alpaca", alpaca, tokens=1024),
+        Case("arrivals", arrivals, streams=21, tokens=2048),
+        Case("prefix", shared_prefix, streams=8, tokens=1024),
+        Case("neighbour", neighbour, streams=16),
+        Case("start", lambda server, options, seed: {}, streams=4, tokens=2048),
+        Case("tool-stream", tool_stream, tool=True),
+        Case("tool-batch16", tool_batch(16, 128), tool=True),
+        Case("tool-batch64", tool_batch(64, 128), tool=True),
+        Case("tool-batch64-512", tool_batch(64, 512), tool=True),
+    )
+}
 
 ROWS = {
     "tool1.decode": Row("decode, one stream behind 512 tokens, own tool", "tok/s", max),

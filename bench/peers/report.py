@@ -1,4 +1,5 @@
 """The samples of bench/peers/run as a table: median and best, the ratio to the best peer, the share of the limit."""
+
 import statistics
 
 import cases
@@ -10,7 +11,7 @@ def cells(result):
     """{row: {engine: (median, best, samples, all of them disturbed)}}"""
     samples = {}
     for sample in result["samples"]:
-        if sample["row"] not in cases.ROWS:  # of an older version of the cases
+        if sample["row"] not in cases.ROWS:  # an older version of the cases
             continue
         samples.setdefault(sample["row"], {}).setdefault(sample["engine"], []).append(sample)
     out = {}
@@ -18,7 +19,12 @@ def cells(result):
         for engine, found in engines.items():
             clean = [s["value"] for s in found if s["others"] <= DISTURBED]
             values = clean or [s["value"] for s in found]
-            out.setdefault(row, {})[engine] = (statistics.median(values), cases.ROWS[row].best(values), len(values), not clean)
+            out.setdefault(row, {})[engine] = (
+                statistics.median(values),
+                cases.ROWS[row].best(values),
+                len(values),
+                not clean,
+            )
     return out
 
 
@@ -37,8 +43,10 @@ def markdown(result):
     ours = [engine for engine in engines if engine.startswith("Pagoda")]
     peers = [engine for engine in engines if engine not in ours]
     probe = best_probe(result)
-    lines = ["| median / best | " + " | ".join(ours + peers) + " | of the best peer | of the limit |",
-             "|---|" + "---:|" * (len(engines) + 2)]
+    lines = [
+        "| median / best | " + " | ".join(ours + peers) + " | of the best peer | of the limit |",
+        "|---|" + "---:|" * (len(engines) + 2),
+    ]
     for key, row in cases.ROWS.items():
         if key not in table:
             continue
@@ -59,13 +67,22 @@ def markdown(result):
                 ratios.append(f"{medians[engine] / row.best(others):.2f}")
             if row.limit:
                 shares.append(f"{medians[engine] / row.limit(probe, result['model'], engine.split()[-1]):.0%}")
-        lines.append(f"| {row.title}, {row.unit} | " + " | ".join(shown) + f" | {', '.join(ratios) or '–'} | {', '.join(shares) or '–'} |")
+        lines.append(
+            f"| {row.title}, {row.unit} | "
+            + " | ".join(shown)
+            + f" | {', '.join(ratios) or '–'} | {', '.join(shares) or '–'} |"
+        )
     rates = [p["read_gbps"] for p in result["probes"]]
     counts = [cell[2] for engines in table.values() for cell in engines.values()]
-    lines += ["", f"{min(counts)} to {max(counts)} samples a cell. Around the cases the machine read "
-                  f"{min(rates):.0f} to {max(rates):.0f} GB/s and did up to {probe['bf16_gflops']:.0f} GFLOP/s in "
-                  f"{'float32' if probe.get('level') == 'avx2' else 'bfloat16'} and "
-                  f"{probe['int8_gops']:.0f} GOP/s in 8 bits on {probe['threads']} threads."]
+    lines += [
+        "",
+        (
+            f"{min(counts)} to {max(counts)} samples a cell. Around the cases the machine read "
+            f"{min(rates):.0f} to {max(rates):.0f} GB/s and did up to {probe['bf16_gflops']:.0f} GFLOP/s in "
+            f"{'float32' if probe.get('level') == 'avx2' else 'bfloat16'} and "
+            f"{probe['int8_gops']:.0f} GOP/s in 8 bits on {probe['threads']} threads."
+        ),
+    ]
     if any(cell[3] for engines in table.values() for cell in engines.values()):
         lines.append("*: other processes had more than a tenth of the machine in every sample.")
     return "\n".join(lines) + "\n"

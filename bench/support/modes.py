@@ -1,4 +1,5 @@
 """The five systems of the paper's comparison, as flags of one program on the same bytes of KV cache."""
+
 from support.program import Program
 
 SYSTEMS = {
@@ -18,5 +19,14 @@ def kv_bytes(slots):
 
 
 def start(system, slots, bytes_of_slots, max_model_len):
-    return Program("--kv-cache-memory-bytes", bytes_of_slots, "--max-model-len", max_model_len, "--max-num-seqs", 256,
-                   "--max-queue", 4096, *SYSTEMS[system])
+    return Program(
+        "--kv-cache-memory-bytes",
+        bytes_of_slots,
+        "--max-model-len",
+        max_model_len,
+        "--max-num-seqs",
+        256,
+        "--max-queue",
+        4096,
+        *SYSTEMS[system],
+    )

@@ -1,4 +1,5 @@
 """A running `pagoda serve` for the benches: asked over loopback, with nothing but the standard library."""
+
 import asyncio
 import http.client
 import json
@@ -50,9 +51,22 @@ class Program:
 
     def __init__(self, *flags, model=None):
         self.log = []
-        command = [str(binary()), "serve", str(model or default_model()), "--host", "127.0.0.1", "--port", "0", "--max-queue-time", "0",
-                   "--disable-log-stats", *[str(flag) for flag in flags]]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+        command = [
+            str(binary()),
+            "serve",
+            str(model or default_model()),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--max-queue-time",
+            "0",
+            "--disable-log-stats",
+            *[str(flag) for flag in flags],
+        ]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
         self.port, known = None, threading.Event()
 
         def read():
@@ -63,6 +77,7 @@ class Program:
                 if "Application startup complete." in line:
                     known.set()
             known.set()
+
         threading.Thread(target=read, daemon=True).start()
         if not known.wait(120) or self.port is None:
             self.process.kill()
@@ -99,7 +114,9 @@ class Program:
 
     def ask(self, method, path, body=None, or_busy=False, raw=False):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
-        connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
+        connection.request(
+            method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"}
+        )
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
@@ -128,8 +145,10 @@ class Program:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             data = json.dumps(body).encode()
-            writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                         b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+            writer.write(
+                b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(data) + data
+            )
             await writer.drain()
             answer = await reader.read()
         finally:
@@ -139,7 +158,8 @@ class Program:
 
 
 def account(before, after):
-    """Fig. 2's shares of all slots, the waste among the allocated ones, and Fig. 15's saved blocks, between two totals."""
+    """Fig. 2's shares of all slots, the waste among the allocated ones, and Fig. 15's saved blocks, between two
+    totals."""
     slots = {name: after["slots"][name] - before["slots"][name] for name in after["slots"]}
     total = max(1, slots["total"])
     wasted = slots["reserved"] + slots["internal_fragmentation"] + slots["external_fragmentation"]

@@ -1,5 +1,6 @@
 """Servers to be compared: Pagoda, llama.cpp, vLLM, and any other by its URL. Started, suspended while another one is
 measured, and stopped; asked by `pagoda bench serve`."""
+
 import contextlib
 import http.client
 import json
@@ -47,6 +48,7 @@ def process_tree(pid):
 
 class Server:
     """One engine on one file. `start` is quick for ours and llama.cpp's, so they start for each measurement."""
+
     lasting = False  # stays up between measurements, suspended
     name = weights = ""
     process = None
@@ -69,8 +71,13 @@ class Server:
         self.port = free_port()
         self.log = tempfile.TemporaryFile()
         self.begun = time.monotonic()
-        self.process = subprocess.Popen([str(c) for c in self.command(streams, tokens)], stdin=subprocess.DEVNULL,
-                                        stdout=self.log, stderr=self.log, env=self.environment())
+        self.process = subprocess.Popen(
+            [str(c) for c in self.command(streams, tokens)],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            env=self.environment(),
+        )
         self.pid = self.process.pid
         return self.first_token(wait)
 
@@ -126,8 +133,10 @@ class Server:
 
 
 class Pagoda(Server):
-    """Bounded KV memory, so that several of them can be up, suspended, as vLLM is. Keys and values in 16 bits, as its peers have
+    """Bounded KV memory, so that several of them can be up, suspended, as vLLM is. Keys and values in 16 bits, as its
+    peers have
     them, unless `flags` say otherwise."""
+
     name, lasting = "Pagoda", True
 
     def __init__(self, weights, file, flags=()):
@@ -136,8 +145,25 @@ class Pagoda(Server):
             self.flags += ["--kv-cache-dtype", "bfloat16"]
 
     def command(self, streams, tokens):
-        return [binary(), "serve", self.file, "--host", self.host, "--port", self.port, "--served-model-name", "m", "--max-queue-time", "0",
-                "--threads", THREADS, "--kv-cache-memory-bytes", "1GiB", "--disable-log-stats", *self.flags]
+        return [
+            binary(),
+            "serve",
+            self.file,
+            "--host",
+            self.host,
+            "--port",
+            self.port,
+            "--served-model-name",
+            "m",
+            "--max-queue-time",
+            "0",
+            "--threads",
+            THREADS,
+            "--kv-cache-memory-bytes",
+            "1GiB",
+            "--disable-log-stats",
+            *self.flags,
+        ]
 
 
 class LlamaCpp(Server):
@@ -149,12 +175,32 @@ class LlamaCpp(Server):
 
     def command(self, streams, tokens):
         # It divides its context evenly among its slots.
-        return [self.programs / "llama-server", "-m", self.file, "--host", self.host, "--port", self.port, "-t", THREADS,
-                "-np", streams, "-c", streams * ((tokens + 255) // 256 * 256), "-ctk", "f16", "-ctv", "f16", "--alias", "m"]
+        return [
+            self.programs / "llama-server",
+            "-m",
+            self.file,
+            "--host",
+            self.host,
+            "--port",
+            self.port,
+            "-t",
+            THREADS,
+            "-np",
+            streams,
+            "-c",
+            streams * ((tokens + 255) // 256 * 256),
+            "-ctk",
+            "f16",
+            "-ctv",
+            "f16",
+            "--alias",
+            "m",
+        ]
 
 
 class Vllm(Server):
     """A start takes minutes (it compiles), so it starts once."""
+
     name, lasting = "vLLM", True
 
     def __init__(self, weights, folder):
@@ -163,17 +209,39 @@ class Vllm(Server):
 
     def environment(self):
         preload = self.program.parents[1] / "preload"
-        return {**os.environ, "LD_PRELOAD": preload.read_text().strip(), "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1",
-                "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "3",
-                "VLLM_CPU_OMP_THREADS_BIND": f"0-{THREADS - 1}"}  # as installed, it leaves one core to its front end
+        return {
+            **os.environ,
+            "LD_PRELOAD": preload.read_text().strip(),
+            "HF_HUB_OFFLINE": "1",
+            "DO_NOT_TRACK": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_CPU_KVCACHE_SPACE": "3",
+            "VLLM_CPU_OMP_THREADS_BIND": f"0-{THREADS - 1}",
+        }  # as installed, it leaves one core to its front end
 
     def command(self, streams, tokens):
-        return [self.program, "serve", self.folder, "--host", self.host, "--port", self.port, "--dtype", "bfloat16",
-                "--max-model-len", 4096, "--max-num-seqs", 64, "--served-model-name", "m"]
+        return [
+            self.program,
+            "serve",
+            self.folder,
+            "--host",
+            self.host,
+            "--port",
+            self.port,
+            "--dtype",
+            "bfloat16",
+            "--max-model-len",
+            4096,
+            "--max-num-seqs",
+            64,
+            "--served-model-name",
+            "m",
+        ]
 
 
 class Given(Server):
     """NAME=URL[,PID]: with the id of its process, it is suspended while others are measured."""
+
     lasting = True
 
     def __init__(self, text):
@@ -200,9 +268,24 @@ class Given(Server):
 def start_load(server, arguments, seed):
     """Begins `pagoda bench serve`; finish_load() has its figures."""
     folder = tempfile.TemporaryDirectory()
-    command = [binary(), "bench", "serve", "--base-url", server.url(), "--model", server.model_name(), "--seed", seed,
-               "--disable-tqdm", "--save-result", "--result-dir", folder.name, "--result-filename", "load.json",
-               *arguments]
+    command = [
+        binary(),
+        "bench",
+        "serve",
+        "--base-url",
+        server.url(),
+        "--model",
+        server.model_name(),
+        "--seed",
+        seed,
+        "--disable-tqdm",
+        "--save-result",
+        "--result-dir",
+        folder.name,
+        "--result-filename",
+        "load.json",
+        *arguments,
+    ]
     process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return folder, process
 

@@ -23,9 +23,9 @@ struct AdaptiveTokenMask;
 
 namespace pagoda {
 
-constexpr int kMostUnrolled = 4;  // of one character
+constexpr int kMostUnrolled = 4;  // repetitions of one character
 constexpr int kMostUnrolledGroups =
-    64;  // of more: where a text can be divided in many ways, all counts go on at once
+    64;  // other repetitions: a text that can be divided in many ways has all its counts at once
 constexpr std::int32_t kEndless = std::numeric_limits<std::int32_t>::max();
 
 // Whether the expressions that are read meanwhile are of what a JSON string holds.

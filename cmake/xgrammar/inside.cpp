@@ -1,6 +1,6 @@
-// What has to be a part of XGrammar's library (cmake/xgrammar.cmake), since it needs its inner headers.
-// Its messages: what it calls a warning is, mostly, a part of a grammar that it does not hold;
-// xgrammar_backend.cc makes an error of it. Nothing goes to stderr: clients could fill the log.
+// The part that has to be in XGrammar's library (cmake/xgrammar.cmake), since it needs its inner headers. Its
+// messages: XGrammar's warnings are, mostly, parts of a grammar that it does not hold; xgrammar_backend.cc
+// makes errors of them. Nothing goes to stderr: clients could fill the log.
 #include "inside.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ void next_slice() {
   }
   const bool dropped = work.given_up != nullptr && work.given_up->load(std::memory_order_relaxed);
   if (work.given - work_left > work.most || dropped) throw std::length_error("it takes too long to compile");
-  const std::int64_t more = kSlice - work_left;  // what is spent beyond the slice counts, too
+  const std::int64_t more = kSlice - work_left;  // work beyond the slice counts, too
   work.given += more;
   work_left += more;
 }
@@ -61,7 +61,7 @@ XgrammarWork::~XgrammarWork() {
 bool xgrammar_holds_pattern(const std::string& pattern) {
   if (!std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c >= 0x20 && c <= 0x7e; }))
     return false;
-  // What it warns of it would leave out.
+  // The first part that it would leave out.
   std::string warning;
   std::string* const outer = xgrammar_warning;
   xgrammar_warning = &warning;
@@ -120,7 +120,7 @@ class Utf8Range {
     fsm_.AddEdge(from, state, byte, byte);
     return state;
   }
-  // Where `bytes` of any further ones are to come.
+  // Expects `bytes` of any further ones.
   int tail(std::size_t bytes) {
     while (tails_.size() <= bytes) {
       tails_.push_back(fsm_.AddState());

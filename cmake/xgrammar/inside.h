@@ -1,6 +1,6 @@
 #pragma once
-// What constraint/xgrammar_backend.cc needs of XGrammar beyond its public headers. Inside its library, since
-// it needs its inner headers. Errors: exceptions, as XGrammar's. Source: XGrammar 0.2.8.
+// The needs of constraint/xgrammar_backend.cc beyond XGrammar's public headers. Inside its library, since it
+// needs its inner headers. Errors: exceptions, as XGrammar's. Source: XGrammar 0.2.8.
 #include <xgrammar/xgrammar.h>
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace pagoda {
 
-// Where the thread's first warning goes; null: nowhere.
+// Receives the thread's first warning; null: nothing does.
 extern thread_local std::string* xgrammar_warning;
 
 // While it lives, this thread's work on grammars is counted (work.h), and beyond `most` units, or once

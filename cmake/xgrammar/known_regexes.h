@@ -15,7 +15,7 @@ template <class Key, class Value>
 class KnownRegexes {
  public:
   static constexpr std::size_t kMost = 32, kMostLength = 1000;  // expressions; bytes of one
-  static constexpr int kMostStates = 500;                       // of an automaton that is kept
+  static constexpr int kMostStates = 500;                       // an automaton that is kept
 
   // Null: not known.
   const Value* find(const Key& key) const {

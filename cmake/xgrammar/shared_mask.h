@@ -31,7 +31,7 @@ class SharedMask {
 
   friend std::size_t MemorySize(const SharedMask& mask) { return MemorySize(static_cast<const Mask&>(mask)); }
 
-  // Of all masks that somebody holds.
+  // Bytes of all masks that somebody holds.
   static std::int64_t live_bytes() { return live(); }
 
  private:

@@ -19,7 +19,7 @@
 namespace pagoda::rule_names {
 namespace {
 
-constexpr std::size_t kMaxEdges = 2'000;               // of a rule and those that it leads to, to be shared
+constexpr std::size_t kMaxEdges = 2'000;               // a shared rule and those that it leads to, together
 constexpr std::size_t kMaxEdgesOfGrammar = 1'000'000;  // looked at, over all rules
 
 std::array<std::uint64_t, 2> draw_key() {
@@ -58,7 +58,7 @@ std::uint64_t keyed_hash(const std::vector<std::int64_t>& words) {
 using Grammar = xgrammar::Grammar;
 using ExprType = Grammar::Impl::GrammarExprType;
 
-// What a rule may not have to be shared: what the matcher treats apart.
+// Whether a rule has nothing that the matcher treats apart, so that it can be shared.
 bool is_plain(const Grammar& grammar, std::int32_t rule_id) {
   const auto& rule = grammar->GetRule(rule_id);
   const ExprType body = grammar->GetGrammarExpr(rule.body_expr_id).type;
@@ -85,8 +85,8 @@ class Names {
     bool shared = false;
     std::size_t edges = 0;
     std::vector<std::int64_t> words;                           // with two words' room for each reference
-    std::vector<std::pair<std::size_t, std::int32_t>> refers;  // where in `words`, to which rule
-    // Of Tarjan's algorithm: the order met, the least that can be reached, whether it is on the stack.
+    std::vector<std::pair<std::size_t, std::int32_t>> refers;  // index in `words`, and the rule there
+    // Tarjan's algorithm: the order met, the least that can be reached, whether it is on the stack.
     std::int32_t order = -1, least = 0, circle = -1;
     bool open = false;
     std::int32_t met_by = -1, number = 0;  // the number in the walk that began at met_by
@@ -238,7 +238,7 @@ class Names {
 
   Grammar::Impl& grammar_;
   std::vector<Rule> rules_;
-  std::vector<std::int32_t> state_numbers_;  // of the rule that is being written; -1: not met
+  std::vector<std::int32_t> state_numbers_;  // states of the rule that is being written; -1: not met
   std::vector<std::int64_t> words_;
   std::size_t budget_ = kMaxEdgesOfGrammar;
 };
@@ -255,7 +255,8 @@ struct Hasher {
     Names names(*grammar);
   }
 
-  // Of what must follow a rule; nothing: the masks of this rule are kept as they are without it.
+  // A hash of the sequence that must follow a rule; absent: the masks of this rule are kept as they are
+  // without it.
   static std::optional<std::uint64_t> HashSequence(const Grammar& grammar, std::int32_t sequence) {
     if (sequence == -1) return std::nullopt;
     std::vector<std::int64_t> words;
@@ -286,16 +287,16 @@ struct Hasher {
   }
 };
 
-// What is asked of the cache of masks, and of what must follow a rule, once for each rule and not for each
-// place in it.
+// Questions to the cache of masks, and to the sequence that must follow a rule, once for each rule and not
+// for each place in it.
 class KnownMasks {
  public:
-  // What the rest of a token meets in what must follow a rule.
+  // The result of a token's rest against the sequence that must follow a rule.
   enum class Outcome : char { unknown, no, all, completes };
   struct Suffixes {
     static constexpr std::size_t kMost = 20'000;
     std::unordered_map<std::string_view, Outcome> outcomes;
-    std::array<Outcome, 256> first{};  // of the first byte alone: most go no further
+    std::array<Outcome, 256> first{};  // by the first byte alone: most go no further
     template <class Ask>
     Outcome of(std::string_view suffix, const Ask& ask) {
       if (!suffix.empty()) {
@@ -402,7 +403,7 @@ xgrammar::CompiledGrammar XgrammarCompiler::ebnf(const std::string& grammar) con
 }
 
 std::int64_t xgrammar_shareable_bytes(const xgrammar::CompiledGrammar& grammar) {
-  constexpr std::int64_t kPlace = 96;  // of each mask in the grammar's own table
+  constexpr std::int64_t kPlace = 96;  // each mask in the grammar's own tables
   std::int64_t bytes = 0;
   for (const auto& [state, mask] : grammar->adaptive_token_mask_cache)
     bytes += static_cast<std::int64_t>(MemorySize(mask)) - kPlace;

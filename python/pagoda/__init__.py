@@ -1,11 +1,12 @@
 """Pagoda, an LLM engine with a paged KV cache, from Python, by vLLM's names:
 
-    from pagoda import LLM, SamplingParams
+from pagoda import LLM, SamplingParams
 
-    llm = LLM("model.gguf", kv_cache_memory_bytes=1 << 30)
-    for output in llm.generate(["Once upon a time"], SamplingParams(max_tokens=32)):
-        print(output.outputs[0].text)
+llm = LLM("model.gguf", kv_cache_memory_bytes=1 << 30)
+for output in llm.generate(["Once upon a time"], SamplingParams(max_tokens=32)):
+    print(output.outputs[0].text)
 """
+
 from ._native import version as _version
 from .async_llm import AsyncLLM, AsyncLLMEngine
 from .calls import Prompt as PromptType
@@ -14,14 +15,46 @@ from .engine_args import AsyncEngineArgs, EngineArgs
 from .llm import LLM
 from .llm_engine import LLMEngine
 from .outputs import BeamSearchOutput, BeamSearchSequence, CompletionOutput, Logprob, RequestOutput
-from .pooling import (ClassificationOutput, ClassificationRequestOutput, EmbeddingOutput, EmbeddingRequestOutput, PoolingOutput,
-                      PoolingParams, PoolingRequestOutput, ScoringOutput, ScoringRequestOutput)
+from .pooling import (
+    ClassificationOutput,
+    ClassificationRequestOutput,
+    EmbeddingOutput,
+    EmbeddingRequestOutput,
+    PoolingOutput,
+    PoolingParams,
+    PoolingRequestOutput,
+    ScoringOutput,
+    ScoringRequestOutput,
+)
 from .sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 __version__ = _version()
 __all__ = [
-    "LLM", "AsyncEngineArgs", "AsyncLLM", "AsyncLLMEngine", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence",
-    "ClassificationOutput", "ClassificationRequestOutput", "CompletionOutput", "EmbeddingOutput", "EmbeddingRequestOutput",
-    "EngineArgs", "LLMEngine", "Logprob", "PoolingOutput", "PoolingParams", "PoolingRequestOutput", "PromptType", "RequestOutput", "RequestOutputKind",
-    "SamplingParams", "ScoringOutput", "ScoringRequestOutput", "StructuredOutputsParams", "TextPrompt", "TokensPrompt",
+    "LLM",
+    "AsyncEngineArgs",
+    "AsyncLLM",
+    "AsyncLLMEngine",
+    "BeamSearchOutput",
+    "BeamSearchParams",
+    "BeamSearchSequence",
+    "ClassificationOutput",
+    "ClassificationRequestOutput",
+    "CompletionOutput",
+    "EmbeddingOutput",
+    "EmbeddingRequestOutput",
+    "EngineArgs",
+    "LLMEngine",
+    "Logprob",
+    "PoolingOutput",
+    "PoolingParams",
+    "PoolingRequestOutput",
+    "PromptType",
+    "RequestOutput",
+    "RequestOutputKind",
+    "SamplingParams",
+    "ScoringOutput",
+    "ScoringRequestOutput",
+    "StructuredOutputsParams",
+    "TextPrompt",
+    "TokensPrompt",
 ]

@@ -1,4 +1,5 @@
 """AsyncLLM: many requests at a time, each a stream of outputs, from one asyncio loop or several."""
+
 from __future__ import annotations
 
 import asyncio
@@ -41,10 +42,11 @@ class AsyncLLM:
         self._engine = _native.Engine(str(model), options_of(engine_args))
         self._calls = Calls(self._engine)
         self._queue = _native.Queue(self._engine)
-        self._lock = threading.Lock()  # of what stands below
+        self._lock = threading.Lock()  # guards the fields below
         self._streams: dict[int, _Stream] = {}
         self._submitting = 0
-        self._early: dict[int, list[dict[str, Any]]] = {}  # of one being submitted, before it is known which
+        # Outputs of a request being submitted, before its id is known.
+        self._early: dict[int, list[dict[str, Any]]] = {}
         self._names: dict[str, int] = {}
         self._ids = itertools.count()
         self._ended = threading.Event()
@@ -55,15 +57,28 @@ class AsyncLLM:
     def from_engine_args(cls, engine_args: EngineArgs) -> AsyncLLM:
         return cls(engine_args.model, **engine_args.arguments)
 
-    async def generate(self, prompt: Prompt, sampling_params: SamplingParams | None = None,
-                       request_id: str | None = None, *, priority: int = 0) -> AsyncIterator[RequestOutput]:
+    async def generate(
+        self,
+        prompt: Prompt,
+        sampling_params: SamplingParams | None = None,
+        request_id: str | None = None,
+        *,
+        priority: int = 0,
+    ) -> AsyncIterator[RequestOutput]:
         params = sampling_params or SamplingParams()
         text, submit = self._calls.completion(prompt, params, self._more(params, priority))
         async for output in self._stream(submit, text, params, request_id):
             yield output
 
-    async def chat(self, messages: list[Message], sampling_params: SamplingParams | None = None,
-                   request_id: str | None = None, *, priority: int = 0, **fields: Any) -> AsyncIterator[RequestOutput]:
+    async def chat(
+        self,
+        messages: list[Message],
+        sampling_params: SamplingParams | None = None,
+        request_id: str | None = None,
+        *,
+        priority: int = 0,
+        **fields: Any,
+    ) -> AsyncIterator[RequestOutput]:
         """`fields`: those of a chat request: tools, add_generation_prompt, chat_template_kwargs and so on."""
         params = sampling_params or SamplingParams()
         submit = self._calls.chat(messages, params, self._more(params, priority) | fields)
@@ -138,8 +153,9 @@ class AsyncLLM:
             more["stream"] = True
         return more
 
-    async def _stream(self, submit: Submit, prompt: str | None, params: SamplingParams,
-                      request_id: str | None) -> AsyncIterator[RequestOutput]:
+    async def _stream(
+        self, submit: Submit, prompt: str | None, params: SamplingParams, request_id: str | None
+    ) -> AsyncIterator[RequestOutput]:
         name = request_id if request_id is not None else f"pagoda-{next(self._ids)}"
         delta = params.output_kind is RequestOutputKind.DELTA
         stream = _Stream(Answer(name, prompt, params.n, delta, params.detokenize))

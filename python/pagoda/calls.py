@@ -1,4 +1,5 @@
 """Prompts, messages and parameters -> what submits them to an engine."""
+
 from __future__ import annotations
 
 import json
@@ -48,7 +49,9 @@ class Calls:
         self.engine = engine
         self.max_model_len = int(engine.facts()["max_model_len"])
 
-    def completion(self, prompt: Prompt, params: SamplingParams | None, more: dict[str, Any]) -> tuple[str | None, Submit]:
+    def completion(
+        self, prompt: Prompt, params: SamplingParams | None, more: dict[str, Any]
+    ) -> tuple[str | None, Submit]:
         text, ids = split_prompt(prompt)
         body = (params.body(chat=False) if params else {}) | more
         if params is not None and params.max_tokens is None and "max_tokens" not in more:
@@ -71,5 +74,8 @@ class Calls:
 
 def streams(params: SamplingParams) -> bool:
     """Whether what grows is told: the best of several, and prompt log-probabilities, are certain only at the end."""
-    return (params.output_kind is not RequestOutputKind.FINAL_ONLY and params.prompt_logprobs is None and
-            (params.best_of is None or params.best_of == params.n))
+    return (
+        params.output_kind is not RequestOutputKind.FINAL_ONLY
+        and params.prompt_logprobs is None
+        and (params.best_of is None or params.best_of == params.n)
+    )

@@ -1,4 +1,5 @@
 """Engine arguments by vLLM's names -> options of the engine, which are the flags of `pagoda serve` (docs/flags.md)."""
+
 from __future__ import annotations
 
 import json

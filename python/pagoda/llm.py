@@ -1,4 +1,5 @@
 """LLM: vLLM's offline class. Prompts go in together, the engine batches them, and the answers come back in order."""
+
 from __future__ import annotations
 
 import json
@@ -16,14 +17,14 @@ from .sampling_params import BeamSearchParams, SamplingParams
 from .tokenizer import Tokenizer
 from .v1.metrics.reader import Metric, read_metrics
 
-
 POLL_MS = 100  # how late Ctrl-C may be
-PAIRS_AT_ONCE = 64  # of one call
+PAIRS_AT_ONCE = 64  # pairs of one call
 
 
 class LLM:
     """`model`: a file, a folder or ORG/NAME; empty: the default model. The other arguments are the engine's, by vLLM's
-    names: LLM("model.gguf", kv_cache_memory_bytes=1 << 30, max_num_seqs=64). Its memory is given back when it goes, or at the
+    names: LLM("model.gguf", kv_cache_memory_bytes=1 << 30, max_num_seqs=64). Its memory is given back when it goes, or
+    at the
     end of `with LLM(...) as llm:`."""
 
     def __init__(self, model: str = "", **engine_args: Any) -> None:
@@ -38,9 +39,15 @@ class LLM:
     def __exit__(self, *_: object) -> None:
         self.shutdown()
 
-    def generate(self, prompts: Prompt | Sequence[Prompt],
-                 sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *, use_tqdm: Any = True,
-                 lora_request: None = None, priority: list[int] | None = None) -> list[RequestOutput]:
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        use_tqdm: Any = True,
+        lora_request: None = None,
+        priority: list[int] | None = None,
+    ) -> list[RequestOutput]:
         """Completes each prompt. `sampling_params`: one for all, or one each; None: the model's own."""
         no_adapters(lora_request)
         many: list[Prompt] = [prompts] if _is_one(prompts) else list(prompts)  # type: ignore[list-item, arg-type]
@@ -54,21 +61,33 @@ class LLM:
             work.append((self._answer(text, params), submit))
         return self._generate(work, use_tqdm)
 
-    def chat(self, messages: list[Message] | Sequence[list[Message]],
-             sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, use_tqdm: Any = True,
-             lora_request: None = None, chat_template: str | None = None,
-             chat_template_content_format: str = "auto", add_generation_prompt: bool = True,
-             continue_final_message: bool = False, tools: list[dict[str, Any]] | None = None,
-             chat_template_kwargs: dict[str, Any] | None = None) -> list[RequestOutput]:
+    def chat(
+        self,
+        messages: list[Message] | Sequence[list[Message]],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        use_tqdm: Any = True,
+        lora_request: None = None,
+        chat_template: str | None = None,
+        chat_template_content_format: str = "auto",
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        tools: list[dict[str, Any]] | None = None,
+        chat_template_kwargs: dict[str, Any] | None = None,
+    ) -> list[RequestOutput]:
         """Answers a conversation, or each of several. The text is what the model says, its tool calls included."""
         no_adapters(lora_request)
         if chat_template_content_format not in ("auto", "string", "openai"):
             raise ValueError("chat_template_content_format must be auto, string or openai")
-        many: list[list[Message]] = (
-            [messages] if messages and isinstance(messages[0], dict) else list(messages))  # type: ignore[list-item, arg-type]
-        more: dict[str, Any] = {"add_generation_prompt": add_generation_prompt,
-                                "continue_final_message": continue_final_message}
-        for name, value in (("chat_template", chat_template), ("tools", tools), ("chat_template_kwargs", chat_template_kwargs)):
+        many: list[list[Message]] = [messages] if messages and isinstance(messages[0], dict) else list(messages)  # type: ignore[list-item, arg-type]
+        more: dict[str, Any] = {
+            "add_generation_prompt": add_generation_prompt,
+            "continue_final_message": continue_final_message,
+        }
+        for name, value in (
+            ("chat_template", chat_template),
+            ("tools", tools),
+            ("chat_template_kwargs", chat_template_kwargs),
+        ):
             if value is not None:
                 more[name] = value
         work = []
@@ -80,8 +99,9 @@ class LLM:
             output.prompt = self._engine.detokenize(output.prompt_token_ids, False)
         return outputs
 
-    def beam_search(self, prompts: Sequence[Prompt], params: BeamSearchParams, lora_request: None = None,
-                    use_tqdm: Any = False) -> list[BeamSearchOutput]:
+    def beam_search(
+        self, prompts: Sequence[Prompt], params: BeamSearchParams, lora_request: None = None, use_tqdm: Any = False
+    ) -> list[BeamSearchOutput]:
         """The best sequences of each prompt, best first. A sequence's `logprobs` stay empty."""
         no_adapters(lora_request)
         work = []
@@ -94,33 +114,66 @@ class LLM:
         sequences = []
         for choice in output.outputs:
             tokens = output.prompt_token_ids + choice.token_ids
-            sequences.append(BeamSearchSequence(
-                tokens=tokens, logprobs=[], text=self._engine.detokenize(tokens, True),
-                cum_logprob=choice.cumulative_logprob or 0.0, finish_reason=choice.finish_reason,
-                stop_reason=choice.stop_reason))
+            sequences.append(
+                BeamSearchSequence(
+                    tokens=tokens,
+                    logprobs=[],
+                    text=self._engine.detokenize(tokens, True),
+                    cum_logprob=choice.cumulative_logprob or 0.0,
+                    finish_reason=choice.finish_reason,
+                    stop_reason=choice.stop_reason,
+                )
+            )
         return BeamSearchOutput(sequences)
 
-    def embed(self, prompts: Prompt | Sequence[Prompt], *, use_tqdm: Any = True, pooling_params: PoolingParams | None = None,
-              lora_request: None = None) -> list[PoolingRequestOutput]:
+    def embed(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        *,
+        use_tqdm: Any = True,
+        pooling_params: PoolingParams | None = None,
+        lora_request: None = None,
+    ) -> list[PoolingRequestOutput]:
         """A vector of each prompt. For an engine that makes vectors: by its model, or with runner="pooling"."""
         no_adapters(lora_request)
         return self._pool("/v1/embeddings", vector_of, prompts, use_tqdm, pooling_params, encoding_format="base64")
 
-    def encode(self, prompts: Prompt | Sequence[Prompt], pooling_params: PoolingParams | None = None, *, use_tqdm: Any = True,
-               lora_request: None = None, pooling_task: str | None = None) -> list[PoolingRequestOutput]:
+    def encode(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        pooling_params: PoolingParams | None = None,
+        *,
+        use_tqdm: Any = True,
+        lora_request: None = None,
+        pooling_task: str | None = None,
+    ) -> list[PoolingRequestOutput]:
         """What the model makes of each prompt, as numbers. `pooling_task`: "embed" or "classify", as the model does."""
         no_adapters(lora_request)
         task = {} if pooling_task is None else {"task": pooling_task}
         return self._pool("/pooling", data_of, prompts, use_tqdm, pooling_params, encoding_format="base64", **task)
 
-    def classify(self, prompts: Prompt | Sequence[Prompt], *, use_tqdm: Any = True, pooling_params: PoolingParams | None = None,
-                 lora_request: None = None) -> list[PoolingRequestOutput]:
+    def classify(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        *,
+        use_tqdm: Any = True,
+        pooling_params: PoolingParams | None = None,
+        lora_request: None = None,
+    ) -> list[PoolingRequestOutput]:
         """The probabilities of the model's classes for each prompt."""
         no_adapters(lora_request)
         return self._pool("/classify", probs_of, prompts, use_tqdm, pooling_params)
 
-    def score(self, data_1: str | Sequence[str], data_2: str | Sequence[str], /, *, use_tqdm: Any = True,
-              pooling_params: PoolingParams | None = None, lora_request: None = None) -> list[PoolingRequestOutput]:
+    def score(
+        self,
+        data_1: str | Sequence[str],
+        data_2: str | Sequence[str],
+        /,
+        *,
+        use_tqdm: Any = True,
+        pooling_params: PoolingParams | None = None,
+        lora_request: None = None,
+    ) -> list[PoolingRequestOutput]:
         """How well each text of `data_2` goes with `data_1`: one, or as many of them."""
         no_adapters(lora_request)
         first = [data_1] if isinstance(data_1, str) else list(data_1)
@@ -130,15 +183,22 @@ class LLM:
         more = pooling_params.body() if pooling_params else {}
         work = []
         for at in range(0, len(second), PAIRS_AT_ONCE):
-            texts = second[at:at + PAIRS_AT_ONCE]
-            body = {"text_1": first if len(first) == 1 else first[at:at + PAIRS_AT_ONCE], "text_2": texts, **more}
+            texts = second[at : at + PAIRS_AT_ONCE]
+            body = {"text_1": first if len(first) == 1 else first[at : at + PAIRS_AT_ONCE], "text_2": texts, **more}
             outputs = [self._pooled([]) for _ in texts]
             work.append((Call(outputs, score_of), _submit_call("/score", body)))
         self._run(work, use_tqdm)
         return [output for call, _ in work for output in call.outputs]
 
-    def _pool(self, path: str, kind: Callable[[dict[str, Any]], Any], prompts: Prompt | Sequence[Prompt], use_tqdm: Any,
-              params: PoolingParams | None, **fields: Any) -> list[PoolingRequestOutput]:
+    def _pool(
+        self,
+        path: str,
+        kind: Callable[[dict[str, Any]], Any],
+        prompts: Prompt | Sequence[Prompt],
+        use_tqdm: Any,
+        params: PoolingParams | None,
+        **fields: Any,
+    ) -> list[PoolingRequestOutput]:
         many: list[Prompt] = [prompts] if _is_one(prompts) else list(prompts)  # type: ignore[list-item, arg-type]
         more = (params.body() if params else {}) | fields
         work = []
@@ -184,7 +244,8 @@ class LLM:
         return read_metrics(self._engine.metrics())
 
     def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
-        """Prompts to come find nothing of what is cached now. What runs keeps its own K/V, and there is no connector."""
+        """Prompts to come find nothing of what is cached now. What runs keeps its own K/V, and there is no
+        connector."""
         self._engine.reset_prefix_cache()
         return True
 
@@ -208,7 +269,9 @@ class LLM:
         self._count += 1
         return answer
 
-    def _generate(self, work: list[tuple[Answer, Submit]], use_tqdm: Any, cumulative: bool = False) -> list[RequestOutput]:
+    def _generate(
+        self, work: list[tuple[Answer, Submit]], use_tqdm: Any, cumulative: bool = False
+    ) -> list[RequestOutput]:
         self._run(work, use_tqdm, cumulative)
         return [answer.output for answer, _ in work]
 

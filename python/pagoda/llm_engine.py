@@ -1,4 +1,5 @@
 """LLMEngine: requests added by hand, and steps: vLLM's class for loops of one's own. LLM has one as `llm_engine`."""
+
 from __future__ import annotations
 
 from collections import deque
@@ -24,7 +25,8 @@ class ModelConfig:
 
 
 class LLMEngine:
-    """`add_request(id, prompt, params)`, then `step()` while `has_unfinished_requests()`. The engine runs by itself: a step here
+    """`add_request(id, prompt, params)`, then `step()` while `has_unfinished_requests()`. The engine runs by itself: a
+    step here
     waits for what it says next. Not for several threads."""
 
     def __init__(self, model: str, engine: _native.Engine) -> None:
@@ -39,9 +41,17 @@ class LLMEngine:
     def from_engine_args(cls, engine_args: EngineArgs, **_: Any) -> LLMEngine:
         return cls(engine_args.model, _native.Engine(engine_args.model, options_of(engine_args.arguments)))
 
-    def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams, arrival_time: float | None = None,
-                    lora_request: None = None, tokenization_kwargs: None = None, trace_headers: None = None,
-                    priority: int = 0) -> str:
+    def add_request(
+        self,
+        request_id: str,
+        prompt: Prompt,
+        params: SamplingParams,
+        arrival_time: float | None = None,
+        lora_request: None = None,
+        tokenization_kwargs: None = None,
+        trace_headers: None = None,
+        priority: int = 0,
+    ) -> str:
         no_adapters(lora_request)
         if not isinstance(params, SamplingParams):
             raise ValueError("add_request takes SamplingParams; LLM.embed, score, classify and encode make vectors")
@@ -51,7 +61,7 @@ class LLMEngine:
         text, submit = self._calls.completion(prompt, params, more)
         answer = Answer(request_id, text, params.n, params.output_kind is RequestOutputKind.DELTA, params.detokenize)
         self._waiting.append((answer, params.output_kind, submit))
-        self._submit()  # what is wrong with it is said here
+        self._submit()  # a faulty engine argument fails here
         return request_id
 
     def step(self) -> list[RequestOutput]:

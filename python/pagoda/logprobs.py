@@ -1,4 +1,5 @@
 """By the name under which vLLM has it."""
+
 from .outputs import Logprob
 
 __all__ = ["Logprob"]

@@ -1,16 +1,35 @@
 """What requests give: vLLM's names."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from .pooling import (ClassificationOutput, ClassificationRequestOutput, EmbeddingOutput, EmbeddingRequestOutput, PoolingOutput,
-                      PoolingRequestOutput, ScoringOutput, ScoringRequestOutput)
+from .pooling import (
+    ClassificationOutput,
+    ClassificationRequestOutput,
+    EmbeddingOutput,
+    EmbeddingRequestOutput,
+    PoolingOutput,
+    PoolingRequestOutput,
+    ScoringOutput,
+    ScoringRequestOutput,
+)
 
 __all__ = [
-    "BeamSearchOutput", "BeamSearchSequence", "ClassificationOutput", "ClassificationRequestOutput", "CompletionOutput",
-    "EmbeddingOutput", "EmbeddingRequestOutput", "Logprob", "PoolingOutput", "PoolingRequestOutput", "RequestOutput",
-    "ScoringOutput", "ScoringRequestOutput",
+    "BeamSearchOutput",
+    "BeamSearchSequence",
+    "ClassificationOutput",
+    "ClassificationRequestOutput",
+    "CompletionOutput",
+    "EmbeddingOutput",
+    "EmbeddingRequestOutput",
+    "Logprob",
+    "PoolingOutput",
+    "PoolingRequestOutput",
+    "RequestOutput",
+    "ScoringOutput",
+    "ScoringRequestOutput",
 ]
 
 Position = list[tuple[int, int, float, str]]  # (id, rank, log-probability, text): the token that stands there first
@@ -62,8 +81,8 @@ class RequestOutput:
 
 @dataclass
 class BeamSearchSequence:
-    tokens: list[int]  # of prompt and answer
-    logprobs: list[dict[int, Logprob]]  # of the answer's
+    tokens: list[int]  # prompt and answer
+    logprobs: list[dict[int, Logprob]]  # the answer's
     text: str | None = None
     cum_logprob: float = 0.0
     finish_reason: str | None = None
@@ -78,8 +97,12 @@ class BeamSearchOutput:
 class Answer:
     """A request's output as it grows."""
 
-    def __init__(self, request_id: str, prompt: str | None, num_choices: int, delta: bool = False, detokenize: bool = True) -> None:
-        self.output = RequestOutput(request_id, prompt, [], None, [CompletionOutput(i) for i in range(num_choices)], False)
+    def __init__(
+        self, request_id: str, prompt: str | None, num_choices: int, delta: bool = False, detokenize: bool = True
+    ) -> None:
+        self.output = RequestOutput(
+            request_id, prompt, [], None, [CompletionOutput(i) for i in range(num_choices)], False
+        )
         self.delta = delta
         self.detokenize = detokenize
 

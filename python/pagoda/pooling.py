@@ -1,4 +1,5 @@
 """Vectors, scores and classes: vLLM's names, over the server's own routes."""
+
 from __future__ import annotations
 
 import base64
@@ -13,8 +14,9 @@ from typing import Any
 @dataclass
 class PoolingParams:
     """What is None is left to the model."""
+
     dimensions: int | None = None
-    use_activation: bool | None = None  # of a vector: whether it is normalised
+    use_activation: bool | None = None  # whether a vector is normalised
     truncate_prompt_tokens: int | None = None  # -1: what the context takes
 
     def body(self) -> dict[str, Any]:
@@ -51,7 +53,9 @@ class PoolingOutput:
 
 @dataclass
 class PoolingRequestOutput:
-    """`outputs` is one of those above. `prompt_token_ids`: empty where the engine has made the tokens of a pair, or cut them."""
+    """`outputs` is one of those above. `prompt_token_ids`: empty where the engine has made the tokens of a pair, or cut
+    them."""
+
     request_id: str
     outputs: Any
     prompt_token_ids: list[int] = field(default_factory=list)

@@ -1,4 +1,5 @@
 """By the name under which vLLM has it."""
+
 from .pooling import PoolingParams
 
 __all__ = ["PoolingParams"]

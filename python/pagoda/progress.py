@@ -1,4 +1,5 @@
 """How far a batch is: tqdm's bar where tqdm is there, else a line on the terminal."""
+
 from __future__ import annotations
 
 import sys
@@ -43,6 +44,8 @@ class Progress:
         if self.bar is not None:
             self.bar.update(1)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.bar is not None:
             self.bar.close()

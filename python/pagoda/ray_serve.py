@@ -1,8 +1,10 @@
 """Pagoda under Ray Serve: each replica is a `pagoda serve` of its own, which this passes requests on to, byte for byte.
-Ray places, routes and scales; deploy/ray/serve.yaml is an example in Ray's own schema. Needs pip install 'ray[serve]' aiohttp.
+Ray places, routes and scales; deploy/ray/serve.yaml is an example in Ray's own schema. Needs pip install 'ray[serve]'
+aiohttp.
 
     serve run deploy/ray/serve.yaml
 """
+
 from __future__ import annotations
 
 import asyncio
@@ -26,7 +28,7 @@ from starlette.responses import Response, StreamingResponse
 START_TIMEOUT_S = 1800  # a model may have to be pulled first
 STOP_TIMEOUT_S = 60
 LAST_WORDS_S = 0.1  # in which those whose server has gone hear of it
-# Of one hop, and Ray's own.
+# Headers of one hop, and Ray's own.
 HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "te", "trailer", "upgrade"}
 LOST = {"error": {"message": "The replica has gone.", "type": "server_error", "param": None, "code": "replica_lost"}}
 
@@ -63,14 +65,18 @@ class Replica:
     def __init__(self, model: str, flags: dict[str, Any], program: str | None) -> None:
         self.folder = tempfile.mkdtemp(prefix="pagoda-ray-")
         self.socket = f"{self.folder}/socket"
-        self.process = subprocess.Popen(command_line(program or program_path(), model, flags, self.socket),
-                                        stdout=subprocess.DEVNULL, preexec_fn=end_with_parent)
+        self.process = subprocess.Popen(
+            command_line(program or program_path(), model, flags, self.socket),
+            stdout=subprocess.DEVNULL,
+            preexec_fn=end_with_parent,
+        )
         self.session: aiohttp.ClientSession | None = None
         self.ready = False
         self.watcher: asyncio.Task[None] | None = None
 
     async def go_with_server(self) -> None:
-        """A replica without its server ends itself: Ray sends it no more, at once and not when it next asks for its health."""
+        """A replica without its server ends itself: Ray sends it no more, at once and not when it next asks for its
+        health."""
         while self.process.poll() is None:
             await asyncio.sleep(0.02)
         await asyncio.sleep(LAST_WORDS_S)
@@ -79,8 +85,11 @@ class Replica:
     def client(self) -> aiohttp.ClientSession:
         if self.session is None:  # in the loop that serves
             self.watcher = asyncio.get_running_loop().create_task(self.go_with_server())
-            self.session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(self.socket, limit=0), auto_decompress=False,
-                                                 timeout=aiohttp.ClientTimeout(total=None))
+            self.session = aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(self.socket, limit=0),
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
         return self.session
 
     async def wait_until_ready(self) -> None:
@@ -113,8 +122,13 @@ class Replica:
         headers = {name: value for name, value in request.headers.items() if name not in HOP_HEADERS}
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         try:
-            answer = await self.client().request(request.method, f"http://pagoda{target}", headers=headers,
-                                                 data=await request.body(), allow_redirects=False)
+            answer = await self.client().request(
+                request.method,
+                f"http://pagoda{target}",
+                headers=headers,
+                data=await request.body(),
+                allow_redirects=False,
+            )
             back = {name: value for name, value in answer.headers.items() if name.lower() not in HOP_HEADERS}
             kind = answer.content_type
             if kind not in ("text/event-stream", "application/x-ndjson"):

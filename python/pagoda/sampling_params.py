@@ -1,5 +1,7 @@
-"""How the next tokens are chosen: vLLM's names, meanings and defaults. What a value may be is checked here as in vLLM, and
+"""How the next tokens are chosen: vLLM's names, meanings and defaults. What a value may be is checked here as in vLLM,
+and
 all that goes together by the engine."""
+
 from __future__ import annotations
 
 import copy
@@ -21,7 +23,7 @@ class RequestOutputKind(enum.Enum):
     """What each output of a stream holds."""
 
     CUMULATIVE = 0  # all so far
-    DELTA = 1  # what is new
+    DELTA = 1  # new text alone
     FINAL_ONLY = 2  # one output, at the end
 
 
@@ -45,8 +47,11 @@ class StructuredOutputsParams:
             raise ValueError("disable_additional_properties: the schema says it, by additionalProperties")
 
     def body(self) -> dict[str, Any]:
-        return {f.name: value for f in fields(self)
-                if f.name != "disable_fallback" and (value := getattr(self, f.name)) not in (None, False)}
+        return {
+            f.name: value
+            for f in fields(self)
+            if f.name != "disable_fallback" and (value := getattr(self, f.name)) not in (None, False)
+        }
 
 
 @dataclass
@@ -85,22 +90,29 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         if self.logits_processors is not None:
-            raise ValueError("logits_processors: not supported; logit_bias, allowed_token_ids, bad_words and structured_outputs are")
+            raise ValueError(
+                "logits_processors: not supported; logit_bias, allowed_token_ids, bad_words and structured_outputs are"
+            )
         for name, value, good, rule in (
-                ("n", self.n, self.n >= 1, "at least 1"),
-                ("presence_penalty", self.presence_penalty, _within(self.presence_penalty, -2, 2), "from -2 to 2"),
-                ("frequency_penalty", self.frequency_penalty, _within(self.frequency_penalty, -2, 2), "from -2 to 2"),
-                ("repetition_penalty", self.repetition_penalty, _above(self.repetition_penalty, 0), "above 0"),
-                ("temperature", self.temperature, _within(self.temperature, 0, None), "at least 0"),
-                ("top_p", self.top_p, _above(self.top_p, 0) and _within(self.top_p, None, 1), "above 0 and at most 1"),
-                ("top_k", self.top_k, _within(self.top_k, -1, None), "0 or -1 (all), or at least 1"),
-                ("min_p", self.min_p, _within(self.min_p, 0, 1), "from 0 to 1"),
-                ("max_tokens", self.max_tokens, _within(self.max_tokens, 1, None), "at least 1"),
-                ("min_tokens", self.min_tokens, _within(self.min_tokens, 0, self.max_tokens), "from 0 to max_tokens"),
-                ("logprobs", self.logprobs, _within(self.logprobs, 0, None), "at least 0"),
-                ("prompt_logprobs", self.prompt_logprobs, _within(self.prompt_logprobs, 0, None), "at least 0"),
-                ("truncate_prompt_tokens", self.truncate_prompt_tokens, _within(self.truncate_prompt_tokens, -1, None),
-                 "-1 or at least 1")):
+            ("n", self.n, self.n >= 1, "at least 1"),
+            ("presence_penalty", self.presence_penalty, _within(self.presence_penalty, -2, 2), "from -2 to 2"),
+            ("frequency_penalty", self.frequency_penalty, _within(self.frequency_penalty, -2, 2), "from -2 to 2"),
+            ("repetition_penalty", self.repetition_penalty, _above(self.repetition_penalty, 0), "above 0"),
+            ("temperature", self.temperature, _within(self.temperature, 0, None), "at least 0"),
+            ("top_p", self.top_p, _above(self.top_p, 0) and _within(self.top_p, None, 1), "above 0 and at most 1"),
+            ("top_k", self.top_k, _within(self.top_k, -1, None), "0 or -1 (all), or at least 1"),
+            ("min_p", self.min_p, _within(self.min_p, 0, 1), "from 0 to 1"),
+            ("max_tokens", self.max_tokens, _within(self.max_tokens, 1, None), "at least 1"),
+            ("min_tokens", self.min_tokens, _within(self.min_tokens, 0, self.max_tokens), "from 0 to max_tokens"),
+            ("logprobs", self.logprobs, _within(self.logprobs, 0, None), "at least 0"),
+            ("prompt_logprobs", self.prompt_logprobs, _within(self.prompt_logprobs, 0, None), "at least 0"),
+            (
+                "truncate_prompt_tokens",
+                self.truncate_prompt_tokens,
+                _within(self.truncate_prompt_tokens, -1, None),
+                "-1 or at least 1",
+            ),
+        ):
             if not good:
                 raise ValueError(f"{name} must be {rule}, got {value}")
         stops = [self.stop] if isinstance(self.stop, str) else self.stop or []
@@ -120,8 +132,9 @@ class SamplingParams:
     def body(self, *, chat: bool) -> dict[str, Any]:
         """The fields of the engine's request."""
         ours = {"output_kind", "detokenize", "structured_outputs", "extra_args", "logprobs", "logits_processors"}
-        body = {f.name: value for f in fields(self)
-                if f.name not in ours and (value := getattr(self, f.name)) is not None}
+        body = {
+            f.name: value for f in fields(self) if f.name not in ours and (value := getattr(self, f.name)) is not None
+        }
         if self.logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": self.logprobs} if chat else {"logprobs": self.logprobs}
         if self.structured_outputs is not None:
@@ -142,9 +155,14 @@ class BeamSearchParams:
 
     def body(self) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "use_beam_search": True, "n": self.beam_width, "best_of": self.beam_width, "max_tokens": self.max_tokens,
-            "ignore_eos": self.ignore_eos, "length_penalty": self.length_penalty,
-            "include_stop_str_in_output": self.include_stop_str_in_output}
+            "use_beam_search": True,
+            "n": self.beam_width,
+            "best_of": self.beam_width,
+            "max_tokens": self.max_tokens,
+            "ignore_eos": self.ignore_eos,
+            "length_penalty": self.length_penalty,
+            "include_stop_str_in_output": self.include_stop_str_in_output,
+        }
         if self.temperature != 0:
             body["temperature"] = self.temperature
         return body

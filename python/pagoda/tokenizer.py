@@ -1,4 +1,5 @@
 """The engine's tokenizer, by the names that transformers has for it."""
+
 from __future__ import annotations
 
 import json
@@ -89,8 +90,14 @@ class Tokenizer:
     def __len__(self) -> int:
         return self.vocab_size
 
-    def apply_chat_template(self, conversation: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None,
-                            add_generation_prompt: bool = False, tokenize: bool = True, **kwargs: Any) -> Any:
+    def apply_chat_template(
+        self,
+        conversation: list[dict[str, Any]],
+        tools: list[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = False,
+        tokenize: bool = True,
+        **kwargs: Any,
+    ) -> Any:
         body: dict[str, Any] = {"messages": conversation, "add_generation_prompt": add_generation_prompt}
         if tools is not None:
             body["tools"] = tools

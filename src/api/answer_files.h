@@ -34,7 +34,7 @@ class AnswerFiles {
   ~AnswerFiles();
   AnswerFiles(const AnswerFiles&) = delete;
 
-  // What is there, the longest unused first. Leftovers of a process that was killed are removed.
+  // All files, least recently used first. Leftovers of a process that was killed are removed.
   std::vector<Found> list() const;
   bool write(const std::string& id, const StoredAnswer& answer) const;
   std::optional<StoredAnswer> read(const std::string& id) const;

@@ -50,7 +50,7 @@ class AnswerLog : public std::enable_shared_from_this<AnswerLog> {
   const std::size_t max_bytes_;
   mutable std::mutex mutex_;
   std::string text_;
-  std::vector<std::size_t> ends_;  // of each event in text_
+  std::vector<std::size_t> ends_;  // end of each event in text_
   bool ended_ = false, full_ = false;
   std::map<std::uint64_t, std::function<void()>> bells_;
   std::uint64_t next_bell_ = 0;

@@ -28,7 +28,7 @@ struct AnswerOptions {
   std::vector<PromptInfo> prompts;
   // How reasoning and tool calls are told apart in the text; absent: all of it is content.
   std::optional<AnswerParserOptions> parser;
-  ToolOrigins origins = {};       // of the tools that calls are told of in other words than the model's
+  ToolOrigins origins = {};       // tools whose calls the client knows under other names than the model
   bool parallel_calls = true;     // false: only the first call is told
   bool include_reasoning = true;  // false: reasoning is read and not told
 };

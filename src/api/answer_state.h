@@ -18,7 +18,7 @@
 
 namespace pagoda {
 
-// What the engine said about a prompt.
+// The engine's account of one prompt.
 struct PromptState {
   std::int32_t num_cached_tokens = 0;
   RequestTimes times;
@@ -40,7 +40,7 @@ class AnswerState {
   std::size_t width() const { return static_cast<std::size_t>(options_.n); }  // choices of a prompt
   Usage usage_of(std::size_t prompt_begin, std::size_t prompt_end) const;
   Usage usage() const { return usage_of(0, prompts.size()); }
-  RequestTimes times() const;  // of the prompt that was done last
+  RequestTimes times() const;  // the prompt that was done last
 
   std::vector<ChoiceState> choices;  // prompt * n + sequence; the writer takes what is fresh
   std::vector<PromptState> prompts;

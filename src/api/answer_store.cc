@@ -19,7 +19,7 @@ AnswerStore::AnswerStore(std::size_t max_bytes, std::shared_ptr<const AnswerFile
         found.id,
         Entry{.answer = std::move(answer), .bytes = found.bytes, .written = true, .place = by_use_.begin()});
   }
-  make_room();
+  make_space();
   writer_ = std::thread([this] { write_files(); });
 }
 
@@ -41,7 +41,7 @@ void AnswerStore::remove(Entries::iterator entry) {
   entries_.erase(entry);
 }
 
-bool AnswerStore::make_room() {
+bool AnswerStore::make_space() {
   for (auto place = by_use_.end(); bytes_ > max_bytes_ && place != by_use_.begin();) {
     const auto entry = entries_.find(*--place);
     if (entry->second.answer.running) continue;
@@ -66,7 +66,7 @@ bool AnswerStore::add(const std::string& id, StoredAnswer answer) {
   by_use_.push_front(id);
   bytes_ += bytes;
   entries_.emplace(id, Entry{.answer = std::move(answer), .bytes = bytes, .place = by_use_.begin()});
-  if (make_room()) {
+  if (make_space()) {
     if (!running) settle(id);
     return true;
   }
@@ -85,7 +85,7 @@ bool AnswerStore::finish(const std::string& id, std::string answer) {
   entry->second.bytes = known.bytes();
   bytes_ += entry->second.bytes;
   settle(id);
-  make_room();
+  make_space();
   return true;
 }
 

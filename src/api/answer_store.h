@@ -1,16 +1,12 @@
 #pragma once
-// AnswerStore: answers that a client may ask for again by their id, for protocols that promise it. Texts in
-// no protocol's form, bounded in bytes: the one that was not asked for the longest leaves first. In memory
-// and gone with the process, or in files that the next one finds (answer_files.h). What is still being made
-// is in memory, and is not made to leave. An answer belongs to an owner; for anybody else there is none.
-//
-//     add(running) -> finish -> settled            with files: settled -> being written -> written
+// AnswerStore: answers that a client may ask for again by their id. Texts in no protocol's form, bounded in
+// bytes; the least recently used leaves first. An answer belongs to an owner; nobody else finds it.
+//     add(running) -> finish -> settled            with files (answer_files.h): settled -> written
 //     add ----------------------> settled
-//
-// Files are written on a thread of the store's own, so that a slow disk is nobody's wait; until an answer is
-// written it is in memory, within the bound. Invariant: bytes() is the sum over what is listed, written or
-// not, and at most the bound. Threads: any. Owner: the server; ends after who uses it, and then writes what
-// is not written yet.
+//   * Running answers are in memory and are never evicted. Files are written on a thread of the store's own,
+//     so that a slow disk blocks no request; an answer is in memory, within the bound, until it is written.
+//   * Invariant: bytes() is the sum over all listed answers, written or not, and at most the bound.
+// Threads: any. Owner: the server; it ends after its users, and then writes the rest.
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +28,7 @@ namespace pagoda {
 struct StoredAnswer {
   std::string owner;
   std::string answer;        // as a client is given it
-  std::string conversation;  // what it is an answer to
+  std::string conversation;  // the conversation that it answers
   bool running = false;
   // Its stream as far as it has come, for clients that follow it; not in files. Null: it is no stream.
   std::shared_ptr<AnswerLog> log = {};
@@ -54,7 +50,7 @@ class AnswerStore {
   std::size_t max_bytes() const { return max_bytes_; }
   // False: the id is taken, or there is no room for it.
   bool add(const std::string& id, StoredAnswer answer);
-  // What a running one has become. False: it has been erased, or is not running any more.
+  // Stores the end of a running answer. False: it has been erased, or is not running any more.
   bool finish(const std::string& id, std::string answer);
   std::optional<StoredAnswer> find(std::string_view id, std::string_view owner);
   bool erase(std::string_view id, std::string_view owner);
@@ -71,7 +67,7 @@ class AnswerStore {
     std::list<std::string>::iterator place;
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
-  bool make_room();
+  bool make_space();
   void remove(Entries::iterator entry);
   void settle(const std::string& id);
   void write_files();

@@ -43,14 +43,14 @@ class AnswerWriter {
   virtual bool needs_every_output() const = 0;
   virtual bool finished() const = 0;
   virtual const Status& error() const = 0;
-  // Of what add() has brought so far: what the key's holder is charged, whether it is told or not.
+  // Usage of all that add() has brought so far: the key's holder is charged for it, shown or not.
   virtual Usage usage() const = 0;
 
   // Appends what is ready to be sent, and stops soon after `max_bytes` of it. True: there is more. Frees what
   // it has written. A stream that failed ends with the protocol's own event for it.
   virtual bool take(std::string& out, std::size_t max_bytes) = 0;
-  // Of a stream of server-sent events that is not finished, while nothing is ready to be taken: appends what
-  // tells the client and the proxies on the way that it goes on. The first one opens the stream.
+  // Appends a keep-alive to a stream of server-sent events that has nothing to send, for the client and the
+  // proxies on the way. The first one opens the stream.
   virtual void ping(std::string& out) { out.append(": ping\n\n"); }
   // The share of the answer's memory that is still held, 1 to 0: what has been taken is no more.
   virtual double held() const { return 1; }

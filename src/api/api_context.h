@@ -27,7 +27,7 @@ class AnswerStore;
 class DetachedCalls;
 class GrammarService;
 
-// What clients like to show of a model; empty or 0: not known.
+// Facts about a model that clients show; empty or 0: not known.
 struct ModelFacts {
   std::string architecture, weight_type;
   std::int64_t weight_bytes = 0;  // as they lie in memory
@@ -37,22 +37,22 @@ struct ModelFacts {
 // A model that makes vectors and no text.
 struct VectorModel {
   WorkKind kind = WorkKind::embed;  // score: the values of its classification head
-  PoolingSpec pooling;              // of requests that say nothing else
+  PoolingSpec pooling;              // pooling of requests that do not choose one
   bool whole_prompt = false;        // as in Work
   bool token_types = false;         // it tells two texts apart
   std::int32_t size = 0;            // elements of a vector
-  std::vector<std::string> labels;  // of scores, one each
+  std::vector<std::string> labels;  // labels of the scores, one each
 };
 
 struct ApiContext {
   const Tokenizer* tokenizer = nullptr;         // required; borrowed
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
-  const ChatTemplate* tool_template = nullptr;  // of conversations with tools; null: chat_template
+  const ChatTemplate* tool_template = nullptr;  // template of conversations with tools; null: chat_template
   GrammarService* grammars = nullptr;           // borrowed; null: answers cannot be held to a form
   std::vector<std::string> model_names;         // at least one; answers carry the first
   std::vector<std::string> model_patterns;      // further names, where '*' stands for any text; not listed
   std::string model_root;                       // shown by /v1/models
-  std::string tool_parser, reasoning_parser;    // of text/answer_formats.h; empty: their markup is text
+  std::string tool_parser, reasoning_parser;    // names of text/answer_formats.h; empty: their markup is text
   std::int32_t max_model_len = 0;
   std::int32_t max_num_seqs = 0;       // that run at the same time; only shown
   std::int32_t vocab_size = 0;         // ids that the model knows
@@ -60,10 +60,10 @@ struct ApiContext {
   SamplingDefaults defaults;
   std::int32_t max_logprobs = 20;
   bool allow_request_chat_template = false;  // vLLM's --trust-request-chat-template
-  boost::json::object template_kwargs;       // of conversations whose request does not set them
-  std::string system_fingerprint;            // of weights and build; empty: left out
+  boost::json::object template_kwargs;       // default of requests that set none
+  std::string system_fingerprint;            // identifies weights and build; empty: left out
   std::string version;
-  std::string tokenizer_info;  // what tokenizer_config.json says, as JSON; empty: no tokenizer
+  std::string tokenizer_info;  // tokenizer_config.json as JSON; empty: no tokenizer
   ModelFacts facts;
   std::optional<VectorModel> vectors;  // absent: it generates text
   AnswerStore* answers = nullptr;      // borrowed; null: nothing is kept

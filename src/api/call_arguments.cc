@@ -20,7 +20,7 @@ enum class Values { json, bare_strings, quoted_strings };
 
 struct OwnStyle {
   std::string_view name;
-  std::string_view before_key, after_key;  // of an argument
+  std::string_view before_key, after_key;  // around an argument's key
   std::string_view after_value = {};
   std::string_view separator = {};
   Values values = Values::json;
@@ -123,7 +123,7 @@ class Writer {
     return unimplemented(concat("calls of this model's format cannot be held to ", what));
   }
 
-  // Where parts may be left out, one that cannot be written is any value.
+  // If parts may be left out, a value that cannot be written may be any value.
   Result<json::value> value(const json::value& schema, int depth) {
     Result<json::value> form = written(schema, depth);
     if (form || left_out_ == nullptr) return form;
@@ -247,7 +247,7 @@ class Writer {
     return sequence(std::move(parts));
   }
 
-  // Of an object, without what stands around all of them.
+  // The members of an object, without what surrounds all of them.
   Result<json::value> members(const json::object& schema, bool top, int depth) {
     const std::string_view before = top ? style_.before_key : "";
     const std::string_view behind = top ? style_.after_value : "";
@@ -265,7 +265,7 @@ class Writer {
       const std::string_view after = top && !style_.after_text_key.empty() && may_be_text(part)
                                          ? style_.after_text_key
                                          : style_.after_key;
-      // What ends a bare text is part of its tag.
+      // The end of a bare text is part of its tag.
       json::value entry =
           behind.empty() ? sequence({text_of(concat(before, std::string_view(key), after)), *std::move(form)})
                          : json::value{{"type", "tag"},
@@ -296,7 +296,7 @@ class Writer {
     return optional(one_of(std::move(cases)));
   }
 
-  // Of an object that names none: any, or none.
+  // An object without named members: any members, or none.
   Result<json::value> free_members(const json::object& schema, std::string_view before,
                                    std::string_view behind, int depth) {
     const json::value* more = schema.if_contains("additionalProperties");

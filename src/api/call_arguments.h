@@ -18,7 +18,8 @@ bool is_own_style(std::string_view style);
 
 // invalid_argument: the schema asks for what cannot be held, by the keyword's name, as for any schema.
 // unimplemented: it can, but not in this form (recursion, keys that are no names, a string's format in bare
-// text). `left_out` given: keywords that cannot be held, and parts that cannot be written, are left out and named there.
+// text). `left_out` given: keywords that cannot be held, and parts that cannot be written, are left out and
+// named there.
 Result<boost::json::value> own_arguments(const boost::json::object& schema, std::string_view style,
                                          std::vector<std::string>* left_out = nullptr);
 

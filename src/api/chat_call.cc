@@ -176,8 +176,8 @@ Result<ChatRequest> make_chat_request(ChatCall& call, const ApiContext& context)
   PAGODA_RETURN_IF_ERROR(check_form(call, context));
   std::vector<ToolSpec> tools = call.conversation.tools;
   Result<std::vector<TokenId>> ids =
-      call.drop_oldest ? fitted_prompt_tokens(std::move(call.conversation), call.max_tokens.value_or(1),
-                                              context, call.prompt_options, call.warnings)
+      call.drop_oldest ? fitted_prompt_tokens(call.conversation, call.max_tokens.value_or(1), context,
+                                              call.prompt_options, call.warnings)
                        : chat_prompt_tokens(std::move(call.conversation), context, call.prompt_options);
   if (!ids) return ids.error();
   AnswerParserOptions parser = answer_parser_options(context, !tools.empty(), *ids);

@@ -21,7 +21,7 @@
 
 namespace pagoda {
 
-// What a request gets that says nothing: generation_config.json's values, and the model's ends.
+// Defaults of a request: generation_config.json's values, and the model's ends of turns.
 SamplingParams default_sampling(const ApiContext& context);
 
 // The sampling fields by the names that a protocol has for them; an empty name: it has none.
@@ -60,13 +60,13 @@ struct ChatCall {
   SamplingParams sampling;
   Warnings warnings = {};
   AnswerOptions answer;             // its prompt and parser are filled in
-  std::optional<GrammarSpec> form;  // of the content
+  std::optional<GrammarSpec> form;  // form of the content
   ToolChoice choice;
   ReasoningWish reasoning;
   std::optional<std::int64_t> max_tokens;
   bool drop_oldest = false;       // messages of a conversation that is too long, instead of refusing it
   std::size_t prompt_tokens = 0;  // filled in, also where the prompt is too long
-  bool clip_max_tokens = false;   // what does not fit into the context is cut off, and not refused
+  bool clip_max_tokens = false;   // clip to the context instead of refusing
 };
 struct ChatRequest {
   Request request;

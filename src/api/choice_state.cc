@@ -120,8 +120,8 @@ void ChoiceState::apply(AnswerEvent& event) {
       break;
     case AnswerEvent::Kind::call_arguments:
       if (!told) break;
-      add_arguments(event.call, origin_ != nullptr && origin_->custom ? input_.push(event.text)
-                                                                      : std::move(event.text));
+      add_arguments(event.call,
+                    origin_ != nullptr && origin_->custom ? input_.push(event.text) : std::move(event.text));
       break;
     case AnswerEvent::Kind::call_ended:
       if (told && origin_ != nullptr && origin_->custom) add_arguments(event.call, input_.finish());
@@ -154,10 +154,9 @@ bool ChoiceState::absorb(SequenceDelta&& delta) {
   // One that completed a stop string while a beam search went on is text, up to the stop.
   const bool by_text = !options_.stop.empty() && !delta.stop_token && !delta.token_ids.empty() &&
                        !tokenizer_.is_special(delta.token_ids.back());
-  const bool ends_by_token =
-      delta.finish_reason == FinishReason::stop && !options_.include_stop && !by_text;
+  const bool ends_by_token = delta.finish_reason == FinishReason::stop && !options_.include_stop && !by_text;
   const bool keep_logprobs = options_.logprobs && delta.logprobs.size() == delta.token_ids.size();
-  double later_logprobs = 0;  // of tokens after the one that completed a stop string
+  double later_logprobs = 0;  // sum over tokens after the one that completed a stop string
   bool stopped = false;
   for (std::size_t i = 0; i < delta.token_ids.size(); ++i) {
     if (stopped) {

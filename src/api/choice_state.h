@@ -29,13 +29,13 @@ class ChoiceState {
 
   // A call of a tool, or more of its arguments.
   struct CallPiece {
-    std::int32_t index;                  // of this choice's calls
-    std::optional<std::string> name;     // where the call begins
+    std::int32_t index;                  // index among this choice's calls
+    std::optional<std::string> name;     // set where the call begins
     std::string id;                      // likewise; the model's own, empty where it has none
-    std::string arguments;               // of a custom tool its input
+    std::string arguments;               // a custom tool has its input here
     const ToolOrigin* origin = nullptr;  // null: the client knows the tool as the model does
   };
-  // What has been absorbed since the last time the writer took it.
+  // Text absorbed since the writer took it last.
   struct Fresh {
     std::string text;  // content
     std::string reasoning;
@@ -46,15 +46,16 @@ class ChoiceState {
   Fresh fresh;
 
   std::int32_t num_tokens = 0;
-  std::int32_t num_calls = 0;             // of tools
+  std::int32_t num_calls = 0;             // tool calls so far
   std::int32_t num_reasoning_tokens = 0;  // up to the one that ends it
   double cumulative_logprob = 0;
   std::optional<FinishReason> finish_reason;
   std::variant<std::monostate, std::string, TokenId> stop_reason;  // the stop string or token
 
   // The writer's notes.
-  bool begun = false;                   // the first chunk has been written
-  std::int64_t logprob_characters = 0;  // of the token texts written so far: the next text_offset
+  bool begun = false;  // the first chunk has been written
+  // Total length of the token texts written so far: the next text_offset
+  std::int64_t logprob_characters = 0;
 
  private:
   bool push_token(TokenId id);
@@ -73,12 +74,12 @@ class ChoiceState {
   std::optional<AnswerParser> parser_;
   bool in_reasoning_ = false;
   std::vector<AnswerEvent> events_;
-  // Where the grammar lets nothing but calls be written, small models say the last one again until their tokens end:
-  // a call of the same tool is told when it is known to be another, and the same one ends the answer.
+  // A grammar that allows nothing but calls makes small models repeat the last one until their tokens end: a
+  // call of the same tool is told once it is known to differ, and the same call ends the answer.
   CallText last_, current_;
-  std::vector<AnswerEvent> held_;  // of the current call
+  std::vector<AnswerEvent> held_;  // events of the current call
   bool holds_ = false, repeated_ = false;
-  const ToolOrigin* origin_ = nullptr;  // of the call that is being told
+  const ToolOrigin* origin_ = nullptr;  // origin of the call that is being written
   CustomInput input_;                   // likewise, where the tool is a custom one
   IncrementalDetokenizer detokenizer_;
   StopMatcher stop_matcher_;

@@ -9,7 +9,7 @@ namespace pagoda {
 
 class CustomInput {
  public:
-  // What is certain of the text after this piece of the arguments.
+  // Returns the text that is certain after this piece of the arguments.
   std::string push(std::string_view arguments);
   // The arguments are over: what was held back.
   std::string finish();

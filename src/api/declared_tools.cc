@@ -233,6 +233,7 @@ ToolOrigins DeclaredTools::origins() const {
 
 std::vector<ToolSpec> DeclaredTools::take_tools() {
   std::vector<ToolSpec> out;
+  out.reserve(tools_.size());
   for (Tool& tool : tools_) out.push_back(std::move(tool.spec));
   tools_.clear();
   return out;

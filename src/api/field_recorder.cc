@@ -37,7 +37,7 @@ json::object schema_of(const Place& place) {
   bool any = false;
   for (const json::object& schema : place.schemas) {
     any = any || schema.empty();
-    // What stands inside says more than that it is a list or an object.
+    // The fields inside say more than that it is a list or an object.
     const bool told_inside = !place.inside.empty() && (is_kind(schema, "object") || is_kind(schema, "array"));
     const bool told_elsewhere = std::ranges::any_of(
         place.schemas, [&](const json::object& other) { return is_general(schema, other); });

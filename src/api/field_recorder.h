@@ -25,7 +25,7 @@ class FieldRecorder {
   void note(const std::string& path, boost::json::object schema);
   void note_required(const std::string& path) { required_.insert(path); }
 
-  // Of the whole body, with lists' places ("0") as their items.
+  // The schema of the whole body, with lists' places ("0") as their items.
   boost::json::object schema() const;
   const std::set<std::string>& required() const { return required_; }
 

@@ -42,7 +42,7 @@ Conversation without(const Conversation& whole, const Cut& cut) {
 
 }  // namespace
 
-Result<std::vector<TokenId>> fitted_prompt_tokens(Conversation conversation, std::int64_t room,
+Result<std::vector<TokenId>> fitted_prompt_tokens(const Conversation& conversation, std::int64_t room,
                                                   const ApiContext& context, const ChatPromptOptions& options,
                                                   Warnings& warnings) {
   const std::vector<Cut> cuts = cuts_of(conversation.messages);

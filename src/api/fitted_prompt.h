@@ -15,7 +15,7 @@ namespace pagoda {
 
 // `room`: tokens of the answer. Drops as little as it can, and says so in `warnings`. What does not fit even
 // then is given as it is: whoever made the conversation is told how long it is.
-Result<std::vector<TokenId>> fitted_prompt_tokens(Conversation conversation, std::int64_t room,
+Result<std::vector<TokenId>> fitted_prompt_tokens(const Conversation& conversation, std::int64_t room,
                                                   const ApiContext& context, const ChatPromptOptions& options,
                                                   Warnings& warnings);
 

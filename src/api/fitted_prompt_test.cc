@@ -23,7 +23,7 @@ struct Fitted {
     const TestModel model(length);
     Conversation conversation;
     conversation.messages = std::move(messages);
-    const auto ids = fitted_prompt_tokens(std::move(conversation), room, model.context, {}, warnings);
+    const auto ids = fitted_prompt_tokens(conversation, room, model.context, {}, warnings);
     if (ids) text = model.tokenizer.decode(*ids, false);
     size = ids ? ids->size() : 0;
   }

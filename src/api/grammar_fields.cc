@@ -15,7 +15,7 @@ struct NamedKind {
   std::string_view name;
   Kind kind;
 };
-// Of structured_outputs; with "guided_" before them vLLM's older fields, which had no last one.
+// Kinds of structured_outputs; prefixed by "guided_" they are vLLM's older fields, which lack the last one.
 constexpr NamedKind kKinds[] = {{"json", Kind::json_schema},        {"regex", Kind::regex},
                                 {"choice", Kind::choice},           {"grammar", Kind::grammar},
                                 {"json_object", Kind::json_object}, {"structural_tag", Kind::structural_tag}};

@@ -1,7 +1,7 @@
 #pragma once
-// What form a request wants its answer to have, in the words of OpenAI (response_format), vLLM
-// (structured_outputs, guided_*) and llama.cpp (grammar, json_schema) -> a GrammarSpec. For all protocols.
-// The grammar is not looked into here: that is for who compiles it. Threads: any.
+// The form that a request asks of its answer, as OpenAI (response_format), vLLM (structured_outputs,
+// guided_*) and llama.cpp (grammar, json_schema) write it -> a GrammarSpec. For all protocols. The grammar
+// itself is checked by its compiler. Threads: any.
 #include <optional>
 
 #include "api/api_context.h"

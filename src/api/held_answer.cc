@@ -47,13 +47,15 @@ Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, b
     schema["type"] = "object";
   if (tool.text && !tool.text->grammar.empty()) {
     if (shape.style != "json") return unimplemented("a text of a grammar is only held inside JSON");
-    const json::object inside{
-        {"type", "json_string"}, {"tool", tool.name}, {"syntax", tool.text->syntax}, {"grammar", tool.text->grammar}};
+    const json::object inside{{"type", "json_string"},
+                              {"tool", tool.name},
+                              {"syntax", tool.text->syntax},
+                              {"grammar", tool.text->grammar}};
     return sequence({text_of("{\"input\": \""), inside, text_of("\"}")});
   }
   if (is_own_style(shape.style)) return own_arguments(schema, shape.style, tool.strict ? nullptr : &left_out);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
-  if (!tool.strict && !any) part[kMostOfSchema] = true;
+  if (!tool.strict && !any) part[kMaxOfSchema] = true;
   return json::value(std::move(part));
 }
 
@@ -276,12 +278,13 @@ class Builder {
     };
     switch (form.kind) {
       case GrammarSpec::Kind::json_object:
-        return spaced(part("json_schema", "json_schema", {{"type", "object"}, {"additionalProperties", true}}));
+        return spaced(
+            part("json_schema", "json_schema", {{"type", "object"}, {"additionalProperties", true}}));
       case GrammarSpec::Kind::json_schema: {
         Result<json::value> schema = parse_grammar_json(form.text);
         if (!schema) return refused(schema.error());
         json::value held = part("json_schema", "json_schema", *std::move(schema));
-        if (form.most) held.as_object()[kMostOfSchema] = true;
+        if (form.most) held.as_object()[kMaxOfSchema] = true;
         return spaced(std::move(held));
       }
       case GrammarSpec::Kind::regex:
@@ -342,7 +345,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
       parser.tool_parser, [&](std::string_view token) { return context.tokenizer->find(token).has_value(); });
   const bool strict = std::ranges::any_of(wishes.tools, &ToolSpec::strict);
   const bool automatic = !wishes.tools.empty() && wishes.choice.kind == ToolChoice::Kind::automatic;
-  // What its form has no words for is written as hermes does.
+  // A call that its own style cannot write is written as hermes does.
   if (forced && shape != nullptr && is_own_style(shape->style) && !all_writable(wishes, *shape)) {
     shape = &hermes_call_shape();
     parser.tool_parser = shape->tool_parser;
@@ -376,7 +379,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
     if (any && !held_calls) break;
     Result<GrammarSpec> grammar = builder.build(any);
     if (!grammar && held_calls && is_own_style(written.style)) {
-      // What their schemas ask for cannot be held; those that are not strict take any object.
+      // A tool whose schema cannot be held takes any object, unless it is strict.
       if (!any && !strict) continue;
       return bad_field("tools", concat("cannot be used: ", grammar.error().message()));
     }

@@ -20,13 +20,13 @@ namespace pagoda {
 struct ToolChoice {
   enum class Kind { automatic, none, required, named };
   Kind kind = Kind::automatic;
-  std::string name = {};  // of the tool that must be called
+  std::string name = {};  // the tool that must be called
 
   bool forced() const { return kind == Kind::required || kind == Kind::named; }
 };
 
 struct AnswerWishes {
-  std::optional<GrammarSpec> form;  // of the content
+  std::optional<GrammarSpec> form;  // form of the content
   std::span<const ToolSpec> tools;  // that may be called
   ToolChoice choice;
   bool parallel_calls = true;

@@ -15,13 +15,13 @@
 
 namespace pagoda {
 
-inline constexpr std::size_t kMaxJsonKeys = 1'000'000;  // of all objects of a text
+inline constexpr std::size_t kMaxJsonKeys = 1'000'000;  // keys of all objects of a text
 inline constexpr std::size_t kMaxJsonDepth = 128;
 
 Result<boost::json::value> parse_json(std::string_view text);
 // The same for texts inside a text: the keys of all of them are taken off `keys_left`, too.
 Result<boost::json::value> parse_json(std::string_view text, std::size_t& keys_left);
-// Of a whole request: an object, else invalid_argument.
+// A request's body: an object, else invalid_argument.
 Result<boost::json::value> parse_json_body(std::string_view body);
 
 // Each byte that is part of no character becomes U+FFFD.

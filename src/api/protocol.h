@@ -27,31 +27,31 @@
 
 namespace pagoda {
 
-// Who may ask.
+// The role that a route requires.
 enum class Role : std::uint8_t { anyone, user, metrics, admin };
-// What a handler costs: `trifle` is done at once by the thread that reads sockets; the others wait for the
-// pool.
-enum class Cost : std::uint8_t { trifle, text, generation };
+// The cost of a handler: `inlined` ones run at once on the thread that reads sockets; the others wait for the
+// job pool.
+enum class Cost : std::uint8_t { inlined, text, generation };
 enum class AnswerForm : std::uint8_t { json, text, sse, ndjson, file };
 enum class BodyForm : std::uint8_t { none, any, json };  // none: read and dropped
 
 inline constexpr std::size_t kServerBodyLimit = std::numeric_limits<std::size_t>::max();
 
-// What a route is, whoever handles it.
+// A route's row, without its handler.
 struct RouteFacts {
   std::string_view method;  // GET answers HEAD, too
   std::string_view path;    // exact; a last part in braces takes all that follows: "/v1/models/{model}"
   Role role = Role::user;
-  Cost cost = Cost::trifle;
-  AnswerForm form = AnswerForm::json;  // of an answer that streams, how it does
+  Cost cost = Cost::inlined;
+  AnswerForm form = AnswerForm::json;  // form of a streamed answer
   BodyForm body = BodyForm::none;
   std::size_t max_body_bytes = kServerBodyLimit;  // 413 beyond it, or beyond the server's own limit
 };
 
 // One request, read to its end.
 struct ApiCall {
-  std::string_view method, path;  // of the row
-  std::string parameter;          // what stands for the braces of the path, decoded
+  std::string_view method, path;  // the row that matched
+  std::string parameter;          // the path's part in braces, decoded
   std::string query = {};         // behind the path's '?', as sent
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
@@ -89,7 +89,7 @@ struct ApiGeneration {
   std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
   // Given: the client is answered this at once, and the call goes on without it (answer_store.h).
   std::optional<std::string> at_once = {};
-  std::shared_ptr<AnswerLog> follow = {};  // of such a call: what the client is streamed instead
+  std::shared_ptr<AnswerLog> follow = {};  // for such a call: the log that the client is streamed instead
 };
 
 using AnswerHandler = Result<ApiAnswer> (*)(const ApiCall& call, const ApiContext& context);
@@ -104,7 +104,8 @@ struct Protocol {
   std::string_view name;
   std::span<const ApiRoute> routes;
   std::string (*error_body)(const ApiError& error) = nullptr;  // JSON
-  std::string_view request_id_header = {};  // where its clients look for the id, beside x-request-id
+  // Header in which its clients look for the id, beside x-request-id
+  std::string_view request_id_header = {};
 };
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind a path's '?', "name=value&name=value", and the escapes in it. Threads: any.
+// Parses a query, "name=value&name=value" after a path's '?', and its escapes. Threads: any.
 #include <optional>
 #include <string>
 #include <string_view>

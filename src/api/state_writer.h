@@ -57,7 +57,7 @@ class StateWriter : public AnswerWriter {
 
  private:
   const bool stream_;
-  bool ended_ = false;  // what ends it has been written
+  bool ended_ = false;  // the end has been written
 };
 
 }  // namespace pagoda

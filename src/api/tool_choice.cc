@@ -44,7 +44,8 @@ std::vector<std::string> referred(FieldReader& reference, const DeclaredTools& t
   }
   if (type == "namespace") return tools.tools_of(*name);
   std::string shown = tools.find(group, *name);
-  return {shown.empty() ? *name : std::move(shown)};
+  if (shown.empty()) return {*name};
+  return {std::move(shown)};
 }
 
 // {"mode": "auto" | "required", "tools": […]}

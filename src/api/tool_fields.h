@@ -12,10 +12,10 @@
 
 namespace pagoda {
 
-inline constexpr std::size_t kMaxMessages = 16384;  // of a conversation, with the parts of each message
+inline constexpr std::size_t kMaxMessages = 16384;  // messages of a conversation, with the parts of each
 inline constexpr std::size_t kMaxTools = 4096;      // declared, and called in one message
 inline constexpr std::size_t kMaxToolNameBytes = 256;
-inline constexpr std::size_t kMaxArgumentKeys = kMaxJsonKeys;    // of all calls of a conversation
+inline constexpr std::size_t kMaxArgumentKeys = kMaxJsonKeys;    // keys of all calls of a conversation
 inline constexpr std::size_t kAnyLength = std::size_t{1} << 30;  // the body's size bounds it
 
 // One of `tools`, {"type": "function", "function": {"name", "description", "parameters"}}; shown to the

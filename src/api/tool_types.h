@@ -20,7 +20,7 @@ enum class ToolForm : std::uint8_t {
 struct ToolType {
   std::string_view name;  // a last '*' stands for anything: a version, a date
   ToolForm chat, responses, messages;
-  std::string_view description = {}, parameters = {};  // of ToolForm::known
+  std::string_view description = {}, parameters = {};  // for ToolForm::known
 
   ToolForm in(ToolProtocol protocol) const {
     return protocol == ToolProtocol::chat ? chat : protocol == ToolProtocol::responses ? responses : messages;

@@ -12,7 +12,7 @@ namespace pagoda {
 void note_unknown_fields(const FieldReader& fields, std::string_view protocol,
                          std::initializer_list<std::string_view> harmless) {
   for (const std::string_view name : fields.unread()) {
-    // What a client wrote goes into a log only as far as it is a name.
+    // Client input is logged only where it is a name.
     if (std::ranges::find(harmless, name) != harmless.end() || name_or_mark(name) != name) continue;
     if (is_new_to_log(concat(protocol, "/", name)))
       log_warning("api",

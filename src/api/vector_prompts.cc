@@ -73,7 +73,7 @@ Status VectorPrompts::add(std::vector<TokenId> ids, std::int32_t second, const s
 // Cut, it keeps its beginning and the special tokens behind it.
 Result<std::vector<TokenId>> VectorPrompts::encode(std::string_view text, const std::string& path) {
   const auto keep = static_cast<std::size_t>(wishes_.keep_tokens);
-  // What is cut away anyway need not be tokenised: no token is longer than this, and most are far shorter.
+  // Text that is cut away anyway is not tokenised: no token is longer than this, and most are far shorter.
   if (keep > 0 && exceeds_byte_bound(context_, text.size())) {
     std::size_t end = context_.longest_token_bytes * static_cast<std::size_t>(context_.max_model_len);
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;

@@ -17,7 +17,7 @@
 
 namespace pagoda {
 
-inline constexpr std::size_t kMaxVectorPrompts = 2048;  // of one call, as OpenAI allows
+inline constexpr std::size_t kMaxVectorPrompts = 2048;  // prompts of one call, as OpenAI allows
 
 // ok: the model makes vectors, of this kind.
 Status check_makes_vectors(const ApiContext& context);
@@ -30,7 +30,7 @@ struct VectorWishes {
   std::int32_t priority = 0;
   std::string cache_salt;
 };
-// What the model does where a call says nothing.
+// The model's defaults for a call.
 VectorWishes default_wishes(const ApiContext& context);
 
 class VectorPrompts {

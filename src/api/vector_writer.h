@@ -47,7 +47,7 @@ class VectorWriter : public AnswerWriter {
   std::vector<bool> ended_;
   std::size_t num_left_ = 0;
   std::size_t next_ = 0, num_items_ = 0;  // written, and all
-  TimeNs arrival_ = 0, ended_at_ = 0;     // of all prompts
+  TimeNs arrival_ = 0, ended_at_ = 0;     // over all prompts
   bool begun_ = false, done_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What a client is told that was left out: one header, whatever names it sent.
+// The warning header: one header, whatever names the client sent.
 #include "api/warnings.h"
 
 #include <gtest/gtest.h>

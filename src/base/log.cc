@@ -77,7 +77,7 @@ std::string json_line(LogLevel level, std::string_view component, std::string_vi
 void write_line(LogLevel level, std::string_view component, std::string_view message) {
   if (level < g_level.load(std::memory_order_relaxed)) return;
   std::string line = log_line(level, component, message);
-  if (queue_log_line(std::move(line))) return;
+  if (queue_log_line(line)) return;
   // One write per line keeps lines of several threads apart.
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) count_dropped_log_line();
 }

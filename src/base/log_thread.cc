@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMaxQueuedBytes = std::size_t{1} << 20;
 constexpr std::chrono::seconds kLastWait{1};
 std::atomic<std::int64_t> g_dropped{0};
-std::mutex g_mutex;  // of which queue is the current one
+std::mutex g_mutex;  // guards the choice of the current queue
 
 }  // namespace
 
@@ -80,7 +80,7 @@ LogThread::~LogThread() {
   queue_->changed.wait_for(lock, kLastWait, [this] { return queue_->ended; });
 }
 
-bool queue_log_line(std::string&& line) {
+bool queue_log_line(std::string& line) {
   std::shared_ptr<LogThread::Queue> queue;
   {
     std::lock_guard lock(g_mutex);

@@ -19,13 +19,13 @@ class LogThread {
 
  private:
   struct Queue;
-  friend bool queue_log_line(std::string&& line);
+  friend bool queue_log_line(std::string& line);
   static std::shared_ptr<Queue>& current();
   std::shared_ptr<Queue> queue_;  // shared with its thread, which may hang in a write for ever
 };
 
-// For log.cc: false where no LogThread lives, and the line is untouched.
-bool queue_log_line(std::string&& line);
+// For log.cc: takes the line; false, with the line untouched, where no LogThread lives.
+bool queue_log_line(std::string& line);
 
 // Lines lost since the start of the program.
 std::int64_t log_lines_dropped();

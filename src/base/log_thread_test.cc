@@ -67,7 +67,7 @@ TEST(LogThread, LinesKeepTheirOrderAndArriveBeforeItEnds) {
     EXPECT_LT(text.find("line " + std::to_string(i - 1) + "."), text.find("line " + std::to_string(i) + "."));
 }
 
-// D6: the reader lives and does not read.
+// The reader lives and does not read.
 TEST(LogThread, AReaderThatStandsStillCostsLinesAlone) {
   const QuietAgain level;
   PipedStderr piped;
@@ -87,7 +87,7 @@ TEST(LogThread, AReaderThatStandsStillCostsLinesAlone) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
-// D6: the reader has gone, as `| head` does; a write would end the program by SIGPIPE.
+// The reader has gone, as `| head` does; a write would end the program by SIGPIPE.
 TEST(LogThread, AReaderThatHasGoneCostsLinesAlone) {
   const QuietAgain level;
   PipedStderr piped;

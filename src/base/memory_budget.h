@@ -34,7 +34,7 @@ class MemoryReservation {
   // To another size; false, with nothing changed: there is not enough. Smaller always works. Not of an empty
   // one.
   [[nodiscard]] bool try_resize(std::int64_t bytes);
-  void reset();  // gives it back now; empty from here on
+  void reset();    // gives it back now; empty from here on
   void keep() &&;  // never gives it back: it is taken for as long as the ledger lives
 
  private:

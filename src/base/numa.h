@@ -14,8 +14,8 @@ namespace pagoda {
 // Numbers of cores, ascending, each once.
 using CpuList = std::vector<int>;
 
-// Of "0-3,8,10-11", the kernel's and taskset's form; a step ("0-7:2") is taken, too. invalid_argument: what
-// is not one, is empty, or names a core above kMaxCpu.
+// Parses "0-3,8,10-11", the kernel's and taskset's form, with steps ("0-7:2"). invalid_argument: it is no
+// list, is empty, or names a core above kMaxCpu.
 Result<CpuList> parse_cpu_list(std::string_view text);
 inline constexpr int kMaxCpu = 8191;
 

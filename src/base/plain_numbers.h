@@ -5,8 +5,8 @@
 
 namespace pagoda {
 
-// `json`, valid, with each number that has an exponent as the shortest text that reads back as the same double.
-// Text inside strings stays.
+// `json`, valid, with each number that has an exponent as the shortest text that reads back as the same
+// double. Text inside strings stays.
 std::string plain_numbers(std::string_view json);
 
 }  // namespace pagoda

@@ -22,7 +22,7 @@ namespace {
 // linux/landlock.h of the machine that compiles may be older than the kernel that runs.
 namespace landlock {
 constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;  // the same on every machine
-constexpr std::uint32_t kVersion = 1;                                     // flag: tell the ABI
+constexpr std::uint32_t kVersion = 1;                                      // flag: tell the ABI
 constexpr int kPathBeneath = 1;
 struct Ruleset {
   std::uint64_t files = 0, network = 0;
@@ -40,7 +40,7 @@ constexpr std::uint64_t kWrite = kRead | kWriteFile | kRemoveDir | kRemoveFile |
                                  kMakeSocket | kMakeSymlink | kRefer | kTruncate;
 constexpr std::uint64_t kOfFiles = kReadFile | kWriteFile | kTruncate;  // the rest is for folders
 
-// What an ABI can forbid: everything that it knows, executing included.
+// All rights that an ABI can forbid, executing included.
 std::uint64_t known(long abi) {
   if (abi >= 5) return (1 << 16) - 1;
   if (abi >= 3) return (1 << 15) - 1;
@@ -88,17 +88,52 @@ Status restrict_files(const SandboxRules& rules, Sandbox& out) {
 
 // Answered with EPERM: a library that tries one of them does without.
 constexpr std::uint32_t kForbidden[] = {
-    SYS_execve,        SYS_execveat,       SYS_ptrace,          SYS_process_vm_readv, SYS_process_vm_writev,
-    SYS_pidfd_getfd,   SYS_kexec_load,     SYS_kexec_file_load, SYS_init_module,      SYS_finit_module,
-    SYS_delete_module, SYS_mount,          SYS_umount2,         SYS_move_mount,       SYS_open_tree,
-    SYS_fsopen,        SYS_fsmount,        SYS_fsconfig,        SYS_pivot_root,       SYS_chroot,
-    SYS_setns,         SYS_unshare,        SYS_bpf,             SYS_perf_event_open,  SYS_userfaultfd,
-    SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_keyctl,        SYS_add_key,
-    SYS_request_key,   SYS_open_by_handle_at, SYS_personality,  SYS_reboot,           SYS_swapon,
-    SYS_swapoff,       SYS_acct,           SYS_quotactl,        SYS_settimeofday,     SYS_clock_settime,
-    SYS_sethostname,   SYS_setdomainname,
+    SYS_execve,
+    SYS_execveat,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_pidfd_getfd,
+    SYS_kexec_load,
+    SYS_kexec_file_load,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_mount,
+    SYS_umount2,
+    SYS_move_mount,
+    SYS_open_tree,
+    SYS_fsopen,
+    SYS_fsmount,
+    SYS_fsconfig,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_setns,
+    SYS_unshare,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_io_uring_setup,
+    SYS_io_uring_enter,
+    SYS_io_uring_register,
+    SYS_keyctl,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_open_by_handle_at,
+    SYS_personality,
+    SYS_reboot,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_acct,
+    SYS_quotactl,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_sethostname,
+    SYS_setdomainname,
 #ifdef SYS_iopl
-    SYS_iopl,          SYS_ioperm,         SYS_modify_ldt,
+    SYS_iopl,
+    SYS_ioperm,
+    SYS_modify_ldt,
 #endif
 };
 

@@ -21,7 +21,7 @@ struct SandboxRules {
 };
 
 struct Sandbox {
-  bool files = false, connections = false, calls = false;  // what holds
+  bool files = false, connections = false, calls = false;  // rights that are in force
   std::string describe() const;                            // a line for the log
 };
 

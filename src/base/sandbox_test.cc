@@ -20,7 +20,7 @@
 namespace pagoda {
 namespace {
 
-// What a child in the sandbox returns; -1: it did not end by itself.
+// The result of a child in the sandbox; -1: it did not end by itself.
 int in_sandbox(const SandboxRules& rules, const std::function<int(const Sandbox&)>& function) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -57,7 +57,8 @@ class SandboxTest : public ::testing::Test {
   // A kernel without it cannot show that it holds.
   Sandbox offered() {
     Sandbox out;
-    const int bits = in_sandbox(rules, [](const Sandbox& s) { return s.files | s.connections << 1 | s.calls << 2; });
+    const int bits =
+        in_sandbox(rules, [](const Sandbox& s) { return s.files | s.connections << 1 | s.calls << 2; });
     out.files = (bits & 1) != 0;
     out.connections = (bits & 2) != 0;
     out.calls = (bits & 4) != 0;
@@ -71,11 +72,15 @@ class SandboxTest : public ::testing::Test {
 TEST_F(SandboxTest, FilesThatAreNotNamedCannotBeOpened) {
   if (!offered().files) GTEST_SKIP() << "this kernel has no Landlock";
   EXPECT_EQ(in_sandbox(rules, [&](const Sandbox&) { return error_of_open(file("readable"), O_RDONLY); }), 0);
-  EXPECT_EQ(in_sandbox(rules, [&](const Sandbox&) { return error_of_open(file("readable"), O_RDWR); }), EACCES);
-  EXPECT_EQ(in_sandbox(rules, [&](const Sandbox&) { return error_of_open(file("neither"), O_RDONLY); }), EACCES);
-  EXPECT_EQ(in_sandbox(rules, [&](const Sandbox&) { return error_of_open("/etc/passwd", O_RDONLY); }), EACCES);
-  EXPECT_EQ(in_sandbox(rules, [&](const Sandbox&) { return error_of_open(folder / "new", O_CREAT | O_WRONLY); }),
+  EXPECT_EQ(in_sandbox(rules, [&](const Sandbox&) { return error_of_open(file("readable"), O_RDWR); }),
             EACCES);
+  EXPECT_EQ(in_sandbox(rules, [&](const Sandbox&) { return error_of_open(file("neither"), O_RDONLY); }),
+            EACCES);
+  EXPECT_EQ(in_sandbox(rules, [&](const Sandbox&) { return error_of_open("/etc/passwd", O_RDONLY); }),
+            EACCES);
+  EXPECT_EQ(
+      in_sandbox(rules, [&](const Sandbox&) { return error_of_open(folder / "new", O_CREAT | O_WRONLY); }),
+      EACCES);
 }
 
 TEST_F(SandboxTest, WhereItMayWriteItMayMakeReplaceAndRemove) {
@@ -117,7 +122,8 @@ TEST_F(SandboxTest, ConnectionsCanBeAcceptedNotBegun) {
   if (!offered().connections) GTEST_SKIP() << "this kernel's Landlock knows no network";
   const auto listen_and_connect = [](const Sandbox&) {
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    sockaddr_in address{
+        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     socklen_t size = sizeof address;
     auto* const plain = reinterpret_cast<sockaddr*>(&address);
     if (::bind(listener, plain, size) != 0 || ::listen(listener, 1) != 0) return 1;

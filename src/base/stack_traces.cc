@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kMaxFrames = 64;
 
-// What the handler fills in, for the thread that was asked.
+// Filled by the handler, for the thread that was asked.
 std::atomic<pid_t> asked{0};
 std::atomic<int> num_frames{-1};
 void* frames[kMaxFrames];

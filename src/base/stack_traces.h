@@ -1,7 +1,7 @@
 #pragma once
-// Where all threads of this process stand, for a log before it ends. Names are known of what the program
-// exports; addresses of the rest are "program(+offset)", for addr2line. Takes a signal (SIGRTMIN + 7) on
-// first use. Threads: any, one at a time; a thread that answers no signal is said to.
+// The stacks of all threads of this process, for a log before it ends. Exported functions have names; other
+// addresses are "program(+offset)", for addr2line. Takes a signal (SIGRTMIN + 7) on first use. Threads: any,
+// one at a time; a thread that answers no signal is named.
 #include <string>
 #include <vector>
 

@@ -11,7 +11,7 @@ namespace pagoda {
 // A thread of this process, while it lives.
 struct ThreadHandle {
   int tid = 0;
-  int clock = 0;  // of its CPU time
+  int clock = 0;  // its CPU time
   static ThreadHandle of_this_thread();
 };
 

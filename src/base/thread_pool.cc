@@ -49,8 +49,8 @@ bool spin_until(const Done& done) {
 
 }  // namespace
 
-// What the others know of one of the pool's threads. Where it is: advice only, nothing depends on its being
-// up to date. The second line of memory is written with each tile and hardly ever read.
+// A pool thread as the others see it. Its place is advice only and may be out of date. The second line of
+// memory is written with each tile and hardly ever read.
 struct alignas(64) Member {
   std::atomic<int> tid{0}, clock{0};
   std::atomic<int> cpu{-1};
@@ -116,7 +116,7 @@ struct ThreadPool::State {
   std::atomic<int> signal{0};  // bumped to wake parked workers
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
-  std::vector<Lane> lanes;      // of the caller first, then of the workers
+  std::vector<Lane> lanes;      // the caller's lane first, then the workers'
   std::vector<Member> members;  // in the same order
   std::uint64_t job = 0;
   std::uint64_t finished_by_workers = 0;  // when the current job is done

@@ -42,7 +42,7 @@ inline char32_t next_code_point(std::string_view text, std::size_t& position) {
   }
 }
 
-// Where the character before `position` starts, in well-formed text; position > 0.
+// The start of the character before `position`, in well-formed text; position > 0.
 inline std::size_t previous_character(std::string_view text, std::size_t position) {
   do --position;
   while (position > 0 && is_utf8_continuation(text[position]));

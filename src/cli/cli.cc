@@ -31,7 +31,7 @@ Status configure_logging() {
   return set_log_level_by_name(value).annotate("PAGODA_LOGGING_LEVEL");
 }
 
-// Of the whole environment.
+// Names of the whole environment.
 std::vector<std::string> variable_names() {
   std::vector<std::string> names;
   for (char** variable = environ; *variable != nullptr; ++variable) {

@@ -127,15 +127,16 @@ TEST_F(Counted, ExpressionsAreThoseOfStdRegex) {
     }
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
       const std::string text = walk(*factory, seed);
-      const bool ascii = std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+      const bool ascii =
+          std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
       if (ascii && !text.empty())  // std::regex reads bytes
         EXPECT_TRUE(std::regex_match(text, oracle)) << text;
     }
   };
   for (const char* const expression : kExpressions) check(Kind::regex, expression, expression);
   // Grammars have no groups that are not rules, and write alternatives as expressions do.
-  for (const char* const expression :
-       {"[ab]{3,9}", "([ab]{5,20} | [bc]{7})[c]", "[a]{5,} [b]", "[c] ([b]{0,9} [a])* [b]{0,9} [c]", "([a-b]{6,11} [c]?){2,7}"}) {
+  for (const char* const expression : {"[ab]{3,9}", "([ab]{5,20} | [bc]{7})[c]", "[a]{5,} [b]",
+                                       "[c] ([b]{0,9} [a])* [b]{0,9} [c]", "([a-b]{6,11} [c]?){2,7}"}) {
     std::string plain;
     for (const char* c = expression; *c != 0; ++c)
       if (*c != ' ') plain += *c;

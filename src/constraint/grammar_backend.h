@@ -19,8 +19,9 @@ namespace pagoda {
 struct CompiledConstraint {
   std::shared_ptr<const TokenConstraintFactory> factory;
   std::int64_t bytes = 0;         // that it alone takes, about
-  std::int64_t shared_bytes = 0;  // of what others of the backend may hold, too
-  std::vector<std::string> left_out = {};  // what of its schemas is not held, where that was allowed
+  std::int64_t shared_bytes = 0;  // part that others of the backend may hold, too
+  // Keywords of its schemas that are not held, where that was allowed.
+  std::vector<std::string> left_out = {};
 };
 
 class GrammarBackend {
@@ -32,7 +33,7 @@ class GrammarBackend {
                                              const std::atomic<bool>* given_up = nullptr) const = 0;
   // Does beforehand what most grammars need; on the thread that will compile them.
   virtual void warm_up() const {}
-  // Of what several grammars hold, each counted once, as long as anybody holds it.
+  // Bytes that several grammars hold, each counted once, as long as anybody holds it.
   virtual std::int64_t live_shared_bytes() const { return 0; }
 };
 

@@ -55,7 +55,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     GrammarSpec spec;
     std::string key;
     std::vector<Waiter> waiters;
-    // Of one that is being compiled.
+    // Start of the compilation that runs.
     SteadyTime began{};
     clockid_t clock{};
     std::chrono::nanoseconds cpu_began{};

@@ -74,10 +74,9 @@ struct Rig {
   }
   std::future<Status> ask(std::string text, std::uint64_t owner = 1) {
     auto promise = std::make_shared<std::promise<Status>>();
-    service.compile(owner, {.kind = GrammarSpec::Kind::regex, .text = std::move(text), .param = "regex"},
-                    [promise](Result<CompiledConstraint> got) {
-                      promise->set_value(got ? ok_status() : got.error());
-                    });
+    service.compile(
+        owner, {.kind = GrammarSpec::Kind::regex, .text = std::move(text), .param = "regex"},
+        [promise](Result<CompiledConstraint> got) { promise->set_value(got ? ok_status() : got.error()); });
     return promise->get_future();
   }
   std::shared_ptr<ObedientBackend> backend = std::make_shared<ObedientBackend>();
@@ -160,7 +159,7 @@ TEST(GrammarService, WhenAllThreadsAreStuckOthersAreRefusedAndThenServedAgain) {
   EXPECT_EQ(wait(std::move(second)).code(), StatusCode::invalid_argument);
   (void)wait(std::move(third));  // before, or refused
   EXPECT_EQ(wait(rig.ask("more")).code(), StatusCode::resource_exhausted);
-  EXPECT_TRUE(wait(rig.ask("ok", 2)).ok());  // what is compiled is there
+  EXPECT_TRUE(wait(rig.ask("ok", 2)).ok());  // compiled grammars are there
   rig.backend->let_go = true;
   while (rig.service.counts().stuck > 0) std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(wait(rig.ask("more")).ok());

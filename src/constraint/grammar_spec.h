@@ -21,12 +21,13 @@ struct GrammarSpec {
   // Special tokens whose text stands in the grammar may be said where it does. Others never may.
   bool special_tokens = false;
   bool compact = false;  // no white space between the parts of a JSON text
-  bool most = false;     // what of a schema cannot be held is left out, and not refused
-  std::vector<std::string> left_out = {};  // what of schemas the text is without already
+  bool most = false;     // leave out the parts of a schema that cannot be held, instead of refusing it
+  std::vector<std::string> left_out = {};  // parts of schemas that the text lacks already
 
   // Equal exactly for equal grammars.
   std::string key() const {
-    return std::to_string(static_cast<int>(kind)) + (special_tokens ? "+" : "-") + (compact ? "c" : "") + (most ? "m" : "") + text;
+    return std::to_string(static_cast<int>(kind)) + (special_tokens ? "+" : "-") + (compact ? "c" : "") +
+           (most ? "m" : "") + text;
   }
 };
 

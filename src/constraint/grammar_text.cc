@@ -70,7 +70,8 @@ Status prepare_formats(json::value& value, const PatternChecks& patterns, std::v
                        std::size_t depth) {
   if (depth > kMaxDepth) return invalid_argument("the structural tag is nested too deep");
   if (json::array* list = value.if_array()) {
-    for (json::value& entry : *list) PAGODA_RETURN_IF_ERROR(prepare_formats(entry, patterns, dropped, depth + 1));
+    for (json::value& entry : *list)
+      PAGODA_RETURN_IF_ERROR(prepare_formats(entry, patterns, dropped, depth + 1));
     return ok_status();
   }
   json::object* object = value.if_object();
@@ -81,12 +82,12 @@ Status prepare_formats(json::value& value, const PatternChecks& patterns, std::v
       if (!parsed) return parsed.error();
       *schema = *std::move(parsed);
     }
-    const bool most = dropped != nullptr && object->contains(kMostOfSchema);
+    const bool most = dropped != nullptr && object->contains(kMaxOfSchema);
     Result<json::value> prepared =
         most ? prepare_most(*schema, patterns, *dropped) : prepare_schema(*schema, patterns);
     if (!prepared) return prepared.error();
     *schema = *std::move(prepared);
-    object->erase(kMostOfSchema);
+    object->erase(kMaxOfSchema);
     // As for schemas alone.
     if (object->if_contains("max_whitespace_cnt") == nullptr)
       (*object)["max_whitespace_cnt"] = kMaxWhiteSpace;

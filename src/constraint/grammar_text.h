@@ -19,9 +19,9 @@ Result<boost::json::value> parse_grammar_json(std::string_view text,
 Result<std::string> choice_grammar(std::string_view choices);
 
 // The format of a structural tag in XGrammar's form, from it or from vLLM's older one; each schema inside is
-// prepared. Of a schema with kMostOfSchema beside it what can be held is, and `dropped` names the rest. Then the
-// tag's text.
-inline constexpr std::string_view kMostOfSchema = "x-most-of-schema";
+// prepared. Of a schema with kMaxOfSchema beside it what can be held is, and `dropped` names the rest. Then
+// the tag's text.
+inline constexpr std::string_view kMaxOfSchema = "x-most-of-schema";
 Result<boost::json::value> structural_format(std::string_view text, const PatternChecks& patterns = {},
                                              std::vector<std::string>* dropped = nullptr);
 Result<std::string> prepare_structural_tag(std::string_view text, const PatternChecks& patterns = {},

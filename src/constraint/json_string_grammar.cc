@@ -15,7 +15,7 @@ namespace {
 
 constexpr char32_t kLast = 0x10ffff;
 
-// What has to be an escape inside a string, and may be one of a single letter.
+// A character that must be an escape inside a string, and may be one of a single letter.
 struct Escape {
   char32_t character;
   std::string_view written;

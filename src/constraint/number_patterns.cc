@@ -11,7 +11,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::int64_t kMostValues = 1000;
+constexpr std::int64_t kMaxValues = 1000;
 constexpr double kFarthest = 1e15;
 
 void add_range(std::string& out, const std::string& prefix, std::string_view least, std::string_view most) {
@@ -21,7 +21,8 @@ void add_range(std::string& out, const std::string& prefix, std::string_view lea
     return add_range(out, prefix + least.front(), least.substr(1), most.substr(1));
   const std::size_t rest = least.size() - 1;
   const auto digits = [&](char from, char to) {
-    const std::string first = from == to ? std::string(1, from) : concat("[", std::string(1, from), "-", std::string(1, to), "]");
+    const std::string first =
+        from == to ? std::string(1, from) : concat("[", std::string(1, from), "-", std::string(1, to), "]");
     add(concat(prefix, first, rest == 0 ? "" : concat("[0-9]{", rest, "}")));
   };
   char from = least.front(), to = most.front();
@@ -67,14 +68,16 @@ std::optional<json::array> multiples(const json::object& schema) {
   const bool from = schema.contains("minimum"), to = schema.contains("maximum");
   if ((from && std::abs(number("minimum")) > kFarthest) || (to && std::abs(number("maximum")) > kFarthest))
     return std::nullopt;
-  std::int64_t first = from ? static_cast<std::int64_t>(std::ceil(number("minimum") / static_cast<double>(step))) : 0;
-  std::int64_t last = to ? static_cast<std::int64_t>(std::floor(number("maximum") / static_cast<double>(step))) : 0;
-  if (!from) first = last - kMostValues + 1;
-  if (!to) last = first + kMostValues - 1;
-  if (last - first >= kMostValues) {
+  std::int64_t first =
+      from ? static_cast<std::int64_t>(std::ceil(number("minimum") / static_cast<double>(step))) : 0;
+  std::int64_t last =
+      to ? static_cast<std::int64_t>(std::floor(number("maximum") / static_cast<double>(step))) : 0;
+  if (!from) first = last - kMaxValues + 1;
+  if (!to) last = first + kMaxValues - 1;
+  if (last - first >= kMaxValues) {
     const std::int64_t middle = std::clamp<std::int64_t>(0, first, last);
-    first = std::max(first, std::min(middle - kMostValues / 2, last - kMostValues + 1));
-    last = first + kMostValues - 1;
+    first = std::max(first, std::min(middle - kMaxValues / 2, last - kMaxValues + 1));
+    last = first + kMaxValues - 1;
   }
   json::array out;
   for (std::int64_t n = first; n <= last; ++n) out.push_back(n * step);

@@ -26,7 +26,8 @@ TEST(NumberPatterns, DecimalsLieWithinTheirBounds) {
         const bool takes = std::regex_match(text, expression);
         if (takes) ASSERT_TRUE(within) << *pattern << " " << text;
         // Between whole bounds none is missing.
-        if (least == std::floor(least) && most == std::floor(most)) ASSERT_EQ(takes, within) << *pattern << " " << text;
+        if (least == std::floor(least) && most == std::floor(most))
+          ASSERT_EQ(takes, within) << *pattern << " " << text;
         taken += takes;
       }
       EXPECT_GT(taken, 0) << *pattern;

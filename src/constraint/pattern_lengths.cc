@@ -23,7 +23,7 @@ std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kEndless, a 
 struct Node {
   enum class Kind { character, sequence, alternatives };
   Kind kind = Kind::sequence;
-  std::string text = {};  // of a character
+  std::string text = {};  // text of a character
   std::vector<Node> parts = {};
   std::int64_t least = 1, most = 1;
 
@@ -64,9 +64,8 @@ struct Node {
     std::vector<std::size_t> order(parts.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     const auto room = [&](std::size_t i) { return parts[i].length(true) - parts[i].length(false); };
-    std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-      return room(a) != room(b) ? room(a) > room(b) : a < b;
-    });
+    std::ranges::sort(
+        order, [&](std::size_t a, std::size_t b) { return room(a) != room(b) ? room(a) > room(b) : a < b; });
     std::int64_t left = missing;
     for (const std::size_t i : order) {
       if (left <= 0) break;
@@ -82,7 +81,7 @@ struct Node {
     if (length(true) <= wanted) return true;
     if (length(false) > wanted) return false;
     const std::int64_t longest = once(true);
-    const std::int64_t share = wanted / std::max<std::int64_t>(least, 1);  // of each that has to be
+    const std::int64_t share = wanted / std::max<std::int64_t>(least, 1);  // share of each required part
     if (longest <= share) {
       most = std::max(least, wanted / longest);
       return true;
@@ -99,8 +98,8 @@ struct Node {
       most = 0;
       return least == 0;
     }
-    std::int64_t flexible = std::ranges::count_if(
-        parts, [](const Node& part) { return part.length(true) > part.length(false); });
+    std::int64_t flexible =
+        std::ranges::count_if(parts, [](const Node& part) { return part.length(true) > part.length(false); });
     for (Node& part : parts) {  // to each an equal share of what is left
       const std::int64_t shortest = part.length(false);
       if (part.length(true) == shortest) continue;
@@ -245,7 +244,8 @@ class Reader {
 
 }  // namespace
 
-std::optional<std::string> pattern_of_lengths(std::string_view pattern, std::int64_t least, std::int64_t most) {
+std::optional<std::string> pattern_of_lengths(std::string_view pattern, std::int64_t least,
+                                              std::int64_t most) {
   std::optional<Node> node = Reader(pattern).whole();
   if (!node) return std::nullopt;
   if (node->length(false) >= least && node->length(true) <= most) return std::string(pattern);

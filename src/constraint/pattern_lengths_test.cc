@@ -19,7 +19,8 @@ TEST(PatternLengths, ExactlyWhereItCan) {
   EXPECT_EQ(of("^#[0-9a-f]+$", 4, 7), "^(#[0-9a-f]{3,6})$");
   EXPECT_EQ(of("^ab$", 3, 9), "nothing");
   EXPECT_EQ(of("^abc$", 0, 2), "nothing");
-  for (const char* strange : {"(?=a)b+", "(a)\\1+", "a^b+", "\\bx+", "(a", "a**", "[a", "a{2,1}", "(?i)a+", "\\p{L}+"})
+  for (const char* strange :
+       {"(?=a)b+", "(a)\\1+", "a^b+", "\\bx+", "(a", "a**", "[a", "a{2,1}", "(?i)a+", "\\p{L}+"})
     EXPECT_EQ(of(strange, 0, 3), "nothing") << strange;
 }
 
@@ -29,8 +30,8 @@ TEST(PatternLengths, WhatIsLeftWasThere) {
     for (const char c : {'a', 'b', '.'}) texts.push_back(texts[i] + c);
   int kept = 0;
   for (const char* const pattern :
-       {"^[ab]+([.][ab]+)*$", "(a|bb)*[.]?", "(ab?){2,}", "a*b*[.]*", "((a|b)+[.])+", "(a{2}|b{3}){1,9}", "a(b|[.]{2,9})+",
-        "[^a]{1,4}a?", "(a*b){0,3}[.]+?", "\\w+[.]\\w{2,}"}) {
+       {"^[ab]+([.][ab]+)*$", "(a|bb)*[.]?", "(ab?){2,}", "a*b*[.]*", "((a|b)+[.])+", "(a{2}|b{3}){1,9}",
+        "a(b|[.]{2,9})+", "[^a]{1,4}a?", "(a*b){0,3}[.]+?", "\\w+[.]\\w{2,}"}) {
     const std::regex given(pattern);
     for (int least = 0; least <= 6; ++least)
       for (int most = least; most <= 7; ++most) {

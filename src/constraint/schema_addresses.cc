@@ -22,7 +22,7 @@ bool has_scheme(std::string_view uri) {
 
 std::string without_fragment(std::string_view uri) { return std::string(uri.substr(0, uri.find('#'))); }
 
-// Where the path of a URI begins.
+// The start of a URI's path.
 std::size_t path_of(std::string_view uri) {
   const std::size_t authority = uri.find("://");
   return authority == std::string_view::npos ? 0 : std::min(uri.find('/', authority + 3), uri.size());
@@ -82,18 +82,23 @@ class Addresses {
     older_ = uri.find("/draft-0") != std::string_view::npos;
     newer_ = uri.find("/draft/20") != std::string_view::npos;
   }
-  void collect(const json::value& value, const std::string& base, const std::string& place, std::size_t depth) {
-    walk(value, base, place, depth, [this](const json::object& object, const std::string& own, const std::string& at) {
-      places_.try_emplace(without_fragment(own), at);
-      for (const char* const name : {"$anchor", "$dynamicAnchor"})
-        if (const json::value* anchor = object.if_contains(name); anchor != nullptr && anchor->is_string())
-          places_.try_emplace(concat(without_fragment(own), "#", std::string_view(anchor->as_string())), at);
-      if (const json::value* name = object.if_contains("$dynamicAnchor"); name != nullptr && name->is_string())
-        ++dynamic_[std::string(name->as_string())];
-      const json::value* id = object.if_contains("$id");  // draft 7's anchors
-      if (id != nullptr && id->is_string() && id->as_string().starts_with("#"))
-        places_.try_emplace(own, at);
-    });
+  void collect(const json::value& value, const std::string& base, const std::string& place,
+               std::size_t depth) {
+    walk(value, base, place, depth,
+         [this](const json::object& object, const std::string& own, const std::string& at) {
+           places_.try_emplace(without_fragment(own), at);
+           for (const char* const name : {"$anchor", "$dynamicAnchor"})
+             if (const json::value* anchor = object.if_contains(name);
+                 anchor != nullptr && anchor->is_string())
+               places_.try_emplace(concat(without_fragment(own), "#", std::string_view(anchor->as_string())),
+                                   at);
+           if (const json::value* name = object.if_contains("$dynamicAnchor");
+               name != nullptr && name->is_string())
+             ++dynamic_[std::string(name->as_string())];
+           const json::value* id = object.if_contains("$id");  // draft 7's anchors
+           if (id != nullptr && id->is_string() && id->as_string().starts_with("#"))
+             places_.try_emplace(own, at);
+         });
   }
   void rewrite(json::value& value, const std::string& base, std::size_t depth) const {
     if (depth > kMaxDepth) return;
@@ -104,13 +109,15 @@ class Addresses {
     const std::string own = base_of(*object, base);
     // One anchor of the name in the whole schema: the reference is dynamic in nothing.
     if (const json::value* dynamic = object->if_contains("$dynamicRef");
-        dynamic != nullptr && dynamic->is_string() && dynamic->as_string().starts_with("#") && !object->contains("$ref"))
+        dynamic != nullptr && dynamic->is_string() && dynamic->as_string().starts_with("#") &&
+        !object->contains("$ref"))
       if (const auto named = dynamic_.find(std::string(dynamic->as_string().subview(1)));
           named != dynamic_.end() && named->second == 1) {
         (*object)["$ref"] = json::value(*dynamic);
         object->erase("$dynamicRef");
       }
-    if (json::value* reference = object->if_contains("$ref"); reference != nullptr && reference->is_string()) {
+    if (json::value* reference = object->if_contains("$ref");
+        reference != nullptr && reference->is_string()) {
       const std::string_view given(reference->as_string());
       const std::string place = place_of(resolved(own, given));
       // Draft 7 reads an address beside a reference not at all: where that is another place, nobody knows.
@@ -123,7 +130,8 @@ class Addresses {
     }
     for (auto& entry : *object)
       if (entry.key() != "enum" && entry.key() != "const") rewrite(entry.value(), own, depth + 1);
-    if (const json::value* id = object->if_contains("$id"); id != nullptr && id->is_string()) object->erase("$id");
+    if (const json::value* id = object->if_contains("$id"); id != nullptr && id->is_string())
+      object->erase("$id");
   }
 
  private:
@@ -132,11 +140,12 @@ class Addresses {
     return id != nullptr && id->is_string() ? resolved(base, std::string_view(id->as_string())) : base;
   }
   template <class Visit>
-  static void walk(const json::value& value, const std::string& base, const std::string& place, std::size_t depth,
-                   const Visit& visit) {
+  static void walk(const json::value& value, const std::string& base, const std::string& place,
+                   std::size_t depth, const Visit& visit) {
     if (depth > kMaxDepth) return;
     if (const json::array* list = value.if_array())
-      for (std::size_t i = 0; i < list->size(); ++i) walk((*list)[i], base, concat(place, "/", i), depth + 1, visit);
+      for (std::size_t i = 0; i < list->size(); ++i)
+        walk((*list)[i], base, concat(place, "/", i), depth + 1, visit);
     const json::object* object = value.if_object();
     if (object == nullptr) return;
     const std::string own = base_of(*object, base);
@@ -144,7 +153,8 @@ class Addresses {
       visit(*object, own, place);
     for (const auto& entry : *object)
       if (entry.key() != "enum" && entry.key() != "const")
-        walk(entry.value(), own, concat(place, "/", escaped(std::string_view(entry.key()))), depth + 1, visit);
+        walk(entry.value(), own, concat(place, "/", escaped(std::string_view(entry.key()))), depth + 1,
+             visit);
   }
   // Empty: not in this schema.
   std::string place_of(const std::string& uri) const {

@@ -18,8 +18,8 @@ const Keywords kNeverHeld = {"$dynamicRef", "$recursiveRef", "propertyDependenci
 
 // A reference that says nothing else.
 bool only_refers(json::object schema) {
-  for (const std::string_view name : {"$defs", "definitions", "title", "description", "default", "examples", "$comment",
-                                      "$schema", "$id"})
+  for (const std::string_view name :
+       {"$defs", "definitions", "title", "description", "default", "examples", "$comment", "$schema", "$id"})
     schema.erase(name);
   return schema.size() == 1 && schema.contains("$ref");
 }
@@ -28,7 +28,10 @@ bool only_refers(json::object schema) {
 std::optional<std::string> unescaped(std::string_view part) {
   std::string out;
   const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
   };
   for (std::size_t i = 0; i < part.size(); ++i) {
     if (part[i] != '%') {
@@ -67,7 +70,8 @@ Status SchemaPreparer::prepare(const json::value& schema, const std::string& pat
   if (depth > kMaxDepth) return refuse(path, "is nested more than 64 deep");
   if ((states_ += 8) > kMaxStates) return too_large(path);
   if (schema.is_bool()) {
-    if (!schema.as_bool()) return refuse(path, "is false, which no answer can satisfy").with_reason(std::string(kNoAnswer));
+    if (!schema.as_bool())
+      return refuse(path, "is false, which no answer can satisfy").with_reason(std::string(kNoAnswer));
     out = json::object();
     return ok_status();
   }
@@ -112,7 +116,8 @@ Status SchemaPreparer::enumerated(json::object& object, const std::string& path)
     if (*fits) fit.push_back(entry);
   }
   if (fit.empty())
-    return refuse(path, concat("has no value in '", keyword, "' that satisfies the rest of it")).with_reason(std::string(kNoAnswer));
+    return refuse(path, concat("has no value in '", keyword, "' that satisfies the rest of it"))
+        .with_reason(std::string(kNoAnswer));
   states_ += static_cast<std::int64_t>(json::serialize(fit).size());
   object = {{"enum", std::move(fit)}};
   return ok_status();
@@ -159,26 +164,27 @@ Status SchemaPreparer::alternatives(std::string_view keyword, json::object& obje
     parts.push_back(std::move(part));
   }
   if (parts.empty())
-    return refuse(path, concat("has no '", keyword, "' that an answer can satisfy")).with_reason(std::string(kNoAnswer));
+    return refuse(path, concat("has no '", keyword, "' that an answer can satisfy"))
+        .with_reason(std::string(kNoAnswer));
   object = {{"anyOf", std::move(parts)}};
   return ok_status();
 }
 
-// Alternatives of which exactly one may hold become alternatives that exclude each other anyway. A property that
-// tells them apart is always written: without it several would hold.
+// Alternatives of which exactly one may hold become alternatives that exclude each other anyway. A property
+// that tells them apart is always written: without it several would hold.
 Status SchemaPreparer::exclude_each_other(json::array& cases, const std::string& path,
                                           std::vector<std::string>& names) {
   constexpr std::size_t kMaxCases = 200;
   if (cases.size() > kMaxCases) return not_held("oneOf", path, " of so many cases");
   json::array flat, typed, given;
-  std::vector<std::string> tags;  // what a case is asked for besides
+  std::vector<std::string> tags;  // further requirements of a case
   for (const json::value& one : cases) {
     Result<json::value> made = flatten_schema(one, context());
     if (!made && made.error().reason() == kNoAnswer) continue;
     if (!made) return refuse(path, made.error().message());
     if (*made == false) continue;
     if (*made == true) *made = json::object();
-    // What tells cases apart is said of the values that they are about.
+    // The property that tells cases apart is required of the values that they are about.
     const std::string_view kind = kind_of(made->as_object());
     typed.push_back(*made);
     if (!kind.empty()) typed.back().as_object()["type"] = json::string(kind);
@@ -192,7 +198,7 @@ Status SchemaPreparer::exclude_each_other(json::array& cases, const std::string&
       if (i == j) continue;
       std::string tag;
       if (!excludes(typed[i].as_object(), flat[j].as_object(), context(), tag)) {
-        if (flat[i] == flat[j]) {  // where one holds, so does the other
+        if (flat[i] == flat[j]) {  // equal cases hold together
           others[i] = {json::value(true)};
         } else if (!negated(flat[j], context())) {
           return not_held("oneOf", path, " whose cases are not known to exclude each other");
@@ -259,7 +265,8 @@ const json::value* SchemaPreparer::find(const std::string& target) const {
     const std::optional<std::string> key = unescaped(std::string_view(target).substr(begin, end - begin));
     if (!key) return nullptr;
     if (const json::array* list = found->if_array()) {
-      const bool number = !key->empty() && key->size() < 6 && key->find_first_not_of("0123456789") == std::string::npos;
+      const bool number =
+          !key->empty() && key->size() < 6 && key->find_first_not_of("0123456789") == std::string::npos;
       const std::size_t index = number ? std::stoul(*key) : list->size();
       found = index < list->size() ? &(*list)[index] : nullptr;
     } else {
@@ -276,7 +283,8 @@ std::string_view SchemaPreparer::kind_of(const json::object& object) {
     if (object.contains(word)) return "";
   for (const auto& [kind, words] : {std::pair("object", &kOfObjects), std::pair("array", &kOfArrays),
                                     std::pair("string", &kOfStrings), std::pair("number", &kOfNumbers)})
-    if (std::ranges::any_of(*words, [&](std::string_view word) { return object.contains(word); })) return kind;
+    if (std::ranges::any_of(*words, [&](std::string_view word) { return object.contains(word); }))
+      return kind;
   return "";
 }
 
@@ -303,14 +311,14 @@ Status SchemaPreparer::typed(json::object& object, const std::string& path, std:
     if (const std::string_view kind = kind_of(object); !kind.empty()) types.emplace_back(kind);
   }
   json::array cases;
-  Status none = ok_status();  // of those that no answer satisfies
+  Status none = ok_status();  // the first case that no answer satisfies
   const bool named = object.contains("type");
   for (std::size_t i = 0; i < types.size(); ++i) {
     json::object one = {{"type", types[i]}};
     const Status status = case_of(types[i], object, path, depth, one);
     if (!status.ok() && status.reason() == kNoAnswer) {
       none = status;
-      // Where no type is named, the keywords say nothing of other values.
+      // Without a named type the keywords say nothing of other values.
       if (!named && i == 0)
         for (const std::string_view other : {"object", "array", "string", "number", "boolean", "null"})
           if (other != types[0]) types.emplace_back(other);
@@ -329,8 +337,8 @@ Status SchemaPreparer::typed(json::object& object, const std::string& path, std:
 
 namespace {
 
-// Leaves out `keyword` at `path`; where neither is in the schema as it was sent, the deepest part on the way but
-// its type. False: nothing is left to leave out.
+// Leaves out `keyword` at `path`; where neither is in the schema as it was sent, the deepest part on the way
+// but its type. False: nothing is left to leave out.
 bool leave_out(json::value& schema, std::string_view path, const std::string& keyword) {
   json::value* part = &schema;
   bool whole = true;
@@ -368,14 +376,15 @@ bool leave_out(json::value& schema, std::string_view path, const std::string& ke
 
 Result<json::value> prepare_most(const json::value& schema, const PatternChecks& patterns,
                                  std::vector<std::string>& dropped) {
-  constexpr int kMostDropped = 200;
+  constexpr int kMaxDropped = 200;
   json::value left = references_by_place(schema);
   for (int i = 0;; ++i) {
     SchemaPreparer preparer(left, patterns);
     json::value out;
     const Status status = preparer.prepare_all(out);
     if (status.ok()) return out;
-    if (i == kMostDropped || !leave_out(left, preparer.refused_path(), preparer.refused_keyword())) return status;
+    if (i == kMaxDropped || !leave_out(left, preparer.refused_path(), preparer.refused_keyword()))
+      return status;
     dropped.push_back(preparer.refused_keyword().empty()
                           ? preparer.refused_path()
                           : concat(preparer.refused_keyword(), " at ", preparer.refused_path()));

@@ -80,15 +80,19 @@ TEST(SchemaCheck, OfASchemaMostIsHeldWhereThatWillDo) {
     EXPECT_EQ(dropped, wanted) << schema;
     return out ? boost::json::serialize(*out) : "refused: " + out.error().message();
   };
-  EXPECT_EQ(most(R"({"properties":{"a":{"type":"array","items":{"type":"string"},"uniqueItems":true},"b":{"type":"null"}},
+  EXPECT_EQ(
+      most(
+          R"({"properties":{"a":{"type":"array","items":{"type":"string"},"uniqueItems":true},"b":{"type":"null"}},
                     "required":["a","b"]})",
-                 {"uniqueItems at #/properties/a"}),
-            R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}},"b":{"type":"null"}},)"
-            R"("required":["a","b"],"additionalProperties":false})");
+          {"uniqueItems at #/properties/a"}),
+      R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}},"b":{"type":"null"}},)"
+      R"("required":["a","b"],"additionalProperties":false})");
   EXPECT_EQ(most(R"({"oneOf":[{"type":"integer"},{"multipleOf":2}]})", {"oneOf at #"}),
             R"({"anyOf":[{"type":"integer"},{"type":"integer","multipleOf":2}]})");
   EXPECT_EQ(most(R"({"properties":{"a":{"type":"string","pattern":"a","format":"uri","maxLength":30000}}})",
-                 {"#/properties/a"}).find("refused"), std::string::npos);
+                 {"#/properties/a"})
+                .find("refused"),
+            std::string::npos);
   EXPECT_EQ(most(R"({"type":"null"})", {}), R"({"type":"null"})");
 }
 

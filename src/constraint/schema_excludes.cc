@@ -17,21 +17,45 @@ namespace {
 namespace json = boost::json;
 
 constexpr int kMaxDepth = 16;
-const std::set<std::string_view> kJudged = {
-    "type",      "enum",        "const",    "minimum",   "maximum",  "exclusiveMinimum", "exclusiveMaximum",
-    "minLength", "maxLength",   "pattern",  "properties", "required", "items",           "prefixItems",
-    "minItems",  "maxItems",    "anyOf",    "allOf",     "oneOf",    "not",              "$ref",
-    "$defs",     "definitions", "minProperties", "maxProperties", "additionalProperties", "uniqueItems", "multipleOf",
-    "format"};
+const std::set<std::string_view> kJudged = {"type",
+                                            "enum",
+                                            "const",
+                                            "minimum",
+                                            "maximum",
+                                            "exclusiveMinimum",
+                                            "exclusiveMaximum",
+                                            "minLength",
+                                            "maxLength",
+                                            "pattern",
+                                            "properties",
+                                            "required",
+                                            "items",
+                                            "prefixItems",
+                                            "minItems",
+                                            "maxItems",
+                                            "anyOf",
+                                            "allOf",
+                                            "oneOf",
+                                            "not",
+                                            "$ref",
+                                            "$defs",
+                                            "definitions",
+                                            "minProperties",
+                                            "maxProperties",
+                                            "additionalProperties",
+                                            "uniqueItems",
+                                            "multipleOf",
+                                            "format"};
 // About values of one kind alone: of others they say nothing.
 const std::pair<std::string_view, std::set<std::string_view>> kOfKind[] = {
-    {"object", {"patternProperties", "propertyNames", "unevaluatedProperties", "dependentRequired", "dependentSchemas",
-                "dependencies"}},
+    {"object",
+     {"patternProperties", "propertyNames", "unevaluatedProperties", "dependentRequired", "dependentSchemas",
+      "dependencies"}},
     {"array", {"contains", "minContains", "maxContains", "additionalItems", "unevaluatedItems"}},
     {"string", {"format", "pattern"}}};
-const std::set<std::string_view> kSilent = {"title",      "description", "default",  "examples",  "example",
-                                            "deprecated", "readOnly",    "writeOnly", "$comment", "$schema",
-                                            "$id",        "discriminator"};
+const std::set<std::string_view> kSilent = {"title",    "description", "default",  "examples",
+                                            "example",  "deprecated",  "readOnly", "writeOnly",
+                                            "$comment", "$schema",     "$id",      "discriminator"};
 const std::set<std::string_view> kAll = {"object", "array", "string", "number", "integer", "boolean", "null"};
 
 std::string_view type_of(const json::value& value) {
@@ -100,7 +124,8 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 bool ranges_exclude(const json::object& first, const json::object& second) {
   const auto below = [](const json::object& low, const json::object& high) {
     const double most = bound(low, "maximum", kInfinite), before = bound(low, "exclusiveMaximum", kInfinite);
-    const double least = bound(high, "minimum", -kInfinite), behind = bound(high, "exclusiveMinimum", -kInfinite);
+    const double least = bound(high, "minimum", -kInfinite),
+                 behind = bound(high, "exclusiveMinimum", -kInfinite);
     const double top = std::min(most, before), bottom = std::max(least, behind);
     return top < bottom || (top == bottom && std::isfinite(top) && (before == top || behind == bottom));
   };
@@ -126,14 +151,17 @@ bool closed(const json::object& schema) {
          (schema.contains("properties") || schema.contains("required") || additional != nullptr);
 }
 
-std::optional<bool> judge(const json::value& value, const json::object& schema, const SchemaContext& context, int depth);
+std::optional<bool> judge(const json::value& value, const json::object& schema, const SchemaContext& context,
+                          int depth);
 
-std::optional<bool> judge_text(const json::string& text, const json::object& schema, const SchemaContext& context) {
+std::optional<bool> judge_text(const json::string& text, const json::object& schema,
+                               const SchemaContext& context) {
   const auto matches = [&](const std::string& pattern) {
     return context.matches == nullptr ? std::nullopt : context.matches(pattern, std::string(text));
   };
   bool known = true;
-  if (const json::value* pattern = schema.if_contains("pattern"); pattern != nullptr && pattern->is_string()) {
+  if (const json::value* pattern = schema.if_contains("pattern");
+      pattern != nullptr && pattern->is_string()) {
     const std::optional<std::string> whole = whole_pattern(std::string_view(pattern->as_string()));
     const std::optional<bool> fits = whole ? matches(*whole) : std::nullopt;
     if (fits == false) return false;
@@ -141,14 +169,15 @@ std::optional<bool> judge_text(const json::string& text, const json::object& sch
   }
   if (const json::value* format = schema.if_contains("format"); format != nullptr && format->is_string()) {
     const StringFormat* const named = string_format(std::string_view(format->as_string()));
-    known = known && (named == nullptr || matches(std::string(named->pattern)) == true);  // it may have other texts
+    known = known &&
+            (named == nullptr || matches(std::string(named->pattern)) == true);  // it may have other texts
   }
   if (!known) return std::nullopt;
   return true;
 }
 
-std::optional<bool> judge_parts(const json::value& value, const json::object& schema, const SchemaContext& context,
-                                int depth) {
+std::optional<bool> judge_parts(const json::value& value, const json::object& schema,
+                                const SchemaContext& context, int depth) {
   bool known = true;
   const auto part = [&](const json::value& one, const json::value& of) {
     const std::optional<bool> fits = satisfies(one, of, context, depth + 1);
@@ -163,7 +192,8 @@ std::optional<bool> judge_parts(const json::value& value, const json::object& sc
       if (own == nullptr && !schema.contains("patternProperties")) own = additional;
       if (own != nullptr && !part(entry.value(), *own)) return false;
     }
-    if (const json::value* required = schema.if_contains("required"); required != nullptr && required->is_array())
+    if (const json::value* required = schema.if_contains("required");
+        required != nullptr && required->is_array())
       for (const json::value& name : required->as_array())
         if (!name.is_string() || !object->contains(name.as_string())) return false;
   }
@@ -186,14 +216,17 @@ std::optional<bool> judge_parts(const json::value& value, const json::object& sc
   return true;
 }
 
-std::optional<bool> judge(const json::value& value, const json::object& schema, const SchemaContext& context, int depth) {
+std::optional<bool> judge(const json::value& value, const json::object& schema, const SchemaContext& context,
+                          int depth) {
   bool known = true;
   for (const auto& entry : schema) {
     const std::string_view word(entry.key().data(), entry.key().size());
     // Keywords that JSON Schema does not know say nothing; those it knows are written without other signs.
-    const bool of_others = std::ranges::any_of(
-        kOfKind, [&](const auto& kind) { return kind.first != type_of(value) && kind.second.contains(word); });
-    if (!of_others && !kJudged.contains(word) && !kSilent.contains(word) && !word.starts_with("x-")) known = false;
+    const bool of_others = std::ranges::any_of(kOfKind, [&](const auto& kind) {
+      return kind.first != type_of(value) && kind.second.contains(word);
+    });
+    if (!of_others && !kJudged.contains(word) && !kSilent.contains(word) && !word.starts_with("x-"))
+      known = false;
   }
   if (schema.contains("type")) {
     const auto types = named_types(schema);
@@ -211,7 +244,8 @@ std::optional<bool> judge(const json::value& value, const json::object& schema, 
       return false;
     if (schema.contains("multipleOf")) {
       const double step = bound(schema, "multipleOf", 0);
-      const bool whole = step >= 1 && step == std::floor(step) && number == std::floor(number) && std::abs(number) < 9e15;
+      const bool whole =
+          step >= 1 && step == std::floor(step) && number == std::floor(number) && std::abs(number) < 9e15;
       known = known && whole;
       if (whole && std::fmod(number, step) != 0) return false;
     }
@@ -227,7 +261,8 @@ std::optional<bool> judge(const json::value& value, const json::object& schema, 
   }
   if (value.is_array() && !within(static_cast<double>(value.as_array().size()), "minItems", "maxItems"))
     return false;
-  if (value.is_object() && !within(static_cast<double>(value.as_object().size()), "minProperties", "maxProperties"))
+  if (value.is_object() &&
+      !within(static_cast<double>(value.as_object().size()), "minProperties", "maxProperties"))
     return false;
   const auto each = [&](std::string_view word) -> std::pair<std::size_t, std::size_t> {  // that hold, of all
     std::size_t count = 0;
@@ -248,7 +283,8 @@ std::optional<bool> judge(const json::value& value, const json::object& schema, 
     known = known && fits.has_value();
     if (fits == true) return false;
   }
-  if (const json::value* reference = schema.if_contains("$ref"); reference != nullptr && reference->is_string()) {
+  if (const json::value* reference = schema.if_contains("$ref");
+      reference != nullptr && reference->is_string()) {
     const json::value* target = context.find(std::string(reference->as_string()));
     const std::optional<bool> fits =
         target == nullptr ? std::nullopt : satisfies(value, *target, context, depth + 1);
@@ -265,12 +301,14 @@ bool objects_exclude(const json::object& first, const json::object& second, cons
                      std::string& tag, int depth) {
   const json::object *mine = properties_of(first), *theirs = properties_of(second);
   if (mine != nullptr && theirs != nullptr) {
-    for (const bool required : {true, false})  // one that has to be there is better than one that would have to
+    for (const bool required :
+         {true, false})  // one that has to be there is better than one that would have to
       for (const auto& entry : *mine) {
         const std::string_view name(entry.key().data(), entry.key().size());
         const json::value* other = theirs->if_contains(name);
         if (other == nullptr || requires_property(first, name) != required) continue;
-        const Result<json::value> a = flatten_schema(entry.value(), context), b = flatten_schema(*other, context);
+        const Result<json::value> a = flatten_schema(entry.value(), context),
+                                  b = flatten_schema(*other, context);
         std::string inner;
         if (!a || !b || !a->is_object() || !b->is_object()) continue;
         if (!excludes(a->as_object(), b->as_object(), context, inner, depth + 1) || !inner.empty()) continue;
@@ -286,8 +324,8 @@ bool objects_exclude(const json::object& first, const json::object& second, cons
         return true;
   const json::value* additional = second.if_contains("additionalProperties");
   const json::value* own = first.if_contains("required");
-  if (additional != nullptr && additional->is_bool() && !additional->as_bool() && own != nullptr && own->is_array() &&
-      !second.contains("patternProperties"))
+  if (additional != nullptr && additional->is_bool() && !additional->as_bool() && own != nullptr &&
+      own->is_array() && !second.contains("patternProperties"))
     for (const json::value& name : own->as_array())
       if (name.is_string() && (theirs == nullptr || !theirs->contains(name.as_string()))) return true;
   return false;
@@ -295,15 +333,15 @@ bool objects_exclude(const json::object& first, const json::object& second, cons
 
 }  // namespace
 
-std::optional<bool> satisfies(const json::value& value, const json::value& schema, const SchemaContext& context,
-                              int depth) {
+std::optional<bool> satisfies(const json::value& value, const json::value& schema,
+                              const SchemaContext& context, int depth) {
   if (schema.is_bool()) return schema.as_bool();
   if (!schema.is_object() || depth > kMaxDepth) return std::nullopt;
   return judge(value, schema.as_object(), context, depth);
 }
 
-bool excludes(const json::object& first, const json::object& second, const SchemaContext& context, std::string& tag,
-              int depth) {
+bool excludes(const json::object& first, const json::object& second, const SchemaContext& context,
+              std::string& tag, int depth) {
   if (depth > 4) return false;
   const auto mine = answer_types(first), theirs = named_types(second);
   std::set<std::string_view> both;
@@ -314,8 +352,8 @@ bool excludes(const json::object& first, const json::object& second, const Schem
       return satisfies(value, second, context) == false || satisfies(value, first, context) == false;
     });
   if (const auto values = values_of(second))
-    return std::ranges::all_of(*values,
-                               [&](const json::value& value) { return satisfies(value, first, context) == false; });
+    return std::ranges::all_of(
+        *values, [&](const json::value& value) { return satisfies(value, first, context) == false; });
   if (std::ranges::all_of(both, [](std::string_view type) { return type == "number" || type == "integer"; }))
     return ranges_exclude(first, second);
   if (both == std::set<std::string_view>{"string"})

@@ -15,13 +15,14 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kMaxCount = 20'000;  // of one repetition
-constexpr std::int64_t kMaxMultiple = 1024;  // of XGrammar
+constexpr std::int64_t kMaxCount = 20'000;   // one repetition
+constexpr std::int64_t kMaxMultiple = 1024;  // XGrammar's bound
 
 // So many characters that stand for themselves in JSON.
 std::string characters(const json::object& lengths) {
   const auto bound = [&](std::string_view keyword, std::string_view otherwise) {
-    return lengths.contains(keyword) ? std::to_string(lengths.at(keyword).as_int64()) : std::string(otherwise);
+    return lengths.contains(keyword) ? std::to_string(lengths.at(keyword).as_int64())
+                                     : std::string(otherwise);
   };
   return concat("^[^\"\\\\\\x00-\\x1f]{", bound("minLength", "0"), ",", bound("maxLength", ""), "}$");
 }
@@ -72,7 +73,8 @@ Status SchemaPreparer::string_case(const json::object& object, const std::string
   const json::value* format = object.if_contains("format");
   if (pattern != nullptr && !pattern->is_string()) return refuse(path, "has a 'pattern' that is no string");
   if (format != nullptr && !format->is_string()) return refuse(path, "has a 'format' that is no string");
-  if (pattern != nullptr || (format != nullptr && string_format(std::string_view(format->as_string())) != nullptr))
+  if (pattern != nullptr ||
+      (format != nullptr && string_format(std::string_view(format->as_string())) != nullptr))
     return pattern_case(object, lengths, path, out);
   if (lengths.empty()) return ok_status();
   if (lengths.contains("maxLength") && lengths.at("maxLength") == 0) {
@@ -83,13 +85,14 @@ Status SchemaPreparer::string_case(const json::object& object, const std::string
   return ok_status();
 }
 
-Status SchemaPreparer::pattern_case(const json::object& object, const json::object& lengths, const std::string& path,
-                                    json::object& out) {
+Status SchemaPreparer::pattern_case(const json::object& object, const json::object& lengths,
+                                    const std::string& path, json::object& out) {
   const json::value* pattern = object.if_contains("pattern");
   const json::value* format = object.if_contains("format");
   const StringFormat* const named =
       format == nullptr ? nullptr : string_format(std::string_view(format->as_string()));
-  const std::string_view given = pattern == nullptr ? std::string_view() : std::string_view(pattern->as_string());
+  const std::string_view given =
+      pattern == nullptr ? std::string_view() : std::string_view(pattern->as_string());
   const auto unheld = [&] { return not_held("pattern", path, concat(" '", given.substr(0, 100), "'")); };
   std::string plain = pattern == nullptr ? std::string(named->pattern) : printable_pattern(given);
   states_ += 4 * static_cast<std::int64_t>(plain.size());
@@ -99,7 +102,8 @@ Status SchemaPreparer::pattern_case(const json::object& object, const json::obje
   if (several)
     for (const std::vector<std::string>* list : {&set->all, &set->none})
       for (const std::string& one : *list)
-        if (!held(one)) return not_held(list == &set->all ? "pattern" : "not", path, concat(" '", one.substr(0, 100), "'"));
+        if (!held(one))
+          return not_held(list == &set->all ? "pattern" : "not", path, concat(" '", one.substr(0, 100), "'"));
   if (!several && !held(plain)) return unheld();
   if (several && !held(plain))
     return refuse(path, "has 'pattern's that no string matches together").with_reason(std::string(kNoAnswer));
@@ -115,8 +119,9 @@ Status SchemaPreparer::pattern_case(const json::object& object, const json::obje
   const auto length = [&](const char* keyword, std::int64_t otherwise) {
     return lengths.contains(keyword) ? lengths.at(keyword).as_int64() : otherwise;
   };
-  const std::string_view single =
-      pattern != nullptr ? std::string_view(plain) : named->plain.empty() ? named->pattern : named->plain;
+  const std::string_view single = pattern != nullptr     ? std::string_view(plain)
+                                  : named->plain.empty() ? named->pattern
+                                                         : named->plain;
   std::optional<std::string> measured =
       pattern_of_lengths(single, length("minLength", 0), length("maxLength", kMaxCount));
   if (!measured) {
@@ -148,15 +153,16 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
         places = number == 0.1 ? 1 : 2;
         continue;
       }
-      const double whole = number * 2 == std::floor(number * 2) && number != std::floor(number) ? number * 2 : number;
+      const double whole =
+          number * 2 == std::floor(number * 2) && number != std::floor(number) ? number * 2 : number;
       if (whole != std::floor(whole) || whole < 1 || whole > kMaxMultiple)
         return not_held(keyword, path, concat(" of ", type));
-      if (type == "number") out["type"] = "integer";  // of all multiples those that are whole
+      if (type == "number") out["type"] = "integer";  // multiples that are whole
       out[keyword] = static_cast<std::int64_t>(whole);
       states_ += static_cast<std::int64_t>(number);
       continue;
     }
-    constexpr double kFarthest = 9e15;  // what is farther away is not written
+    constexpr double kFarthest = 9e15;  // numbers farther from 0 are not written
     const bool below = keyword == "minimum" || keyword == "exclusiveMinimum";
     if (below ? number > kFarthest : number < -kFarthest)
       return refuse(path, concat("has a '", keyword, "' of more than 15 digits"));
@@ -196,10 +202,12 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
   }
   if (out.contains("multipleOf") && (out.contains("exclusiveMinimum") || out.contains("exclusiveMaximum")))
     return not_held("multipleOf", path, " beside exclusive bounds");
-  if (!out.contains("multipleOf") || (!out.contains("minimum") && !out.contains("maximum"))) return ok_status();
+  if (!out.contains("multipleOf") || (!out.contains("minimum") && !out.contains("maximum")))
+    return ok_status();
   const std::optional<json::array> values = multiples(out);
   if (!values) return not_held("multipleOf", path, " beside bounds so far away");
-  if (values->empty()) return refuse(path, "has no 'multipleOf' within its bounds").with_reason(std::string(kNoAnswer));
+  if (values->empty())
+    return refuse(path, "has no 'multipleOf' within its bounds").with_reason(std::string(kNoAnswer));
   states_ += static_cast<std::int64_t>(json::serialize(*values).size());
   out = {{"enum", *values}};
   return ok_status();

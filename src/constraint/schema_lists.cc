@@ -72,7 +72,7 @@ Status SchemaPreparer::array_case(const json::object& object, const std::string&
 }
 
 std::optional<json::array> SchemaPreparer::listed(const json::value& schema, const std::string& path) {
-  constexpr std::int64_t kMostNumbers = 64;
+  constexpr std::int64_t kMaxNumbers = 64;
   const Result<json::value> flat = flatten_schema(schema, context());
   if (!flat || !flat->is_object()) return std::nullopt;
   json::object object = flat->as_object();
@@ -89,7 +89,7 @@ std::optional<json::array> SchemaPreparer::listed(const json::value& schema, con
   if (*type == "integer" && object.size() == 3 && object.contains("minimum") && object.contains("maximum") &&
       object.at("minimum").is_int64() && object.at("maximum").is_int64()) {
     const std::int64_t least = object.at("minimum").as_int64(), most = object.at("maximum").as_int64();
-    if (least < -1'000'000 || most > 1'000'000 || most - least >= kMostNumbers) return std::nullopt;
+    if (least < -1'000'000 || most > 1'000'000 || most - least >= kMaxNumbers) return std::nullopt;
     json::array numbers;
     for (std::int64_t number = least; number <= most; ++number) numbers.push_back(number);
     return numbers;
@@ -104,7 +104,7 @@ std::optional<json::array> SchemaPreparer::listed(const json::value& schema, con
 }
 
 Status SchemaPreparer::unique_items(const json::object& object, const std::string& path, json::object& out) {
-  constexpr std::size_t kMostLists = 1000;
+  constexpr std::size_t kMaxLists = 1000;
   const json::value *items = object.if_contains("items"), *prefix = object.if_contains("prefixItems");
   if (items != nullptr && items->is_array()) {  // draft 7
     prefix = items;
@@ -113,11 +113,11 @@ Status SchemaPreparer::unique_items(const json::object& object, const std::strin
   const std::size_t fixed = prefix != nullptr && prefix->is_array() ? prefix->as_array().size() : 0;
   if (fixed == 0 && (items == nullptr || object.contains("unevaluatedItems")))
     return not_held("uniqueItems", path, " of items that are not listed");
-  std::vector<json::array> places;  // what may stand in each, and in all further ones
+  std::vector<json::array> places;  // values of each place, and of all further ones
   for (std::size_t i = 0; i <= fixed; ++i) {
     const json::value* const schema = i < fixed ? &prefix->as_array()[i] : items;
     if (i == fixed && (schema == nullptr || *schema == false)) {
-      places.emplace_back();  // what is not declared does not come
+      places.emplace_back();  // undeclared items do not come
       continue;
     }
     std::optional<json::array> values = listed(*schema, path);
@@ -150,13 +150,13 @@ Status SchemaPreparer::unique_items(const json::object& object, const std::strin
         std::size_t first = 0;
         if (ordered && length > fixed)
           first = static_cast<std::size_t>(std::ranges::find(next, one.back()) - next.begin()) + 1;
-        for (std::size_t i = first; i < next.size() && longer.size() <= kMostLists; ++i) {
+        for (std::size_t i = first; i < next.size() && longer.size() <= kMaxLists; ++i) {
           if (std::ranges::find(one, next[i]) != one.end()) continue;
           longer.push_back(one);
           longer.back().push_back(next[i]);
         }
       }
-      whole = lists.size() + longer.size() <= kMostLists;
+      whole = lists.size() + longer.size() <= kMaxLists;
       open = std::move(longer);
     }
     if (whole && !lists.empty()) break;

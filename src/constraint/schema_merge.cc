@@ -15,17 +15,51 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kMaxDepth = 32;           // of schemas within allOf and $ref
-constexpr std::size_t kMaxCases = 256;  // of alternatives said together
+constexpr int kMaxDepth = 32;           // schemas nested in allOf and $ref
+constexpr std::size_t kMaxCases = 256;  // alternatives multiplied out
 
-// What two schemas may ask for in different ways. Other keywords ask for nothing.
-const std::set<std::string_view> kAsserting = {
-    "type", "enum", "const", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "$dynamicRef", "$recursiveRef",
-    "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties",
-    "unevaluatedProperties", "dependentRequired", "dependentSchemas", "dependencies", "propertyDependencies", "items",
-    "additionalItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains",
-    "unevaluatedItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum",
-    "exclusiveMaximum", "multipleOf"};
+// Keywords that two schemas may require differently. Others require nothing.
+const std::set<std::string_view> kAsserting = {"type",
+                                               "enum",
+                                               "const",
+                                               "anyOf",
+                                               "oneOf",
+                                               "not",
+                                               "if",
+                                               "then",
+                                               "else",
+                                               "$ref",
+                                               "$dynamicRef",
+                                               "$recursiveRef",
+                                               "required",
+                                               "additionalProperties",
+                                               "patternProperties",
+                                               "propertyNames",
+                                               "minProperties",
+                                               "maxProperties",
+                                               "unevaluatedProperties",
+                                               "dependentRequired",
+                                               "dependentSchemas",
+                                               "dependencies",
+                                               "propertyDependencies",
+                                               "items",
+                                               "additionalItems",
+                                               "minItems",
+                                               "maxItems",
+                                               "uniqueItems",
+                                               "contains",
+                                               "minContains",
+                                               "maxContains",
+                                               "unevaluatedItems",
+                                               "minLength",
+                                               "maxLength",
+                                               "pattern",
+                                               "format",
+                                               "minimum",
+                                               "maximum",
+                                               "exclusiveMinimum",
+                                               "exclusiveMaximum",
+                                               "multipleOf"};
 
 Status cannot(std::string_view keyword, std::string_view why = " of more than one schema") {
   return invalid_argument(concat("has '", keyword, "'", why, ", which is not supported"));
@@ -41,7 +75,6 @@ json::value all_of(json::value a, json::value b) {
   if (b.is_bool()) return b;
   return {{"allOf", json::array{std::move(a), std::move(b)}}};
 }
-
 
 // Two schemas without `$ref` and `allOf`.
 class Merger {
@@ -62,7 +95,7 @@ class Merger {
     schema.erase("properties");
     return out;
   }
-  // What one says of all that it does not declare, it says of what the other declares.
+  // A side's rule for undeclared properties applies to those that the other side declares.
   static Status add_additional(json::object& properties, const json::object& own, json::object& schema,
                                const json::object& others) {
     const json::value* additional = schema.if_contains("additionalProperties");
@@ -132,7 +165,8 @@ class Merger {
     }
     json::value& own = into_[name];
     if (own == value) return ok_status();
-    if (!kAsserting.contains(name)) return ok_status();  // an annotation; and references are the whole schema's
+    if (!kAsserting.contains(name))
+      return ok_status();  // an annotation; and references are the whole schema's
     if (name == "type") return types(own, value);
     if (name == "required") return lists(own, value, /*common=*/false);
     if (name == "enum") return lists(own, value, /*common=*/true);
@@ -147,7 +181,8 @@ class Merger {
     if (name == "patternProperties" && own.is_object() && value.is_object()) {
       for (const auto& entry : value.as_object()) {
         json::object& all = own.as_object();
-        all[entry.key()] = all.contains(entry.key()) ? all_of(all.at(entry.key()), entry.value()) : entry.value();
+        all[entry.key()] =
+            all.contains(entry.key()) ? all_of(all.at(entry.key()), entry.value()) : entry.value();
       }
       return ok_status();
     }
@@ -173,13 +208,15 @@ class Merger {
   }
 
   static Status types(json::value& own, const json::value& value) {
-    const auto list = [](const json::value& one) { return one.is_array() ? one.as_array() : json::array{one}; };
+    const auto list = [](const json::value& one) {
+      return one.is_array() ? one.as_array() : json::array{one};
+    };
     json::array both;
     for (const json::value& a : list(own))
       for (const json::value& b : list(value)) {
-        const json::value* common = a == b || (a == "integer" && b == "number")   ? &a
-                                    : a == "number" && b == "integer" ? &b
-                                                                      : nullptr;
+        const json::value* common = a == b || (a == "integer" && b == "number") ? &a
+                                    : a == "number" && b == "integer"           ? &b
+                                                                                : nullptr;
         if (common != nullptr && std::ranges::find(both, *common) == both.end()) both.push_back(*common);
       }
     if (both.empty()) return never("asks for two types at once");
@@ -219,7 +256,8 @@ class Merger {
     for (const auto& entry : others) {
       json::value& known = own[entry.key()];
       if (known.is_array() && entry.value().is_array())
-        known.as_array().insert(known.as_array().end(), entry.value().as_array().begin(), entry.value().as_array().end());
+        known.as_array().insert(known.as_array().end(), entry.value().as_array().begin(),
+                                entry.value().as_array().end());
       else
         known = known.is_null() ? entry.value() : all_of(std::move(known), entry.value());
     }
@@ -233,8 +271,8 @@ class Merger {
     } else if (name == "maximum" || name == "exclusiveMaximum" || name == "maxLength" || name == "maxItems" ||
                name == "maxProperties") {
       if (b < a) own = value;
-    } else if (name == "multipleOf" && a >= 1 && b >= 1 && a == std::floor(a) && b == std::floor(b) && a < 1e6 &&
-               b < 1e6) {
+    } else if (name == "multipleOf" && a >= 1 && b >= 1 && a == std::floor(a) && b == std::floor(b) &&
+               a < 1e6 && b < 1e6) {
       own = std::lcm(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
     } else {
       return cannot(name);
@@ -273,7 +311,8 @@ class Flattener {
     own.erase("allOf");
     own.erase("$ref");
     json::value out = json::object();
-    parts.push_back(std::move(own));  // in the order of properties that readers expect: of what it extends, then its own
+    parts.push_back(
+        std::move(own));  // in the order of properties that readers expect: of what it extends, then its own
     for (std::size_t i = 0; i < parts.size(); ++i) {
       Result<json::value> next = parts[i];
       if (i + 1 < parts.size()) next = flat(parts[i], depth + 1);
@@ -299,14 +338,15 @@ class Flattener {
     object.erase(name);
     return out;
   }
-  // What the alternatives evaluate is known within each of them alone.
+  // Each alternative alone knows which properties it evaluates.
   static void put_unevaluated(json::object& out, const json::value& properties, const json::value& items) {
     bool open = false;
     for (const std::string_view word : {"anyOf", "oneOf", "if", "not"}) open = open || out.contains(word);
     if (!properties.is_null() && !out.contains("additionalProperties"))
       out[open ? "unevaluatedProperties" : "additionalProperties"] = properties;
     const bool listed = out.contains("items") && out.at("items").is_array();
-    if (!items.is_null() && !listed && !out.contains("items")) out[open ? "unevaluatedItems" : "items"] = items;
+    if (!items.is_null() && !listed && !out.contains("items"))
+      out[open ? "unevaluatedItems" : "items"] = items;
     if (!items.is_null() && listed && !out.contains("additionalItems"))
       out[open ? "unevaluatedItems" : "additionalItems"] = items;
   }

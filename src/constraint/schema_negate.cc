@@ -119,7 +119,8 @@ class Negation {
       if (std::ranges::none_of(taken, [&](const json::value& value) { return type_of(value) == type; }))
         others.push_back(json::string(type));
     if (!others.empty()) cases_.push_back({{"type", std::move(others)}});
-    if (known && !(texts.none.empty() && texts.all.empty())) cases_.push_back({{"type", "string"}, {"pattern", texts.pattern()}});
+    if (known && !(texts.none.empty() && texts.all.empty()))
+      cases_.push_back({{"type", "string"}, {"pattern", texts.pattern()}});
     if (booleans.size() == 1) cases_.push_back({{"enum", json::array{!booleans.front().as_bool()}}});
     std::ranges::sort(numbers);
     for (std::size_t i = 0; i <= numbers.size() && !numbers.empty(); ++i) {
@@ -142,9 +143,9 @@ class Negation {
   }
 
   void none_or_several(const json::array& list) {
-    constexpr std::size_t kMostPairs = 8;
+    constexpr std::size_t kMaxPairs = 8;
     none_of(list);
-    for (std::size_t i = 0; i < list.size() && list.size() <= kMostPairs; ++i)
+    for (std::size_t i = 0; i < list.size() && list.size() <= kMaxPairs; ++i)
       for (std::size_t j = 0; j < i; ++j) cases_.push_back({{"allOf", json::array{list[i], list[j]}}});
   }
 

@@ -10,8 +10,8 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kMaxOptionalPairs =
-    90'000;                               // compiling is quadratic in an object's optional properties
-constexpr std::size_t kMostCombined = 3;  // patterns of which a name may match several
+    90'000;                              // compiling is quadratic in an object's optional properties
+constexpr std::size_t kMaxCombined = 3;  // patterns of which a name may match several
 
 json::value all_of(json::array parts) {
   return parts.size() == 1 ? std::move(parts.front()) : json::value{{"allOf", std::move(parts)}};
@@ -169,7 +169,7 @@ Status SchemaPreparer::by_patterns(std::string_view name, const OpenNames& open,
 
 Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& path, std::size_t depth,
                                      json::object& out) {
-  PatternSet others;  // what no name may be
+  PatternSet others;  // names that are not allowed
   for (const std::string& name : open.taken) {
     const std::optional<std::string> literal = literal_pattern(name);
     if (!literal && !name.empty())
@@ -194,7 +194,7 @@ Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& p
     return states_ > kMaxStates ? too_large(path) : ok_status();
   };
   const std::size_t count = open.patterns.size();
-  const bool combined = count <= kMostCombined;
+  const bool combined = count <= kMaxCombined;
   for (std::size_t choice = 1; choice < (combined ? std::size_t{1} << count : count + 1); ++choice) {
     PatternSet set = others;
     json::array said;

@@ -25,7 +25,7 @@ namespace pagoda {
 namespace json = boost::json;
 using Keywords = std::vector<std::string_view>;
 
-inline constexpr std::int64_t kMaxStates = 100'000;  // of a whole grammar, as they are counted here
+inline constexpr std::int64_t kMaxStates = 100'000;  // a whole grammar, as counted here
 
 // Keywords that say something about values of one kind. What is in no list is an annotation, as JSON Schema
 // has it.
@@ -46,7 +46,7 @@ class SchemaPreparer {
   // The root, with all that is referred to as its definitions.
   Status prepare_all(json::value& out);
 
-  // Of the error that prepare_all() returned: where it stands, and the keyword, if it is about one.
+  // The place and, if it is about one, the keyword of the error that prepare_all() returned.
   const std::string& refused_path() const { return path_; }
   const std::string& refused_keyword() const { return keyword_; }
 
@@ -81,8 +81,8 @@ class SchemaPreparer {
       object.erase(name);
   }
 
-  // Rewrites `object` until no keyword is left that the cases below do not take: schemas said together become one,
-  // conditions become alternatives, what names no type gets it from `not`.
+  // Rewrites `object` until no keyword is left that the cases below do not take: schemas said together become
+  // one, conditions become alternatives, what names no type gets it from `not`.
   Status rewrite(json::object& object, const std::string& path, std::size_t depth);
   Status rewrite_not(json::object& object, const std::string& path);
   static void rewrite_dependents(json::object& object);
@@ -92,7 +92,8 @@ class SchemaPreparer {
   // Values that the rest of the schema allows.
   Status enumerated(json::object& object, const std::string& path);
   // anyOf, oneOf: each case with what stands beside them.
-  Status alternatives(std::string_view keyword, json::object& object, const std::string& path, std::size_t depth);
+  Status alternatives(std::string_view keyword, json::object& object, const std::string& path,
+                      std::size_t depth);
   // `names` gets those of definitions for cases that are references and need a property more; else empty.
   Status exclude_each_other(json::array& cases, const std::string& path, std::vector<std::string>& names);
 
@@ -113,8 +114,8 @@ class SchemaPreparer {
 
   // The kind of values that the keywords are about, where nothing names a type.
   static std::string_view kind_of(const json::object& object);
-  Status case_of(const std::string& type, const json::object& object, const std::string& path, std::size_t depth,
-                 json::object& out);
+  Status case_of(const std::string& type, const json::object& object, const std::string& path,
+                 std::size_t depth, json::object& out);
 
   // Whether a prepared schema is one of strings alone.
   static bool of_strings(const json::object& schema);
@@ -126,9 +127,12 @@ class SchemaPreparer {
   Status string_case(const json::object& object, const std::string& path, json::object& out);
 
   // Whether the compiler holds strings to it, and there are such strings.
-  bool held(const std::string& pattern) const { return patterns_.holds == nullptr || patterns_.holds(pattern); }
+  bool held(const std::string& pattern) const {
+    return patterns_.holds == nullptr || patterns_.holds(pattern);
+  }
   // Strings that match several patterns, or not others; or a format, too; or that have lengths, too.
-  Status pattern_case(const json::object& object, const json::object& lengths, const std::string& path, json::object& out);
+  Status pattern_case(const json::object& object, const json::object& lengths, const std::string& path,
+                      json::object& out);
 
   Status number_case(const json::object& object, const std::string& path, std::string_view type,
                      json::object& out);
@@ -143,29 +147,31 @@ class SchemaPreparer {
 
   Status object_case(const json::object& object, const std::string& path, std::size_t depth,
                      json::object& out);
-  // What is said of names that are not declared: of which of them, and what.
+  // Rules for names that are not declared.
   struct OpenNames {
-    std::vector<std::pair<PatternSet, json::value>> patterns;  // of patternProperties
+    std::vector<std::pair<PatternSet, json::value>> patterns;  // patternProperties
     const json::value* additional = nullptr;                   // null: others do not come
-    std::optional<PatternSet> names;                           // of propertyNames
+    std::optional<PatternSet> names;                           // propertyNames
     std::vector<std::string> taken;                            // names that are declared
   };
   Status open_names(const json::object& object, const std::string& path, std::size_t depth, OpenNames& out);
-  // Of a name: what the patterns that it matches say, or what is said of all others. Nothing: it does not come.
-  Status by_patterns(std::string_view name, const OpenNames& open, const std::string& path, std::optional<json::value>& out);
+  // The schema of a name: from the patterns that it matches, else that of all others. Absent: it does not
+  // come.
+  Status by_patterns(std::string_view name, const OpenNames& open, const std::string& path,
+                     std::optional<json::value>& out);
   // A pattern of names for each combination of patterns that a name may match.
   Status name_patterns(const OpenNames& open, const std::string& path, std::size_t depth, json::object& out);
 
   const json::value& root_;
   const PatternChecks patterns_;
   std::int64_t states_ = 0, pairs_ = 0;
-  mutable std::string path_, keyword_;  // of the first refusal
+  mutable std::string path_, keyword_;  // first refusal
   struct Definition {
     std::string path;
     const json::value* schema;
   };
   std::vector<Definition> pending_;
-  std::map<std::string, std::string> names_;  // of definitions, by their path
+  std::map<std::string, std::string> names_;  // definitions by their path
   std::deque<json::value> made_;              // definitions that are not in the schema
 };
 

@@ -1,5 +1,5 @@
-// SchemaPreparer: keywords that are said by others. Each rewriting leaves a schema whose answers the given one has,
-// too; where that would leave fewer than a reader of the schema expects, the keyword is refused.
+// SchemaPreparer: keywords that are said by others. Each rewriting leaves a schema whose answers the given
+// one has, too; where that would leave fewer than a reader of the schema expects, the keyword is refused.
 #include <algorithm>
 #include <set>
 
@@ -8,18 +8,48 @@
 namespace pagoda {
 namespace {
 
-// What stands there as null was not there: Go's programs write what they do not have so.
-const Keywords kNeverNull = {"properties", "required", "items",      "prefixItems", "$defs",    "definitions", "anyOf",
-                             "oneOf",      "allOf",    "enum",       "type",        "$ref",     "pattern",     "format",
-                             "minimum",    "maximum",  "multipleOf", "minLength",   "maxLength", "minItems",   "maxItems",
-                             "uniqueItems", "additionalProperties", "patternProperties", "propertyNames", "not",
-                             "if", "then", "else", "dependentRequired", "dependentSchemas", "exclusiveMinimum",
-                             "exclusiveMaximum", "minProperties", "maxProperties"};
+// A null here means absent: Go's programs write it so.
+const Keywords kNeverNull = {"properties",
+                             "required",
+                             "items",
+                             "prefixItems",
+                             "$defs",
+                             "definitions",
+                             "anyOf",
+                             "oneOf",
+                             "allOf",
+                             "enum",
+                             "type",
+                             "$ref",
+                             "pattern",
+                             "format",
+                             "minimum",
+                             "maximum",
+                             "multipleOf",
+                             "minLength",
+                             "maxLength",
+                             "minItems",
+                             "maxItems",
+                             "uniqueItems",
+                             "additionalProperties",
+                             "patternProperties",
+                             "propertyNames",
+                             "not",
+                             "if",
+                             "then",
+                             "else",
+                             "dependentRequired",
+                             "dependentSchemas",
+                             "exclusiveMinimum",
+                             "exclusiveMaximum",
+                             "minProperties",
+                             "maxProperties"};
 
 bool asserts(std::string_view keyword) {
   for (const Keywords* list : {&kOfObjects, &kOfArrays, &kOfStrings, &kOfNumbers})
     if (std::ranges::find(*list, keyword) != list->end()) return true;
-  for (const std::string_view word : {"type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "$ref"})
+  for (const std::string_view word :
+       {"type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "$ref"})
     if (keyword == word) return true;
   return false;
 }
@@ -35,7 +65,8 @@ void require(json::object& object, std::string_view name) {
 
 Status SchemaPreparer::rewrite(json::object& object, const std::string& path, std::size_t depth) {
   for (const std::string_view name : kNeverNull)
-    if (const json::value* value = object.if_contains(name); value != nullptr && value->is_null()) object.erase(name);
+    if (const json::value* value = object.if_contains(name); value != nullptr && value->is_null())
+      object.erase(name);
   for (int round = 0; round < 32; ++round) {
     const bool beside = std::ranges::any_of(object, [](const auto& entry) {
       return entry.key() != "$ref" && asserts(std::string_view(entry.key().data(), entry.key().size()));
@@ -52,7 +83,8 @@ Status SchemaPreparer::rewrite(json::object& object, const std::string& path, st
       rewrite_conditions(object);
     } else if (object.contains("not")) {
       PAGODA_RETURN_IF_ERROR(rewrite_not(object, path));
-    } else if (object.contains("contains") || object.contains("minContains") || object.contains("maxContains")) {
+    } else if (object.contains("contains") || object.contains("minContains") ||
+               object.contains("maxContains")) {
       PAGODA_RETURN_IF_ERROR(rewrite_contains(object, path));
     } else {
       rewrite_names(object);
@@ -63,24 +95,29 @@ Status SchemaPreparer::rewrite(json::object& object, const std::string& path, st
   return refuse(path, "says too much at once");
 }
 
-// What a property asks for beside it is asked for anyway, where the property may come.
+// A property's dependents are required anyway, where the property may come.
 void SchemaPreparer::rewrite_dependents(json::object& object) {
   json::array all;
   std::vector<std::string> required;
   for (const std::string_view word : {"dependentRequired", "dependentSchemas", "dependencies"}) {
     const json::value* list = object.if_contains(word);
-    const json::object* properties = object.contains("properties") ? object.at("properties").if_object() : nullptr;
-    const bool closed = properties != nullptr && !properties->empty() && !object.contains("additionalProperties") &&
-                        !object.contains("patternProperties") && !object.contains("unevaluatedProperties");
+    const json::object* properties =
+        object.contains("properties") ? object.at("properties").if_object() : nullptr;
+    const bool closed = properties != nullptr && !properties->empty() &&
+                        !object.contains("additionalProperties") && !object.contains("patternProperties") &&
+                        !object.contains("unevaluatedProperties");
     const json::value* needed = object.if_contains("required");
     const auto comes = [&](std::string_view name) {
       return !closed || properties->contains(name) ||
              (needed != nullptr && needed->is_array() &&
-              std::ranges::find(needed->as_array(), json::value(json::string(name))) != needed->as_array().end());
+              std::ranges::find(needed->as_array(), json::value(json::string(name))) !=
+                  needed->as_array().end());
     };
     if (list != nullptr && list->is_object())
       for (const auto& entry : list->as_object()) {
-        if (!comes(std::string_view(entry.key())) && std::ranges::find(required, entry.key()) == required.end()) continue;
+        if (!comes(std::string_view(entry.key())) &&
+            std::ranges::find(required, entry.key()) == required.end())
+          continue;
         if (const json::array* names = entry.value().if_array()) {
           for (const json::value& name : *names)
             if (name.is_string()) required.emplace_back(name.as_string());
@@ -91,7 +128,8 @@ void SchemaPreparer::rewrite_dependents(json::object& object) {
         }
       }
   }
-  for (const std::string_view word : {"dependentRequired", "dependentSchemas", "dependencies"}) object.erase(word);
+  for (const std::string_view word : {"dependentRequired", "dependentSchemas", "dependencies"})
+    object.erase(word);
   for (const std::string& name : required) require(object, name);
   if (all.empty()) return;
   all.insert(all.begin(), json::value(object));
@@ -103,7 +141,8 @@ Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path
   object.erase("not");
   if (given.is_bool()) {
     if (!given.as_bool()) return ok_status();
-    return refuse(path, "has 'not' of everything, which no answer can satisfy").with_reason(std::string(kNoAnswer));
+    return refuse(path, "has 'not' of everything, which no answer can satisfy")
+        .with_reason(std::string(kNoAnswer));
   }
   Result<json::value> flat = flatten_schema(given, context());
   if (!flat && flat.error().reason() == kNoAnswer) return ok_status();
@@ -112,7 +151,8 @@ Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path
   json::object& other = flat->as_object();
   drop_annotations(other);
   if (other.empty())
-    return refuse(path, "has 'not' of everything, which no answer can satisfy").with_reason(std::string(kNoAnswer));
+    return refuse(path, "has 'not' of everything, which no answer can satisfy")
+        .with_reason(std::string(kNoAnswer));
   std::string tag;
   json::object typed = object;
   if (const std::string_view kind = kind_of(object); !kind.empty()) typed["type"] = json::string(kind);
@@ -136,12 +176,14 @@ Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path
   std::optional<json::value> rest = negated(other, context());
   if (!rest) return not_held("not", path);
   if (*rest == false)
-    return refuse(path, "has 'not' of everything, which no answer can satisfy").with_reason(std::string(kNoAnswer));
+    return refuse(path, "has 'not' of everything, which no answer can satisfy")
+        .with_reason(std::string(kNoAnswer));
   object = {{"allOf", json::array{object, *std::move(rest)}}};
   return ok_status();
 }
 
-// The first items are those that the list has to contain; where there may be so many at most, the others are not.
+// The first items are those that the list has to contain; where there may be so many at most, the others are
+// not.
 Status SchemaPreparer::rewrite_contains(json::object& object, const std::string& path) {
   const auto count_of = [&](std::string_view name, std::int64_t otherwise) {
     const json::value* value = object.if_contains(name);
@@ -161,13 +203,14 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
         .with_reason(std::string(kNoAnswer));
   Result<json::value> flat = flatten_schema(json::value(object), context());  // lists of items by one name
   if (!flat) return refuse(path, flat.error().message()).with_reason(flat.error().reason());
-  if (object.contains("items") && object.at("items").is_array()) return not_held("contains", path, " beside lists of items");
+  if (object.contains("items") && object.at("items").is_array())
+    return not_held("contains", path, " beside lists of items");
   json::array prefix = object.contains("prefixItems") && object.at("prefixItems").is_array()
                            ? object.at("prefixItems").as_array()
                            : json::array();
   const json::value* items = object.if_contains("items");
   json::value rest = items == nullptr ? json::value(true) : *items;
-  if (object.contains("unevaluatedItems")) {  // what the list contains is evaluated: nothing else comes
+  if (object.contains("unevaluatedItems")) {  // contained items are evaluated: nothing else comes
     if (items == nullptr) rest = wanted;
     object.erase("unevaluatedItems");
     object["items"] = rest;
@@ -182,11 +225,13 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
   }
   if (!prefix.empty()) object["prefixItems"] = std::move(prefix);
   if (most >= 0)
-    object["items"] = rest == false ? rest : json::value{{"allOf", json::array{rest, json::value{{"not", wanted}}}}};
+    object["items"] =
+        rest == false ? rest : json::value{{"allOf", json::array{rest, json::value{{"not", wanted}}}}};
   else if (items == nullptr)
     object["items"] = true;
   const json::value* at_least = object.if_contains("minItems");
-  if (at_least == nullptr || (at_least->is_number() && at_least->to_number<double>() < static_cast<double>(least)))
+  if (at_least == nullptr ||
+      (at_least->is_number() && at_least->to_number<double>() < static_cast<double>(least)))
     object["minItems"] = least;
   return ok_status();
 }

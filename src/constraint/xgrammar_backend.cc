@@ -35,10 +35,10 @@ namespace pagoda {
 namespace {
 
 constexpr std::size_t kMaxProblemBytes = 300;
-constexpr std::int64_t kMostWork = 30'000'000;  // units of xgrammar/work.h: one to three seconds
+constexpr std::int64_t kMaxWork = 30'000'000;  // units of xgrammar/work.h: one to three seconds
 constexpr PatternChecks kPatterns = {.holds = xgrammar_holds_pattern, .matches = xgrammar_matches};
 constexpr std::size_t kMaxVocabularies = 4;
-constexpr std::size_t kSharedBytes = std::size_t{16} << 20;  // of each vocabulary: masks of rules
+constexpr std::size_t kSharedBytes = std::size_t{16} << 20;  // masks of rules, for each vocabulary
 
 class XgrammarConstraint final : public TokenConstraint {
  public:
@@ -108,7 +108,7 @@ constexpr const char* kUsual =
     "g":{"type":"string","maxLength":9}},
     "required":["a","b"],"additionalProperties":false})";
 
-// What XGrammar would fall back on is nothing to tell.
+// XGrammar's fall-back is no news for users.
 constexpr std::string_view kOneOf = "oneOf with overlapping";
 
 // One line, printable and short: it holds parts of what the client sent, and goes back to the client.
@@ -166,7 +166,8 @@ Result<boost::json::value> json_string(const boost::json::object& part) {
   const boost::json::value* tool = part.if_contains("tool");
   const auto refused = [&](std::string_view why) {
     if (tool == nullptr || !tool->is_string()) return invalid_argument(std::string(why));
-    return invalid_argument(concat("the grammar of the tool '", std::string_view(tool->as_string()), "': ", why));
+    return invalid_argument(
+        concat("the grammar of the tool '", std::string_view(tool->as_string()), "': ", why));
   };
   try {
     const xgrammar::Grammar parsed =
@@ -207,11 +208,12 @@ Result<std::string> with_json_strings(const std::string& tag) {
 }
 
 Result<CompiledConstraint> without(std::vector<std::string> left_out, CompiledConstraint compiled) {
-  constexpr std::size_t kMostNamed = 20;
-  if (left_out.size() > kMostNamed) left_out.resize(kMostNamed);
+  constexpr std::size_t kMaxNamed = 20;
+  if (left_out.size() > kMaxNamed) left_out.resize(kMaxNamed);
   for (std::string& part : left_out) part = problem(part);
   if (!left_out.empty())
-    log_warning("constraint", concat("schemas are held without what cannot be held of them: ", problem(join(left_out))));
+    log_warning("constraint",
+                concat("schemas are held without what cannot be held of them: ", problem(join(left_out))));
   compiled.left_out = std::move(left_out);
   return compiled;
 }
@@ -225,7 +227,7 @@ class XgrammarBackend final : public GrammarBackend {
                                      const std::atomic<bool>* given_up) const override {
     std::string warning;
     xgrammar_warning = &warning;
-    const XgrammarWork work(kMostWork, given_up);
+    const XgrammarWork work(kMaxWork, given_up);
     Result<CompiledConstraint> compiled = invalid_argument("");
     try {
       compiled = compile_checked(spec);

@@ -230,7 +230,7 @@ TEST_F(Xgrammar, WhatGrammarsShareIsKeptOnce) {
   ASSERT_GT(kept.front().shared_bytes, 0);
   const std::int64_t before = backend_->live_shared_bytes();
   while (kept.size() < 30) add();
-  // Of each of the 29 the root's own masks are new, and no more.
+  // Each of the 29 adds its root's own masks, and no more.
   EXPECT_LT(backend_->live_shared_bytes() - before, 29 * kept.front().shared_bytes / 2);
 }
 
@@ -292,7 +292,7 @@ class ManyWords final : public FakeTokenizer {
   }
 };
 
-// What the masks of a thousand schemas once took is given back: only what is kept takes memory.
+// Memory of a thousand schemas' masks is given back: only kept grammars take some.
 TEST_F(Xgrammar, MemoryDoesNotGrowWithTheNumberOfSchemas) {
   const ManyWords words;
   const auto backend = make_xgrammar_backend(words, words.vocab_size(), {FakeTokenizer::kEos});

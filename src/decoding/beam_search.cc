@@ -56,7 +56,7 @@ BeamSearchStrategy::Answer BeamSearchStrategy::make_answer(const SequenceGroup& 
   const bool ends_in_eos = std::ranges::find(eos, candidate.token) != eos.end();
   const bool at_stop_token =
       reason == FinishReason::stop && !ends_in_eos && is_stop_token(sampling, candidate);
-  // What completes a constraint is a token like any other.
+  // A token that completes a constraint is a token like any other.
   const bool counted = !ends_in_eos && !at_stop_token;
   if (at_stop_token) answer.delta.stop_token = candidate.token;
   answer.score = score_of(sampling, extension.cumulative, parent.num_tokens() + (counted ? 1 : 0));
@@ -108,7 +108,7 @@ bool BeamSearchStrategy::decided(const SequenceGroup& group, std::span<const Ext
 void BeamSearchStrategy::fork_and_append(SequenceGroup& group, std::span<Extension> chosen,
                                          std::span<const SampledSequence> parents, SequenceIds& ids,
                                          std::vector<Change>& changes) {
-  // Who goes on in place, and who is forked; all forks come before any append.
+  // Decides which beams continue in place and which are forked; all forks come before any append.
   std::vector<Sequence*> targets(chosen.size(), nullptr);
   std::vector<Sequence*> kept;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -187,7 +187,7 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
       }
     }
   }
-  // What is not among the best now never will be.
+  // An answer that is not among the best now never will be.
   if (std::ssize(answers_) > 2 * sampling.width()) answers_ = ranked(sampling);
   std::vector<Extension> chosen = choose(sampling, std::move(open));
   const bool full = length >= max_model_len_ || length - prompt >= sampling.max_tokens;

@@ -27,7 +27,7 @@ class BeamSearchStrategy : public DecodingStrategy {
     const Candidate* candidate = nullptr;
     double cumulative = 0;  // log-probability
     std::int32_t beam_group = 0;
-    double handicap = 0;  // what choose() added to the log-probability to get its order; stays with the beam
+    double handicap = 0;  // added by choose() to the log-probability to get its order; stays with the beam
   };
   // The best `count` of `open` by log-probability and handicap; ties keep the order of parent and candidate.
   static void keep_best(std::vector<Extension>& open, std::int64_t count);
@@ -44,7 +44,7 @@ class BeamSearchStrategy : public DecodingStrategy {
     SequenceDelta delta;
     double score = 0;
     std::int32_t beam_group = 0;
-    std::int64_t order = 0;  // of completion; decides ties
+    std::int64_t order = 0;  // order of completion; decides ties
   };
   static double score_of(const SamplingParams& sampling, double cumulative, std::int32_t length);
   Answer make_answer(const SequenceGroup& group, const Sequence& parent, const SequenceResult& result,

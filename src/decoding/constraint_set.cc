@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kKeptRows = 2;  // room for so many masks stays with a sequence
 
-// Of several candidates, or of a beam's.
+// A row of several candidates, or a beam's.
 void judge_row(TokenConstraint& constraint, bool beam, SequenceResult& row) {
   const auto refused = [&](Candidate& candidate) {
     if (!constraint.advance(candidate.token)) return true;
@@ -45,7 +45,7 @@ class ConstraintSet::Along {
     return *walk_.constraint;
   }
 
-  // What may come there. Rows are asked for in order.
+  // The tokens allowed there. Rows are asked for in order.
   std::span<const MaskWord> mask(std::span<const TokenId> drafts, std::size_t count) {
     const auto [known, wanted] = std::ranges::mismatch(walk_.path, drafts.first(count));
     const auto shared = static_cast<std::size_t>(known - walk_.path.begin());

@@ -65,7 +65,7 @@ class ConstraintSet {
   class Along;
 
   Walk& of(SequenceId id);        // back where the known tokens end
-  Walk& standing(SequenceId id);  // where it is
+  Walk& standing(SequenceId id);  // its present walk
 
   std::unordered_map<SequenceId, Walk> walks_;
   std::atomic<std::int64_t> num_masks_ = 0;

@@ -34,7 +34,7 @@ std::optional<NgramMatch> find_ngram(std::span<const TokenId> tokens, std::int32
   if (size < 2 || count < 1) return std::nullopt;
   const std::int32_t furthest = std::max(max, kMaxAgreed);
   std::int32_t best = min - 1, follows = -1;
-  for (std::int32_t end = size - 1; end >= min && best < furthest; --end) {  // of the earlier run
+  for (std::int32_t end = size - 1; end >= min && best < furthest; --end) {  // end of the earlier run
     if (at(end - 1) != at(size - 1)) continue;
     std::int32_t agreed = 1;
     while (agreed < std::min(end, furthest) && at(end - 1 - agreed) == at(size - 1 - agreed)) ++agreed;
@@ -56,7 +56,7 @@ std::optional<NgramMatch> find_ngram(std::span<const TokenId> tokens, std::int32
 void NgramProposer::propose(const SequenceGroup&, Sequence& sequence, std::int32_t limit,
                             std::int32_t num_decodes) {
   if (config_.disable_by_batch_size > 0 && num_decodes >= config_.disable_by_batch_size) return;
-  // What a perfect draft would not pay for need not be looked up.
+  // A draft too short to pay for its cost is not looked up.
   limit = std::min({limit, config_.num_speculative_tokens, worthwhile_guesses(1, limit, num_decodes)});
   if (limit < 1) return;
   auto match = find_ngram(sequence.tokens, config_.prompt_lookup_min, config_.prompt_lookup_max, limit);

@@ -26,7 +26,7 @@ struct SpeculativeConfig {
 Status validate(const SpeculativeConfig& config);
 
 struct NgramMatch {
-  std::vector<TokenId> draft;   // what followed, `count` tokens
+  std::vector<TokenId> draft;   // the next `count` tokens
   std::int32_t num_agreed = 0;  // tokens before it that agree
 };
 inline constexpr std::int32_t kMaxAgreed = 32;

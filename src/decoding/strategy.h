@@ -23,7 +23,7 @@ struct SampledSequence {
   // Drafts that were computed with it; result->after_drafts belongs to them. Only where the strategy has no
   // lockstep and asks for one candidate.
   std::span<const TokenId> draft = {};
-  std::vector<float>* vector = nullptr;  // of a sequence that pools; may be moved from
+  std::vector<float>* vector = nullptr;  // set for a sequence that pools; may be moved from
 };
 
 class DecodingStrategy {

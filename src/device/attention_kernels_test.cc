@@ -64,7 +64,7 @@ Shape shape_of(std::uint64_t seed) {
   return shape;
 }
 
-// What the product of query, key and value gives for a token.
+// The query, key and value rows of a token.
 std::vector<float> token_row(const Shape& shape, std::size_t sequence, std::int32_t position) {
   return random_floats(1000 * sequence + static_cast<std::size_t>(position), shape.row(), 1.5f);
 }
@@ -81,7 +81,7 @@ std::vector<float> turns(const Shape& shape) {
   return table;
 }
 
-using Outputs = std::vector<std::vector<float>>;  // of each sequence, all rows
+using Outputs = std::vector<std::vector<float>>;  // for each sequence, all rows
 
 Outputs reference_outputs(const Shape& shape) {
   const auto query_norm = random_floats(501, static_cast<std::size_t>(shape.head_size));
@@ -281,9 +281,9 @@ Outputs run(const Shape& shape, std::uint64_t seed, Steps steps, Way way) {
       counts.push_back(steps == Steps::one ? 1 << 20
                                            : static_cast<std::int32_t>(random_bits(seed, 40 + s, step) %
                                                                        (step == 0 ? 300 : 60)));
-    const Way by_turns =
+    const Way alternating =
         step % 2 == 1 ? (tiles ? Way::tile_splits : Way::splits) : (tiles ? Way::tiles : Way::rows);
-    world.step(counts, steps == Steps::one ? way : by_turns);
+    world.step(counts, steps == Steps::one ? way : alternating);
   }
   return world.outputs();
 }
@@ -294,7 +294,7 @@ TEST(DeviceAttention, AgreesWithTheReference) {
     const Shape shape = shape_of(seed);
     const Outputs wanted = reference_outputs(shape), rows = run(shape, seed, Steps::one, Way::rows);
     const float tolerance =
-        shape.element == Element::f32 ? 2e-5f : 2e-2f;  // of 8 bits: rarely another neighbour
+        shape.element == Element::f32 ? 2e-5f : 2e-2f;  // 8 bits: rarely the neighbouring value
     for (std::size_t s = 0; s < wanted.size(); ++s)
       for (std::size_t i = 0; i < wanted[s].size(); ++i)
         ASSERT_NEAR(rows[s][i], wanted[s][i], tolerance) << "sequence " << s << ", element " << i;

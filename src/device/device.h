@@ -1,17 +1,13 @@
 #pragma once
 // Device: memory, streams, events and launches of an accelerator, as a device runner uses them. Two of them:
-// the emulated one (emulated/emulated_device.h), which runs the same kernel sources on the CPU and is
-// stricter than hardware, and the CUDA one (cuda/). Not here: what the kernels compute (kernels/), and who
-// calls them.
-//
-// Work is put into streams. A stream keeps its order; between streams only events do:
-//     record(event, a); wait(b, event);     what comes later in b runs after what came before in a
-// Memory named std::byte* here is the device's: the host never reads or writes it, and a kernel touches
-// nothing else. Host memory of copies is pinned (allocate_pinned) and stays as it is until the copy has run.
-//
-// Errors: resource_exhausted: there is no such memory; internal: everything else, and then all later calls
-// give the same error ("sticky", as in CUDA): the device is lost. Threads: one caller; map(), set_access()
-// and unmap() may be called by one more. Owner: the runner.
+// the emulated one (emulated/emulated_device.h), stricter than hardware, and the CUDA one (cuda/).
+//   * A stream keeps its order; between streams events do: after record(event, a) and wait(b, event), b waits
+//     for a.
+//   * std::byte* is device memory, which the host never touches. Host memory of copies is pinned until they
+//     have run.
+// Errors: resource_exhausted: no such memory; internal: all else, and then every later call gives the same
+// error ("sticky", as in CUDA). Threads: one caller; one more may call map(), set_access() and unmap().
+// Owner: the runner.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -27,7 +23,7 @@ namespace pagoda::device {
 enum class StreamId : std::int32_t {};
 enum class EventId : std::int32_t {};
 
-// What a device can launch. `entry` is the device's own business; kernels take one plain struct.
+// Something that a device can launch. `entry` is the device's own business; kernels take one plain struct.
 struct Kernel {
   const char* name = "";
   const void* entry = nullptr;

@@ -30,7 +30,7 @@ class DeviceArray {
     return *this;
   }
   ~DeviceArray() {
-    if (data_ != nullptr) (void)device_->free(bytes()).ok();  // of a lost device nothing is to be freed
+    if (data_ != nullptr) (void)device_->free(bytes()).ok();  // a lost device frees nothing
   }
 
   T* data() const { return data_; }  // null: empty

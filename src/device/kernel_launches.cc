@@ -25,7 +25,7 @@ KernelId for_weights(Element weight, KernelId of_f32) {
 
 std::int32_t padded(std::int32_t head_size) { return head_size > 128 ? 256 : head_size > 64 ? 128 : 64; }
 
-// Of the kernels for heads of up to 64, 128 and 256, which follow each other in kernels.def by pairs.
+// Kernels for heads of up to 64, 128 and 256, which follow each other in kernels.def by pairs.
 KernelId tile_kernel(KernelId of_64, std::int32_t head_size) {
   const std::int32_t which = head_size > 128 ? 2 : head_size > 64 ? 1 : 0;
   return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + 2 * which);
@@ -41,7 +41,7 @@ KernelId for_tiles(Element weight, KernelId of_bf16) {
   return static_cast<KernelId>(static_cast<std::int32_t>(of_bf16) + which);
 }
 
-// Of kQuantizedGroup weights of a row.
+// Bytes of kQuantizedGroup weights of a row.
 std::int32_t group_bytes(Element weight) {
   return static_cast<std::int32_t>(weight == Element::q4   ? sizeof(Quantized4)
                                    : weight == Element::q8 ? sizeof(Quantized8)
@@ -60,7 +60,7 @@ LaunchShape shared_rows(std::int64_t rows, std::int64_t width) {
   return {.grid = {u32(rows), u32(blocks)}, .block = {kRowThreads}};
 }
 
-// Of a norm. By the width alone: its sum's order is the threads'.
+// The launch of a norm. By the width alone: its sum's order is the threads'.
 LaunchShape whole_rows(std::int64_t rows, std::int32_t width) {
   const std::uint32_t threads = width >= kWideRow ? kWideRowThreads : kRowThreads;
   return {.grid = {u32(rows)}, .block = {threads}, .shared_bytes = threads / 32 * u32(sizeof(float))};

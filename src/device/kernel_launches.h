@@ -6,8 +6,8 @@
 
 namespace pagoda::device {
 
-// Of keys and values f32, bf16 and i8; of weights all but i8. q4, q8: quantised as their file has them
-// (Quantized4, Quantized8).
+// Element types: f32, bf16 and i8 for keys and values; all but i8 for weights. q4, q8: quantised as their
+// file has them (Quantized4, Quantized8).
 enum class Element : std::uint8_t { f32, bf16, i8, q4, q8 };
 
 class KernelLaunches {
@@ -37,8 +37,8 @@ class KernelLaunches {
   Status grouped_tiles(Element weight, const GroupedLinearArgs& args);
   Status combine(const CombineArgs& args, std::int64_t rows);
   Status rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows);
-  // Of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into args.partial),
-  // which is for few rows with long contexts; or one after the other.
+  // Attention of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into
+  // args.partial), which is for few rows with long contexts; or one after the other.
   Status attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows);
   Status attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows);
   // The same by tiles of matrix products, over caches of bf16, where supports_tiles(); other bits than those
@@ -54,7 +54,7 @@ class KernelLaunches {
   static std::int64_t partial_floats(const AttentionArgs& args, std::int64_t rows) {
     return rows * args.num_query_heads * args.splits * (2 + args.cache.head_size);
   }
-  // What the kernels of attention take: a block has a warp for each query head of a key-value head, and
+  // Heads that the attention kernels support: a block has a warp for each query head of a key-value head, and
   // registers for no more (kernels/attention.cuh).
   static bool supports_heads(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size) {
     return kv_heads > 0 && query_heads % kv_heads == 0 && query_heads / kv_heads <= kMaxHeadGroup &&
@@ -73,7 +73,7 @@ class KernelLaunches {
            : weight == Element::q4 ? k % 64 == 0
                                    : weight == Element::q8 && k % 128 == 0;
   }
-  // What the kernels of mixtures take: shared memory of a block holds numbers of each expert.
+  // Experts that the mixture kernels support: shared memory of a block holds numbers of each expert.
   static bool supports_experts(std::int32_t experts) { return experts > 0 && experts <= 1024; }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// For tests and benches: the device that they run on: an emulated one, or, with PAGODA_TEST_DEVICE=cuda, the GPU
-// (bench/gpu/run).
+// For tests and benches: the device that they run on: an emulated one, or, with PAGODA_TEST_DEVICE=cuda, the
+// GPU (bench/gpu/run).
 #include <cstdlib>
 #include <memory>
 #include <string_view>

@@ -23,7 +23,7 @@ class VirtualMemory {
   virtual Status destroy_physical(PhysicalId memory) = 0;  // it is mapped nowhere
   // The whole memory, from `address` on, where none is. It may be mapped elsewhere, too.
   virtual Status map(std::byte* address, PhysicalId memory) = 0;
-  // Of whole mappings. Before it, nothing may touch them.
+  // Gives access to whole mappings. Before it, nothing may touch them.
   virtual Status set_access(std::byte* address, std::size_t bytes) = 0;
   virtual Status unmap(std::byte* address, std::size_t bytes) = 0;
 };

@@ -29,7 +29,7 @@ bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
   return !places.branch && layer.residual_scale == 1;
 }
 
-// Of a row: features between the matrices, all chosen experts' together.
+// Features of a row between the matrices, all chosen experts' together.
 struct FeedForwardWidths {
   std::int64_t inner = 0, experts = 0, choices = 0;
   bool shared = false;  // and its rows take a share of it
@@ -143,10 +143,10 @@ Status DeviceDecoder::reserve(device::StreamId stream) {
   PAGODA_RETURN_IF_ERROR(room(before_, parallel ? tokens * hidden : 0, "rows before a layer"));
   const std::int64_t few = std::max(partial, std::min(kPartialFloats, partial * options_.max_num_seqs));
   PAGODA_RETURN_IF_ERROR(room(partial_, few, "parts of attention"));
-  return fill_turns(stream);
+  return fill_cos_sin(stream);
 }
 
-Status DeviceDecoder::fill_turns(device::StreamId stream) {
+Status DeviceDecoder::fill_cos_sin(device::StreamId stream) {
   const KernelContext context = {.backend = Backend::reference};
   for (std::size_t i = 0; i < config_.ropes.size(); ++i) {
     const std::span<const float> factors = weights_.rope_factors;
@@ -154,12 +154,12 @@ Status DeviceDecoder::fill_turns(device::StreamId stream) {
         RopeTable::create(config_.ropes[i], i == 0 ? factors : std::span<const float>(), max_context_);
     if (!table) return table.error();
     const std::int64_t count = std::int64_t{max_context_} * config_.ropes[i].rotary_size;
-    PAGODA_RETURN_IF_ERROR(room(turns_.emplace_back(), count, "rotations"));
+    PAGODA_RETURN_IF_ERROR(room(cos_sin_.emplace_back(), count, "rotations"));
     auto staged = device::PinnedArray<float>::create(device_, count);
     if (!staged) return staged.error();
     const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
     std::memcpy(staged->data(), table->rows(context, max_context_), bytes);
-    PAGODA_RETURN_IF_ERROR(device_.copy_in(stream, turns_.back().bytes(), staged->bytes(), bytes));
+    PAGODA_RETURN_IF_ERROR(device_.copy_in(stream, cos_sin_.back().bytes(), staged->bytes(), bytes));
     PAGODA_RETURN_IF_ERROR(device_.synchronize(stream));
   }
   return ok_status();
@@ -281,8 +281,8 @@ Status DeviceDecoder::forward(const DeviceBatch& batch, const DeviceCache& cache
 }
 
 template <class Half>
-Status DeviceDecoder::add_half(const LayerConfig& layer, const NormPlaces& places, const DeviceNorms& norms,
-                               std::int64_t rows, const Half& half) {
+Status DeviceDecoder::add_sublayer(const LayerConfig& layer, const NormPlaces& places,
+                                   const DeviceNorms& norms, std::int64_t rows, const Half& half) {
   float* const x = residual_.data();
   if (adds_plainly(layer, places)) {
     PAGODA_RETURN_IF_ERROR(half(x, true));
@@ -300,7 +300,7 @@ Status DeviceDecoder::layer(const DeviceBatch& batch, std::size_t index, const D
   const LayerConfig& config = config_.layers[index];
   const DeviceLayer& weights = weights_.layers[index];
   const float* const x = residual_.data();
-  // What a half reads, which the other's sum does not change before it is read.
+  // The input of a sublayer, which the other's sum does not change before it is read.
   const auto input = [&](const NormPlaces& places, const DeviceNorms& norms, float* room,
                          const float*& out) -> Status {
     out = places.input ? room : x;
@@ -311,18 +311,18 @@ Status DeviceDecoder::layer(const DeviceBatch& batch, std::size_t index, const D
   if (config.parallel)
     PAGODA_RETURN_IF_ERROR(input(config.feed_forward_norms, weights.feed_forward_norms, before_.data(), fed));
   PAGODA_RETURN_IF_ERROR(mix(batch, index, cache, mixed));
-  PAGODA_RETURN_IF_ERROR(
-      add_half(config, config.mixer_norms, weights.mixer_norms, batch.rows, [&](float* y, bool accumulate) {
+  PAGODA_RETURN_IF_ERROR(add_sublayer(
+      config, config.mixer_norms, weights.mixer_norms, batch.rows, [&](float* y, bool accumulate) {
         return multiply(weights.output, mixed_.data(), batch.rows, y, accumulate);
       }));
   if (!config.parallel)
     PAGODA_RETURN_IF_ERROR(input(config.feed_forward_norms, weights.feed_forward_norms, normed_.data(), fed));
-  return add_half(config, config.feed_forward_norms, weights.feed_forward_norms, batch.rows,
-                  [&](float* y, bool accumulate) {
-                    if (weights.mixture)
-                      return mixture(*weights.mixture, *config.mixture(), fed, batch.rows, y, accumulate);
-                    return feed_forward(weights.dense, *config.dense(), fed, batch.rows, y, accumulate);
-                  });
+  return add_sublayer(config, config.feed_forward_norms, weights.feed_forward_norms, batch.rows,
+                      [&](float* y, bool accumulate) {
+                        if (weights.mixture)
+                          return mixture(*weights.mixture, *config.mixture(), fed, batch.rows, y, accumulate);
+                        return feed_forward(weights.dense, *config.dense(), fed, batch.rows, y, accumulate);
+                      });
 }
 
 // The norm of all query heads together, and of all key heads; those of single heads go with the rotation.
@@ -362,7 +362,7 @@ Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, const Dev
                                                    .qkv = qkv_.data(),
                                                    .positions = batch.positions,
                                                    .blocks = batch.blocks,
-                                                   .cos_sin = turns ? turns_[rope].data() : nullptr,
+                                                   .cos_sin = turns ? cos_sin_[rope].data() : nullptr,
                                                    .query_norm = whole ? nullptr : weights.query_norm.data(),
                                                    .key_norm = whole ? nullptr : weights.key_norm.data(),
                                                    .norm_eps = config.norm.eps,
@@ -371,9 +371,9 @@ Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, const Dev
                                                    .norm_stride = each ? attention.head_size : 0,
                                                    .centred = each ? 1 : 0,
                                                    .norm_behind = attention.norm_after_rope ? 1 : 0,
-                                                   .warmth = attention.temperature_beta,
-                                                   .warm_offset = attention.temperature_offset,
-                                                   .warm_positions = attention.temperature_positions},
+                                                   .query_temperature = attention.temperature_beta,
+                                                   .temperature_offset = attention.temperature_offset,
+                                                   .temperature_positions = attention.temperature_positions},
                                                   batch.rows));
   return attend(batch, {.cache = cache_args,
                         .qkv = qkv_.data(),

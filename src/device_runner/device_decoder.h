@@ -23,15 +23,15 @@ struct DeviceBatch {
   // The rows by how they are computed, which changes no bit: few rows of long contexts, and many of a prompt.
   const std::int32_t *split_rows = nullptr, *whole_rows = nullptr;
   std::int64_t num_split_rows = 0, num_whole_rows = 0;
-  // Where rows_of_tile(): the whole rows in tiles, each of one sequence. [tiles + 1]: where they begin.
+  // With rows_of_tile(): the whole rows in tiles, each of one sequence. [tiles + 1]: their first rows.
   const std::int32_t* tiles = nullptr;
   std::int64_t num_tiles = 0;
-  std::int32_t splits = 0;  // of the longest context of split_rows
+  std::int32_t splits = 0;  // splits of the longest context of split_rows
   const std::int32_t* output_rows = nullptr;
   std::int64_t num_output_rows = 0;
 };
 
-// Where K and V lie: block b at data + b * block_stride, bytes; layer l of it layer_stride * l further.
+// Addresses of K and V: block b at data + b * block_stride, bytes; layer l of it layer_stride * l further.
 struct DeviceCache {
   std::byte* data = nullptr;
   std::int64_t block_stride = 0, layer_stride = 0;
@@ -43,7 +43,7 @@ struct DeviceCache {
 // them.
 enum class AttentionKernels { automatic, plain, tiles };
 
-// Who multiplies matrices. tiles: products of bf16 tiles (device/kernels/linear_tiles.cuh), for
+// The kernel of matrix products. tiles: products of bf16 tiles (device/kernels/linear_tiles.cuh), for
 // Options::weights of bf16, where a matrix's rows are made for them, and else the plain kernel; automatic:
 // those, or the plain kernel for weights of f32. Bits of both are the same in every batch. library: the
 // device's (Device::multiply) for matrices of bf16, over inputs rounded to bf16; bits depend on the number of
@@ -70,7 +70,7 @@ class DeviceDecoder {
   // How many rows of a sequence make a tile of attention; 0: the plain kernels are used.
   std::int32_t rows_of_tile() const { return rows_of_tile_; }
   std::int64_t activation_bytes() const { return activation_bytes_; }
-  std::int64_t block_bytes() const;  // of a KV block, all layers, packed
+  std::int64_t block_bytes() const;  // a KV block, all layers, packed
   KvLayout kv_layout() const;        // the same
 
   // Enqueues a batch over the cache.
@@ -83,7 +83,7 @@ class DeviceDecoder {
       : device_(device), stream_(stream), launches_(device, stream), options_(options) {}
   Status choose_attention();
   Status reserve(device::StreamId stream);
-  Status fill_turns(device::StreamId stream);
+  Status fill_cos_sin(device::StreamId stream);
   template <class T>
   Status room(device::DeviceArray<T>& array, std::int64_t count, std::string_view name);
   Status embed(const DeviceBatch& batch);
@@ -99,8 +99,8 @@ class DeviceDecoder {
                  float* y, bool accumulate);
   // residual = sum(residual + scale * branch(half)); `half` is told where to put, or to add, what it gives.
   template <class Half>
-  Status add_half(const LayerConfig& layer, const NormPlaces& places, const DeviceNorms& norms,
-                  std::int64_t rows, const Half& half);
+  Status add_sublayer(const LayerConfig& layer, const NormPlaces& places, const DeviceNorms& norms,
+                      std::int64_t rows, const Half& half);
   Status norm(const float* x, const DeviceNorm& weights, const NormConfig& config, std::int64_t rows,
               float* out);
   // Whether inputs are rounded to bf16, in rounded_.
@@ -109,7 +109,7 @@ class DeviceDecoder {
   }
   Status multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                   bool accumulate = false);
-  // Of experts, with all else than the matrix in `args`.
+  // A product of experts, with all else than the matrix in `args`.
   Status multiply_pairs(const DeviceMatrix& matrix, device::GroupedLinearArgs args);
   device::CacheArgs cache_of_layer(std::size_t index, const DeviceCache& cache) const;
 
@@ -121,12 +121,12 @@ class DeviceDecoder {
   DeviceWeights weights_;
   std::int32_t max_context_ = 0, rows_of_tile_ = 0;
   std::int64_t activation_bytes_ = 0, num_output_rows_ = 0;
-  std::vector<device::DeviceArray<float>> turns_;                  // of each rotation
+  std::vector<device::DeviceArray<float>> cos_sin_;                // one for each rotation
   device::DeviceArray<float> residual_, normed_, qkv_, mixed_;     // [tokens, …]
   device::DeviceArray<float> gate_up_, inner_, partial_, output_;  // output_: [tokens, hidden]
-  device::DeviceArray<std::uint16_t> rounded_;  // of products by the library: what they read
+  device::DeviceArray<std::uint16_t> rounded_;                     // rounded inputs of the library's products
   device::DeviceArray<float> branch_, before_;  // [tokens, hidden], where a layer has need of them
-  // Of mixtures: logits of experts, weights of choices, what chosen experts and shared ones make, shares.
+  // Mixtures: logits of experts, weights of choices, outputs of chosen experts and of shared ones, shares.
   device::DeviceArray<float> router_logits_, choice_weights_, expert_rows_, shared_rows_, shares_;
   device::DeviceArray<std::int32_t> chosen_, starts_, slots_;
 };

@@ -94,7 +94,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
 }
 
 DeviceModelRunner::~DeviceModelRunner() {
-  // What is freed is used by nobody: nothing runs between steps, but a step that failed may have left
+  // Memory is freed while nothing uses it: nothing runs between steps, but a step that failed may have left
   // something.
   for (const device::StreamId stream : {stream_, swap_stream_}) (void)device_->synchronize(stream).ok();
 }
@@ -165,7 +165,7 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
           .buffer_bytes = logits_.size_bytes()};
 }
 
-// What the engine and the scheduler guarantee. A batch that breaks it would reach outside of tables, so it
+// Checks the guarantees of engine and scheduler. A batch that breaks one would reach outside of tables, so it
 // ends the engine with a message instead.
 Status DeviceModelRunner::check(const ScheduledBatch& batch) const {
   std::int64_t num_tokens = 0;
@@ -302,7 +302,7 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
 }
 
 Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, StepResult& result) {
-  // Of a sequence with so few new tokens, splits of its context are computed side by side.
+  // A sequence with so few new tokens has the splits of its context computed side by side.
   constexpr std::int32_t kFewTokens = 8;
   std::vector<std::int32_t> ids, positions, sequences, blocks, tables, split_rows, whole_rows, tiles,
       output_rows;
@@ -392,7 +392,7 @@ Status DeviceModelRunner::sample_chunk(const ScheduledBatch& batch, StepResult& 
   return host_rows.size() + prompt_rows.size() == count ? ok_status() : draw(batch, result, rows);
 }
 
-// What the device draws from a chunk of logits.
+// Draws on the device from a chunk of logits.
 Status DeviceModelRunner::draw(const ScheduledBatch& batch, StepResult& result,
                                std::span<const OutputRow> rows) {
   draws_.clear();

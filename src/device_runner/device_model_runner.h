@@ -30,9 +30,9 @@ struct DeviceKernels {
 
 class DeviceModelRunner final : public ModelRunner {
  public:
-  // Of the options: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
-  // max_context, max_num_batched_tokens, max_num_seqs and the numbers of blocks. unimplemented: what the
-  // device has not.
+  // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
+  // max_context, max_num_batched_tokens, max_num_seqs and the numbers of blocks. unimplemented: the device
+  // lacks something.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                            const RunnerOptions& options,
                                                            std::unique_ptr<device::Device> device,
@@ -87,7 +87,7 @@ class DeviceModelRunner final : public ModelRunner {
   device::DeviceArray<std::byte> cache_;               // or, of a virtual one:
   std::unique_ptr<PageMapperOf<DevicePages>> mapper_;
   DeviceCache place_;
-  // What copies name, one behind the other.
+  // Blocks that copies name, one behind the other.
   std::byte* blocks_ = nullptr;
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;

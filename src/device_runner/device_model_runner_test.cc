@@ -116,7 +116,7 @@ TEST(DeviceModelRunner, TokensDependOnTheSequenceAlone) {
 
 const RunnerOptions kBf16 = {.dtype = "bfloat16"};
 
-// What five drawn tokens and their log-probabilities are, alone or beside others, at once or in chunks.
+// Five drawn tokens and their log-probabilities, alone or beside others, at once or in chunks.
 std::vector<Candidate> drawn(const RunnerOptions& options, const DeviceKernels& kernels, std::size_t others,
                              std::int32_t chunk, const char* model = "qwen3") {
   const auto runner = open_runner(fixture(model), {.seed = others}, options, kernels);

@@ -33,7 +33,7 @@ DevicePages::DevicePages(DevicePages&& other) noexcept
       num_memory_(other.num_memory_),
       shown_(std::move(other.shown_)) {}
 
-// Of a lost device nothing is to be freed.
+// A lost device frees nothing.
 DevicePages::~DevicePages() {
   if (device_ == nullptr) return;
   for (std::int64_t block = 0; block < std::ssize(shown_); ++block) (void)unmap(block, 1).ok();

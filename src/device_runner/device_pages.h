@@ -26,7 +26,7 @@ class DevicePages {
   void discard(std::int64_t, std::int64_t) {}  // they stay
 
   Status map(std::int64_t block, std::int64_t page, std::int64_t count);  // replaces what was shown
-  Status unmap(std::int64_t block, std::int64_t count);                   // what is shown there
+  Status unmap(std::int64_t block, std::int64_t count);                   // unmaps those blocks
 
   std::byte* data() const { return arena_; }
   // All tensors' pieces of page 0, of page 1, …; copies name pages.

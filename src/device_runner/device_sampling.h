@@ -1,7 +1,7 @@
 #pragma once
-// What the sampling kernels (device/kernels/sampling.cuh) are told of rows of logits. The sampler's meaning
-// (sampler/) in plain numbers: penalties, biases and what is forbidden become a list of edits of single
-// tokens, what is allowed becomes masks. Threads: none.
+// Arguments of the sampling kernels (device/kernels/sampling.cuh) for rows of logits. The sampler's meaning
+// (sampler/) in plain numbers: penalties, biases and forbidden tokens become a list of edits of single
+// tokens, allowed tokens become masks. Threads: none.
 #include <vector>
 
 #include "device/kernel_table.h"
@@ -32,7 +32,7 @@ class DrawPlan {
   void add_edits(const SampleRow& row, device::EditRow& edit);
 
   std::int32_t vocab_size_;
-  std::vector<std::int32_t> edit_of_;  // of each token in the row at hand: its edit, or -1
+  std::vector<std::int32_t> edit_of_;  // for each token in the present row: its edit, or -1
 };
 
 }  // namespace pagoda::device_runner

@@ -117,7 +117,7 @@ class Draws {
   std::vector<float> edited_;
 };
 
-// Of the host: the logits behind masks and edits.
+// The host's logits behind masks and edits.
 std::vector<float> edited_by_host(const Case& c) {
   std::vector<float> logits = c.logits;
   for (std::size_t i = 0; i < logits.size() && !c.mask.empty(); ++i)

@@ -34,7 +34,8 @@ const char* unknown_of(const LayerConfig& layer, const DecoderConfig& decoder) {
   if (const MixtureConfig* const mixture = layer.mixture()) {
     if (mixture->shared_scale != 1) return "shared experts that are averaged with the others";
     if (mixture->router_norm || mixture->expert_scales) return "routers with norms or scales of their own";
-    if (mixture->routing.score == RouterScore::sparse_mixer) return "routers that draw one expert after the other";
+    if (mixture->routing.score == RouterScore::sparse_mixer)
+      return "routers that draw one expert after the other";
     if (!device::KernelLaunches::supports_experts(mixture->routing.num_experts)) return "so many experts";
   } else if (layer.dense() == nullptr) {
     return "feed-forwards other than dense ones and mixtures";

@@ -150,7 +150,7 @@ TEST_P(DeviceVirtualKv, PagesMoveAndKeepWhatTheyHold) {
     ASSERT_LE(number, 6);
     const Status moved = cache.runner->run(moves).status;
     ASSERT_TRUE(moved.ok()) << moved.message();
-    // What comes next lies in blocks that nobody has used.
+    // The next tokens lie in blocks that nobody has used.
     maps.page_maps.clear();
     maps.page_maps.push_back({BlockId{0}, BlockId{0}, 12});
     ASSERT_TRUE(cache.runner->run(maps).status.ok());

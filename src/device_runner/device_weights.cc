@@ -148,11 +148,11 @@ class Upload {
   device::Device& device_;
   device::StreamId stream_;
   WeightLoader& loader_;
-  const Element element_;  // of matrices that are not quantised
+  const Element element_;  // element of matrices that are not quantised
   const QuantizedRows quantized_;
   device::PinnedArray<std::byte> stage_;
   std::int64_t staged_ = 0, bytes_ = 0;
-  std::byte* first_ = nullptr;  // where the first of what is staged goes
+  std::byte* first_ = nullptr;  // destination of the first staged bytes
 };
 
 DeviceNorms norms_around(const LayerConfig& layer, const NormPlaces& places, const std::string& name,

@@ -11,8 +11,8 @@
 #include "device/device_array.h"
 #include "device/kernel_launches.h"
 #include "loader/model_source.h"
-#include "models/weight_names.h"
 #include "models/decoder_config.h"
+#include "models/weight_names.h"
 
 namespace pagoda::device_runner {
 
@@ -20,7 +20,7 @@ struct DeviceMatrix {
   device::Element element = device::Element::f32;
   device::DeviceArray<std::byte> weight;  // [n, k]; of experts one below the other
   device::DeviceArray<float> bias;        // [n], or empty
-  std::int32_t n = 0, k = 0;              // of one expert
+  std::int32_t n = 0, k = 0;              // one expert
 };
 
 struct DeviceNorm {
@@ -39,7 +39,7 @@ struct DeviceDense {
 struct DeviceMixture {
   DeviceMatrix router, shared_router;     // in f32, whatever the others are; the second may be empty
   device::DeviceArray<float> correction;  // or empty
-  DeviceMatrix in, out;                   // of all experts
+  DeviceMatrix in, out;                   // all experts
   std::optional<DeviceDense> shared;
 };
 
@@ -47,7 +47,7 @@ struct DeviceLayer {
   DeviceNorms mixer_norms, feed_forward_norms;
   DeviceMatrix query_key_value, output;
   device::DeviceArray<float> query_norm, key_norm;  // as QueryKeyNorm says; or empty
-  device::DeviceArray<float> sinks, slopes;         // of query heads; or empty
+  device::DeviceArray<float> sinks, slopes;         // query heads; or empty
   DeviceDense dense;                                // or
   std::optional<DeviceMixture> mixture;
 };
@@ -61,14 +61,13 @@ struct DeviceWeights {
   std::vector<DeviceLayer> layers;
   DeviceNorm final_norm;            // with the logits' scale; or empty
   std::vector<float> rope_factors;  // divisors of the first rotation's frequencies; empty: none
-  std::int64_t bytes = 0;           // of the device, without the embedding's
+  std::int64_t bytes = 0;           // device memory, without the embedding's
   std::vector<std::string> ignored_tensors;
 
   const DeviceMatrix& head() const { return own_head ? *own_head : embedding; }
 };
 
-// Of dense matrices: whether they keep the 4 or 8 bits of their file, which the library's products do not
-// read.
+// Whether dense matrices keep the 4 or 8 bits of their file, which the library's products do not read.
 enum class QuantizedRows : std::uint8_t { keep, widen };
 
 // For a config that check_support() takes. corrupt_data names the tensor that is missing or misshapen.

@@ -20,7 +20,7 @@ class StepArena {
     used_ = 0;
   }
 
-  // Where a copy of `values` will be on the device for what is put into the stream later. Null for none.
+  // The device address that a copy of `values` will have for work put into the stream later. Null for none.
   template <class T>
   Result<const T*> put(std::span<const T> values) {
     auto to = put_bytes(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes());

@@ -1,4 +1,5 @@
-// What all communicators share: checks, the account of time and bytes, and that a lost group stays lost.
+// The part that all communicators share: checks, the account of time and bytes, and that a lost group stays
+// lost.
 #include "distributed/communicator.h"
 
 #include "base/check.h"

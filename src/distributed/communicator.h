@@ -1,16 +1,13 @@
 #pragma once
-// Communicator: what the ranks of a tensor-parallel group say to each other: rank 0's control messages to
-// all, activations among all, parts of logits to rank 0. Every rank makes the same calls with the
-// same sizes in the same order. Not here: what the bytes mean, and who decides (rank 0, always).
-//
-// Every call has a deadline; when it passes, or a rank is gone, the call fails and so does every later one:
-// the group is lost. abort() tells the others, who then fail too instead of waiting.
-//
-//     single_process.h  no others          shared_memory.h  threads, or processes of one machine
-//     mpi.h             ranks started by mpirun, on one machine or many
-//
-// Source: Megatron-LM (arXiv 1909.08053) §3 for what is cut where; PagedAttention (SOSP'23) §4.6.
-// Threads: each rank's object has one caller.
+// Communicator: messages between the ranks of a tensor-parallel group: rank 0's control messages to all,
+// activations among all, parts of logits to rank 0. Every rank makes the same calls with the same sizes in
+// the same order.
+//   * Every call has a deadline; when it passes, or a rank is gone, the call and every later one fail: the
+//     group is lost. abort() makes the others fail too instead of waiting.
+//   * single_process.h: no others; shared_memory.h: threads, or processes of one machine; mpi.h: mpirun's
+//     ranks.
+// Source: Megatron-LM (arXiv 1909.08053) §3 for the cuts; PagedAttention (SOSP'23) §4.6. Threads: each rank's
+// object has one caller.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +42,8 @@ class Communicator {
   // data = the sum over all ranks, in any order; the same length and the same bits on every rank.
   Status all_reduce_sum(std::span<float> data, RankTimeout timeout);
 
-  // sizes[r] floats of each rank r, one after the other, into `all` on every rank. `mine` may lie in its place.
+  // sizes[r] floats of each rank r, one after the other, into `all` on every rank. `mine` may lie in its
+  // place.
   Status all_gather(std::span<const float> mine, std::span<const std::size_t> sizes, float* all,
                     RankTimeout timeout);
 

@@ -33,7 +33,7 @@ class ParentCommunicator final : public SharedMemoryCommunicator {
   ParentCommunicator(const std::shared_ptr<SharedMemoryGroup>& group, std::vector<pid_t> children)
       : SharedMemoryCommunicator(group, 0, [this] { return check(); }), children_(std::move(children)) {}
 
-  // What was told to stop gets a moment for it; all else is killed.
+  // Ranks that were told to stop get a moment for it; all others are killed.
   ~ParentCommunicator() override {
     abort("rank 0 has ended");
     for (auto waited = std::chrono::milliseconds(0); waited < kGoodbye && reap(); waited += kGoodbyeStep)

@@ -22,7 +22,7 @@ using std::chrono::milliseconds, std::chrono::microseconds, std::chrono::steady_
 constexpr auto kBusy = microseconds(200), kYielding = microseconds(5'000);
 constexpr auto kFirstNap = microseconds(50), kLongestNap = microseconds(1'000);
 constexpr auto kLongestGap =
-    milliseconds(50);  // what one turn of waiting counts at most: see shared_memory.h
+    milliseconds(50);  // counted for one round of waiting at most: see shared_memory.h
 // Others wait longer than rank 0, which is to find out and to tell its clients.
 constexpr milliseconds kGraceForRankZero{3'000};
 constexpr int kFinalizeSeconds = 10;

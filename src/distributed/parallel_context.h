@@ -7,7 +7,7 @@ namespace pagoda {
 
 struct ParallelContext {
   Communicator* communicator = nullptr;  // null: this process is alone
-  RankTimeout timeout{4'000};            // of one call inside a step
+  RankTimeout timeout{4'000};            // one call inside a step
   // Ranks gather what they bring instead of summing it: the bits of one process, on any number of ranks.
   bool deterministic = true;
 

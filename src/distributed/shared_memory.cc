@@ -61,7 +61,7 @@ std::int32_t usable_cores() {
 struct SharedMemoryCommunicator::Slot {
   alignas(64) std::atomic<std::uint32_t> published{0};
   alignas(64) std::atomic<std::uint32_t> waiters{0};
-  alignas(64) std::uint64_t total_bytes[2] = {0, 0};  // of a broadcast, by half
+  alignas(64) std::uint64_t total_bytes[2] = {0, 0};  // bytes of a broadcast, by half
   alignas(64) std::byte data[2][kHalfBytes];
 };
 
@@ -228,8 +228,9 @@ Status SharedMemoryCommunicator::do_all_reduce_sum(std::span<float> data, RankTi
   return ok_status();
 }
 
-Status SharedMemoryCommunicator::do_all_gather(std::span<const float> mine, std::span<const std::size_t> sizes,
-                                               float* all, RankTimeout timeout) {
+Status SharedMemoryCommunicator::do_all_gather(std::span<const float> mine,
+                                               std::span<const std::size_t> sizes, float* all,
+                                               RankTimeout timeout) {
   constexpr std::size_t kPiece = kHalfBytes / sizeof(float);
   const std::size_t largest = *std::max_element(sizes.begin(), sizes.end());
   const auto bytes = [&](std::size_t size, std::size_t first) {

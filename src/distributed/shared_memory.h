@@ -1,15 +1,11 @@
 #pragma once
-// SharedMemoryGroup: the memory through which ranks on one machine talk: threads of one process (tests), or
-// processes forked from one (local_ranks.h). Anonymous and shared, so that nothing of it can be left behind.
-//
-// Each rank has a slot: the number of the last round that it has finished, and two halves of data. A round
-// (one piece of one call): wait until all others have finished the round before, so that nobody still reads
-// the half that was used two rounds ago; write the own half; publish; read what the others have published.
-//
-// A waiting rank spins briefly, where there is a core for each rank, then sleeps on a futex: idle ranks use
-// no CPU. Time is counted in slices of sleep, so that a machine or a job that was suspended as a whole does
-// not look like a rank that hangs. Threads: join() once per rank, from any; each communicator has one caller.
-// The group outlives them.
+// SharedMemoryGroup: memory through which ranks on one machine exchange data: threads of one process (tests),
+// or processes forked from one (local_ranks.h). Anonymous and shared, so that nothing of it is left behind.
+//   * A rank's slot has the number of its last finished round and two halves of data. A round: wait until all
+//     others have finished the round before; write the own half; publish; read the others' halves.
+//   * A waiting rank spins briefly, where each rank has a core, then sleeps on a futex. Time is counted in
+//     slices of sleep, so that a suspended machine does not look like a rank that hangs.
+// Threads: join() once per rank, from any; each communicator has one caller. The group outlives them.
 #include <functional>
 #include <memory>
 
@@ -65,7 +61,7 @@ class SharedMemoryCommunicator : public Communicator {
   Status do_barrier(RankTimeout timeout) override;
 
   Slot& slot(std::int32_t rank) const;
-  std::byte* half(std::int32_t rank) const;  // of the current round
+  std::byte* half(std::int32_t rank) const;  // the current round's half
   Status begin_round(RankTimeout timeout);
   void publish();
   Status wait_for_others(std::uint32_t round, RankTimeout timeout);

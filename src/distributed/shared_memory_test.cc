@@ -61,7 +61,7 @@ TEST(SharedMemory, SumsAreTheSameBitsOnEveryRank) {
 TEST(SharedMemory, WhatAllBringIsGatheredOnEveryRank) {
   for (const std::int32_t size : {1, 2, 3, 4}) {
     for (const std::int64_t length : {0, 1, 4096, 65'535, 65'537, 200'000}) {
-      // Of unequal length, and nothing of one of them.
+      // Unequal lengths, one of them 0.
       const auto of = [&](std::int32_t rank) { return values(rank, rank == 2 ? 0 : length + rank, 11); };
       std::vector<float> expected;
       std::vector<std::size_t> sizes;
@@ -75,12 +75,15 @@ TEST(SharedMemory, WhatAllBringIsGatheredOnEveryRank) {
           const std::vector<float> mine = of(c.rank());
           std::vector<float> all(expected.size() + 1, -1.0f);
           std::size_t before = 0;
-          for (std::int32_t rank = 0; rank < c.rank(); ++rank) before += sizes[static_cast<std::size_t>(rank)];
-          if (in_place) std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(before));
+          for (std::int32_t rank = 0; rank < c.rank(); ++rank)
+            before += sizes[static_cast<std::size_t>(rank)];
+          if (in_place)
+            std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(before));
           const std::span<const float> from =
               in_place ? std::span<const float>(all).subspan(before, mine.size()) : mine;
           ASSERT_TRUE(c.all_gather(from, sizes, all.data(), kTimeout).ok());
-          EXPECT_TRUE(std::equal(expected.begin(), expected.end(), all.begin())) << size << " ranks, " << length;
+          EXPECT_TRUE(std::equal(expected.begin(), expected.end(), all.begin()))
+              << size << " ranks, " << length;
           EXPECT_EQ(all.back(), -1.0f);
         });
       }
@@ -107,8 +110,7 @@ TEST(SharedMemory, ARandomMixtureOfCallsAgreesWithAPlainModel) {
           }
           case 1: {
             std::vector<float> data = values(c.rank(), length, step), expected = values(0, length, step);
-            for (std::int32_t rank = 1; rank < size; ++rank)
-              add(values(rank, length, step), expected);
+            for (std::int32_t rank = 1; rank < size; ++rank) add(values(rank, length, step), expected);
             ASSERT_TRUE(c.all_reduce_sum(data, kTimeout).ok());
             ASSERT_EQ(data, expected);
             break;

@@ -328,7 +328,7 @@ TEST(BeamSearch, WhatItCannotDoIsRefusedByName) {
   refused("min_tokens", [](P& p) { p.min_tokens = 2; });
   refused("beam_width", [](P& p) { p.beam_width = 1; });
   refused("beam_width", [](P& p) { p.beam_width = 129; });
-  refused("beam_width", [](P& p) { p.beam_width = 21; });  // of a vocabulary of 40
+  refused("beam_width", [](P& p) { p.beam_width = 21; });  // the vocabulary has 40
   refused("n", [](P& p) { p.n = p.best_of = 9; });         // max_num_seqs is 8
   refused("length_penalty", [](P& p) { p.length_penalty = std::nanf(""); });
   refused("num_beam_groups", [](P& p) { p.num_beam_groups = 3; });

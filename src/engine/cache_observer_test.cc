@@ -1,5 +1,5 @@
-// What a CacheObserver is told adds up to what the prefix cache holds, after every step of an engine whose
-// cache is too small for its requests.
+// The calls of a CacheObserver add up to the contents of the prefix cache, after every step of an engine
+// whose cache is too small for its requests.
 #include "kv_cache/cache_observer.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class Mirror final : public CacheObserver {
       ++num_first;
     } else {
       EXPECT_EQ(root, nullptr);
-      // Where the cache was reset, or another's equal block has been evicted, it can be alone.
+      // After a reset, or the eviction of an equal block, it can be alone.
       num_orphans += held.contains(key(*parent)) ? 0 : 1;
       ++num_children;
     }

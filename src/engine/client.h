@@ -43,7 +43,7 @@ struct PrefixInfo {
 struct SleepOrder {
   enum class Running { abort, wait, keep };
   std::int32_t level = 1;            // 0: it computes nothing; 1 and 2: it gives its memory back, too
-  Running running = Running::abort;  // what happens to requests accepted before
+  Running running = Running::abort;  // treatment of requests accepted before
 };
 // The parts to wake; the engine computes again once none of them sleeps.
 struct WakeOrder {
@@ -80,8 +80,8 @@ class EngineClient {
   // Its last delta has finish_reason abort, which whoever asked replaces by its own reason.
   virtual void abort_sequence(RequestId id, std::int32_t index) = 0;
 
-  // What the engine holds between two steps, in full. `done` is called once, on the engine thread after the
-  // step that runs, or at once where there is no engine any more (unavailable): it must hand over and return.
+  // The engine's state between two steps, in full. `done` is called once, on the engine thread after the step
+  // that runs, or at once if there is no engine any more (unavailable): it must hand over and return.
   using SnapshotDone = std::function<void(Result<std::shared_ptr<const EngineSnapshot>>)>;
   virtual void snapshot(SnapshotDone done) {
     done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));

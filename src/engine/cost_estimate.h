@@ -21,7 +21,7 @@ namespace pagoda {
 // The work of one step.
 struct StepWork {
   double decodes = 0;
-  double tokens = 0;    // of prompts
+  double tokens = 0;    // prompts' tokens
   double attended = 0;  // thousands of positions before each of those tokens, summed
 };
 
@@ -35,8 +35,7 @@ class CostEstimate {
     return sum;
   }
 
-  // Of one prompt from `position` on, as many tokens as take so long beside whatever else there is. Known
-  // only.
+  // Tokens of one prompt from `position` on that take so long beside the step's other work. Known only.
   double prompt_tokens(double seconds, double position) const {
     const double first = cost_[1] + cost_[2] * position / 1000, more = cost_[2] / 1000;
     return 2 * seconds / (first + std::sqrt(first * first + 2 * more * seconds));
@@ -59,7 +58,7 @@ class CostEstimate {
       of_step += part[i] * with_step[i];
     }
     // A step that something else held up says no more than one that took twice as long.
-    const double error = std::clamp(std::log(seconds / expected), -kMostError, kMostError);
+    const double error = std::clamp(std::log(seconds / expected), -kMaxError, kMaxError);
     for (std::size_t i = 0; i < kCosts; ++i) {
       cost_[i] *= std::exp(with_step[i] / of_step * error);
       for (std::size_t j = 0; j < kCosts; ++j) covariance_[i][j] -= with_step[i] * with_step[j] / of_step;
@@ -72,9 +71,9 @@ class CostEstimate {
 
   static constexpr double kAttended = 0.3;   // a thousand positions, of a token's cost, at first
   static constexpr double kNoise = 0.1;      // a step's, of the logarithm of its time
-  static constexpr double kDrift = 0.05;     // of a cost from a step to the next
-  static constexpr double kUncertain = 0.5;  // of a cost at first, and at most
-  static constexpr double kMostError = 0.7;
+  static constexpr double kDrift = 0.05;     // drift of a cost from a step to the next
+  static constexpr double kUncertain = 0.5;  // uncertainty of a cost at first, and at most
+  static constexpr double kMaxError = 0.7;
 
   Vector parts(const StepWork& work) const {
     return {cost_[0] * (kStepRows + work.decodes), cost_[1] * work.tokens, cost_[2] * work.attended};
@@ -94,7 +93,7 @@ class CostEstimate {
   }
 
   bool known_ = false;
-  Vector cost_ = {};  // of a row, of a prompt's token, of a thousand positions that it attends to
+  Vector cost_ = {};  // a row, a prompt's token, a thousand positions that it attends to
   std::array<Vector, kCosts> covariance_ = {
       {{kUncertain * kUncertain, 0, 0}, {0, kUncertain* kUncertain, 0}, {0, 0, kUncertain* kUncertain}}};
 };

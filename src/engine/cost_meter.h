@@ -26,7 +26,7 @@ class CostMeter {
 
  private:
   static constexpr std::size_t kTokensPerSequence = 4;
-  static constexpr double kWeight = 0.2;  // of the latest step
+  static constexpr double kWeight = 0.2;  // weight of the latest step
   static void blend(double& value, double latest) {
     value = value == 0 ? latest : value + kWeight * (latest - value);
   }

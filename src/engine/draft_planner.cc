@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int32_t kMaxForcedAlone = 16;  // of a sequence that runs alone
+constexpr std::int32_t kMaxForcedAlone = 16;  // for a sequence that runs alone
 constexpr std::int32_t kMaxForcedBeside = 8;  // beside others, which must not wait for it
 
 // A forced token costs a row now or a row later. Computing it now pays while a step's time hardly depends on

@@ -35,7 +35,7 @@ class DraftPlanner {
   struct Constrained {  // a constrained sequence that decodes in the step to come
     ConstraintSet* constraints;
     Sequence* sequence;
-    std::int32_t limit;  // of further drafts
+    std::int32_t limit;  // further drafts, at most
     bool changed;        // the constraint cut or forced drafts
   };
   void force(ModelRunner& runner, std::int32_t num_decodes, std::int64_t step);

@@ -15,7 +15,7 @@ struct EngineConfig {
   std::int32_t max_model_len = 0;              // the model's, or less
   std::int32_t max_num_seqs = 256;             // sequences in one step
   std::int32_t max_num_batched_tokens = 2048;  // tokens in one step; without chunked prefill >= max_model_len
-  std::int32_t block_size = 16;                // of --kv-manager virtual: any, else 1..256
+  std::int32_t block_size = 16;                // --kv-manager virtual: any, else 1..256
   // The KV groups of the model's layers; absent: one group that sees everything, a block a row.
   std::optional<std::vector<KvGroup>> kv_groups = {};
   RotationRule rotation = {};  // the model's

@@ -48,7 +48,7 @@ class EngineCore {
   void remove_observer(StepObserver& observer);
 
   EngineSnapshot snapshot(SnapshotDetail detail) const;
-  EngineLoad load() const;  // what a forecast goes by
+  EngineLoad load() const;  // the input of a forecast
 
   const KvManager& kv() const { return *parts_.kv; }
   const Scheduler& scheduler() const { return *parts_.scheduler; }
@@ -63,7 +63,7 @@ class EngineCore {
   EngineParts parts_;
   const Clock& clock_;
   EngineLimits limits_;
-  Status status_;  // of the runner
+  Status status_;  // the runner's
   EngineMetrics metrics_;
   StepObservers observers_;  // metrics_ first
   SequenceIds ids_;

@@ -100,7 +100,7 @@ TEST(EngineCore, PreemptionTakesTheLatestAndChangesNoToken) {
   }
   EXPECT_GT(rig.core->scheduler().counts().preemptions, 0);
   for (std::size_t i = 0; i < 3; ++i) expect_as_reference(requests[i], *sinks[i], 40);
-  // Who was first has never waited; of the last one's time, what was neither work nor the queue is told.
+  // The first one has never waited; the last one's time is work, queue and the rest.
   EXPECT_EQ(sinks[0]->times.preempted(), 0);
   EXPECT_GT(sinks[2]->times.preempted(), 0);
   for (const auto& sink : sinks) {

@@ -27,7 +27,7 @@ class EngineSleep {
   ModelRunner& runner_;
   const StepObservers& observers_;
   std::int32_t level_ = -1;  // -1: awake
-  WakeOrder sleeping_;       // what is still to be woken
+  WakeOrder sleeping_;       // parts still to be woken
 };
 
 }  // namespace pagoda

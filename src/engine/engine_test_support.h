@@ -80,7 +80,7 @@ struct Options {
   // Mode vllm with the virtual manager (virtual_kv_test.cc runs other tests so); slots of 0 are filled in.
   bool virtual_kv = std::getenv("PAGODA_TEST_VIRTUAL_KV") != nullptr;
   SlotMapConfig slots = {};
-  // Of the virtual manager: so many pages exist at first, and no more are ever granted. 0: all exist.
+  // Virtual manager: so many pages exist at first, and no more are ever granted. 0: all exist.
   std::int32_t num_created = 0;
 
   SlotMapConfig slot_config() const {

@@ -135,8 +135,8 @@ class EngineThread final : public EngineClient {
   std::atomic<bool> busy_{true};
   std::atomic<std::uint64_t> num_turns_{0};
   std::atomic<std::int64_t> num_accepted_{0};  // by submit()
-  std::atomic<std::int64_t> num_started_{0};   // of those, no longer waiting for their first admission
-  std::atomic<std::int64_t> num_ended_{0};     // of those, ended
+  std::atomic<std::int64_t> num_started_{0};   // past their first admission
+  std::atomic<std::int64_t> num_ended_{0};     // ended
   std::int64_t num_refused_late_ = 0;          // accepted by submit(), refused by the core
   std::mutex idle_mutex_, stop_mutex_;
   std::condition_variable idle_;
@@ -153,7 +153,7 @@ class EngineThread final : public EngineClient {
   std::vector<Live> live_asks_;
   LiveStates live_states_;
   std::size_t live_bytes_ = 0;
-  std::int64_t live_step_ = -1;  // of the last snapshot that was taken
+  std::int64_t live_step_ = -1;  // step of the last snapshot
   bool live_changed_ = false, live_every_step_ = false;
   TimeNs live_asked_ = 0;
 

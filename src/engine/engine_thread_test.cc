@@ -265,7 +265,7 @@ TEST(EngineThread, IdleUsesNoCpu) {
 
 using LiveStates = EngineClient::LiveStates;
 
-// What the engine tells when it is asked again and again, until no request is left.
+// The engine's answers when it is asked again and again, until no request is left.
 LiveStates look_until_idle(EngineThread& engine) {
   LiveStates all;
   do {

@@ -110,7 +110,7 @@ inline std::shared_ptr<const TokenConstraintFactory> scattered(std::uint64_t see
   return std::make_shared<const Factory<decltype(make)>>(make);
 }
 
-// What the request's constraint says after `output`, straight from the definition.
+// The tokens that the request's constraint allows after `output`, straight from the definition.
 struct Allowed {
   std::vector<MaskWord> mask;  // empty: everything
   bool dead_end = false, terminated = false;

@@ -69,12 +69,12 @@ inline std::vector<KvGroup>& model_groups() {
   static std::vector<KvGroup> groups = one_full_group(1);
   return groups;
 }
-// What stands in page `page` of a group's row for a token; the first page of the first group has the plain
+// The value in page `page` of a group's row for a token; the first page of the first group has the plain
 // value.
 inline std::uint64_t in_page(std::uint64_t key_value, std::size_t group, std::size_t page) {
   return key_value ^ (group * 0x1000193 + page * 0x100000001b3);
 }
-// What a position sees of a group, itself included: positions from this one on.
+// The first position that a position sees of a group, itself included.
 inline std::size_t first_seen(const KvGroup& group, std::size_t position) {
   const auto window = static_cast<std::size_t>(group.window);
   if (group.is_state()) return position;
@@ -92,12 +92,12 @@ std::uint64_t attended_at(std::size_t position, At at) {
   return sum;
 }
 
-// What a state becomes with the next token.
+// The state after the next token.
 inline std::uint64_t next_state(std::uint64_t state, std::uint64_t key_value) {
   return mix64(state * 0x9E3779B97F4A7C15u + key_value);
 }
 
-// What the model attends to after `tokens`, straight from the definition.
+// The value that the model attends to after `tokens`, straight from the definition.
 inline std::uint64_t attended_after(std::span<const TokenId> tokens) {
   std::uint64_t before = 0;
   std::vector<std::uint64_t> all;
@@ -127,7 +127,7 @@ struct Reference {
   FinishReason reason = FinishReason::length;
 };
 
-// What choice `index` of the request must give, whatever else runs. Sampling only.
+// The answer that choice `index` of the request must give, whatever else runs. Sampling only.
 inline Reference reference(const Request& request, std::int32_t index, std::int32_t max_model_len) {
   Reference out;
   std::vector<TokenId> tokens = request.prompt_token_ids;
@@ -281,7 +281,7 @@ class FakeModelRunner final : public ModelRunner {
   }
 
   static bool has_states() { return std::ranges::any_of(model_groups(), &KvGroup::is_state); }
-  // What stands in each page of a state's row; nothing yet at the beginning.
+  // The contents of each page of a state's row; empty at the beginning.
   std::uint64_t read_state(const ScheduledSequence& sequence) const {
     std::optional<std::uint64_t> state;
     for (std::size_t group = 0; group < model_groups().size() && sequence.num_computed_tokens > 0; ++group) {

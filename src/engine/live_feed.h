@@ -29,7 +29,7 @@ class LiveFeed final : public StepObserver {
  private:
   MemoryBudget memory_;
   std::unique_ptr<Journal> journal_;
-  std::int64_t num_read_ = 0;  // of the journal
+  std::int64_t num_read_ = 0;  // events of the journal read so far
   std::vector<StepSnapshot> steps_;
   std::vector<EndedSnapshot> ended_;
   std::int64_t num_missed_ = 0;

@@ -13,7 +13,7 @@
 
 namespace pagoda::trials {
 
-constexpr std::int32_t kMaxTokens = 48;  // of a sequence
+constexpr std::int32_t kMaxTokens = 48;  // the longest sequence
 
 struct Trial {
   std::string model, kv_cache_dtype = "auto";  // a folder or file
@@ -26,8 +26,7 @@ struct Trial {
   std::int64_t longest = 0;
   std::size_t num_requests = 14;
   std::optional<KvTensors> virtual_kv = {};
-  std::int64_t page_bytes =
-      0;  // of a virtual cache; 0: what block_size tokens take. Else it gives block_size.
+  std::int64_t page_bytes = 0;  // virtual cache; 0: the bytes of block_size tokens. Else it gives block_size.
   // Several ranks are threads of this process.
   std::int32_t ranks = 1;
 };

@@ -1,15 +1,12 @@
 #pragma once
-// PoisonRecord: which requests were being computed when an engine died, so that the next one refuses them. A
-// small file of fixed size, mapped, so that it outlives the process; hashes of prompts, no text; checked when
-// it is read.
+// PoisonRecord: the requests that were being computed when an engine died, so that the next one refuses them.
+// A small mapped file that outlives the process; hashes of prompts, no text; checked when it is read.
 //     begin(requests of the step) -> the step runs -> end()
 //                                        |  the runner fails: condemn()
 //                                        `  a fatal signal: marked as crashed; the next open() condemns
-// A process killed from outside (SIGKILL, out of memory) condemns nothing. A request that was alone in its
-// step is refused for a day; one of several, any of which may be the culprit, for ten minutes. Bounded:
-// kMaxCondemned, the oldest go first. Units: seconds of the system's time. Errors: unavailable: another
-// process has it; internal: it cannot be made or mapped. Threads: refuses() and open(): any; the others are
-// the engine thread's.
+// SIGKILL condemns nothing. A request that was alone in its step is refused for a day, one of several for ten
+// minutes; kMaxCondemned at most. Errors: unavailable: another process has it; internal: it cannot be made.
+// Threads: refuses() and open(): any; the others are the engine thread's.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -25,7 +22,7 @@
 namespace pagoda {
 
 using RequestDigest = std::array<std::uint64_t, 2>;
-RequestDigest digest_of(const Request& request);  // of its prompt, and what is wanted of it
+RequestDigest digest_of(const Request& request);  // identifies its prompt and parameters
 
 class PoisonRecord {
  public:
@@ -36,7 +33,7 @@ class PoisonRecord {
 
   void begin(std::span<const RequestDigest> in_step);
   void end();
-  void condemn();  // what is in the step
+  void condemn();  // condemns the requests of the step
 
   bool refuses(const Request& request) const;
   std::int64_t num_condemned() const { return num_condemned_.load(); }
@@ -52,7 +49,7 @@ class PoisonRecord {
   int descriptor_ = -1;
   File* file_ = nullptr;  // mapped, shared
   Now now_;
-  mutable std::mutex mutex_;  // of the condemned
+  mutable std::mutex mutex_;  // guards the condemned
   std::atomic<std::int64_t> num_condemned_{0};
 };
 

@@ -26,7 +26,7 @@ class PoisonRecordTest : public testing::Test {
     return *std::move(record);
   }
   static Request request(TokenId token) { return fake::make_request(1, {token, 2, 3}, 4); }
-  // What a child process does with the record; how it ended.
+  // Runs a child process on the record and returns how it ended.
   int in_child(const std::function<void(PoisonRecord&)>& act) {
     const pid_t child = fork();
     if (child == 0) {

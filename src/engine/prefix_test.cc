@@ -97,7 +97,7 @@ TEST(Prefix, WhatCannotBePinnedIsRefused) {
   EXPECT_TRUE(rig.core->prefixes().drop("p").ok()) << "before it was computed";
   EXPECT_TRUE(rig.core->prefixes().list().empty());
 
-  // Who was accepted with the whole cache is not squeezed out: the prefix is refused instead.
+  // A request accepted with the whole cache is not squeezed out: the prefix is refused instead.
   const Request large = make_request(1, {1, 2, 3}, 44);
   const auto large_sink = rig.submit(large);
   const auto late = add(rig, "q", std::vector<TokenId>(8, 1));
@@ -139,7 +139,7 @@ TEST(Prefix, AGangThatNoLongerFitsIsRecomputedAndSharesItAgain) {
   EXPECT_EQ(rig.core->kv().sharing().num_pinned_blocks(), 4);
 }
 
-// What a sequence may become decides how its keys are rotated: K/V of another rotation are not its own.
+// A sequence's possible length decides how its keys are rotated: K/V of another rotation are not its own.
 TEST(Prefix, IsFoundByRequestsOfTheSameRotationAlone) {
   for (const bool by_length : {false, true}) {
     Options options;

@@ -22,9 +22,9 @@ namespace pagoda {
 
 // Means over the requests so far; later ones count more.
 struct TrafficMeans {
-  double output_tokens = 0;   // of a request's longest answer; 0: none has ended yet
+  double output_tokens = 0;   // a request's longest answer; 0: none has ended yet
   double prompt_tokens = 0;   // as far as they were computed
-  double computed_share = 1;  // of prompts: the rest was found in the prefix cache
+  double computed_share = 1;  // share of prompts; the rest was found in the prefix cache
 
   void on_begun(double num_prompt_tokens, double num_cached_tokens);
   void on_ended(double num_output_tokens);
@@ -40,7 +40,7 @@ struct QueuedWork {
   std::int32_t num_sequences = 1;
   double kv_tokens = 0;   // slots it takes in the middle of its life
   std::int64_t rank = 0;  // among those who wait, lower first; among equals who came first
-  bool newcomer = false;  // of a tenant of which nothing runs: it is let in at once
+  bool newcomer = false;  // nothing of its tenant runs: it is admitted at once
 };
 
 // A tenant under an order with turns.
@@ -56,9 +56,9 @@ struct EngineLoad {
   bool paced = false;       // whether steps obey it
   SchedulingPolicy policy = SchedulingPolicy::fcfs;
   TimeNs time = 0;         // when it was so
-  double step_tokens = 0;  // of any step, at most
+  double step_tokens = 0;  // tokens of any step, at most
   std::int32_t max_num_seqs = 0;
-  double kv_tokens = 0;  // of the whole KV cache
+  double kv_tokens = 0;  // the whole KV cache
   TrafficMeans means = {};
   std::vector<QueuedWork> running = {}, waiting = {};  // the latter in order
   std::vector<TenantLoad> tenants = {};                // under an order with turns, by name
@@ -84,7 +84,7 @@ double expected_service(const CostEstimate& cost, const TrafficMeans& means, con
 struct QueueForecast {
   double queue_s = 0;        // until it is begun, beyond what it takes alone
   double first_token_s = 0;  // from load.time on, as all of these
-  double step_s = 0;         // of its later tokens, each
+  double step_s = 0;         // time of each later token
   double alone_s = 0;        // to the first token, with the engine to itself
 };
 

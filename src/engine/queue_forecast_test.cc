@@ -208,7 +208,7 @@ TEST(AdmissionGate, CountsWhatTheEngineHasNotTakenYet) {
   EXPECT_LT(gate.expected_wait(request_of(1, 0, now), now), 0.1);
   EXPECT_FALSE(gate.refuse_any("", now).has_value());
   EXPECT_TRUE(gate.admit(request_of(500, 0, now), now, push).ok());
-  // What the inbox would not take does not count.
+  // A request that the inbox refuses does not count.
   const auto full = [](Request, std::int64_t, std::int64_t) { return resource_exhausted("full"); };
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(gate.admit(request_of(500, 0, now), now, full).ok());
   EXPECT_LT(gate.expected_wait(request_of(1, 0, now), now), 0.8);

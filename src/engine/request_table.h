@@ -43,7 +43,7 @@ struct RequestState {
 // An abort that waits until no step is in flight.
 struct PendingAbort {
   RequestId id{};
-  std::optional<std::int32_t> index;  // of one sequence; absent: the whole request
+  std::optional<std::int32_t> index;  // one sequence; absent: the whole request
   Status error;                       // goes into the last output
 };
 

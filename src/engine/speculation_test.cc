@@ -119,7 +119,7 @@ TEST(Speculation, AStopTokenAmongTheGuessesEndsIt) {
   EXPECT_GT(stopped, 30);
 }
 
-// What was computed by drafts that were right is found by the next request; what was wrong is not.
+// Blocks computed by right drafts are found by the next request; wrong ones are not.
 TEST(Speculation, OnlyAcceptedTokensEnterThePrefixCache) {
   for (const std::uint64_t lies_in : {0, 2}) {
     Options options;

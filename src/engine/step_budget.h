@@ -28,9 +28,9 @@ class StepBudget {
   std::int32_t tokens(std::int32_t num_decodes, std::int32_t position) const {
     if (num_decodes == 0) return max_tokens_;
     const double decoding = cost_.seconds({.decodes = static_cast<double>(num_decodes)});
-    const double seconds = std::max(target_ - decoding, kLeastShare * decoding);
+    const double seconds = std::max(target_ - decoding, kMinShare * decoding);
     const double prompt = cost_.known() ? cost_.prompt_tokens(seconds, position) : kFirstTokens;
-    const double whole = std::max(std::floor(prompt), kLeastTokens) + num_decodes;
+    const double whole = std::max(std::floor(prompt), kMinTokens) + num_decodes;
     return static_cast<std::int32_t>(std::min<double>(whole, max_tokens_));
   }
 
@@ -46,14 +46,14 @@ class StepBudget {
       }
     }
     // Few tokens of prompts take what as many decodes would.
-    if (work.tokens < kLeastTokens) work = {.decodes = work.decodes + work.tokens};
+    if (work.tokens < kMinTokens) work = {.decodes = work.decodes + work.tokens};
     if (seconds > 0) cost_.learn(work, seconds);
   }
 
  private:
-  static constexpr double kFirstTokens = 128;  // of prompts, before anything is known
-  static constexpr double kLeastTokens = 16;   // of prompts, in any case
-  static constexpr double kLeastShare = 0.5;   // of the decodes' time, for prompts in any case
+  static constexpr double kFirstTokens = 128;  // prompts' tokens, before anything is known
+  static constexpr double kMinTokens = 16;     // prompts' tokens, in any case
+  static constexpr double kMinShare = 0.5;     // share of the decodes' time that prompts get in any case
 
   double target_;
   std::int32_t max_tokens_;

@@ -31,7 +31,7 @@ struct StepReport {
   const ScheduledBatch& batch;                // not empty
   std::span<SequenceGroup* const> preempted;  // by its schedule()
   const StepResult& result;                   // may be a failure, the last one
-  TimeNs started = 0, finished = 0;           // of its run()
+  TimeNs started = 0, finished = 0;           // times of its run()
   std::int64_t number = 0;                    // from 1
   std::int64_t num_masks = 0;                 // that constraints were asked for
 };
@@ -48,7 +48,7 @@ struct StepOutcome {
 struct EngineHoldings {
   const SchedulerCounts& counts;
   const KvManager& kv;
-  std::int32_t num_batched_tokens = 0;  // of the step; 0 between two steps
+  std::int32_t num_batched_tokens = 0;  // tokens of the step; 0 between two steps
 };
 
 // New tokens of a request.
@@ -65,7 +65,7 @@ struct EndedRequest {
   const RequestTimes& times;
   FinishReason reason = FinishReason::abort;
   TimeNs ended = 0;
-  std::int64_t longest_output = 0, num_output_tokens = 0;  // of one sequence; of all of them
+  std::int64_t longest_output = 0, num_output_tokens = 0;  // one sequence's; all of them together
   std::int32_t num_cached_tokens = 0, num_preemptions = 0;
   bool is_prefix = false;  // a shared prefix, no client's request
 };
@@ -76,7 +76,7 @@ class StepObserver {
 
   // Inputs of decisions.
   virtual void on_submit(const Request&) {}  // accepted
-  virtual void on_abort(RequestId) {}        // of one that is being served
+  virtual void on_abort(RequestId) {}        // the request is being served
   virtual void on_abort_sequence(RequestId, std::int32_t /*index*/) {}
   virtual void on_add_prefix(const std::string& /*name*/, std::span<const TokenId>) {}  // accepted
   virtual void on_drop_prefix(const std::string& /*name*/) {}
@@ -101,8 +101,7 @@ class StepObserver {
   virtual void on_ended(const EndedRequest&) {}
   virtual void on_sleep(std::int32_t /*level*/) {}  // -1: awake
 
-  // Where the KV manager reports what the prefix cache holds while this observer is in the list; null:
-  // nowhere.
+  // The observer to which the KV manager reports the prefix cache while this one is in the list; null: none.
   virtual CacheObserver* cache_observer() { return nullptr; }
 };
 

@@ -51,7 +51,7 @@ class StepPipeline {
   bool prepare_ahead() { return runner_status_.ok() && parts_.runner->prepare_ahead(); }
 
  private:
-  struct Part {  // of changes_, of one request
+  struct Part {  // range of changes_, for one request
     RequestState* state;
     std::size_t begin, end;
   };

@@ -1,5 +1,4 @@
-// What happens to a step while it is in flight: aborts that come then are only marked, and free memory when
-// it retires.
+// A step in flight: aborts that come then are only marked, and free memory when it retires.
 #include "engine/step_pipeline.h"
 
 #include <gtest/gtest.h>

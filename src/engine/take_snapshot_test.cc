@@ -1,4 +1,4 @@
-// What the engine tells about itself, and requests that are too large for the pool beside others.
+// The engine's snapshot, and requests that are too large for the pool beside others.
 #include "engine/take_snapshot.h"
 
 #include <gtest/gtest.h>

@@ -67,7 +67,7 @@ Result<std::vector<std::string>> whole(std::vector<std::string> parts) {
   return parts;
 }
 
-// What is read beside safetensors.
+// Files that are read beside safetensors.
 bool is_companion(std::string_view name) {
   for (const std::string_view end : {".json", ".jinja", ".txt", ".model", ".tiktoken"})
     if (name.ends_with(end)) return true;
@@ -88,7 +88,7 @@ bool is_of_module(std::string_view file) {
   return name == "config.json" || name == "model.safetensors";
 }
 
-// What sees or hears is left out unless it is asked for.
+// A projector is left out unless it is asked for.
 Result<std::vector<std::string>> choose_projector(const std::vector<std::string>& projectors,
                                                   std::string_view tag, const std::vector<std::string>& all) {
   std::vector<std::string> fitting;

@@ -9,8 +9,8 @@
 namespace pagoda {
 
 enum class DigestKind {
-  sha256,         // of large files on the hub (LFS)
-  git_blob_sha1,  // of files that lie in git itself
+  sha256,         // large files on the hub (LFS)
+  git_blob_sha1,  // files in git itself
 };
 
 // In small hexadecimal digits.

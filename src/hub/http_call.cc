@@ -66,8 +66,11 @@ class AnswerParser final : public http::basic_parser<false> {
 
 std::string request_text(const HttpCall& call) {
   std::string text =
-      concat(call.head ? "HEAD " : call.json.empty() ? "GET " : "POST ", call.url.target, " HTTP/1.1\r\nHost: ", call.url.authority(),
-             "\r\nUser-Agent: pagoda/", version(), "\r\nAccept-Encoding: identity\r\nConnection: close\r\n");
+      concat(call.head           ? "HEAD "
+             : call.json.empty() ? "GET "
+                                 : "POST ",
+             call.url.target, " HTTP/1.1\r\nHost: ", call.url.authority(), "\r\nUser-Agent: pagoda/",
+             version(), "\r\nAccept-Encoding: identity\r\nConnection: close\r\n");
   if (!call.token.empty()) text += concat("Authorization: Bearer ", call.token, "\r\n");
   if (call.from > 0) text += concat("Range: bytes=", call.from, "-\r\n");
   if (!call.json.empty())
@@ -89,7 +92,7 @@ Result<HttpHead> http_call(const HttpCall& call, const BodyTaker& taker) {
   PAGODA_RETURN_IF_ERROR((*connection)->write(request_text(call)));
   AnswerParser parser(taker, call.head);
   std::vector<char> space(kReadSize);
-  std::string buffer;  // what is not parsed yet
+  std::string buffer;  // bytes not parsed yet
   while (!parser.is_done()) {
     const auto count = (*connection)->read(space);
     if (!count) return count.error();

@@ -1,9 +1,8 @@
 #pragma once
-// http_call(): one GET, HEAD or POST over a connection of its own, the answer's body handed on as it comes. Follows no
-// redirect and tries nothing twice: hub_client.h does.
-// Units: bytes. Errors: those of OutgoingConnection; unavailable for an answer that breaks off or is not
-// HTTP. What was handed on before an error stands. Threads: any. Bounds: 64 KiB of headers, 1 MiB of framing;
-// the body is its taker's business.
+// http_call(): one GET, HEAD or POST over a connection of its own, the answer's body handed on as it comes.
+// Follows no redirect and tries nothing twice: hub_client.h does. Units: bytes. Errors: those of
+// OutgoingConnection; unavailable for an answer that breaks off or is not HTTP. What was handed on before an
+// error stands. Threads: any. Bounds: 64 KiB of headers, 1 MiB of framing; the body is its taker's business.
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -40,7 +40,7 @@ class HubClient {
                const std::function<Status(std::int64_t)>& start,
                const std::function<Status(std::string_view)>& piece);
 
-  // Of the last call that failed; 0: none asked for.
+  // Retry-After of the last call that failed; 0: none.
   int retry_after_s() const { return retry_after_s_; }
 
  private:

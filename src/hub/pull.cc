@@ -85,7 +85,7 @@ Status write_all(int descriptor, std::string_view bytes, const std::string& path
   return ok_status();
 }
 
-// What the ETag promises of the bytes; ok where it is no hash that we know.
+// Compares the bytes with the ETag; ok where it is no hash that we know.
 Status check_digest(const std::string& path, const std::string& file, const std::string& etag) {
   const bool hex = etag.find_first_not_of("0123456789abcdef") == etag.npos;
   if (!hex || (etag.size() != 64 && etag.size() != 40)) return ok_status();

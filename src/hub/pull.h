@@ -1,15 +1,14 @@
 #pragma once
-// pull(): a model of the hub into the local cache, which huggingface_hub shares; what the cache holds, and
-// how to get rid of it.
-//     CACHE/models--ORG--NAME/blobs/ETAG                 the bytes; ETAG.incomplete while they come
-//     CACHE/models--ORG--NAME/snapshots/COMMIT/FILE      a link to its blob
-//     CACHE/models--ORG--NAME/refs/REVISION              the commit, written last: before, nobody finds the
-//     model CACHE/.locks/models--ORG--NAME/ETAG.lock           held (flock) by whoever fetches that blob
-// Not a store of its own, and reads no environment: cli/ does.
-// Invariant: a blob has its name only once its size and its SHA-256 (of files in git: git's SHA-1) are right.
-// Units: bytes. Errors: not_found lists what is there; resource_exhausted: the disk is too full;
-// corrupt_data: the hub sent other bytes than it said; unavailable: tried kTries times in a row without a
-// byte of progress. Threads: one. Source: "Understand caching" of huggingface_hub.
+// pull(): fetches a model of the hub into the local cache, which huggingface_hub shares; lists and removes
+// models.
+//     CACHE/models--ORG--NAME/blobs/ETAG, ETAG.incomplete   the bytes; locked by .locks/…/ETAG.lock (flock)
+//     CACHE/models--ORG--NAME/snapshots/COMMIT/FILE         a link to its blob
+//     CACHE/models--ORG--NAME/refs/REVISION                 the commit, written last: before, nobody finds
+//     the model
+// Invariant: a blob has its name only once its size and its SHA-256 (files in git: git's SHA-1) are right.
+// Errors: not_found lists the files that exist; resource_exhausted: the disk is too full; corrupt_data: the
+// hub sent other bytes than it said; unavailable: kTries attempts in a row without progress. Reads no
+// environment. Threads: one. Source: "Understand caching" of huggingface_hub.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -24,7 +23,7 @@ namespace pagoda {
 
 struct PullName {
   HubName name;
-  std::string tag;  // of ORG/NAME:TAG; empty: none
+  std::string tag;  // part of ORG/NAME:TAG; empty: none
 };
 
 // "ORG/NAME[@REV][:TAG]", or what hub/short_names.h makes one of.
@@ -41,8 +40,9 @@ struct PullSettings {
 };
 
 struct Pulled {
-  std::string snapshot;            // its folder
-  std::vector<std::string> files;  // of this model, below it; the first of a GGUF model's parts comes first
+  std::string snapshot;  // its folder
+  // This model's files, below it; the first of a GGUF model's parts comes first.
+  std::vector<std::string> files;
 };
 
 Result<Pulled> pull(const PullName& name, const PullSettings& settings);
@@ -52,8 +52,9 @@ std::optional<Pulled> find_pulled(const PullName& name, const std::string& cache
 
 // One model of the cache: a repository of safetensors, or one of a repository's GGUF models.
 struct CachedModel {
-  std::string name;       // ORG/NAME
-  std::string tag = {};   // of a GGUF model: "Q4_K_M", or its file where the name has no such word; else empty
+  std::string name;  // ORG/NAME
+  // Tag of a GGUF model: "Q4_K_M", or its file where the name has no such word; else empty.
+  std::string tag = {};
   std::string type = {};  // "gguf", "safetensors"; empty where nothing of a model is there
   std::string path = {};  // to serve: the first file, or the folder
   std::int64_t bytes = 0;

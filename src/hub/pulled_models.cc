@@ -1,4 +1,4 @@
-// What pull() has put into the cache: find, list, remove.
+// Finds, lists and removes the models that pull() put into the cache.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -33,8 +33,8 @@ std::int64_t blob_bytes(const fs::path& root, bool& incomplete) {
 
 std::int64_t seconds_of(fs::file_time_type time) {
   using std::chrono::seconds;
-  return std::chrono::duration_cast<seconds>(
-             std::chrono::file_clock::to_sys(time).time_since_epoch()).count();
+  return std::chrono::duration_cast<seconds>(std::chrono::file_clock::to_sys(time).time_since_epoch())
+      .count();
 }
 
 // The files below a snapshot whose bytes are there.
@@ -64,8 +64,8 @@ void list_repository(const std::string& name, const fs::path& root, std::vector<
   for (fs::directory_iterator each(root / "snapshots", error), end; !error && each != end;
        each.increment(error)) {
     const std::vector<std::string> files = files_below(each->path());
-    const bool whole = std::ranges::any_of(
-        files, [](const std::string& file) { return file.ends_with(".safetensors"); });
+    const bool whole =
+        std::ranges::any_of(files, [](const std::string& file) { return file.ends_with(".safetensors"); });
     std::map<std::string, CachedModel> here;
     for (const std::string& file : files) {
       const bool gguf = file.ends_with(".gguf");
@@ -75,7 +75,7 @@ void list_repository(const std::string& name, const fs::path& root, std::vector<
       model.type = gguf ? "gguf" : "safetensors";
       add_file(model, each->path() / file);
     }
-    // Of several revisions the newest.
+    // The newest of several revisions.
     for (auto& [tag, model] : here)
       if (!found.contains(tag) || found[tag].modified < model.modified) found[tag] = std::move(model);
   }
@@ -103,7 +103,8 @@ bool is_linked(const fs::path& root, const fs::path& blob) {
 
 Result<std::int64_t> remove_tag(const RepositoryFolder& folder, const PullName& name) {
   std::vector<std::string> tried;
-  const auto snapshot = find_in_hub_cache(name.name, {{fs::path(folder.root()).parent_path().string()}}, tried);
+  const auto snapshot =
+      find_in_hub_cache(name.name, {{fs::path(folder.root()).parent_path().string()}}, tried);
   if (!snapshot) return not_found(concat(name.name.repository, " is not whole: remove all of it"));
   const auto chosen = choose_files(files_below(*snapshot), name.tag);
   if (!chosen) return chosen.error();

@@ -35,7 +35,7 @@ constexpr ShortName kNames[] = {
     {"nomic-embed-text", "v1.5", "nomic-ai/nomic-embed-text-v1.5-GGUF:Q8_0"},
 };
 
-// Of https:// addresses, and without the scheme.
+// With https:// and without.
 constexpr std::string_view kHosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
 
 std::string lower(std::string_view text) {

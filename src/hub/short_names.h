@@ -1,6 +1,6 @@
 #pragma once
-// What people type for a model of the hub -> "ORG/NAME[@REV][:TAG]": short names in Ollama's form (a table), the
-// names that the hub's pages show for other programs, and the pages' addresses. Knows text only.
+// Names that people type for a model of the hub -> "ORG/NAME[@REV][:TAG]": short names in Ollama's form (a
+// table), names that the hub's pages show for other programs, and the pages' addresses. Reads text only.
 // Threads: any.
 #include <span>
 #include <string>

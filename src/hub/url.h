@@ -10,7 +10,7 @@ namespace pagoda {
 
 struct Url {
   bool tls = false;
-  std::string host;    // of an IPv6 address without its brackets
+  std::string host;    // an IPv6 address has no brackets here
   std::string port;    // digits; the scheme's own where none is said
   std::string target;  // path and query, begins with '/'
 
@@ -23,7 +23,7 @@ struct Url {
 // "http://…" or "https://…", without control characters and spaces.
 std::optional<Url> parse_url(std::string_view text);
 
-// Where a Location header sends who asked `base`: a whole address, or a path on the same host.
+// Resolves a Location header against `base`: a whole address, or a path on the same host.
 std::optional<Url> follow(const Url& base, std::string_view location);
 
 // `path` with all but letters, digits, "-._~" and '/' as %XX.

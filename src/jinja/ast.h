@@ -18,9 +18,9 @@ struct VarRef {
   int slot = -1;
 };
 
-// What happens to a scope's variables when it is entered and left. jinja2 compiles each scope to such
-// assignments of Python locals, and templates can tell: an inner scope copies an outer variable when it is
-// entered, never writes it back, and never sees an assignment that comes later in the outer scope.
+// Assignments at the start and end of a scope. jinja2 compiles each scope to such assignments of Python
+// locals, and templates can tell: an inner scope copies an outer variable when it is entered, never writes it
+// back, and never sees an assignment that comes later in the outer scope.
 struct FrameCode {
   enum class Action { resolve, alias, forget };
   struct Load {
@@ -58,7 +58,7 @@ struct Expr {
   virtual ~Expr() = default;
   const ExprKind kind;
   const int line;
-  int height = 1;  // of the tree below, itself included
+  int height = 1;  // height of the tree below, itself included
 };
 using ExprPtr = std::unique_ptr<Expr>;
 
@@ -165,7 +165,7 @@ struct Target {
   enum class Kind { name, tuple, attribute };
   Kind kind = Kind::name;
   int line = 0;
-  std::string name;       // of the variable (the namespace for attribute)
+  std::string name;       // the variable (the namespace for attribute)
   std::string attribute;  // attribute: the namespace's attribute
   VarRef ref;
   std::vector<Target> items;

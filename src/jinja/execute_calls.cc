@@ -1,4 +1,4 @@
-// What a template defines and calls: macros, call blocks, recursive loops; and the `loop` variable.
+// Macros, call blocks, recursive loops, and the `loop` variable.
 #include <algorithm>
 #include <utility>
 

@@ -104,7 +104,7 @@ Value lipsum(Render&, const Value&, const Arguments&) { fail(ErrorKind::limit, "
 Value strftime_now(Render& render, const Value&, const Arguments& arguments) {
   const Bound bound("strftime_now", arguments, {"format"}, 1);
   const std::string& format = bound.string(0).bytes;
-  constexpr std::size_t kGrowth = 16;  // of a conversion into its text
+  constexpr std::size_t kGrowth = 16;  // bytes of text per byte of a value
   render.work(format.size() * kGrowth);
   std::tm time{};
   if (render.options().now_unix_seconds) {

@@ -15,7 +15,7 @@
 
 namespace pagoda::jinja {
 
-// Of any one expression: near CPython's own limit.
+// An expression's height: near CPython's own limit.
 constexpr int kMaxHeight = 250;
 
 class Parser {

@@ -35,7 +35,7 @@ struct Macro final : Mutable {
 
 struct LoopContext final : Mutable {
   std::shared_ptr<Iterator> iterator;
-  std::optional<std::int64_t> length;  // of the iterable, where it has one; set when first needed
+  std::optional<std::int64_t> length;  // length of the iterable, where it has one; set when first needed
   Value iterable;
   std::int64_t index0 = -1;
   std::int64_t depth0 = 0;
@@ -76,9 +76,9 @@ class Render {
     bytes_left_ -= static_cast<std::int64_t>(num_bytes);
     if (bytes_left_ < look_at_bytes_) look();
   }
-  void charge(const Arguments& arguments);        // of a call: lazy filters keep a copy of them
-  void check_size(std::size_t num_bytes) const;   // of a string about to be made
-  void check_count(std::size_t num_items) const;  // of a list about to be made
+  void charge(const Arguments& arguments);        // charges a call: lazy filters keep a copy of its arguments
+  void check_size(std::size_t num_bytes) const;   // checks a string about to be made
+  void check_count(std::size_t num_items) const;  // checks a list about to be made
 
   // Entries of dicts, by keys of any size: their text is charged. type_error: the key is not hashable.
   const Value* find(const Dict& dict, const Value& key) {
@@ -96,7 +96,7 @@ class Render {
   bool call_test(std::string_view name, const Value& value, const Arguments& arguments);
   Value attribute(const Value& object, const Value& name);  // object.name
   Value item(const Value& object, const Value& key);        // object[key]
-  // What Python's getattr(object, name) finds: methods and fields, not items.
+  // Python's getattr(object, name): methods and fields, not items.
   std::optional<Value> python_attribute(const Value& object, std::string_view name);
 
   // One level of what may come to itself again: statements, expressions, filters, and the iterators that read
@@ -179,11 +179,11 @@ class Render {
   std::int64_t steps_left_;
   std::int64_t bytes_left_;
   std::int64_t look_at_steps_, look_at_bytes_;  // with fewer left, the clock is looked at
-  TimeNs deadline_ = 0;                         // of options_.clock
+  TimeNs deadline_ = 0;                         // by options_.clock
   int depth_ = 0;
   int calls_ = 0;
   std::map<std::string, Value, std::less<>> context_;   // the caller's variables over the globals
-  std::map<std::string, Value, std::less<>> exported_;  // what the top level assigned, for blocks
+  std::map<std::string, Value, std::less<>> exported_;  // assignments of the top level, for blocks
   std::vector<std::shared_ptr<Mutable>> mutables_;      // owned until the end; see value.h
 };
 

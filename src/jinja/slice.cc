@@ -53,7 +53,7 @@ Value slice(Render& render, const Value& object, const Value& start_value, const
     };
     if (step == 1)
       return substring(render, text, count == 0 ? 0 : at(start), count == 0 ? 0 : at(start + count));
-    std::vector<std::size_t> offsets;  // of every character, so that each step is cheap
+    std::vector<std::size_t> offsets;  // start of every character, so that each step is cheap
     for (std::size_t byte = 0; byte < text.bytes.size(); next_char(text.bytes, byte)) offsets.push_back(byte);
     offsets.push_back(text.bytes.size());
     StringBuilder out;

@@ -33,7 +33,7 @@ struct Load {
   Found outer;       // alias
 };
 
-// What jinja2 calls Symbols: the names of one scope and how each begins.
+// jinja2's Symbols: the names of one scope and how each begins.
 struct Symbols {
   Symbols* parent = nullptr;
   FunctionScope* function = nullptr;

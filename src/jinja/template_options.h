@@ -1,6 +1,6 @@
 #pragma once
-// What a template is rendered with, and what comes out. The template itself is parsed by parser.h and run by
-// render.h; text/chat_template.h puts them together.
+// Input and output of rendering. parser.h parses the template and render.h runs it; text/chat_template.h puts
+// them together.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@ struct TemplateLimits {
   std::int64_t max_steps = 5'000'000;
   std::size_t max_output_bytes = std::size_t{4} << 20;
   std::int32_t max_depth = 100;  // macros and loops calling each other, and nested blocks
-  TimeNs max_time = 0;           // of TemplateOptions::clock; 0: any
+  TimeNs max_time = 0;           // by TemplateOptions::clock; 0: any
 };
 
 struct TemplateOptions {

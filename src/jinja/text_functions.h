@@ -1,5 +1,5 @@
 #pragma once
-// What string methods and filters share: each keeps which bytes came out of the context.
+// Functions that string methods and filters share: each keeps which bytes came out of the context.
 #include <optional>
 #include <string_view>
 
@@ -24,7 +24,7 @@ std::vector<Value> split_lines(Render& render, const String& text, bool keep_end
 std::vector<Value> split_space(Render& render, const String& text, std::int64_t max_splits);
 std::vector<Value> split_on(Render& render, const String& text, const String& separator,
                             std::int64_t max_splits, bool from_right);
-Value join(Render& render, const String& separator, const std::vector<Value>& items);  // of str(item)
+Value join(Render& render, const String& separator, const std::vector<Value>& items);  // joins str(item)
 bool is_user_at(const String& text, std::size_t byte);
 Value reverse_text(Render& render, const String& text);
 

@@ -184,8 +184,8 @@ struct Iterator : Object {
   const char* type_name = "generator";
 };
 
-// What an iterator comes to hold as it runs, beyond the depth it was made with: it belongs to the Render, as
-// chains and cycles of such iterators can be made.
+// Values that a running iterator gathers beyond its initial depth: they belong to the Render, since chains
+// and cycles of such iterators can be made.
 struct Gathered final : Mutable {
   std::vector<Value> items;
   Dict keys;
@@ -229,7 +229,7 @@ struct Joiner final : Mutable {
 void nest(Object& object, const Value& held);
 
 std::size_t hash(const Value& value);           // type_error: not hashable
-std::size_t key_bytes(const Value& key);        // of the text that hashing it reads
+std::size_t key_bytes(const Value& key);        // size of the text that hashing it reads
 bool same_key(const Value& a, const Value& b);  // equality of hashable values
 
 bool truthy(const Value& value);

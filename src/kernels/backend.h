@@ -29,7 +29,7 @@ struct KernelContext {
   CpuLevel level = detected_cpu_level();
   CpuTuning tuning = detected_cpu_tuning();
   ThreadPool* pool = nullptr;       // null: the calling thread alone
-  ReadAhead* read_ahead = nullptr;  // what linear brings into the cache meanwhile; null: nothing
+  ReadAhead* read_ahead = nullptr;  // memory that linear brings into the cache meanwhile; null: none
 };
 
 }  // namespace pagoda

@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kChannels = 64;  // of a tile: some cache lines of each row
+constexpr std::int64_t kChannels = 64;  // channels of a tile: some cache lines of each row
 constexpr std::int64_t kGrain = 16384;  // products below which a second thread is not worth waking
 
 }  // namespace

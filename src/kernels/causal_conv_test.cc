@@ -41,7 +41,7 @@ class Conv {
   }
 
   struct Step {
-    const float* inputs;  // of its first row
+    const float* inputs;  // its first row
     std::int32_t rows, drafts;
     bool fresh;
     float* state;
@@ -159,7 +159,7 @@ TEST(CausalConv, BitsDependOnTheSequenceAlone) {
               got.output.data() + cut * shape.channels}});
         EXPECT_TRUE(got == expected) << "cut at " << cut;
         EXPECT_TRUE(beside == other) << "cut at " << cut;
-        // Who goes on from the copy gets the rest of the other.
+        // A sequence that continues from the copy gets the rest of the other.
         std::vector<float> rest(Conv::size((kRows - cut) * shape.channels));
         conv.run(alone,
                  {{others.data() + cut * conv.stride(), kRows - cut, 0, false, copy.data(), rest.data()}});

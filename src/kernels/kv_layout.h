@@ -1,17 +1,13 @@
 #pragma once
-// Where an element of the paged KV cache lies inside its block. Not the table of blocks: that is the
-// caller's. Each (layer, K or V, KV head) is one contiguous piece of block_size x D elements, with D
-// rounded up to even (i8: to a multiple of 4). Within it, when block_size is a multiple of 16, groups of 16
-// tokens:
+// The place of an element of the paged KV cache inside its block; block tables are the caller's. Each (layer,
+// K or V, KV head) is one contiguous piece of block_size x D elements, D rounded up to even (i8: to a
+// multiple of 4). If block_size is a multiple of 16, it is made of groups of 16 tokens:
 //     bf16   K [D/2][16 tokens][2]    V [8 token pairs][D][2]     one vdpbf16ps serves 16 tokens
-//     i8     K [D/4][16 tokens][4]    V [4 token quads][D][4]     one vpdpbusd serves 16 tokens
-//            followed by the tokens' scales, f32 [16]: one cache line
-//     other  K [D][16 tokens]         V [16 tokens][D]
-// and otherwise plain [token][D] (i8: each token followed by its scale), which the fast path gathers into the
-// same groups. A latent cache has no V: the values are the first elements of each token's K, where they lie.
-//
-// i8: x is (u - 128) * scale, u a byte; scale = max|x| / 127 over the token's D elements, so that it depends
-// on that row alone and is written once.
+//     i8     K [D/4][16 tokens][4]    V [4 token quads][D][4]     one vpdpbusd serves 16; then f32 [16]
+//     scales other  K [D][16 tokens]         V [16 tokens][D]
+// Otherwise it is plain [token][D] (i8: each token followed by its scale), which the fast path gathers into
+// groups. A latent cache has no V: the values are the first elements of each token's K. i8: x = (u - 128) *
+// scale, u a byte; scale = max|x| / 127 over the token's D elements: that row alone decides it.
 #include "kernels/paged_attention.h"
 
 namespace pagoda {
@@ -35,7 +31,7 @@ struct KvAddress {
         layer_stride(layout.layer_stride > 0 ? layout.layer_stride : layer_bytes),
         block_stride(layout.block_stride > 0 ? layout.block_stride : layer_bytes * layout.num_layers) {}
 
-  // Of the piece of one KV head in one layer, from the block's start.
+  // The piece of one KV head in one layer, from the block's start.
   std::int64_t key_piece(std::int32_t layer, std::int32_t head) const {
     return layer * layer_stride + head * head_bytes;
   }
@@ -64,7 +60,7 @@ struct KvAddress {
   std::int64_t element;      // bytes
   std::int32_t packed;       // elements that one product takes at a time: neighbours in memory
   std::int64_t width;        // D rounded up
-  std::int64_t scale_bytes;  // of a token
+  std::int64_t scale_bytes;  // scales of a token
   bool grouped;
   std::int64_t token_bytes, head_bytes;
   bool latent;  // values are parts of keys

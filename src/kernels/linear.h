@@ -73,21 +73,21 @@ class PackedLinear {
   std::unique_ptr<Storage> storage_;
 };
 
-// What linear multiplies: rows of floats, or what a norm (elementwise.h) makes of them, which then costs no
-// pass of its own.
+// The left factor of linear: rows of floats, or the output of a norm (elementwise.h) on them, which then
+// costs no pass of its own.
 struct LinearInput {
-  const float* x = nullptr;  // of the first row
+  const float* x = nullptr;  // first row
   std::int64_t stride = 0;   // floats from row to row
 
   enum class Op { none, rms_norm, layer_norm };
   Op op = Op::none;
-  const float *weight = nullptr, *bias = nullptr;  // of norms [K]; layer_norm: may be null
+  const float *weight = nullptr, *bias = nullptr;  // norms' [K]; layer_norm: may be null
   float eps = 0;
 
   static LinearInput rows(const float* x, std::int64_t k) { return {.x = x, .stride = k}; }
 };
 
-// What is done with the products: one of these, or none.
+// The use of the products: one of these, or none.
 struct LinearOutput {
   bool accumulate = false;                    // y += (residual connection)
   std::optional<Activation> activation = {};  // y = f(product), of gated weights f(gate) * up: these need one
@@ -109,7 +109,7 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
 enum class BringsAhead { nothing, early, late };
 BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows);
 
-// Of each row of input W^T its largest element: max_logit of the row, which itself is nowhere.
+// The largest element of each row of input W^T: max_logit of the row, which itself is not stored.
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
                 std::span<LogitMax> largest);
 

@@ -21,7 +21,7 @@ struct Shape {
   bool delta = true, tiled = false, skip = false;
 };
 
-// What a step does with one sequence.
+// A step's work on one sequence.
 struct Part {
   std::size_t sequence = 0;
   std::int32_t rows = 0, drafts = 0;
@@ -57,7 +57,7 @@ class World {
     std::vector<std::vector<float*>> store_pieces(num_stores);
     std::size_t next_store = 0;
     const auto pieces_of = [&](std::vector<float>& state) {
-      std::vector<float*> out = {nullptr};  // of another layer
+      std::vector<float*> out = {nullptr};  // another layer's
       for (std::int32_t head = 0; head < shape_.heads; ++head)
         out.push_back(state.data() + static_cast<std::ptrdiff_t>(head) * shape_.key_size * shape_.value_size);
       return out;

@@ -1,5 +1,5 @@
 #pragma once
-// What a PackedLinear holds; seen by kernels/ only. Layouts: cpu/README.md.
+// The contents of a PackedLinear; seen by kernels/ only. Layouts: cpu/README.md.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -21,9 +21,9 @@ struct LinearSegment {
   PackedFormat format = PackedFormat::plain;
   std::int64_t n_begin = 0;      // first output feature
   std::int64_t n = 0;            // output features; the last strip of 16 is padded with zeros
-  std::int64_t strip_bytes = 0;  // of 16 output features (plain: of one)
+  std::int64_t strip_bytes = 0;  // 16 output features (plain: one)
   std::int64_t strip_step = 0;   // from one strip to the next
-  std::int64_t offset = 0;       // of the first strip in `packed`
+  std::int64_t offset = 0;       // offset of the first strip in `packed`
 };
 
 struct PackedLinear::Storage {
@@ -33,7 +33,8 @@ struct PackedLinear::Storage {
   std::int64_t n = 0, k = 0;
   std::vector<PackedPart> parts;        // the matrices given to pack()
   std::vector<LinearSegment> segments;  // one for each of them
-  // What is computed at once: neighbours of one format joined; gated: strips of gate and up by turns.
+  // Runs that are computed at once: neighbours of one format joined; gated: strips of gate and up
+  // interleaved.
   std::vector<LinearSegment> runs;
   bool has_format(PackedFormat format) const {
     for (const LinearSegment& run : runs) {
@@ -41,13 +42,13 @@ struct PackedLinear::Storage {
     }
     return false;
   }
-  std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // of all matrices
+  std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // all matrices
   std::vector<float> bias;            // empty or num_rows(); gated on the CPU: in the order of the strips
   const std::byte* packed = nullptr;  // in one of these:
   Memory own;
   std::shared_ptr<const void> mapped;
   std::int64_t packed_bytes = 0;
-  const Storage* next = nullptr;  // what is most likely multiplied next, or nothing
+  const Storage* next = nullptr;  // the matrix that is most likely multiplied next, or null
 };
 
 // Fills segments and runs out of form, n, k and parts, and says how many bytes they need.

@@ -1,5 +1,5 @@
 // Goal: every instruction set's linear agrees with the reference over ragged shapes, all stored types and
-// all arithmetics, and a row's bits depend on nothing but the row.
+// all arithmetic, and a row's bits depend on nothing but the row.
 #include "kernels/linear.h"
 
 #include <gtest/gtest.h>
@@ -242,7 +242,7 @@ TEST(Linear, ResultsReadLateAreTheSame) {
   }
 }
 
-// Of the same rows, in tiles of any order: two formats, a bias, a ragged end, outputs that are equal, NaNs.
+// The same rows, in tiles of any order: two formats, a bias, a ragged end, outputs that are equal, NaNs.
 TEST(Linear, TheLargestOfEachRow) {
   ThreadPool pool(3);
   for (const CpuLevel level : levels_here()) {

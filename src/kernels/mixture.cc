@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// Of values [0, count) the `most` largest, marked; of equal ones the first. Values are used up.
+// Marks the `most` largest of values [0, count); of equal ones the first. Values are used up.
 template <class Take>
 void take_largest(float* values, std::int32_t count, std::int32_t most, const Take& take) {
   for (std::int32_t n = 0; n < most; ++n) {

@@ -1,8 +1,8 @@
 #pragma once
-// What a mixture of experts is made of: routing, which chooses some experts for each row; the products of all
-// chosen experts with the rows that chose them, as one piece of work; and the weighted sum of what comes out.
-// Not here: the experts' weights and the router's product (models/mixture.cc). Invariants: a row's result
-// depends on the row alone, never on who else chose its experts; only the weights of chosen experts are read.
+// A mixture of experts: routing, which chooses some experts for each row; the products of all chosen experts
+// with the rows that chose them, as one piece of work; and the weighted sum of the results. Not here: the
+// experts' weights and the router's product (models/mixture.cc). Invariants: a row's result depends on the
+// row alone, never on who else chose its experts; only the weights of chosen experts are read.
 // Source: arXiv 1701.06538; groups and correction: arXiv 2412.19437 (DeepSeek-V3).
 #include <cstdint>
 #include <span>

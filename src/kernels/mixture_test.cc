@@ -83,7 +83,7 @@ TEST(Route, SparseMixerIsTheFormula) {
   const RoutingRule rule = {
       .score = RouterScore::sparse_mixer, .num_experts = 4, .per_token = 2, .near = 0.25f};
   for (const KernelContext& context : {kPlain, KernelContext{}}) {
-    const Routes routes = routes_of(context, rule, {3.5f, 1, 4, 3});  // of 4: 3.5 and 3; of 3.5: 3
+    const Routes routes = routes_of(context, rule, {3.5f, 1, 4, 3});  // 4 allows 3.5 and 3; 3.5 allows 3
     EXPECT_EQ(routes.experts, (std::vector<std::int32_t>{0, 2}));
     EXPECT_NEAR(routes.weights[0], 1 / (1 + std::exp(-0.5)), 1e-6);
     EXPECT_NEAR(routes.weights[1], 1 / (1 + std::exp(-0.5) + std::exp(-1.0)), 1e-6);
@@ -220,7 +220,7 @@ std::vector<float> outputs_of(const KernelContext& context, const Mixture& mixtu
   return out;
 }
 
-// What linear makes of each place's row, alone.
+// The products of each place's row, alone.
 std::vector<float> alone(const KernelContext& context, const Mixture& mixture, Activation activation,
                          LinearInput input = {}) {
   if (input.x == nullptr) input = LinearInput::rows(mixture.x.data(), mixture.hidden);
@@ -280,7 +280,7 @@ TEST(GroupedPair, AgreesWithTheReference) {
                actual = outputs_of({}, fast, Activation::gelu_tanh);
     float largest = 0;
     for (const float value : expected) largest = std::max(largest, std::fabs(value));
-    // What lies between is rounded, too, to 8 bits or 16.
+    // Intermediate values are rounded, too, to 8 bits or 16.
     const float tolerance = largest * (type == LinearType::float32 ? 1e-5f : 1e-2f);
     for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], tolerance) << i;
   }

@@ -62,8 +62,8 @@ bool fits(const PackedLinear::Storage& storage, PackedFormat format) {
 // How many entries a bias has once it is packed, if there is one.
 std::int64_t packed_bias(const PackedLinear::Storage& storage) {
   constexpr std::int64_t kStrip = 16;
-  const bool by_turns = storage.backend == Backend::cpu && storage.form == LinearForm::gated;
-  return by_turns ? 2 * round_up(storage.n, kStrip) : storage.num_rows();
+  const bool interleaved = storage.backend == Backend::cpu && storage.form == LinearForm::gated;
+  return interleaved ? 2 * round_up(storage.n, kStrip) : storage.num_rows();
 }
 
 bool read_parts(Reader& in, PackedLinear::Storage& storage) {

@@ -66,7 +66,7 @@ void list_blocks(const PagedAttentionArgs& args, const KvAddress& address, const
 }  // namespace
 
 void list_context(const KernelContext& context, const PagedAttentionArgs& args, ReadAhead& out) {
-  // Of caches of last resort, which threads share or not; what is beyond would push out what came first.
+  // A cache of last resort, which threads share or not; more would push out the first bytes.
   constexpr std::int64_t kMost = std::int64_t{8} << 20;
   const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
   out.pieces.clear();
@@ -84,7 +84,7 @@ void list_context(const KernelContext& context, const PagedAttentionArgs& args, 
       list_blocks(args, address, sequence, previous, end, out);
       previous = &sequence;
     }
-    // What is attended to first comes last, and is then in the cache next to the core.
+    // Pieces that are attended to first come last, and are then in the cache next to the core.
     std::reverse(out.pieces.begin() + begin, out.pieces.end());
     out.ends.push_back(out.pieces.size());
   }

@@ -30,13 +30,14 @@ struct KvLayout {
   // Above 0: there are only keys, and values are so many elements of each, the first.
   std::int32_t latent_size = 0;
 
-  // Where blocks and layers lie, in bytes; 0: packed. A virtual cache pads blocks to whole pages, or keeps
+  // Distances of blocks and layers, in bytes; 0: packed. A virtual cache pads blocks to whole pages, or keeps
   // a tensor for each layer, with the block's other layers far away.
   std::int64_t block_stride = 0, layer_stride = 0;
 
-  std::int32_t value_size() const { return latent_size > 0 ? latent_size : head_size; }  // of a head
-  std::size_t layer_bytes() const;  // of one layer in one block, K and V
-  std::size_t block_bytes() const;  // of one block: all layers, without padding
+  // Elements of a value head.
+  std::int32_t value_size() const { return latent_size > 0 ? latent_size : head_size; }
+  std::size_t layer_bytes() const;  // one layer in one block, K and V
+  std::size_t block_bytes() const;  // one block: all layers, without padding
 };
 
 // One sequence's part of a batch. Its query rows are rows [query_start, query_start + num_queries) of
@@ -69,8 +70,8 @@ struct PagedAttentionArgs {
   // Instead of the last W tokens, those of its own chunk: of positions 0 .. W - 1, W .. 2W - 1, … (causal).
   bool chunks = false;
   float softcap = 0;  // above 0: scores s become softcap * tanh(s / softcap)
-  // Of each query head, or null: a score that takes part in the softmax without a value (attention sink), and
-  // what a score loses for each token of distance (ALiBi).
+  // For each query head, or null: a score that takes part in the softmax without a value (attention sink),
+  // and the loss of a score for each token of distance (ALiBi).
   const float *sinks = nullptr, *slopes = nullptr;  // [Hq]
   float* output = nullptr;                          // [T, Hq * value size] contiguous; must not alias query
 };
@@ -88,8 +89,8 @@ std::int64_t rows_at_once(const PagedAttentionArgs& args);
 // First writes the rows' K and V into their slots, if they are given, then attends. Blocks until done.
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
 
-// What attention with these arguments will read, but for what it writes itself; no more than fits into a
-// cache. What it reads first comes last. For KernelContext::read_ahead.
+// Lists the memory that attention with these arguments will read, but for its own writes; no more than fits
+// into a cache. The part that is read first comes last. For KernelContext::read_ahead.
 void list_context(const KernelContext& context, const PagedAttentionArgs& args, ReadAhead& out);
 
 // Copies whole blocks (all layers), all pairs in one call; no destination is also a source.

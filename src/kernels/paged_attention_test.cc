@@ -20,7 +20,7 @@ struct Shape {
   bool uneven = false;  // keys and values of very different sizes, zeros and denormals among them
   bool shaped = false;  // with sinks, slopes and a soft cap
   bool whole = false;   // all tokens of a sequence see each other
-  bool chunks = false;  // of `window` tokens, instead of windows
+  bool chunks = false;  // chunks of `window` tokens, instead of windows
   std::int32_t latent_size = 0;
   bool value_is_key = false;  // in a cache that is not latent
 };
@@ -46,7 +46,7 @@ class World {
       computed_.push_back(0);
       outputs_.emplace_back(static_cast<std::size_t>(length) * heads() * value_size(), 0.0f);
     }
-    // What an unused slot holds must not matter: NaN.
+    // The contents of an unused slot must not matter: NaN.
     cache_.assign(layout_.block_bytes() * order.size() + 64, std::byte{0xff});
   }
 
@@ -583,7 +583,7 @@ TEST(PagedAttention, ListsWhatWillBeRead) {
   const AttentionSequence rest = {.num_queries = 8, .context_len = 40, .block_table = table.data()};
   EXPECT_EQ(blocks(rest, 0), (Blocks{0, 4}));
 
-  // What the sequence before begins with is there already.
+  // The first blocks of the sequence before are there already.
   const std::vector<std::int32_t> branch = {4, 0, 5};
   const AttentionSequence both[] = {
       decode, {.query_start = 1, .num_queries = 1, .context_len = 40, .block_table = branch.data()}};

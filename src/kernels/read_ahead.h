@@ -15,7 +15,7 @@ class ReadAhead {
   // All of one size, a multiple of 64 bytes: first what the first thread will read, then the second's, ...
   std::vector<const std::byte*> pieces;
   std::int64_t piece_bytes = 0;
-  std::vector<std::size_t> ends;  // of each thread's pieces
+  std::vector<std::size_t> ends;  // ends of each thread's pieces
 
   // From the first byte on, spread evenly over `work` multiplications that come after `idle` others.
   void start(std::int64_t idle, std::int64_t work) { done_ = 0, idle_ = idle, work_ = work; }
@@ -37,7 +37,7 @@ class ReadAhead {
     return share;
   }
 
-  // What a tile of the product brings: bytes of all pieces, one after the other. Thread t has tiles t, t + n,
+  // The part of a tile of the product: bytes of all pieces, one after the other. Thread t has tiles t, t + n,
   // ...
   struct Range {
     std::int64_t begin = 0, end = 0;

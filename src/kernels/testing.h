@@ -40,7 +40,8 @@ inline std::vector<float> random_floats(std::uint64_t seed, std::size_t count, f
   return out;
 }
 
-// Where a block has its scale and, unless it is 0, its minimum, in half precision; or its exponent at 0.
+// The place of a block's scale and, unless it is 0, of its minimum, in half precision; or of its exponent at
+// 0.
 struct ScalesAt {
   std::size_t scale = 0, minimum = 0;
   bool exponent = false;

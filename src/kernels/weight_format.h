@@ -35,7 +35,7 @@ struct WeightFormat {
   void (*decode)(const std::uint8_t* data, std::int64_t elements, float* out) = nullptr;
   // The panels that 8-bit products take it in. Plain products take all types as f32, bf16 or f16.
   PackedFormat int8_panels = PackedFormat::q8;
-  // Of q4 panels: 32 of a row's weights as scale, minimum and 4-bit numbers.
+  // q4 panels: 32 of a row's weights as scale, minimum and 4-bit numbers.
   NibbleGroup (*nibbles)(const std::uint8_t* row, std::int64_t group) = nullptr;
   // The step in which 32 of a row's weights lie in 8-bit panels, so that these hold the file's own numbers.
   // Null: the weights' own range decides.

@@ -149,7 +149,7 @@ void BlockPool::release_one(BlockId block) {
 }
 
 void BlockPool::clear_cache() {
-  CacheObserver* observer = std::exchange(cache_observer_, nullptr);  // who hears of all at once
+  CacheObserver* observer = std::exchange(cache_observer_, nullptr);  // it hears of all rows at once
   while (num_cached_ > 0) evict_oldest();
   cache_observer_ = observer;
   if (observer != nullptr) observer->on_cleared();
@@ -232,7 +232,7 @@ void BlockPool::check_invariants() const {
   std::size_t published = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const Block& row = blocks_[static_cast<std::size_t>(blocks_[i].row)];
-    CHECK((row.ref_count == 0) == (seen[i] != 0));  // what is in neither list is in use
+    CHECK((row.ref_count == 0) == (seen[i] != 0));  // a row in neither list is in use
     CHECK(blocks_[i].row == static_cast<std::int32_t>(i) ||
           (blocks_[i].ref_count == 0 && !blocks_[i].published));
     CHECK(blocks_[i].published || !blocks_[i].reported);

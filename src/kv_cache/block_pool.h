@@ -48,7 +48,7 @@ class BlockPool {
   bool is_published(BlockId block) const { return blocks_[at(block)].published; }
   // It is published no more: FREE, if it was CACHED.
   void withdraw(BlockId block);
-  // Who hears of rows of a group that are published no more, but for clear_cache().
+  // Called for rows of a group that are published no more, but for clear_cache().
   void set_on_forget(std::int32_t group, std::function<void(BlockId)> on_forget) {
     listened_group_ = group;
     on_forget_ = std::move(on_forget);
@@ -86,7 +86,7 @@ class BlockPool {
   // Forgets every published block; those CACHED become FREE.
   void clear_cache();
 
-  // Of any page: its row's.
+  // References to the page's row.
   std::int32_t ref_count(BlockId block) const {
     return blocks_[static_cast<std::size_t>(blocks_[at(block)].row)].ref_count;
   }
@@ -99,14 +99,14 @@ class BlockPool {
  private:
   static constexpr std::int32_t kNone = -1;
   struct Block {
-    // Of a row's first page:
+    // A row's first page:
     std::int32_t ref_count = 0;
     bool published = false;
     std::int32_t group = 0;                     // when published
     std::int32_t older = kNone, newer = kNone;  // neighbours among the CACHED
     BlockHash hash;                             // when published
     bool reported = false;                      // the cache observer knows of it
-    // Of every page:
+    // Every page:
     std::int32_t row = kNone;   // first page of its row; itself when FREE
     std::int32_t next = kNone;  // page of its row
   };

@@ -233,7 +233,7 @@ void BlockTables::check(const BlockTable& table) const {
     const GroupRows& rows = table.groups[group];
     CHECK(rows.end == rows_for(group, table.num_tokens) && rows.first <= rows.end);
     CHECK(rows.pages.size() == as_size(rows.end) * as_size(groups()[group].pages_per_row));
-    // What the next position sees is there, and no more than is kept for it.
+    // Rows that the next position sees are there, and no more are kept for it.
     CHECK(rows.first <= groups()[group].first_visible_row(table.num_computed));
     CHECK(rows.first >= std::min(groups()[group].first_kept_row(table.num_computed), rows.end));
   }

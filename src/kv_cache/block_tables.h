@@ -27,10 +27,10 @@ struct GroupRows {
   std::int32_t first = 0, end = 0;
 };
 
-// Of one sequence.
+// One sequence's table.
 struct BlockTable {
-  std::vector<GroupRows> groups;  // of the pool; of the swap space while `swapped`
-  std::vector<KvTable> more;      // of groups 1, 2, … for the kernels: valid once grown
+  std::vector<GroupRows> groups;  // rows of the pool; of the swap space while `swapped`
+  std::vector<KvTable> more;      // groups 1, 2, … for the kernels: valid once grown
   bool swapped = false;
   std::int32_t num_tokens = 0;    // there is room for so many
   std::int32_t num_computed = 0;  // so many have K/V
@@ -86,7 +86,7 @@ class BlockTables {
   void leave_all(const BlockTable& table);
   void release_all(const BlockTable& table);  // and leaves them
 
-  // What the tables hold, kept up to date; `tables` is asked only where a row's fullest holder has left.
+  // The account of all tables, kept up to date; `tables` is asked only if a row's fullest holder has left.
   SlotAccount::Total total(const EachTable& tables) const;
   // total() by walking over all of them.
   SlotAccount::Total walk(const EachTable& tables) const;

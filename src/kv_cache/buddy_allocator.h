@@ -21,7 +21,7 @@ class BuddyAllocator {
   [[nodiscard]] std::optional<std::int32_t> allocate(std::int32_t count);
   void free(std::int32_t first);  // CHECKs that allocate() gave it
 
-  // What `count` blocks take: the next power of two.
+  // Blocks taken for `count` blocks: the next power of two.
   static std::int32_t region_size(std::int32_t count);
   // Regions for `count` blocks that there are with everything free.
   std::int64_t regions_when_empty(std::int32_t count) const;

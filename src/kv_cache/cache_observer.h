@@ -18,7 +18,7 @@ class CacheObserver {
                          std::span<const TokenId> tokens) = 0;
   virtual void on_removed(const BlockHash& hash) = 0;
   virtual void on_cleared() = 0;  // all of them
-  virtual void end_step() = 0;    // what was told since the last one belongs together
+  virtual void end_step() = 0;    // the calls since the last one belong together
 };
 
 }  // namespace pagoda

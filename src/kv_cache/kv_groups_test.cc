@@ -1,4 +1,4 @@
-// What KV groups are for, in figures: the shape of Gemma 3 (one layer in six sees everything, the others the
+// The gain by KV groups, in figures: the shape of Gemma 3 (one layer in six sees everything, the others the
 // last 512 tokens) against the same layers all seeing everything, in pools of the same bytes.
 #include <gtest/gtest.h>
 
@@ -87,7 +87,7 @@ TEST(KvGroups, EightThousandTokensTakeLessThanAThird) {
   EXPECT_EQ(kv.num_free_blocks(), kv.num_blocks());
 }
 
-// Of the bytes that 2,048 tokens take where all layers see everything.
+// A pool of the bytes that 2,048 tokens take if all layers see everything.
 TEST(KvGroups, APoolOf2048TokensHoldsSeveralTimesAsMany) {
   const std::int32_t pages = 6 * 2048 / kRow;
   PagedKvManager kv = manager(windows(), pages);
@@ -237,7 +237,7 @@ TEST(KvGroups, StatesHaveABudget) {
   EXPECT_LE(kv.pool().num_cached(), 100 + 4 * 3 * 3);
 }
 
-// What is found is no more than what is there: without the rows of the window, full ones are worth nothing.
+// A hit needs all rows: without the rows of the window, full ones are worth nothing.
 TEST(KvGroups, AHitNeedsTheWindowToo) {
   PagedKvManager kv = manager(windows(32), 1000);
   const std::vector<TokenId> tokens = text(3, 400);
@@ -248,7 +248,7 @@ TEST(KvGroups, AHitNeedsTheWindowToo) {
   const std::vector<TokenId> half(tokens.begin(), tokens.begin() + 200);
   EXPECT_EQ(kv.add_sequence(SequenceId{3}, half, "", true), 0) << "no anchor there";
   kv.free(SequenceId{3});
-  // Who computes past the branch makes it one.
+  // A sequence that computes past the branch makes it an anchor.
   ASSERT_TRUE(prefill(kv, SequenceId{4}, half));
   EXPECT_EQ(kv.add_sequence(SequenceId{5}, half, "", true), 192);
   kv.free(SequenceId{5});

@@ -29,7 +29,7 @@ class KvInspection {
   virtual std::int32_t ref_count(BlockId) const { return 1; }
   // Appends the cached blocks, the next to be evicted first.
   virtual void append_cached(std::vector<BlockId>&) const {}
-  // Where the sequence begins in reserved address space; nullopt: block tables name blocks of the pool, or
+  // The sequence's first block in reserved address space; nullopt: block tables name blocks of the pool, or
   // the sequence has no slot yet.
   virtual std::optional<BlockId> first_virtual_block(SequenceId) const { return std::nullopt; }
   virtual void check_invariants() const = 0;  // tests and the simulator call it every step

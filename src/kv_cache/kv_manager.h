@@ -22,7 +22,7 @@
 
 namespace pagoda {
 
-// Where the kernels find a sequence: its blocks for the first KV group from row `first_row` on, and for the
+// The kernels' view of a sequence: its blocks for the first KV group from row `first_row` on, and for the
 // other groups.
 struct KvTables {
   std::span<const BlockId> blocks = {};

@@ -20,10 +20,10 @@ struct KvSequence {
   BlockTable table;
 
   // For the prefix cache (prefix_cache.h).
-  BlockHash root;                     // where the hash chain starts: model and salt
+  BlockHash root;                     // start of the hash chain: model and salt
   BlockHash chain;                    // hash of the last full row in the chain; the root when there is none
   std::int32_t num_hashed = 0;        // full rows in the chain
-  std::vector<BlockHash> hashes;      // of all of them, where there are anchors
+  std::vector<BlockHash> hashes;      // all hashes, where there are anchors
   std::vector<TokenId> content;       // their tokens, where hits are verified
   std::vector<std::int32_t> anchors;  // ascending, in rows: where windows and states are published
 

@@ -93,7 +93,7 @@ std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId
   return sequence.table.num_computed;
 }
 
-// Where a pinned prefix gives more than the cache has given.
+// Maps a pinned prefix that gives more than the cache has given.
 void PagedKvManager::map_pinned(KvSequence& sequence, std::span<const TokenId> tokens) {
   BlockTable& table = sequence.table;
   const auto found =
@@ -304,7 +304,7 @@ bool PagedKvManager::swap_out(std::span<const SequenceId> ids, std::vector<SwapC
     promises_.end(table);
     if (states_) states_->drop_snapshots(sequence);
     std::vector<GroupRows> stored = swap_space_->store(table, moved, copies);
-    // What is published can be found in the pool until it is evicted; the sequence has its own copy.
+    // Published rows can be found in the pool until they are evicted; the sequence has its own copy.
     release_rows(sequence);
     table.groups = std::move(stored);
     table.num_tokens = table.num_computed;

@@ -94,7 +94,7 @@ class PagedKvManager : public KvSharing, public KvSwap, public KvInspection, pub
   bool can_grow(SequenceId id, std::int32_t num_tokens) const {
     return promises_.can_grow(at(id).table, num_tokens, num_free_blocks());
   }
-  // Of one group: what blocks_to_grow() counts of all.
+  // One group's part of blocks_to_grow().
   std::int64_t pages_to_grow(SequenceId id, std::size_t group, std::int32_t num_tokens) const {
     return tables_.pages_to_grow(at(id).table, group, num_tokens);
   }

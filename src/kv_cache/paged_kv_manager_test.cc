@@ -192,7 +192,7 @@ std::vector<KvGroup> draw_groups(std::mt19937_64& rng, std::int32_t size) {
   return out;
 }
 
-// What a state is after `count` tokens: it tells them all, and their order.
+// A state after `count` tokens: it depends on them all, and on their order.
 TokenId state_after(const std::vector<TokenId>& tokens, std::size_t count) {
   std::uint32_t digest = 1;
   for (std::size_t i = 0; i < count; ++i) digest = digest * 31 + static_cast<std::uint32_t>(tokens[i]) + 1;
@@ -232,7 +232,7 @@ void run(std::uint64_t seed, bool grouped) {
   };
   std::map<std::uint64_t, Model> model;
   std::uint64_t next_id = 1;
-  // Of page `page` of the row of a group; what stands there tells all three apart.
+  // Page `page` of the row of a group; its value tells all three apart.
   const auto slot = [&](std::uint64_t id, std::size_t group, std::size_t page,
                         std::size_t position) -> TokenId& {
     const KvTable table = kv.pages_of(SequenceId{id}, group);
@@ -276,7 +276,7 @@ void run(std::uint64_t seed, bool grouped) {
             kv.add_sequence(SequenceId{next_id}, fresh.tokens, fresh.salt, below(5) != 0));
         if (groups.back().is_state() && fresh.computed > 0)
           ++(fresh.computed % size == 0 ? num_state_hits : num_tail_hits);
-        if (kv.num_available_blocks() < 0)  // what it found in the cache is promised to others
+        if (kv.num_available_blocks() < 0)  // its cached blocks are promised to others
           kv.free(SequenceId{next_id});
         else
           model.emplace(next_id, std::move(fresh));
@@ -312,7 +312,7 @@ void run(std::uint64_t seed, bool grouped) {
         const bool ok = kv.grow(SequenceId{id}, static_cast<std::int32_t>(target), copies);
         if (seq.promised > 0) ASSERT_TRUE(ok);
         if (seq.promised == 0) ASSERT_EQ(ok, needed == 0 || needed <= available);
-        // What is copied because it is published, and nobody else uses it, is free to be evicted then.
+        // A row copied because it is published, which nobody else uses, can be evicted then.
         if (ok && !groups.empty() && groups.back().is_state())
           ASSERT_GE(kv.num_free_blocks(), before - needed);
         else
@@ -372,7 +372,7 @@ void run(std::uint64_t seed, bool grouped) {
         model.erase(it);
         break;
       }
-      case 5: {  // what a group gives back is what it alone holds
+      case 5: {  // a group gives back the rows that it alone holds
         std::vector<SequenceId> group;
         for (const auto& [id, seq] : model) {
           if (below(3) == 0 && seq.gang == 0) group.push_back(SequenceId{id});

@@ -167,7 +167,7 @@ void PrefixCache::report_stored(const KvSequence& sequence, std::int32_t row, co
                        content);
 }
 
-// What a position behind `rows` rows sees of each window.
+// Publishes the rows of each window that a position behind `rows` rows sees.
 void PrefixCache::publish_anchor(KvSequence& sequence, std::int32_t rows) {
   if (!sees_all_) return;  // all of them are published
   const BlockTable& table = sequence.table;
@@ -181,7 +181,7 @@ void PrefixCache::publish_anchor(KvSequence& sequence, std::int32_t rows) {
         content = std::span(sequence.content)
                       .subspan(as_size(i * geometry_.block_size()), as_size(geometry_.block_size()));
       const BlockHash& hash = sequence.hashes[as_size(i)];
-      if (!index_.find(hash, 0, content)) return;  // of no use without the full row
+      if (!index_.find(hash, 0, content)) return;  // useless without the full row
       index_.publish(tables_.row(table, group, i), hash, group, content);
     }
   }

@@ -49,7 +49,7 @@ class PrefixIndex {
   const bool verify_hits_;
   BlockPool& pool_;
   BlockHasher hasher_;
-  std::vector<TokenId> content_;  // where hits are verified: of each published row, at its first page
+  std::vector<TokenId> content_;  // tokens of each published row, at its first page; if hits are verified
 };
 
 }  // namespace pagoda

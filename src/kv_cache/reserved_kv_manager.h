@@ -74,7 +74,7 @@ class ReservedKvManager final : public KvSharing, public KvInspection, public Kv
     SequenceId family{};  // the first one's id
   };
   struct Family {
-    std::size_t num_blocks = 0;     // of each region
+    std::size_t num_blocks = 0;     // blocks of each region
     std::int32_t num_expected = 0;  // tokens in each
     std::int32_t num_members = 0;   // sequences
     Forks forks = Forks::once;
@@ -91,8 +91,8 @@ class ReservedKvManager final : public KvSharing, public KvInspection, public Kv
   KvSwap no_swap_;
   BuddyAllocator buddies_;
   std::unordered_map<SequenceId, Region> regions_;
-  std::unordered_map<SequenceId, Family> families_;  // of those that have reserved
-  // Of forks since the last step; run before anything in the next step is written.
+  std::unordered_map<SequenceId, Family> families_;  // those that have reserved
+  // Copies for forks since the last step; run before anything in the next step is written.
   std::vector<BlockCopy> fork_copies_;
   bool refused_ = false;  // the latest reservation: what is free is of no use
 };

@@ -41,7 +41,7 @@ class SlotAccount {
   Total total(const Holders& holders);
 
  private:
-  struct Level {                       // of one of the two counts
+  struct Level {                       // one of the two counts
     std::int32_t most = 0, times = 0;  // so many holders have so much
   };
   struct Row {

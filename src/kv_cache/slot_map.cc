@@ -36,7 +36,7 @@ std::int64_t SlotMap::border(std::int32_t range, std::int32_t at_block) const {
   return right == after(left) ? 0 : 1;
 }
 
-// What was to be mapped beside the step has to come before it after all.
+// Moves mappings planned beside the step before it.
 void SlotMap::bring_forward(std::int32_t range) {
   const Range& of = at(range);
   if (!ahead_.empty() && std::ranges::any_of(ahead_, [&](const PageMapping& mapping) {
@@ -160,7 +160,7 @@ bool SlotMap::has_room(std::int64_t changes) const {
   return config_.max_regions == 0 || num_regions() + 2 * changes <= config_.max_regions;
 }
 
-bool SlotMap::make_room(std::int64_t changes) {
+bool SlotMap::make_space(std::int64_t changes) {
   for (std::size_t i = 0; i < idle_.size() && !has_room(changes); ++i) {
     bool any = false;
     for (std::size_t number = 0; number < lengths_.size(); ++number) {
@@ -271,7 +271,7 @@ void SlotMap::check_invariants() const {
     for (std::int32_t i = 0; i < of.length; ++i)
       CHECK(shown(range, i) == kNoPage || (i >= of.front && i < of.shown_end));
     CHECK(of.shown_end == 0 || shown(range, of.shown_end - 1) != kNoPage);
-    // What a window has left is not kept for longer than it takes to have a batch of it.
+    // Pages that a window has left are kept only until there is a batch of them.
     CHECK(of.first - of.front < config_.front_batch);
   }
   CHECK(borders == num_borders_);

@@ -21,7 +21,7 @@ namespace pagoda {
 
 struct SlotMapConfig {
   std::int32_t num_slots = 0;        // > 0
-  std::int32_t blocks_per_slot = 0;  // of all its ranges
+  std::int32_t blocks_per_slot = 0;  // blocks of all its ranges
   std::int64_t max_regions = 0;      // 0: no limit
   bool deferred_reclaim = true;
   bool map_ahead = true;
@@ -37,7 +37,7 @@ struct SlotMapCounts {
   std::int64_t reclaimed_slots = 0;  // idle ones whose mapping was dropped for want of regions
 };
 
-// What a sequence that wants a slot has of a range: it owns `pages` from block `first` on, and is about to
+// A sequence's need of a range when it wants a slot: it owns `pages` from block `first` on, and is about to
 // need blocks up to `end`.
 struct RangeNeed {
   std::int32_t first = 0;
@@ -64,7 +64,7 @@ class SlotMap {
 
   // Whether `changes` more blocks can be shown within max_regions; drops what is shown in vain if need be,
   // idle slots first.
-  [[nodiscard]] bool make_room(std::int64_t changes);
+  [[nodiscard]] bool make_space(std::int64_t changes);
   // The same without dropping, for what is not needed yet.
   bool has_room(std::int64_t changes) const;
 
@@ -89,7 +89,7 @@ class SlotMap {
     return BlockId{static_cast<std::int32_t>(place(range, at))};
   }
   std::int32_t length(std::int32_t range) const { return at(range).length; }
-  std::int32_t num_ranges() const { return static_cast<std::int32_t>(lengths_.size()); }  // of a slot
+  std::int32_t num_ranges() const { return static_cast<std::int32_t>(lengths_.size()); }  // ranges of a slot
   std::int32_t range_of(std::int32_t slot, std::size_t number) const {
     return slot * num_ranges() + static_cast<std::int32_t>(number);
   }
@@ -109,7 +109,7 @@ class SlotMap {
   struct Range {
     std::int32_t begin = 0, length = 0;     // the id of its first block, and how many there are
     std::int32_t front = 0, shown_end = 0;  // nothing is shown before and from there
-    std::int32_t first = 0, end = 0;        // what its sequence needs; nothing if the slot is idle
+    std::int32_t first = 0, end = 0;        // blocks that its sequence needs; none if the slot is idle
   };
   const Range& at(std::int32_t range) const { return ranges_[static_cast<std::size_t>(range)]; }
   Range& at(std::int32_t range) { return ranges_[static_cast<std::size_t>(range)]; }
@@ -123,8 +123,8 @@ class SlotMap {
   void set(std::int32_t range, std::int32_t at, BlockId page);
   void record(std::vector<PageMapping>& list, std::int32_t range, std::int32_t at, BlockId page);
   std::optional<BlockId> spare_page(std::int32_t range, std::int32_t at) const;
-  void drop(std::int32_t range, std::int32_t from);  // what it shows from block `from` on
-  void drop_front(std::int32_t range);               // what it shows before what is needed
+  void drop(std::int32_t range, std::int32_t from);  // unmaps from block `from` on
+  void drop_front(std::int32_t range);               // unmaps before the first block needed
 
   const SlotMapConfig config_;
   const std::vector<std::int32_t> lengths_;

@@ -73,7 +73,7 @@ class StateCache {
   const BlockTables& tables_;
   PrefixIndex& index_;
   BlockPool& pool_;
-  const std::int64_t budget_;     // of states
+  const std::int64_t budget_;     // states, at most
   const std::size_t max_chains_;  // in tails_, before the dead ones are looked for
   StateEviction eviction_;
   std::unordered_map<BlockHash, std::vector<Tail>, BlockHashHasher> tails_;  // by the chain before them

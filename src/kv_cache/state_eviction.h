@@ -22,8 +22,8 @@ class StateEviction {
  public:
   void put(BlockId row);  // not there yet
   void pair(BlockId a,
-            BlockId b);     // of the same sequence; like those below without effect on what is not there
-  void use(BlockId row);    // a sequence begins from it
+            BlockId b);   // a state of the same sequence; like the calls below without effect on unknown ones
+  void use(BlockId row);  // a sequence begins from it
   void leave(BlockId row);  // which has left a later one
   void remove(BlockId row);
   void clear();

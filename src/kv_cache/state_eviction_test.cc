@@ -23,7 +23,7 @@ TEST(StateEviction, WhatANextTurnPassedByGoesFirst) {
   eviction.use(BlockId{3});  // another one before the prompt's end, and again
   eviction.use(BlockId{3});
   eviction.leave(BlockId{2});  // and leaves its own
-  eviction.leave(BlockId{3});  // where others begin, too
+  eviction.leave(BlockId{3});  // others begin there, too
   eviction.leave(BlockId{99});
   EXPECT_EQ(eviction.size(), 6);
   EXPECT_EQ(drain(eviction), (std::vector<int>{1, 4, 2, 5, 6, 3}));

@@ -26,7 +26,7 @@ class SwapSpace {
   std::int64_t num_blocks() const { return pool_.num_blocks(); }
   std::int64_t num_free() const { return pool_.num_free(); }
 
-  // What moving these sequences costs: pages of their computed rows, each counted once, and tokens.
+  // The cost of moving these sequences: pages of their computed rows, each counted once, and tokens.
   static SwapCost cost(const KvGeometry& geometry, const BlockTables& tables,
                        std::span<const BlockTable* const> sequences);
   // Takes room for the computed rows of a table in the pool; cost() says that there is enough.

@@ -22,7 +22,7 @@ void run(std::uint64_t seed) {
   testing::Tables of(size, testing::draw_token_groups(rng, size, below(2) == 0, below(2) == 0), kNumBlocks);
   SwapSpace swap(of.geometry, of.tables, kNumSwap);
   std::vector<std::uint64_t> pool(kNumBlocks), stored(kNumSwap);
-  std::map<const BlockTable*, std::vector<std::uint64_t>> written;  // what each table's computed pages hold
+  std::map<const BlockTable*, std::vector<std::uint64_t>> written;  // contents of each table's computed pages
   const auto computed_pages = [&](const BlockTable& table) {
     std::vector<BlockId> out;
     for (std::size_t group = 0; group < of.geometry.groups().size(); ++group) {

@@ -59,7 +59,7 @@ bool VirtualKvManager::make_ready(std::int64_t num_blocks, std::span<const std::
   std::int64_t entries = 0;
   for (const std::int32_t tokens : num_tokens)
     entries += pages_for(token_groups(groups()), std::int64_t{tokens} + 1);
-  return make_available(num_blocks) && slots_.make_room(entries);
+  return make_available(num_blocks) && slots_.make_space(entries);
 }
 
 void VirtualKvManager::new_row(SequenceId id, std::size_t group, std::int32_t at,
@@ -108,7 +108,7 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
   auto place = places_.find(id);
   const bool fresh = place == places_.end();
   if (!can_grow(id, num_tokens) || !make_available(blocks_to_grow(id, num_tokens)) ||
-      !slots_.make_room(to_show))
+      !slots_.make_space(to_show))
     return false;
   const std::int32_t rows = blocks_for(std::max(num_tokens, table(id).num_tokens));
   if (fresh) {
@@ -148,7 +148,7 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
   return true;
 }
 
-// What has changed is at the end: a copied last row, and new ones.
+// Maps the changes at the end: a copied last row, and new ones.
 void VirtualKvManager::show_growth(SequenceId id, Place& place, std::int32_t rows) {
   for (std::size_t group = 0; group < num_ranges(); ++group) {
     const std::int32_t range = slots_.range_of(place.slot, group), first = first_block(id, group);
@@ -162,14 +162,14 @@ void VirtualKvManager::show_growth(SequenceId id, Place& place, std::int32_t row
   }
 }
 
-// What counts as free may have to be made ready first, and that may fail.
+// Blocks that count as free may have to be made ready first, and that may fail.
 std::int32_t VirtualKvManager::most_tokens(SequenceId id, std::int32_t num_tokens) {
   const std::int32_t most = PagedKvManager::most_tokens(id, num_tokens);
   if (groups().size() == 1 && groups().front().kind == KvKind::full) return most;
   const std::int32_t computed = table(id).num_computed;
   std::int32_t tokens = most;
   while (tokens > computed &&
-         !(make_available(blocks_to_grow(id, tokens)) && slots_.make_room(pages_to_show(id, tokens))))
+         !(make_available(blocks_to_grow(id, tokens)) && slots_.make_space(pages_to_show(id, tokens))))
     tokens = (tokens - 1) / block_size() * block_size();
   return std::max(tokens, computed);
 }
@@ -239,7 +239,7 @@ std::optional<BlockId> VirtualKvManager::first_virtual_block(SequenceId id) cons
 Status VirtualKvManager::check_alone(std::int64_t num_sequences, std::int64_t num_tokens,
                                      std::int64_t num_needed) const {
   const SlotMapConfig& slots = slots_.config();
-  // As make_room() counts when nothing is shown in vain: every page of every sequence may lie apart from its
+  // As make_space() counts when nothing is shown in vain: every page of every sequence may lie apart from its
   // neighbour.
   const std::int64_t regions = 1 + 2 * pages_for(token_groups(groups()), num_tokens, num_sequences, 0,
                                                  config().whole_prompts ? num_tokens : 0);

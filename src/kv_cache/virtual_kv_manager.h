@@ -56,11 +56,11 @@ class VirtualKvManager final : public PagedKvManager {
   struct Place {
     std::int32_t slot = 0;
     std::vector<std::vector<BlockId>> tables;  // by group: virtual blocks, from row 0 on
-    std::vector<KvTable> more;                 // of groups 1, 2, …, from the first row that is kept
+    std::vector<KvTable> more;                 // groups 1, 2, …, from the first row that is kept
   };
   void new_row(SequenceId id, std::size_t group, std::int32_t at, std::vector<BlockId>& pages) override;
   std::int32_t per_row(std::size_t group) const { return groups()[group].pages_per_row; }
-  // Of the group's range: where the sequence's rows begin.
+  // The start of the sequence's rows in the group's range.
   std::int32_t first_block(SequenceId id, std::size_t group) const {
     return pages_of(id, group).first_row * per_row(group);
   }

@@ -17,7 +17,7 @@ std::vector<TokenId> iota(std::size_t count, TokenId first = 0) {
   return out;
 }
 
-// What the address space shows, from the records alone.
+// The address space, from the records alone.
 class NaiveMemory {
  public:
   explicit NaiveMemory(const SlotMapConfig& config)
@@ -244,7 +244,7 @@ TEST(VirtualKvManager, AStepThatMapsAheadAndThenLosesTheSlotKeepsTheOrder) {
   kv.add_sequence(SequenceId{2}, iota(8, 9), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{2}, 7, copies));
   memory.take(kv);
-  memory.take(kv);  // what was late has come
+  memory.take(kv);  // late mappings have come
   for (std::size_t i = 0; i < 2; ++i)
     EXPECT_EQ(memory.at(kv.tables(SequenceId{2}).blocks[i]), kv.blocks_of(SequenceId{2})[i]);
 }
@@ -461,7 +461,7 @@ void run(std::uint64_t seed, Layers layers) {
   std::map<std::uint64_t, Model> model;
   std::uint64_t next_id = 1;
   std::size_t num_gangs = 0;
-  // Where page `page` of a row of the group has this position, through the table and the mappings.
+  // The place of this position in page `page` of a row of the group, through the table and the mappings.
   const auto cell = [&](std::uint64_t id, std::size_t group, std::size_t page,
                         std::size_t position) -> TokenId& {
     const SequenceId sequence{id};

@@ -49,7 +49,7 @@ void write_stored(MsgpackWriter& out, const CacheEvent& event, std::int32_t bloc
   out.nil();
   if (event.salt.empty()) return;
   out.text("extra_keys");
-  out.array(event.hashes.size());  // of the first block alone: the others follow from it
+  out.array(event.hashes.size());  // the first block's parent: the others follow from it
   out.array(1);
   out.text(event.salt);
   for (std::size_t i = 1; i < event.hashes.size(); ++i) out.nil();

@@ -1,8 +1,9 @@
 #pragma once
-// A batch of cache events and its bytes, in the form of vLLM's KVEventBatch: an array of maps (vLLM up to June 2026 had
-// arrays inside too, which today's readers refuse or take).
+// A batch of cache events and its bytes, in the form of vLLM's KVEventBatch: an array of maps (vLLM up to
+// June 2026 had arrays inside too, which today's readers refuse or take).
 //     [ts, [event, …], data_parallel_rank]
-//     {type: "BlockStored", block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium, lora_name,
+//     {type: "BlockStored", block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium,
+//     lora_name,
 //      extra_keys}
 //     {type: "BlockRemoved", block_hashes, medium}    {type: "AllBlocksCleared"}
 // Source: vllm.distributed.kv_events and its example of a subscriber. Threads: none.
@@ -16,16 +17,16 @@
 
 namespace pagoda {
 
-// What stands for a block outside: the last 8 bytes of its SHA-256 as a big-endian number, as vLLM gives it.
+// A block's name outside: the last 8 bytes of its SHA-256 as a big-endian number, as vLLM gives it.
 std::uint64_t external_hash(const BlockHash& hash);
 
 struct CacheEvent {
   enum class Kind { stored, removed, cleared };
   Kind kind = Kind::stored;
   std::vector<std::uint64_t> hashes;    // stored: each block's parent is the one before it
-  std::optional<std::uint64_t> parent;  // of the first; none: it begins a text
-  std::string salt;                     // of a text that only some requests find: stands for their salt
-  std::vector<TokenId> tokens;          // of all of these blocks
+  std::optional<std::uint64_t> parent;  // block before the first; none: it begins a text
+  std::string salt;                     // stands for the salt of a text that only some requests find
+  std::vector<TokenId> tokens;          // tokens of all these blocks
 };
 
 struct CacheEventBatch {

@@ -61,7 +61,7 @@ TEST(EventEncoding, ABatch) {
           {.kind = CacheEvent::Kind::stored, .hashes = {3, 4}, .parent = {}, .salt = "s", .tokens = {9}},
           {.kind = CacheEvent::Kind::removed, .hashes = {2}, .parent = {}, .salt = {}, .tokens = {}},
           {.kind = CacheEvent::Kind::cleared, .hashes = {}, .parent = {}, .salt = {}, .tokens = {}}}};
-  // What msgspec makes of vLLM's own structures with these values.
+  // msgspec's bytes for vLLM's own structures with these values.
   EXPECT_EQ(hex(encode(batch, 2)),
             "93cb3ff80000000000009488a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368"
             "6573920102b1706172656e745f626c6f636b5f68617368cd012ca9746f6b656e5f69647394050607"

@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kFrameBytes = 256;  // of requests for a replay; a longer one is none
+constexpr std::size_t kFrameBytes = 256;  // a request for a replay; a longer one is none
 
 std::string big_endian(std::int64_t number) {
   std::string out;

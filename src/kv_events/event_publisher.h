@@ -49,7 +49,7 @@ class KvEventPublisher final : public CacheObserver {
   std::unique_ptr<void, EndZmqContext> context_;
   ZmqSocket publish_, replay_;
 
-  std::vector<CacheEvent> events_;  // of the step; the engine thread's
+  std::vector<CacheEvent> events_;  // events of the step; the engine thread's
   std::int64_t next_number_ = 0;
 
   std::mutex mutex_;

@@ -102,7 +102,7 @@ TEST_F(Publishing, BatchesInOrderWithTopicAndNumber) {
   publisher_->end_step();
   std::vector<std::string> frames = message(subscriber_);
   std::int64_t before = -1;
-  while (frames.size() == 3 && frames[2].find("BlockStored") == std::string::npos) {  // of subscribe()
+  while (frames.size() == 3 && frames[2].find("BlockStored") == std::string::npos) {  // frames of subscribe()
     before = number(frames[1]);
     frames = message(subscriber_);
   }
@@ -110,12 +110,19 @@ TEST_F(Publishing, BatchesInOrderWithTopicAndNumber) {
   EXPECT_EQ(frames[0], "kv");
   if (before >= 0) EXPECT_EQ(number(frames[1]), before + 1);
   const std::uint64_t one = external_hash(first), two = external_hash(second);
-  const std::string expected = encode(
-      {.number = 0,
-       .unix_seconds = 0,
-       .events = {{.kind = CacheEvent::Kind::stored, .hashes = {one, two}, .parent = {}, .salt = {}, .tokens = {1, 2, 3, 4}},
-                  {.kind = CacheEvent::Kind::removed, .hashes = {two, one}, .parent = {}, .salt = {}, .tokens = {}}}},
-      2);
+  const std::string expected = encode({.number = 0,
+                                       .unix_seconds = 0,
+                                       .events = {{.kind = CacheEvent::Kind::stored,
+                                                   .hashes = {one, two},
+                                                   .parent = {},
+                                                   .salt = {},
+                                                   .tokens = {1, 2, 3, 4}},
+                                                  {.kind = CacheEvent::Kind::removed,
+                                                   .hashes = {two, one},
+                                                   .parent = {},
+                                                   .salt = {},
+                                                   .tokens = {}}}},
+                                      2);
   EXPECT_EQ(frames[2].substr(10), expected.substr(10)) << "but for the time";
   const std::vector<std::string> next = message(subscriber_);
   ASSERT_EQ(next.size(), 3u);

@@ -35,7 +35,7 @@ unsigned long long next_handle = 1;
 int contexts = 0, a_context = 0;
 thread_local void* current = nullptr;
 
-// What a call answers before it does anything.
+// The answer of a call that is refused before it does anything.
 int refused(const char* name) {
   if (current == nullptr) return kNoContext;
   if (failing != name || calls_before_failure-- > 0) return kOk;

@@ -19,7 +19,7 @@
 
 namespace {
 
-// Where the bytes are, and who carries out mappings there.
+// The bytes, and the object that carries out mappings there.
 class Pages {
  public:
   virtual ~Pages() = default;
@@ -283,7 +283,7 @@ pagoda_kv_status pagoda_kv_free_reqid(pagoda_kv* kv, std::int32_t reqid) {
     kv->pool->release_one(*page);
   *sequence = {};
   kv->slots->release(reqid);
-  return PAGODA_KV_OK;  // what is to be unmapped goes with the next step
+  return PAGODA_KV_OK;  // unmapping goes with the next step
 }
 
 pagoda_kv_status pagoda_kv_step(pagoda_kv* kv, const std::int32_t* context_lengths) {
@@ -300,7 +300,7 @@ pagoda_kv_status pagoda_kv_step(pagoda_kv* kv, const std::int32_t* context_lengt
   }
   if (more > kv->pool->num_free())
     return fail(PAGODA_KV_FULL, concat(more, " pages are needed, ", kv->pool->num_free(), " are free"));
-  if (!kv->slots->make_room(more)) return fail(PAGODA_KV_FULL, "no mappings are left (vm.max_map_count)");
+  if (!kv->slots->make_space(more)) return fail(PAGODA_KV_FULL, "no mappings are left (vm.max_map_count)");
   for (std::int32_t slot = 0; slot < kv->config.max_batch; ++slot) {
     if (context_lengths[slot] > 0) grow(*kv, slot, context_lengths[slot]);
   }
@@ -314,7 +314,7 @@ std::int32_t pagoda_kv_fork(pagoda_kv* kv, std::int32_t reqid, std::int32_t num_
     return -1;
   }
   const std::int32_t num_shared = num_tokens / kv->tokens_per_page, num_pages = kv->pages_for(num_tokens);
-  if (num_pages - num_shared > kv->pool->num_free() || !kv->slots->make_room(num_pages)) {
+  if (num_pages - num_shared > kv->pool->num_free() || !kv->slots->make_space(num_pages)) {
     fail(PAGODA_KV_FULL, "fork: no page is free");
     return -1;
   }

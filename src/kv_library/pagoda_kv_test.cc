@@ -37,7 +37,7 @@ pagoda_kv_config small() {
   return config;
 }
 
-// What making a small one is answered with, changed so.
+// The status of creating a small manager whose options are changed so.
 pagoda_kv_status refused(auto change) {
   pagoda_kv_config config = small();
   change(config);
@@ -76,7 +76,7 @@ TEST(PagodaKv, TheExamplesRun) {
   EXPECT_EQ(count, 2);
 }
 
-// What a command prints; it must succeed.
+// The output of a command, which must succeed.
 std::string output_of(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");
   EXPECT_NE(pipe, nullptr);
@@ -272,7 +272,8 @@ TEST(PagodaKvOnADevice, WhatIsNotThereIsSaid) {
   EXPECT_STREQ(pagoda_kv_last_error(), "the driver has no cuInit");
   EXPECT_EQ(refused([](auto& c) { c.cuda_device = 3; }), PAGODA_KV_NO_DEVICE);
   EXPECT_STREQ(pagoda_kv_last_error(), "cuDeviceGet: error 101 of the driver");
-  // What is refused on the way is given back, wherever it happens: 48 pieces of memory, two address spaces.
+  // A refusal on the way gives back all that was taken, wherever it happens: 48 pieces of memory, two address
+  // spaces.
   for (const char* const call : {"cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess"})
     for (const std::int64_t after : {0, 1, 20}) {
       driver.fail(call, after);

@@ -9,9 +9,9 @@
 #include "base/strings.h"
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/environment.h"
+#include "cli/flags/peer_flags.h"
 #include "cli/flags/store_flags.h"
 #include "cli/flags/suggest.h"
-#include "cli/flags/peer_flags.h"
 
 namespace pagoda {
 namespace {

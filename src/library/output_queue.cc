@@ -16,7 +16,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 20;
 OutputQueue::~OutputQueue() {
   std::unordered_map<std::uint64_t, Call> last;
   const std::lock_guard lock(mutex_);
-  last.swap(calls_);  // who rings from here on finds nothing; declared first, it ends without the lock
+  last.swap(calls_);  // later callers find an empty list; declared first, it ends without the lock
 }
 
 void OutputQueue::ring(std::uint64_t id) {

@@ -52,9 +52,9 @@ class OutputQueue {
     std::unique_ptr<Generation> generation;
     RecordWriter* writer = nullptr;  // the generation's; null: its answer is a body
     std::string body = {};
-    bool busy = false;               // somebody pumps it
-    bool rung = false;               // meanwhile something has come
-    bool aborted = false;            // meanwhile it was aborted
+    bool busy = false;     // somebody pumps it
+    bool rung = false;     // meanwhile something has come
+    bool aborted = false;  // meanwhile it was aborted
   };
 
   void ring(std::uint64_t id);

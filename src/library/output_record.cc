@@ -119,7 +119,7 @@ std::unique_ptr<OutputRecord> RecordWriter::take_record(std::uint64_t id) {
   if (!error().ok()) return record;
   for (std::size_t i = 0; i < state_.choices.size(); ++i) {
     ChoiceState& choice = state_.choices[i];
-    // Of a stream: those that have something new, their end included, once.
+    // A stream has choices with news, their end included, once.
     const bool fresh = !choice.fresh.token_ids.empty() || !choice.fresh.text.empty();
     const bool ends = choice.finished() && !choice.begun;
     if (stream_ && !fresh && !ends) continue;

@@ -18,9 +18,9 @@ struct OutputRecord : pagoda_output {
   std::string message_text, body_text;
   std::vector<pagoda_choice> choice_rows;
   std::deque<ChoiceState::Fresh> fresh;             // stable addresses, as of all below
-  std::deque<std::string> texts;                    // of tokens and stop strings
-  std::deque<std::vector<pagoda_logprob>> items;    // of one position
-  std::deque<std::vector<pagoda_logprobs>> tables;  // of one choice, or the prompt
+  std::deque<std::string> texts;                    // tokens and stop strings
+  std::deque<std::vector<pagoda_logprob>> items;    // entries of one position
+  std::deque<std::vector<pagoda_logprobs>> tables;  // tables of one choice, or the prompt
 };
 
 class RecordWriter final : public AnswerWriter {
@@ -40,7 +40,7 @@ class RecordWriter final : public AnswerWriter {
   Usage usage() const override { return state_.usage(); }
   bool take(std::string&, std::size_t) override { return false; }
 
-  // What is fresh; null: there is nothing to tell yet. Once finished(), the last one, and then nothing.
+  // Returns the news; null: there is none yet. Once finished(), the last record, and then nothing.
   std::unique_ptr<OutputRecord> take_record(std::uint64_t id);
 
  private:

@@ -27,7 +27,7 @@ struct RequestOutcome {
   std::int64_t prompt_tokens = 0, output_tokens = 0;
   std::vector<float> itl_s;
   double longest_gap_s = 0;  // between two chunks of one choice, however many tokens the second brought
-  std::string text;          // of choice 0, where texts are kept
+  std::string text;          // text of choice 0, where texts are kept
   std::string error;         // empty: it succeeded
   bool ok() const { return error.empty(); }
 };
@@ -48,7 +48,7 @@ class AnswerReader {
   bool done() const { return done_; }
   const std::string& error() const { return error_; }
   int status() const { return status_; }
-  // Of an answer that is no stream.
+  // The body of an answer that is no stream.
   std::string take_body() { return std::move(whole_body_); }
 
   // After the body's end, or in the midst of it when `transport_error` says why there is no more.
@@ -70,7 +70,7 @@ class AnswerReader {
   void add_chunk(TimeNs now);
   void add_tokens(TimeNs now, const ChoiceFacts& facts, std::int64_t tokens);
 
-  static constexpr std::size_t kMaxBody = std::size_t{16} << 20;  // of an answer that is not a stream
+  static constexpr std::size_t kMaxBody = std::size_t{16} << 20;  // an answer that is not a stream
   static constexpr std::size_t kMaxChoices = 1024;
   static constexpr std::int64_t kMaxTokens = 10'000'000;
 
@@ -86,7 +86,7 @@ class AnswerReader {
   std::vector<Gap> gaps_;
   TimeNs first_ = 0, last_ = 0;
   std::int64_t num_chunks_ = 0;    // with text or tokens
-  std::int64_t known_tokens_ = 0;  // of chunks that said how many they have
+  std::int64_t known_tokens_ = 0;  // tokens of chunks that counted theirs
   bool all_known_ = true;
   std::optional<std::int64_t> prompt_tokens_, completion_tokens_;
   std::string text_;

@@ -93,7 +93,7 @@ TEST(ChunkFacts, MalformedTextIsRefusedAndNeverRead) {
   std::string nested = R"({"choices":[{)";
   for (int i = 0; i < 200'000; ++i) nested += R"("delta":{)";
   EXPECT_FALSE(scan_chunk(nested, facts));
-  // Of an inner delta nothing is taken.
+  // An inner delta is ignored.
   ASSERT_TRUE(scan_chunk(R"({"choices":[{"delta":{"content":"a","delta":{"content":"b"}}}]})", facts));
   EXPECT_EQ(facts.choices.at(0).text, "a");
 }
@@ -141,7 +141,7 @@ TEST(AnswerReader, TheFinalUsageIsSpreadOverChunks) {
   EXPECT_EQ(o.prompt_tokens, 5);
   ASSERT_EQ(o.itl_s.size(), 6u);
   for (const float gap : o.itl_s) EXPECT_NEAR(gap, 0.010f, 1e-6f);
-  EXPECT_NEAR(o.longest_gap_s, 0.030, 1e-6);  // what a reader waits, whole
+  EXPECT_NEAR(o.longest_gap_s, 0.030, 1e-6);  // a reader's whole wait
 }
 
 TEST(AnswerReader, TokenIdsCount) {

@@ -27,14 +27,14 @@ class ArrivalProcess {
   double next();  // seconds since the start; never falls
 
  private:
-  double gap(std::uint64_t index) const;  // of mean 1
+  double gap(std::uint64_t index) const;  // mean 1
 
   std::optional<RateRamp> ramp_;
   double mean_gap_s_;
   double burstiness_;
   std::uint64_t seed_;
   std::uint64_t index_ = 0;
-  double sum_ = 0;  // of gaps so far, of mean 1 each
+  double sum_ = 0;  // sum of the gaps so far, each with mean 1
 };
 
 }  // namespace pagoda

@@ -34,8 +34,8 @@ class FakeServer {
   struct Call {
     Tcp::socket& socket;
     std::string head, body;
-    std::int64_t number;      // of requests so far, from 0
-    std::int64_t connection;  // of connections so far, from 0
+    std::int64_t number;      // requests so far, from 0
+    std::int64_t connection;  // connections so far, from 0
 
     // Sends bytes as they are; false: the client is gone.
     boost::asio::awaitable<bool> send(std::string bytes) {

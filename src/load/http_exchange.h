@@ -29,7 +29,7 @@ class HttpExchange {
   bool connecting() const { return connecting_; }
   bool reusable() const { return reusable_; }
   bool timed_out() const { return !time_out_reason_.empty(); }
-  bool got_bytes() const { return got_bytes_; }  // of the answer to the last request
+  bool got_bytes() const { return got_bytes_; }  // whether the last request had any answer
   TimeNs waiting_since() const { return waiting_since_; }
   void time_out(std::string reason);
 

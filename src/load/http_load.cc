@@ -188,7 +188,8 @@ class LoadRun {
                                : done                ? std::min(kAfterDone, options_.read_timeout)
                                                      : options_.read_timeout;
     if (now - running.start > nanoseconds(options_.total_timeout))
-      exchange.time_out(concat("timed out: no end after ", static_cast<double>(options_.total_timeout.count()) / 1000, " s"));
+      exchange.time_out(concat("timed out: no end after ",
+                               static_cast<double>(options_.total_timeout.count()) / 1000, " s"));
     else if (now - exchange.waiting_since() > nanoseconds(limit))
       exchange.time_out(
           concat(exchange.connecting() ? "timed out: no connection after " : "timed out: not a byte for ",

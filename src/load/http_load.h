@@ -25,7 +25,7 @@ namespace pagoda {
 struct HttpServerAddress {
   std::string host;
   std::string port;
-  std::string path;  // what comes before every endpoint; empty or "/prefix"
+  std::string path;  // prefix of every endpoint; empty or "/prefix"
 };
 
 // "http://host:port/prefix". invalid_argument: not a URL; unimplemented: https.
@@ -39,7 +39,7 @@ struct LoadOptions {
   std::optional<std::int32_t> max_concurrency;
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds read_timeout{600'000};      // without a byte of the answer
-  std::chrono::milliseconds total_timeout{21'600'000};  // of one request
+  std::chrono::milliseconds total_timeout{21'600'000};  // one request
   AnswerReader::Texts texts = AnswerReader::Texts::drop;
   AnswerReader::Wants wants = AnswerReader::Wants::tokens;
   // The body of the index-th request.
@@ -51,7 +51,7 @@ struct LoadOptions {
 struct LoadResult {
   std::vector<RequestOutcome> outcomes;  // in order of arrival
   double duration_s = 0;                 // from the start to the last answer's end
-  double cpu_s = 0;                      // of this process: what generating the load cost
+  double cpu_s = 0;                      // processor time of this process: the cost of generating the load
   std::int64_t max_running = 0;
 };
 

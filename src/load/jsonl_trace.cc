@@ -72,8 +72,8 @@ class JsonlTrace final : public Workload {
     request.prompt_tokens = *prompt;
     request.output_tokens = *output;
     request.arrival_s = arrival->value_or(std::numeric_limits<double>::quiet_NaN());
-    // Where the text is known it says itself what is shared; ids beside text are only marks (WMT's k-shot
-    // files give one id to a 25-token prefix).
+    // A known text says itself what is shared; ids beside text are only marks (WMT's k-shot files give one id
+    // to a 25-token prefix).
     if (*text)
       request.prompt = std::move(**text);
     else

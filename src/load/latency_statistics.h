@@ -16,7 +16,7 @@ struct LatencyStatistics {
   double p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;
 };
 
-// Of sorted values; 0 when there is none. percent in [0, 100].
+// A percentile of sorted values; 0 when there is none. percent in [0, 100].
 double percentile(std::span<const double> sorted, double percent);
 LatencyStatistics exact_statistics(std::vector<double> values);
 

@@ -90,11 +90,10 @@ std::string write_body(const WorkloadRequest& request, std::uint64_t index, cons
   const bool takes_ids = has_choices(options.endpoint) || options.endpoint == Endpoint::llamacpp ||
                          options.endpoint == Endpoint::embeddings;
   const bool chat = options.endpoint == BodyOptions::Endpoint::chat;
-  std::string prompt =
-      !request.prompt.empty() ? quoted(request.prompt)
-      : chat || !takes_ids || options.made_up == BodyOptions::MadeUp::words
-          ? made_up_words(request, index, options)
-          : made_up_ids(request, index, options);
+  std::string prompt = !request.prompt.empty() ? quoted(request.prompt)
+                       : chat || !takes_ids || options.made_up == BodyOptions::MadeUp::words
+                           ? made_up_words(request, index, options)
+                           : made_up_ids(request, index, options);
   if (!has_choices(options.endpoint)) return write_other(request, prompt, options);
   std::string body = concat("{\"model\":", quoted(options.model));
   if (chat)

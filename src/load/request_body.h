@@ -1,8 +1,8 @@
 #pragma once
-// What the load generator sends: the JSON body of one request of a workload. Prompts known only by length are
-// made up: random token ids where the server takes them, else short words. Equal prefixes of a workload
-// (shared_prefix_id, prefix_hash_ids) become equal tokens; everything else differs between requests, so that
-// nothing is found in a prefix cache by accident.
+// Writes the JSON body of one request of a workload. Prompts known only by length are made up: random token
+// ids where the server takes them, else short words. Equal prefixes of a workload (shared_prefix_id,
+// prefix_hash_ids) become equal tokens; everything else differs between requests, so that nothing is found in
+// a prefix cache by accident.
 // Threads: none; reading is safe from several.
 #include <cstdint>
 #include <string>

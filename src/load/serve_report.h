@@ -1,5 +1,5 @@
 #pragma once
-// What `bench serve` says of a run: the table and the JSON of `vllm bench serve`, field by field, with a few
+// The report of `bench serve`: the table and the JSON of `vllm bench serve`, field by field, with a few
 // fields of our own: p50, p90, p99 and max of every latency, and normalized latency.
 // Source: the output of vLLM's benchmark (names, order, units: milliseconds), for scripts that read it.
 // Threads: none.

@@ -30,7 +30,7 @@ LoadResult three_requests() {
   result.outcomes.push_back(outcome(1, 0, 0, 0, {}));
   result.outcomes.back().error = "HTTP 500";
   result.outcomes[0].longest_gap_s = 0.75;
-  result.outcomes[2].longest_gap_s = 9;  // of a failed request: not counted
+  result.outcomes[2].longest_gap_s = 9;  // a failed request's gap is not counted
   return result;
 }
 

@@ -26,8 +26,8 @@ class SseScanner {
   // One line without its end. True: it ends an event, whose data is in data_.
   bool take_line(std::string_view line);
 
-  std::string partial_;  // of a line that has not ended
-  std::string data_;     // of the event so far
+  std::string partial_;  // a line that has not ended
+  std::string data_;     // data of the event so far
   bool has_data_ = false;
 };
 

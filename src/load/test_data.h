@@ -1,5 +1,5 @@
 #pragma once
-// Where published workloads lie, for tests only.
+// The folder of published workloads, for tests only.
 #include <cstdlib>
 #include <filesystem>
 #include <string>

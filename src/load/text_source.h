@@ -18,7 +18,7 @@ class TextSource {
   // Owns `stream`; `name` is how messages call it.
   TextSource(std::unique_ptr<std::istream> stream, std::string name);
 
-  // What comes next without taking it: at least `bytes` where the file has them, at most the buffer.
+  // The next bytes, without taking them: at least `bytes` where the file has them, at most the buffer.
   std::string_view peek(std::size_t bytes);
   // The next byte; -1 at the end.
   int get() {
@@ -34,7 +34,7 @@ class TextSource {
   // corrupt_data with "NAME:LINE: " before the message; the line that next_line() gave last.
   Status error(const std::string& message) const;
   Status error_at(std::int64_t line, const std::string& message) const;
-  // Of the byte that get() gives next, from 1.
+  // The line of the byte that get() gives next, from 1.
   std::int64_t line() const { return line_; }
 
  private:

@@ -1,15 +1,12 @@
 #pragma once
 // Trace files as workloads, one request at a time; a file of any size costs one line of memory. No byte of
 // them is trusted: every refusal names the file, the line and the field.
-//
-//   jsonl      {"prompt_tokens", "output_tokens", "arrival_s"|null, "prompt"|null, "prefix_hash_ids"|null}
-//   custom     {"prompt", "output_tokens"?}: `vllm bench serve --dataset-name custom`
-//   sharegpt   [{"conversations": [{"from", "value"}, ...]}, ...]: ShareGPT_V3's own file; also one a line
-//   azure      TIMESTAMP,ContextTokens,GeneratedTokens: AzurePublicDataset's LLM traces
-//   mooncake   {"timestamp": ms, "input_length", "output_length", "hash_ids"}
-//
-// Not an arrival process: where a form has no times, arrival_s is NaN, for load/arrivals.h to replace.
-// Threads: none.
+//     jsonl      {"prompt_tokens", "output_tokens", "arrival_s"|null, "prompt"|null, "prefix_hash_ids"|null}
+//     custom     {"prompt", "output_tokens"?}: `vllm bench serve --dataset-name custom`
+//     sharegpt   [{"conversations": [{"from", "value"}, ...]}, ...]: ShareGPT_V3's own file; also one a line
+//     azure      TIMESTAMP,ContextTokens,GeneratedTokens: AzurePublicDataset's LLM traces
+//     mooncake   {"timestamp": ms, "input_length", "output_length", "hash_ids"}
+// arrival_s is NaN in forms without times, for load/arrivals.h to replace. Threads: none.
 #include <cstdint>
 #include <functional>
 #include <istream>
@@ -39,7 +36,7 @@ struct TraceOptions {
   TraceForm form = TraceForm::detect;
   // Counts what the file gives only as text (sharegpt, custom).
   TokenCounter count_tokens = approximate_tokens;
-  // Of text without a known answer (custom): this long. 0: an error that names the field.
+  // Answer length for text without a known answer (custom). 0: an error that names the field.
   std::int32_t default_output_tokens = 256;
   // sharegpt: this many rounds of each conversation become requests, each after its history, of which the
   // last max_history_tokens are kept (the paper, §6.4: 1,024). A shortened prompt is known by length only.

@@ -17,7 +17,7 @@ struct WorkloadRequest {
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 0;
   std::string prompt;  // empty: only its length is known
-  // Of each 512 prompt tokens (Mooncake): equal ids, equal tokens and equal history. Empty: nothing is
+  // Ids of each 512 prompt tokens (Mooncake): equal ids, equal tokens and equal history. Empty: nothing is
   // shared.
   std::vector<std::uint64_t> prefix_hash_ids;
   // The first shared_prefix_tokens of the prompt are the same for all requests of this prefix.
@@ -25,7 +25,7 @@ struct WorkloadRequest {
   std::uint64_t shared_prefix_id = 0;
   // Decoding: at most one of n > 1 and beam_width > 0.
   std::int32_t n = 1, best_of = 1, beam_width = 0;
-  // Of whoever sends it.
+  // The sender.
   std::string tenant;
   std::int32_t weight = 1, priority = 0;
   double timeout_s = 0;  // it waits no longer for the answer; 0: as long as it takes

@@ -100,7 +100,7 @@ const std::map<std::string_view, Store>& keys() {
   return kKeys;
 }
 
-// What only one source understands is refused for the others: it would be silently without effect.
+// A key that only another source understands is refused: it would be silently without effect.
 bool belongs(std::string_view key, WorkloadSpec::Source source) {
   if (key == "input" || key == "output") return source == WorkloadSpec::Source::uniform;
   if (key == "scale" || key == "form") return source == WorkloadSpec::Source::trace;

@@ -1,31 +1,8 @@
 #pragma once
-// What a workload is made of, from one line of text, and the workload itself.
-//
-//   sharegpt[:KEY=VALUE,...]      the lengths of ShareGPT's requests (load/lengths.h)
-//   alpaca[:...]                  of Alpaca's
-//   uniform:input=A-B,output=C-D  drawn from ranges; a single number is a fixed length ("fixed:" is the same)
-//   trace:FILE[,KEY=VALUE,...]    a file (load/trace_reader.h); FILE has no comma
-//
-//   requests=N     so many (generators: 1000 when neither this nor duration is given; traces: all)
-//   duration=S     arrivals of the first S seconds
-//   rate=X         requests a second, Poisson; inf: all at once. Traces keep their own times without it
-//   burstiness=B   gaps are gamma of this shape: vLLM's --burstiness; 1 is Poisson, below 1 burstier
-//   seed=N         of everything that is drawn
-//   max_len=N      sharegpt, alpaca: prompt + answer at most (2048)
-//   n=N, best_of=N, beam=N         parallel sampling or beam search of width N
-//   prefix=N[,prefixes=K]          N more tokens before each prompt, the same for all that share one of K
-//   quantum=S      arrivals rounded down to multiples of S seconds (the paper's artifact: 0.01)
-//   rounds=R[,history=N,new=P]     conversations of R rounds on average: each prompt is the last N (1024)
-//   tokens
-//                                  of what was said, then the new question. An arrival opens a new one with
-//                                  probability P (1/R), else it continues any begun (load/conversations.h).
-//                                  A trace of ShareGPT's form: up to R rounds of each conversation
-//   scale=X        traces: gaps times X
-//   form=NAME      traces: instead of detection
-//   max_len=N      traces: leaves out requests with more tokens than that
-//
-// An unknown key is refused by name. A workload depends on its spec alone: same spec, same requests.
-// Threads: none.
+// A workload's parts, from one line of text, and the workload itself:
+//     sharegpt[:KEY=VALUE,...]  alpaca[:...]  uniform:input=A-B,output=C-D  trace:FILE[,KEY=VALUE,...]
+// docs/simulator.md has the keys. An unknown key is refused by name. A workload depends on its spec
+// alone: same spec, same requests. Threads: none.
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -62,7 +39,7 @@ struct WorkloadSpec {
   // Traces: begins again after the last request until there are num_requests. Tokens of a trace's prefix ids
   // are others each time.
   bool repeat_trace = false;
-  std::optional<std::int64_t> requests_a_turn;  // of repeat_trace; absent: all
+  std::optional<std::int64_t> requests_a_turn;  // requests of a repetition, for repeat_trace; absent: all
   std::uint64_t seed = 0;
   std::int32_t max_model_len = 0;  // 0: 2048 for generators, no limit for traces
 

@@ -347,8 +347,8 @@ TEST(TraceSpec, ARepeatedTraceBeginsAgain) {
   const std::string path = testing::TempDir() + "pagoda_load_repeated.jsonl";
   std::ofstream file(path);
   for (int i = 0; i < 3; ++i)
-    file << "{\"prompt_tokens\":" << 513 + i << ",\"output_tokens\":7,\"arrival_s\":null,\"prefix_hash_ids\":["
-         << i << ",9]}\n";
+    file << "{\"prompt_tokens\":" << 513 + i
+         << ",\"output_tokens\":7,\"arrival_s\":null,\"prefix_hash_ids\":[" << i << ",9]}\n";
   file.close();
   auto spec = parse_workload_spec("trace:" + path + ",rate=1,requests=7");
   ASSERT_TRUE(spec);

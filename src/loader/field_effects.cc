@@ -215,7 +215,7 @@ bool is_in(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Where other parts of a model stand in the text, and layers that may draft tokens.
+// Positions of other parts of a model in the text, and layers that may draft tokens.
 bool is_of_others(std::string_view name) {
   return name.ends_with("_token_id") || name.ends_with("_token_ids") || name.ends_with("_token_index") ||
          name.starts_with("mtp_") || name.ends_with("_config");

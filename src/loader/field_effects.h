@@ -1,12 +1,12 @@
 #pragma once
-// What a field that no reader asked for does to a model: the one list of the options that are known.
+// The effect on a model of a field that no reader asked for: the one list of the options that are known.
 #include <string_view>
 
 namespace pagoda {
 
 enum class FieldEffect { none, computes, unknown };
 
-FieldEffect effect_of(std::string_view name);      // of config.json
-FieldEffect effect_of_key(std::string_view name);  // of GGUF metadata, behind the architecture's name
+FieldEffect effect_of(std::string_view name);      // a field of config.json
+FieldEffect effect_of_key(std::string_view name);  // a key of GGUF metadata, behind the architecture's name
 
 }  // namespace pagoda

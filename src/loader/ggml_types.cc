@@ -6,8 +6,8 @@
 namespace pagoda {
 namespace {
 
-// What GGML has beside the types of tensor/dtypes.def. Numbers that are in neither were removed from it (4,
-// 5: Q4_2, Q4_3; 31-33: repacked Q4_0; 36-38: repacked IQ4_NL).
+// GGML's types beside those of tensor/dtypes.def. Numbers that are in neither were removed from it (4, 5:
+// Q4_2, Q4_3; 31-33: repacked Q4_0; 36-38: repacked IQ4_NL).
 struct Unread {
   std::uint32_t number;
   GgmlType type;

@@ -1,5 +1,5 @@
 #pragma once
-// What a user says instead of a GGUF file's metadata. Of loader/ alone.
+// Overrides of a GGUF file's metadata. Of loader/ alone.
 // Source: llama.cpp's --override-kv; vLLM's --hf-overrides.
 #include <string_view>
 

@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kControlType = 3;  // of tokenizer.ggml.token_type
+constexpr std::int64_t kControlType = 3;  // value of tokenizer.ggml.token_type
 constexpr std::string_view kStrikeThrough = "</s>";
 
 const std::unordered_set<std::string_view>& turn_end_names() {

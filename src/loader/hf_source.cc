@@ -45,6 +45,7 @@ class HuggingFaceSource final : public ModelSource {
   }
   std::vector<std::string> tensor_names() const override {
     std::vector<std::string> names;
+    names.reserve(tensors_.size());
     for (const auto& [name, tensor] : tensors_) names.push_back(name);
     return names;
   }

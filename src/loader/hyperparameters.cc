@@ -12,8 +12,8 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kMostListed = 32;
-constexpr std::size_t kMostElements = 4096;
+constexpr std::size_t kMaxListed = 32;
+constexpr std::size_t kMaxElements = 4096;
 
 // Says that the option is not used, or what is so without it.
 bool is_off(std::string_view name, const json::value& value) {
@@ -38,7 +38,7 @@ json::value to_json(const GgufValue& value) {
   if (const auto* array = std::get_if<std::shared_ptr<GgufArray>>(&value)) {
     json::array list;
     const auto add = [&](const auto& elements) {
-      for (std::size_t i = 0; i < elements.size() && i <= kMostElements; ++i) {
+      for (std::size_t i = 0; i < elements.size() && i <= kMaxElements; ++i) {
         if constexpr (std::is_same_v<std::decay_t<decltype(elements)>, std::vector<bool>>)
           list.emplace_back(static_cast<bool>(elements[i]));
         else
@@ -147,7 +147,7 @@ std::vector<std::int32_t> Hyperparameters::integers(std::string_view name) {
   };
   if (!value->is_array()) {
     take(*value);
-  } else if (value->get_array().size() > kMostElements) {
+  } else if (value->get_array().size() > kMaxElements) {
     fail(name, "a list of at most 4096 integers");
   } else {
     for (const json::value& element : value->get_array()) take(element);
@@ -159,7 +159,7 @@ std::vector<float> Hyperparameters::numbers(std::string_view name) {
   std::vector<float> out;
   const json::value* value = find(name);
   const json::array* list = value != nullptr ? value->if_array() : nullptr;
-  if (list != nullptr && list->size() <= kMostElements) {
+  if (list != nullptr && list->size() <= kMaxElements) {
     for (const json::value& each : *list)
       if (each.is_number()) out.push_back(static_cast<float>(each.to_number<double>()));
   }
@@ -252,7 +252,7 @@ std::vector<std::string> Hyperparameters::refuse_unread(std::string_view where) 
                             " is not supported for this architecture"));
         break;
       case FieldEffect::unknown:
-        if (unknown.size() < kMostListed) unknown.push_back(printable(concat(where, prefix_, name), 100));
+        if (unknown.size() < kMaxListed) unknown.push_back(printable(concat(where, prefix_, name), 100));
         break;
     }
   }

@@ -33,7 +33,7 @@ class Hyperparameters {
  public:
   // `object`, which must outlive the view, is config.json or an object inside; `file` is named in errors.
   Hyperparameters(const json::object& object, Status& status, std::string_view file = "config.json");
-  // What the metadata of `file`, which must outlive the view, have under the name of its architecture.
+  // Views the metadata of `file`, which must outlive the view, under the name of its architecture.
   Hyperparameters(const GgufFile& file, Status& status);
   Hyperparameters(const Hyperparameters&) = delete;
   Hyperparameters& operator=(const Hyperparameters&) = delete;
@@ -85,7 +85,7 @@ class Hyperparameters {
   std::string full_name(std::string_view name) const;  // for messages
 
   const json::object* object_;
-  json::object metadata_;  // of GGUF, by GGUF's names
+  json::object metadata_;  // GGUF's metadata, by GGUF's names
   const GgufFile* gguf_ = nullptr;
   std::string prefix_;  // "llama."
   mutable std::set<std::string, std::less<>> asked_;

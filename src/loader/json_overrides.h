@@ -1,5 +1,5 @@
 #pragma once
-// What a user says instead of a JSON file of the model (--hf-overrides, --override-generation-config).
+// Overrides of a JSON file of the model (--hf-overrides, --override-generation-config).
 // Errors: invalid_argument, the overrides are no JSON object; corrupt_data, the file is none. Threads: any.
 // Source: vLLM's options of these names.
 #include <string>

@@ -25,8 +25,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // What tells this file from others and from what it was or will be: size, inode and times of change when it
-  // was opened, and a checksum of its first `header_bytes`. Its name does not.
+  // Tells this file from others, and from its own earlier and later contents: size, inode and times of change
+  // when it was opened, and a checksum of its first `header_bytes`. Its name does not.
   std::string identity(std::size_t header_bytes) const;
   // Whether the file that has the path now is still what was opened. Waits, some milliseconds, until the file
   // system's clock has passed the last change, so that any later one shows.
@@ -49,7 +49,7 @@ class MappedFile {
   std::string path_;
 };
 
-// Of a model's file: what lies before the first of its tensors' bytes.
+// The part of a model's file before the first of its tensors' bytes.
 template <class Tensors>
 std::size_t header_bytes(const MappedFile& file, const Tensors& tensors) {
   std::size_t header = file.bytes().size();

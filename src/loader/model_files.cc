@@ -100,7 +100,7 @@ Result<ModelFiles> from_file(const std::string& path) {
       concat("'", printable(path), "' is not a model; expected a folder, a .gguf or a .safetensors file"));
 }
 
-// Of shards without an index, which are numbered: "model-00001-of-00002.safetensors".
+// Checks shards without an index, which are numbered: "model-00001-of-00002.safetensors".
 Status check_all_shards(const std::string& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::size_t at = name.find("-of-");
@@ -117,7 +117,7 @@ Status check_all_shards(const std::string& folder, const std::vector<std::string
 }  // namespace
 
 std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count) {
-  constexpr std::int64_t kMostParts = 10'000;
+  constexpr std::int64_t kMaxParts = 10'000;
   const auto ending = [&](std::int64_t part) {
     const auto digits = [](std::int64_t number) {
       const std::string text = std::to_string(number);
@@ -126,7 +126,7 @@ std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t 
     return concat("-", digits(part), "-of-", digits(count), ".gguf");
   };
   std::vector<std::string> paths;
-  if (count < 1 || count > kMostParts || !first.ends_with(ending(1))) return paths;
+  if (count < 1 || count > kMaxParts || !first.ends_with(ending(1))) return paths;
   const std::string stem = first.substr(0, first.size() - ending(1).size());
   for (std::int64_t part = 1; part <= count; ++part) paths.push_back(stem + ending(part));
   return paths;

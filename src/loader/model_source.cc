@@ -55,7 +55,7 @@ class GgufSource final : public ModelSource {
  private:
   GgufFile whole_;
   std::vector<GgufFile> parts_;
-  std::string name_;  // what the file calls itself stands before it
+  std::string name_;  // errors of the file begin with it
   std::string path_;
 };
 

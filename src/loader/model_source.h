@@ -16,16 +16,17 @@ namespace pagoda {
 
 enum class ModelFormat { gguf, hugging_face };
 
-// Where models named ORG/NAME are looked for. cli/ fills it from the environment (cli/assembly/hub_paths.h).
+// The folders in which models named ORG/NAME are looked for. cli/ fills it from the environment
+// (cli/assembly/hub_paths.h).
 struct HubPaths {
   std::vector<std::string> cache_dirs;  // folders of the form ~/.cache/huggingface/hub, searched in order
 };
 
-// What a user says instead of a model's files.
+// A user's values instead of those of the model's files.
 struct ModelOverrides {
   std::string config = {};    // a JSON object of fields of config.json (json_overrides.h, gguf_overrides.h)
   std::string rope = {};      // one of fields of its rope_scaling, wherever the file has those
-  std::string metadata = {};  // of GGUF: KEY=TYPE:VALUE,...
+  std::string metadata = {};  // GGUF metadata: KEY=TYPE:VALUE,...
 };
 
 class ModelSource {
@@ -56,7 +57,7 @@ class ModelSource {
   }
   virtual const std::string& path() const = 0;  // resolved folder or file
 
-  // What tells this model from any other and from what its files were before a change; empty: cannot tell.
+  // Tells this model from any other and from its own files before a change; empty: cannot tell.
   virtual std::string identity() const { return {}; }
   // Whether the files still are what was opened; see MappedFile::unchanged.
   virtual bool unchanged() const { return true; }

@@ -29,13 +29,13 @@ constexpr std::uint64_t kAlignment = 4096;
 // come, most of it is in 4 KiB pages, which costs a third of the speed of reading (measured on Zen 4).
 constexpr std::size_t kBlock = std::size_t{32} << 20;
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // is checked by one thread
-constexpr std::uint64_t kMostIndexBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{256} << 20;
 
 struct Header {
   std::uint64_t magic = kMagic;
   std::uint64_t file_bytes = 0, index_offset = 0, index_bytes = 0, index_checksum = 0;
   std::uint64_t reserved[2] = {};
-  std::uint64_t checksum = 0;  // of all before it
+  std::uint64_t checksum = 0;  // covers all before it
 };
 static_assert(sizeof(Header) == 64);
 
@@ -48,7 +48,7 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-// Of every kChunk bytes of each of `pieces`, in order.
+// A checksum of every kChunk bytes of each of `pieces`, in order.
 std::vector<std::uint64_t> chunk_checksums(std::span<const std::span<const std::byte>> pieces,
                                            ThreadPool* pool) {
   std::vector<std::span<const std::byte>> chunks;
@@ -60,7 +60,7 @@ std::vector<std::uint64_t> chunk_checksums(std::span<const std::span<const std::
   const auto check = [&](std::int64_t chunk, int) {
     const auto at = static_cast<std::size_t>(chunk);
 #ifdef MADV_POPULATE_READ
-    // Of a mapping: many pages at once instead of a fault for a few. Elsewhere it does nothing.
+    // A mapping brings many pages at once instead of a fault for a few. Elsewhere it does nothing.
     const auto address = reinterpret_cast<std::uintptr_t>(chunks[at].data()) / kAlignment * kAlignment;
     ::madvise(reinterpret_cast<void*>(address),  // NOLINT(performance-no-int-to-ptr)
               chunks[at].size(), MADV_POPULATE_READ);
@@ -76,7 +76,7 @@ std::vector<std::uint64_t> chunk_checksums(std::span<const std::span<const std::
   return sums;
 }
 
-// Of one piece, from its chunks'.
+// One piece's checksum, from its chunks'.
 std::uint64_t piece_checksum(std::span<const std::uint64_t> chunks) { return xxh64(std::as_bytes(chunks)); }
 
 void put(std::string& out, std::uint64_t value) {
@@ -137,7 +137,7 @@ struct PackedFile::Parsed {
   PackedFileHead head;
   std::map<std::string, PackedPiece, std::less<>> pieces;
   std::vector<std::span<const std::byte>> order;
-  std::vector<std::uint64_t> checksums;  // of `order`
+  std::vector<std::uint64_t> checksums;  // checksums of `order`
 };
 
 Result<PackedFile::Parsed> PackedFile::parse_index(std::span<const std::byte> bytes) {
@@ -147,7 +147,7 @@ Result<PackedFile::Parsed> PackedFile::parse_index(std::span<const std::byte> by
   if (header.magic != kMagic || header.checksum != header_checksum(header)) return damaged("has no header");
   if (header.file_bytes != bytes.size()) return damaged("was cut short or added to");
   if (header.index_offset < kAlignment || header.index_offset > bytes.size() ||
-      header.index_bytes != bytes.size() - header.index_offset || header.index_bytes > kMostIndexBytes)
+      header.index_bytes != bytes.size() - header.index_offset || header.index_bytes > kMaxIndexBytes)
     return damaged("has its index outside of it");
   const auto index = bytes.subspan(static_cast<std::size_t>(header.index_offset));
   if (xxh64(index) != header.index_checksum) return damaged("has a damaged index");
@@ -200,7 +200,7 @@ Result<std::shared_ptr<const PackedFile>> PackedFile::open(const std::string& pa
   PAGODA_RETURN_IF_ERROR(check_owner(path));
   Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
   if (!mapped) return mapped.error();
-  // Where it is read from the disk, too, in huge pages.
+  // Read from the disk, too, in huge pages.
   const auto all = (*mapped)->bytes();
   if (!all.empty()) ::madvise(const_cast<std::byte*>(all.data()), all.size(), MADV_HUGEPAGE);
   auto parsed = parse(all, key, pool);
@@ -302,7 +302,7 @@ Status PackedFileWriter::add(std::string name, std::string description, std::spa
 
 Status PackedFileWriter::finish() {
   const auto index = std::as_bytes(std::span(index_.data(), index_.size()));
-  if (index.size() > kMostIndexBytes) return internal_error("the index of a packed file is too large");
+  if (index.size() > kMaxIndexBytes) return internal_error("the index of a packed file is too large");
   Header header;
   PAGODA_RETURN_IF_ERROR(append(std::vector<std::byte>((kAlignment - end_ % kAlignment) % kAlignment)));
   header.index_offset = end_;

@@ -1,16 +1,11 @@
 #pragma once
-// PackedFile: named pieces of bytes in one file that is made once and then only mapped. Each piece has a
-// description, which is its maker's business. Not here: where such files lie, and which one is whose
-// (weight_cache.h); what the pieces mean (models/weight_store.h).
-//
-//     0       magic, size of the file, where the index lies and its checksum, checksum of all this
+// PackedFile: named pieces of bytes in one file that is made once and then only mapped. weight_cache.h knows
+// where such files lie, models/weight_store.h what the pieces mean.
+//     0       magic, size of the file, the index's place and checksum, checksum of all this
 //     4096    the pieces, each at a multiple of 4096
 //     index   key, source, and of each piece its name, description, place, size and checksum
-//
-// Invariants: the header is written last, so a file that was not finished has none; a file that opens is
-// whole: its index lies within it, its pieces one behind the other before the index, and every checksum is
-// right. Trusts no byte. Refused as foreign: what is not ours, or what others may write. Threads: a
-// PackedFile may be read by any.
+// Invariants: the header is written last, so an unfinished file has none; a file that opens is whole, and
+// every checksum is right. Trusts no byte; refuses files of others. Threads: any may read.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,9 +27,9 @@ struct PackedPiece {
   std::span<const std::byte> bytes;
 };
 
-// What a file says of itself.
+// A file's description of itself.
 struct PackedFileHead {
-  std::string key;     // what it was made from, and for which layout
+  std::string key;     // names its source and the layout it is for
   std::string source;  // path of the model, for people
 };
 
@@ -52,7 +47,7 @@ class PackedFile {
 
   const PackedPiece* find(std::string_view name) const;  // null when there is none
   std::size_t num_pieces() const { return pieces_.size(); }
-  // Of a piece of which little will be read: its pages come back as they are.
+  // Gives back a piece of which little will be read: its pages come back as they are.
   void give_back(const PackedPiece& piece) const;
 
  private:

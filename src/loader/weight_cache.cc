@@ -47,7 +47,7 @@ int lock(const std::string& path, bool wait) {
 }
 
 void unlock(int file, const std::string& path) {
-  ::unlink(path.c_str());  // who waits for it has it open, and finds the file made
+  ::unlink(path.c_str());  // a waiting process has it open, and finds the file made
   ::close(file);
 }
 
@@ -89,7 +89,7 @@ Status WeightCache::make_folder() const {
   return ok_status();
 }
 
-Status WeightCache::make_room(std::int64_t bytes, const std::string& keep) const {
+Status WeightCache::make_space(std::int64_t bytes, const std::string& keep) const {
   if (bytes > max_bytes_)
     return resource_exhausted(
         concat("packed weights of ", bytes, " bytes are over the cache's ", max_bytes_));
@@ -139,8 +139,8 @@ Result<WeightCache::Making> WeightCache::begin(PackedFileHead head, std::int64_t
   }
   if (making.lock_ < 0) return internal_error(concat("cannot lock '", printable(making.lock_path_), "'"));
   const std::string temporary = path(head.key, ".tmp");
-  ::unlink(temporary.c_str());  // of one who ended while making it
-  PAGODA_RETURN_IF_ERROR(make_room(expected_bytes, making.path_));
+  ::unlink(temporary.c_str());  // left by a process that ended while making it
+  PAGODA_RETURN_IF_ERROR(make_space(expected_bytes, making.path_));
   auto writer = PackedFileWriter::create(temporary, std::move(head));
   if (!writer) return writer.error();
   making.writer_.emplace(*std::move(writer));
@@ -160,8 +160,8 @@ Status WeightCache::commit(Making making) const {
     ::fsync(folder);
     ::close(folder);
   }
-  // What was expected may not be what it became.
-  (void)make_room(std::min(bytes, max_bytes_), making.path_);
+  // The file may differ from its expected size.
+  (void)make_space(std::min(bytes, max_bytes_), making.path_);
   return ok_status();
 }
 

@@ -1,15 +1,11 @@
 #pragma once
-// WeightCache: the folder of packed files, one for each model, layout and rank that was started. Finds them
-// by key, lets one process at a time make one, and keeps the folder under a size. Not here: what is in a file
-// (packed_file.h), and what a key must name (models/cached_weights.cc).
-//
+// WeightCache: the folder of packed files (packed_file.h), one for each model, layout and rank that was
+// started. Finds them by key, lets one process at a time make one, and keeps the folder under a size.
 //     <32 hex digits of the key>.packed   whole, never written again; its time of change is its last use
-//     ….tmp                               being made; under the lock, renamed when it is whole and on the
-//     disk ….lock                              held by whoever makes it
-//
-// A file that is not whole, or not ours, is removed and made anew. A file that is removed stays with those
-// that have it mapped. Threads: any; processes too. Owner: cli/ says where it is; the environment is not read
-// here.
+//     ….tmp                               being made; renamed when it is whole and on the disk
+//     ….lock                              held by its maker
+// A file that is not whole, or not ours, is made anew. A removed file stays with those that have it mapped.
+// Threads: any; processes too. Owner: cli/ names the folder; the environment is not read here.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -73,7 +69,7 @@ class WeightCache {
  private:
   std::string path(std::string_view key, std::string_view suffix) const;
   Status make_folder() const;
-  Status make_room(std::int64_t bytes, const std::string& keep) const;
+  Status make_space(std::int64_t bytes, const std::string& keep) const;
 
   std::string folder_;
   std::int64_t max_bytes_;

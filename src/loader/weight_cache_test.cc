@@ -61,7 +61,7 @@ TEST(WeightCache, FindsWhatWasMade) {
   EXPECT_EQ(files[0].source.substr(0, 8), "/models/");
   EXPECT_EQ(cache.clear(), files[0].bytes + files[1].bytes);
   EXPECT_TRUE(cache.list().empty());
-  EXPECT_EQ((*file)->find("x")->bytes.size(), 10u);  // who has it mapped keeps it
+  EXPECT_EQ((*file)->find("x")->bytes.size(), 10u);  // a process that has it mapped keeps it
 }
 
 TEST(WeightCache, WhatIsNotWholeIsRemoved) {

@@ -15,7 +15,7 @@ std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_t
 
 std::string describe_types(const GgufFile& file);
 
-// Of weights of a folder; a family may take MXFP4.
+// The error for a quantised folder; a family may take MXFP4.
 Status unsupported_quantization(std::string_view method, bool mxfp4 = false);
 
 }  // namespace pagoda

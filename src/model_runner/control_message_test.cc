@@ -139,7 +139,7 @@ TEST(ControlMessage, WhatNoStepCanAskForIsRefused) {
   EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].count = 0; }));
   EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].count = INT32_MAX; }));
   EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].num_computed_tokens = 1; }));  // a whole prompt
-  EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].num_draft_tokens = 1; }));  // where nothing is drawn
+  EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].num_draft_tokens = 1; }));  // nothing is drawn there
   EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].pooling.dimensions = -1; }));
   EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].pooling.type = static_cast<PoolingType>(3); }));
   EXPECT_FALSE(decodes([](E& e) { e.more_tables[0].first_row = -1; }));

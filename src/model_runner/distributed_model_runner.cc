@@ -18,7 +18,7 @@ constexpr milliseconds kStartTimeout{600'000};  // loading weights; a dead rank 
 constexpr milliseconds kPingInterval{1'000};
 constexpr milliseconds kStopTimeout{500};
 
-// What rank 0 tells first: the options that have to be the same on every rank.
+// Rank 0's first message: the options that have to be the same on every rank.
 struct RankSetup {
   std::int32_t max_num_batched_tokens = 0, block_size = 0, deterministic = 0, kv_windows = 0, max_context = 0;
   char dtype[20] = {}, kv_cache_dtype[20] = {};
@@ -55,7 +55,7 @@ Status agree_on_options(RunnerOptions& options) {
   return ok_status();
 }
 
-// What each rank tells rank 0 once it has loaded its part, and once it has its KV cache.
+// A rank's report to rank 0 once it has loaded its part, and once it has its KV cache.
 struct RankReport {
   std::int32_t ok = 0;
   std::int32_t num_layers = 0, hidden_size = 0, vocab_size = 0;  // all ranks must have the same model
@@ -228,7 +228,7 @@ Result<std::unique_ptr<DistributedModelRunner>> DistributedModelRunner::create(
 DistributedModelRunner::~DistributedModelRunner() {
   if (lost_) return;
   encode_signal(ControlKind::stop, message_);
-  (void)send(kStopTimeout);  // who does not hear it ends with rank 0
+  (void)send(kStopTimeout);  // a rank that does not hear it ends with rank 0
 }
 
 Status DistributedModelRunner::fail(Status status) {

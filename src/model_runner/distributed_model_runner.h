@@ -1,21 +1,14 @@
 #pragma once
 // The model on the ranks of a tensor-parallel group. Rank 0 has a DistributedModelRunner, which broadcasts
-// each batch (control_message.h), runs its own part and samples; every other rank is in serve_rank(), which
-// only carries out what it is told:
-//
-//     all ranks    load their part of the weights, report to rank 0
-//     allocate     rank 0 has sized the KV cache, in blocks: the same number on every rank
-//     create       more pages of a virtual cache are committed
-//     step         rank 0's batch; sums and logits meet inside DecoderModel
-//     ping         while the engine is idle, once a second: who does not answer is lost
-//     release      memory is given back while the engine sleeps
-//     load         weights are loaded again
-//     stop         the end
-//
-// Invariant: a rank never decides anything; all make the same collective calls in the same order.
-// Failure: a rank that is dead or does not answer in time fails run() or heartbeat(), which ends the engine;
-// the others' calls fail too, and they leave serve_rank() with that error. Source: PagedAttention (SOSP'23)
-// §4.6. Threads: one caller, the engine thread.
+// each batch (control_message.h), runs its own part and samples; every other rank is in serve_rank() and
+// carries out messages:
+//   * load, allocate, create: weights; the KV cache, with rank 0's number of blocks; more pages of a virtual
+//     cache;
+//   * step: rank 0's batch; sums and logits meet inside DecoderModel;
+//   * ping: once a second while the engine is idle; release, load: sleep and wake up; stop: the end.
+// Invariant: a rank decides nothing; all make the same collective calls in the same order. A rank that is
+// dead or late fails run() or heartbeat(), which ends the engine; the other ranks leave serve_rank() with
+// that error. Source: PagedAttention (SOSP'23) §4.6. Threads: one caller, the engine thread.
 #include <cstdint>
 #include <memory>
 
@@ -27,13 +20,13 @@ namespace pagoda {
 // Sums over all ranks, for planning and reports.
 struct RankTotals {
   std::int64_t weight_bytes = 0, mapped_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
-  std::vector<std::int32_t> kv_heads;  // of each rank
+  std::vector<std::int32_t> kv_heads;  // by rank
 };
 
-// What the steps so far took on rank 0, and of that the calls to the group, waiting for slower ranks
+// Time of the steps so far on rank 0, and the part spent in calls to the group, waiting for slower ranks
 // included.
 struct RankSteps {
-  std::int64_t steps = 0, message_bytes = 0;  // of control messages
+  std::int64_t steps = 0, message_bytes = 0;        // control messages
   std::int64_t exchanges = 0, exchanged_bytes = 0;  // sums and gathers; bytes: what rank 0 brought
   double seconds = 0, communication_seconds = 0;
 };
@@ -80,8 +73,8 @@ class DistributedModelRunner final : public ModelRunner {
   bool lost_ = false;
 };
 
-// What a rank other than 0 does with its life. ok: rank 0 told it to stop.
-// Of `options`, what has to be the same everywhere is rank 0's.
+// Worker loop of ranks > 0. Returns ok when rank 0 sends stop. Options that have to be the same everywhere
+// are rank 0's.
 Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options);
 
 }  // namespace pagoda

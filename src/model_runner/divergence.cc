@@ -24,8 +24,9 @@ double divergence(const TokenLogprobs& reference, const TokenLogprobs& other, st
 }  // namespace
 
 Result<DivergenceResult> measure_divergence(ModelRunner& runner, ModelRunner& reference,
-                                            const std::vector<KvGroup>& reference_groups, std::int32_t vocab_size,
-                                            std::span<const TokenId> tokens, const PerplexityOptions& options,
+                                            const std::vector<KvGroup>& reference_groups,
+                                            std::int32_t vocab_size, std::span<const TokenId> tokens,
+                                            const PerplexityOptions& options,
                                             const std::function<void(std::int64_t)>& progress) {
   DivergenceResult result;
   std::vector<double> of_position;

@@ -13,18 +13,19 @@
 namespace pagoda {
 
 struct DivergenceResult {
-  std::int64_t num_scored = 0;                 // positions
-  double mean = 0, p99 = 0, largest = 0;       // of KL(reference || runner), in nats
-  double same_top = 0;                         // share of positions whose likeliest token is the same
-  double mean_nll = 0, reference_mean_nll = 0; // of the text
+  std::int64_t num_scored = 0;                  // positions
+  double mean = 0, p99 = 0, largest = 0;        // KL(reference || runner), in nats
+  double same_top = 0;                          // share of positions whose likeliest token is the same
+  double mean_nll = 0, reference_mean_nll = 0;  // the text's
 };
 
 // Both runners have a vocabulary of `vocab_size` and a KV cache for one window; `reference_groups` is the
 // reference's counterpart of options.groups. `progress` (may be empty) is told the windows done.
 // invalid_argument: fewer than two tokens, BOS included.
 Result<DivergenceResult> measure_divergence(ModelRunner& runner, ModelRunner& reference,
-                                            const std::vector<KvGroup>& reference_groups, std::int32_t vocab_size,
-                                            std::span<const TokenId> tokens, const PerplexityOptions& options,
+                                            const std::vector<KvGroup>& reference_groups,
+                                            std::int32_t vocab_size, std::span<const TokenId> tokens,
+                                            const PerplexityOptions& options,
                                             const std::function<void(std::int64_t)>& progress = {});
 
 }  // namespace pagoda

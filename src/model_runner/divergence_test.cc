@@ -1,5 +1,5 @@
-// Goal: the divergence of a runner from itself is nothing, that of one which rounds is small and positive, and
-// both texts' figures are those of measure_perplexity.
+// Goal: the divergence of a runner from itself is nothing, that of one which rounds is small and positive,
+// and both texts' figures are those of measure_perplexity.
 #include "model_runner/divergence.h"
 
 #include <gtest/gtest.h>

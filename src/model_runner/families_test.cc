@@ -127,7 +127,7 @@ TEST_P(Family, BitsDependOnTheSequenceAlone) {
   }
 }
 
-// Of families with states: a prompt cut at any place gives the bits of the whole one, and so does a sequence
+// Families with states: a prompt cut at any place gives the bits of the whole one, and so does a sequence
 // that goes on from a copy which the whole one's step has made in passing.
 TEST_P(Family, StatesAreTheSameHoweverAPromptIsCut) {
   const boost::json::object family = read_family(GetParam());

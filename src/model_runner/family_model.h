@@ -41,7 +41,7 @@ inline boost::json::object read_family(const std::string& name) {
   return boost::json::parse(std::string(std::istreambuf_iterator<char>(file), {})).as_object();
 }
 
-// Of all fixtures.
+// All fixtures.
 inline std::vector<std::string> all_families() {
   std::vector<std::string> names;
   for (const auto& file : std::filesystem::directory_iterator(PAGODA_SOURCE_DIR "/tests/fixtures/families"))
@@ -145,8 +145,8 @@ inline std::string from_base64(std::string_view text) {
   return out;
 }
 
-// What converters make of MXFP4 weights: rows first, first + step, ... of each expert, each block's scale
-// before it, and of elements i and i + 16 one byte.
+// MXFP4 weights as converters write them: rows first, first + step, ... of each expert, each block's scale
+// before it, and elements i and i + 16 in one byte.
 inline std::string joined_mxfp4(const FamilyTensor& blocks, const FamilyTensor& scales, std::size_t first,
                                 std::size_t step) {
   const std::string pairs = bytes_of(blocks), powers = bytes_of(scales);
@@ -165,7 +165,7 @@ inline std::string joined_mxfp4(const FamilyTensor& blocks, const FamilyTensor& 
   return out;
 }
 
-// What converters do to a tensor on its way into GGUF.
+// A tensor as converters write it into GGUF.
 inline std::vector<float> converted(const FamilyTensor& tensor, const boost::json::array& what) {
   std::vector<float> values = tensor.values;
   if (what.empty()) return values;
@@ -174,7 +174,7 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
     for (float& value : values) value += what[1].to_number<float>();
     return values;
   }
-  if (kind == "half") {  // of the rows of each matrix: gate, or up
+  if (kind == "half") {  // half of each matrix's rows: gate, or up
     const std::size_t rows = tensor.shape[tensor.shape.size() - 2].to_number<std::size_t>(),
                       columns = tensor.shape.back().to_number<std::size_t>();
     const auto part = what[1].to_number<std::size_t>();
@@ -196,7 +196,7 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
                                 i * what[2].to_number<std::size_t>()]);
     return part;
   }
-  if (kind == "heads") {  // of each head so many rows, from one on, or these transposed
+  if (kind == "heads") {  // so many rows of each head, from one on, or these transposed
     const auto heads = what[1].to_number<std::size_t>(), begin = what[2].to_number<std::size_t>(),
                count = what[3].to_number<std::size_t>(), columns = tensor.shape[1].to_number<std::size_t>(),
                head_rows = tensor.shape[0].to_number<std::size_t>() / heads;
@@ -232,7 +232,7 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
       for (float& value : picked) value = -std::exp(value);
     return picked;
   }
-  if (kind == "column_blocks") {  // of so many columns, in this order
+  if (kind == "column_blocks") {  // blocks of so many columns, in this order
     const std::size_t unit = what[1].to_number<std::size_t>();
     auto to = values.begin();
     for (std::size_t row = 0; row < rows; ++row)
@@ -297,7 +297,7 @@ inline std::string write_family_gguf(const std::string& name, const std::string&
     std::vector<float> values;
     if (!what.empty() && what[0] == "values") {
       for (std::size_t i = 1; i < what.size(); ++i) values.push_back(what[i].to_number<float>());
-    } else if (!what.empty() && what[0] == "stack") {  // of a tensor for each expert
+    } else if (!what.empty() && what[0] == "stack") {  // a tensor for each expert
       for (std::int64_t expert = 0; expert < what[1].to_number<std::int64_t>(); ++expert) {
         std::string one = from;
         one.replace(one.find("{}"), 2, std::to_string(expert));

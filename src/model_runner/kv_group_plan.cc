@@ -15,7 +15,7 @@ constexpr std::int64_t kTokensBesideState = 1024;
 constexpr double kNoPadding = 0.01;       // beside states
 constexpr std::int64_t kPieceAlign = 64;  // bytes
 
-// What a layer keeps of a token, in elements.
+// Elements that a layer keeps of a token.
 std::int64_t size_of(const LayerState& layer) {
   return std::int64_t{layer.num_kv_heads} * layer.head_size * (layer.latent_size > 0 ? 1 : 2);
 }
@@ -29,7 +29,7 @@ std::int64_t piece_bytes(std::int64_t floats) {
   return (floats * static_cast<std::int64_t>(sizeof(float)) + kPieceAlign - 1) / kPieceAlign * kPieceAlign;
 }
 
-// Of all layers, in bytes.
+// Pieces of all layers' states, in bytes.
 std::vector<std::int64_t> state_pieces(std::span<const LayerState> layers) {
   std::vector<std::int64_t> pieces;
   for (const LayerState& layer : layers)
@@ -63,7 +63,7 @@ std::int64_t pages_of(const std::vector<std::int64_t>& sizes, std::int64_t page_
 // The same of the pieces of states: each goes into the first page that has room for it.
 struct StatePacking {
   std::int64_t page_bytes;
-  std::vector<std::int64_t> used = {};  // of each page
+  std::vector<std::int64_t> used = {};  // bytes used of each page
 
   StatePlace add(std::int64_t bytes) {
     auto page = std::ranges::find_if(used, [&](std::int64_t so_far) { return so_far + bytes <= page_bytes; });
@@ -87,7 +87,7 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   KvGroupPlan plan;
   if (std::ranges::all_of(layers,
                           [](const LayerState& layer) { return layer.kind == LayerState::Kind::none; })) {
-    plan.page_layers = 1;  // of what a step needs for a while, layer after layer
+    plan.page_layers = 1;  // one layer's, used again by the next
     return plan;
   }
   const std::vector<std::int64_t> pieces = state_pieces(layers);
@@ -104,7 +104,7 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   const auto group_of = [&](const LayerState& layer) {
     return static_cast<std::size_t>(std::ranges::find(kinds, window_of(layer)) - kinds.begin());
   };
-  std::vector<std::vector<std::int64_t>> sizes(kinds.size());  // of each group's layers
+  std::vector<std::vector<std::int64_t>> sizes(kinds.size());  // layers of each group
   std::int64_t total = 0, largest = 1;
   for (const LayerState& layer : layers) {
     if (!has_kv(layer)) continue;
@@ -194,7 +194,7 @@ KvLayout page_layout(const KvGroupPlan& plan, std::span<const KvLayout> layers) 
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const KvPlace& place = plan.layers[i];
     if (!place.own) continue;
-    used = 0;  // of this layer's page, up to this layer
+    used = 0;  // bytes of this layer's page, up to this layer
     for (std::size_t other = 0; other <= i; ++other) {
       const KvPlace& before = plan.layers[other];
       if (before.own && before.group == place.group && before.page == place.page)

@@ -20,33 +20,34 @@
 
 namespace pagoda {
 
-// Where a layer of the model finds its K and V in a row.
+// The place of a layer's K and V in a row.
 struct KvPlace {
   std::int32_t group = 0, page = 0;  // page of the row
-  std::int32_t layer = 0;            // of the page
+  std::int32_t layer = 0;            // layer within the page
   bool own = true;                   // false: it is another layer's
 };
 
-// Where a piece of a layer's state is in the group's row.
+// The place of a piece of a layer's state in the group's row.
 struct StatePlace {
   std::int32_t page = 0;
   std::int64_t offset = 0, bytes = 0;
 };
 
 struct KvGroupPlan {
-  std::vector<KvGroup> groups;  // what sees everything comes first; none: nothing is kept (encoders)
+  std::vector<KvGroup> groups;  // full attention comes first; none: nothing is kept (encoders)
   std::vector<KvPlace> layers;  // by layer of the model; empty where nothing is kept
-  // Of all layers with states, one after the other; and of each layer of the model the number of those before
-  // its own.
+  // Pieces of all layers with states, one after the other; and for each layer of the model the number of
+  // those before its own.
   std::vector<StatePlace> pieces;
   std::vector<std::int32_t> first_piece;
   std::int64_t state_page_bytes = 0;  // that pieces take of a page, at most
-  std::int32_t page_layers = 0;       // of the layers of a page, at most
+  std::int32_t page_layers = 0;       // layers of a page, at most
   bool uniform = true;                // all layers have heads alike
   double padding = 0;                 // share of the pages of a row of each group
 
   bool has_states() const { return !pieces.empty(); }
-  std::int32_t state_group() const { return static_cast<std::int32_t>(groups.size()) - 1; }  // of those
+  // Index of the group of states.
+  std::int32_t state_group() const { return static_cast<std::int32_t>(groups.size()) - 1; }
   // Layer i of the model is layer i of the one page of a row.
   bool plain() const {
     return uniform && groups.size() == 1 && groups.front().pages_per_row == 1 &&
@@ -65,7 +66,7 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
 // head as wide as all that a page has: its bytes are right for any number of tokens.
 KvLayout page_layout(const KvGroupPlan& plan, std::span<const KvLayout> layers);
 
-// Where each layer's K and V are in pages of this layout, for LayerKv.
+// The place of each layer's K and V in pages of this layout, for LayerKv.
 struct LayerInPage {
   KvLayout layout;
   std::int32_t layer = 0;

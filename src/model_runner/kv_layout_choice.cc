@@ -14,8 +14,8 @@
 namespace pagoda {
 namespace {
 
-// The largest number that a file adds to, or multiplies into, all keys of a head: their biases, alone or beside
-// queries' and values', and the weights of their norms.
+// The largest number that a file adds to, or multiplies into, all keys of a head: their biases, alone or
+// beside queries' and values', and the weights of their norms.
 float largest_in_keys(const ModelSource& source) {
   const auto config = read_model_config(source);
   if (!config) return 0;

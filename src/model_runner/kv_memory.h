@@ -1,6 +1,6 @@
 #pragma once
-// What the KV cache takes of memory, group by group, known before any weight is read. Not the plan of pages,
-// from which it follows: kv_group_plan.h. Errors: none. Threads: any.
+// Memory of the KV cache, group by group, known before any weight is read. The plan of pages, from which it
+// follows, is kv_group_plan.h's. Errors: none. Threads: any.
 #include <cstdint>
 #include <vector>
 
@@ -12,9 +12,9 @@ namespace pagoda {
 struct KvGroupMemory {
   KvGroup group;
   std::int32_t num_layers = 0;
-  std::int64_t row_bytes = 0;  // of group.tokens_per_row tokens, what pages are padded with included
+  std::int64_t row_bytes = 0;  // group.tokens_per_row tokens, padding of pages included
 
-  // Of one sequence of so many tokens, computed a row at a time.
+  // Bytes of one sequence of so many tokens, computed a row at a time.
   std::int64_t bytes(std::int64_t num_tokens) const {
     return group.rows_at_once(num_tokens, group.tokens_per_row) * row_bytes;
   }

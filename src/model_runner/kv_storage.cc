@@ -9,8 +9,8 @@ namespace pagoda {
 namespace {
 
 // The first burst: 64 requests of 256 tokens.
-constexpr std::size_t kTokensAhead = 16384, kMostForThem = std::size_t{512} << 20;
-constexpr std::size_t kMostAhead = std::size_t{1} << 30;
+constexpr std::size_t kTokensAhead = 16384, kMaxForThem = std::size_t{512} << 20;
+constexpr std::size_t kMaxAhead = std::size_t{1} << 30;
 constexpr std::size_t kPopulatedAtOnce = std::size_t{2} << 20;  // a huge page: up to 5 ms
 
 }  // namespace
@@ -28,7 +28,7 @@ Result<KvStorage> KvStorage::begin(const KvLayout& layout, std::int64_t num_bloc
         concat("a KV cache of ", num_blocks, " blocks and ", num_swap_blocks, " swap blocks"));
   }
   storage.least_ahead_ = std::min(
-      kTokensAhead / static_cast<std::size_t>(layout.block_size) * storage.piece_bytes_, kMostForThem);
+      kTokensAhead / static_cast<std::size_t>(layout.block_size) * storage.piece_bytes_, kMaxForThem);
   storage.num_blocks_ = num_blocks;
   storage.num_swap_blocks_ = num_swap_blocks;
   if (num_swap_blocks > 0) {
@@ -92,7 +92,7 @@ bool KvStorage::populate_ahead() {
   const auto there = static_cast<std::size_t>(mapper_ ? mapper_->arena().num_created() : num_blocks_) * unit;
   const std::size_t used = static_cast<std::size_t>(num_used_) * unit;
   const std::size_t begin = std::max(num_populated_, used);
-  const std::size_t end = std::min(there, used + std::clamp(used, least_ahead_, kMostAhead));
+  const std::size_t end = std::min(there, used + std::clamp(used, least_ahead_, kMaxAhead));
   if (begin >= end) return false;
   std::size_t bytes = std::min(end - begin, kPopulatedAtOnce);
   bool populated = false;

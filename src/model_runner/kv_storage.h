@@ -21,7 +21,7 @@ namespace pagoda {
 // How a virtual cache lies in memory; see virtual_kv_plan.h.
 struct VirtualKvShape {
   std::int64_t num_slots = 0, blocks_per_slot = 0;
-  std::int64_t page_bytes = 0;    // of one block in one tensor: what is mapped, padding included
+  std::int64_t page_bytes = 0;    // one block in one tensor: the mapped bytes, padding included
   std::int32_t num_tensors = 1;   // 1: all layers of a slot in one; else one for each layer
   std::int64_t num_created = -1;  // pages that may be used from the start; -1: all
 };
@@ -31,7 +31,7 @@ class KvStorage {
   KvStorage() = default;
   static Result<KvStorage> create(const KvLayout& layout, std::int64_t num_blocks,
                                   std::int64_t num_swap_blocks);
-  // Of num_blocks pages.
+  // Creates num_blocks pages.
   static Result<KvStorage> create_virtual(const KvLayout& layout, const VirtualKvShape& shape,
                                           std::int64_t num_blocks, std::int64_t num_swap_blocks);
 
@@ -55,12 +55,12 @@ class KvStorage {
   // the manager knows which of them are mapped.
   void discard();
 
-  // Where a page lies whole, whatever slots show it: a cache in several tensors has none such.
+  // The address of a whole page, whatever slots show it: a cache in several tensors has none.
   std::byte* page(BlockId id) const {
     CHECK(num_pieces_ == 1);
     return block(id, 0);
   }
-  // Where block 0 of a block table lies, and how many such ids there are.
+  // The address of block 0 of a block table, and the number of such ids.
   std::byte* data() const { return mapper_ ? mapper_->arena().data() : pool_.data(); }
   std::int64_t num_table_ids() const { return mapper_ ? mapper_->arena().shape().num_blocks : num_blocks_; }
   std::int64_t num_blocks() const { return num_blocks_; }
@@ -79,7 +79,7 @@ class KvStorage {
   void run(const KernelContext& context);
 
   std::size_t piece_bytes_ = 0;
-  std::int32_t num_pieces_ = 1;  // of a block
+  std::int32_t num_pieces_ = 1;  // pieces of a block
   std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;
   // Ids of blocks, or of pages, are given out in order: those from here on are untouched.
   std::int64_t num_used_ = 0;

@@ -130,7 +130,7 @@ MemoryPlan LocalModelRunner::memory_plan() const {
   return plan;
 }
 
-// What the engine and the scheduler guarantee. A batch that breaks it would read outside of tables, so it
+// Checks the guarantees of engine and scheduler. A batch that breaks one would read outside of tables, so it
 // ends the engine with a message instead.
 Status LocalModelRunner::check(const ScheduledBatch& batch) const {
   std::int64_t num_tokens = 0;
@@ -349,7 +349,7 @@ void LocalModelRunner::flatten_tables(const ScheduledBatch& batch) {
   }
 }
 
-// Where every row takes its most likely token, logits need not be written down.
+// If every row takes its most likely token, logits need not be written down.
 bool LocalModelRunner::sample_largest(const ScheduledBatch& batch, StepResult& result) {
   if (options_.parallel.size() > 1 || config().logit_softcap > 0) return false;
   sample_rows_.clear();

@@ -56,10 +56,10 @@ struct RunnerOptions {
 // resident as they are used.
 struct MemoryPlan {
   std::int64_t weight_bytes = 0;  // packed; embeddings are as large as they are in the file, beside them
-  std::int64_t mapped_bytes = 0;  // of both, mapped from a packed file, which processes share
+  std::int64_t mapped_bytes = 0;  // part of both mapped from a packed file, which processes share
   std::int64_t kv_bytes = 0;
   std::int64_t swap_bytes = 0;
-  std::int64_t activation_bytes = 0;  // of a full batch
+  std::int64_t activation_bytes = 0;  // a full batch
   std::int64_t buffer_bytes = 0;      // logits and sampling
   std::int64_t total() const {
     return weight_bytes + kv_bytes + swap_bytes + activation_bytes + buffer_bytes;
@@ -95,7 +95,7 @@ class LocalModelRunner final : public ModelRunner {
   Status load_weights() override;
 
   const DecoderConfig& config() const { return decoder_->config(); }
-  const KvLayout& kv_layout() const { return layout_; }  // of all layers where they are alike, or of a page
+  const KvLayout& kv_layout() const { return layout_; }  // all layers' where they are alike, or a page's
   const KvGroupPlan& kv_plan() const { return kv_plan_; }
   KvLayout kv_page_layout() const {
     KvLayout page = layout_;
@@ -106,7 +106,7 @@ class LocalModelRunner final : public ModelRunner {
   std::int64_t kv_page_bytes() const { return static_cast<std::int64_t>(kv_page_layout().block_bytes()); }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
-  // Of the token embedding, as it is stored.
+  // The token embedding, as it is stored.
   std::int64_t embedding_bytes() const { return decoder_->weights().token_embedding.bytes(); }
   // Tensors of the file that the architecture has no use for; worth a warning when there are any.
   bool head_is_tied() const { return decoder_->config().tied_head; }
@@ -119,10 +119,10 @@ class LocalModelRunner final : public ModelRunner {
   Status check(const ScheduledBatch& batch) const;
   Status check_tables(const ScheduledSequence& sequence) const;
   void flatten_tables(const ScheduledBatch& batch);
-  // Of states (state_rows.cc).
+  // States (state_rows.cc).
   Status check_state_copies(const ScheduledBatch& batch) const;
   void flatten_states(const ScheduledBatch& batch);
-  // Of vectors (pooling_steps.cc).
+  // Vectors (pooling_steps.cc).
   static Status check_encoder(const ModelConfig& config, const RunnerOptions& options);
   Status prepare_pooling(const ModelSource& source);
   void flatten_pooled(const ScheduledSequence& sequence, std::int32_t start);
@@ -138,14 +138,14 @@ class LocalModelRunner final : public ModelRunner {
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
   std::unique_ptr<DecoderModel> decoder_;
-  std::string identity_;            // of the source that it was loaded from
+  std::string identity_;            // the source that it was loaded from
   bool released_ = false;           // its weights are
   std::optional<Sampler> sampler_;  // rank 0, as the pooler
   std::optional<VectorPooler> pooler_;
   KvLayout layout_;
   KvGroupPlan kv_plan_;
-  std::vector<KvLayout> layer_layouts_;   // of each layer, with this rank's key-value heads
-  std::vector<LayerInPage> layer_pages_;  // where they are in pages as they are allocated
+  std::vector<KvLayout> layer_layouts_;   // for each layer, with this rank's key-value heads
+  std::vector<LayerInPage> layer_pages_;  // their places in pages as they are allocated
   KvStorage kv_;
   Memory logits_;
 

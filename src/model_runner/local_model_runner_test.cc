@@ -272,8 +272,7 @@ INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
                                            Case{"gemma3", "auto"}, Case{"mistral", "bfloat16"},
                                            Case{"llama_gguf_quantized", "auto"}, Case{"default", "auto"},
                                            Case{"llama", "float32", "int8"}, Case{"opt", "bfloat16", "int8"},
-                                           Case{"default", "auto", "int8"},
-                                           Case{"qwen2", "auto", "float16"}),
+                                           Case{"default", "auto", "int8"}, Case{"qwen2", "auto", "float16"}),
                          [](const auto& info) {
                            return std::string(info.param.model) + "_" + info.param.dtype + "_" +
                                   info.param.kv_cache_dtype;

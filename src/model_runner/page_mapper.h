@@ -54,7 +54,7 @@ class PageMapperOf {
   std::condition_variable wake_, done_;
   std::vector<PageMapping> ahead_;  // being carried out by the thread; empty: nothing to do
   bool stop_ = false;
-  Status status_;       // of the thread
+  Status status_;       // the thread's error
   MapStats stats_;      // ..._ahead by the thread, under the mutex
   std::thread thread_;  // last
 };

@@ -16,8 +16,8 @@ namespace pagoda {
 
 struct PerplexityOptions {
   std::int32_t context = 512;                 // tokens in a window, at least 2
-  std::int32_t block_size = 16;               // of the runner's KV cache, which must hold one window
-  std::vector<KvGroup> groups = {};           // of the runner's model; empty: one, a page a row
+  std::int32_t block_size = 16;               // the runner's KV cache, which must hold one window
+  std::vector<KvGroup> groups = {};           // the runner's model; empty: one, a page a row
   std::int32_t max_num_batched_tokens = 512;  // a longer window is run in chunks
   std::optional<TokenId> bos = {};
 };
@@ -44,8 +44,8 @@ class WindowRun {
   WindowRun& operator=(const WindowRun&) = delete;
 
   bool done() const { return first_ >= tokens_.size(); }
-  // Runs the next `count` tokens, or those that are left, at most max_num_batched_tokens. What is known of the
-  // tokens behind each of them; the window's last has none.
+  // Runs the next `count` tokens, or those that are left, at most max_num_batched_tokens. What is known of
+  // the tokens behind each of them; the window's last has none.
   Result<std::vector<TokenLogprobs>> next(std::size_t count);
 
  private:

@@ -31,14 +31,14 @@ struct PoolingModel {
     VectorActivation activation = VectorActivation::none;
   };
   std::vector<Dense> dense;
-  // Of a score: what makes values of products, and what they are called.
+  // Scores: the function that makes values of products, and its name.
   VectorActivation score_activation = VectorActivation::softmax;
   std::vector<std::string> labels;
   // Instead of a head's matrix: the rows of two tokens, of which the score is the difference. "no", "yes".
   std::optional<std::pair<std::int32_t, std::int32_t>> answer_tokens;
 };
 
-// What --runner, --pooler-config and --hf-overrides say, as vLLM reads them.
+// The flags --runner, --pooler-config and --hf-overrides, as vLLM reads them.
 struct PoolingWishes {
   std::string_view runner = "auto";                     // auto, generate, pooling
   std::string_view pooler_config = {}, overrides = {};  // JSON objects; empty: nothing

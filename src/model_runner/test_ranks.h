@@ -48,7 +48,7 @@ class TestRanks {
   }
 
   Status status;
-  std::vector<Status> statuses;  // of the other ranks, once joined
+  std::vector<Status> statuses;  // the other ranks', once joined
   std::vector<std::unique_ptr<SharedMemoryCommunicator>> communicators;
   std::unique_ptr<DistributedModelRunner> runner;
 

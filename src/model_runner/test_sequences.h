@@ -24,7 +24,7 @@ struct TestSequence {
   SamplingParams params;
   std::uint64_t seed = 0;
   std::int32_t prompt_logprobs = -1;
-  std::vector<MaskWord> mask;      // of every row that is drawn; empty: none
+  std::vector<MaskWord> mask;      // allowed tokens of every drawn row; empty: all
   std::vector<Candidate> sampled;  // one per step that caught up
   std::vector<std::vector<TokenLogprob>> top;
   std::vector<TokenLogprobs> prompt_scores;
@@ -159,7 +159,7 @@ inline std::optional<std::string> shared_data(const std::string& name) {
   return std::nullopt;
 }
 
-// What script/model put into its cache; nullopt when it has not been fetched.
+// A file that script/model put into its cache; nullopt when it has not been fetched.
 inline std::optional<std::string> fetched_model(const std::string& file) {
   std::vector<std::string> caches;
   if (const char* cache = std::getenv("PAGODA_CACHE")) caches.emplace_back(cache);

@@ -29,13 +29,13 @@ class VectorPooler {
   std::int32_t size() const { return size_; }  // elements of a vector
   std::int64_t bytes() const;
 
-  // Of the last forward, whose output rows were those of pooled_rows() of each sequence: one vector for each
-  // (StepResult::vectors).
+  // Pools the last forward, whose output rows were those of pooled_rows() of each sequence: one vector for
+  // each (StepResult::vectors).
   void run(const ScheduledBatch& batch, const DecoderModel& decoder,
            std::vector<std::vector<float>>& vectors);
 
  private:
-  // What is done with a pooled vector, one after the other.
+  // Operations on a pooled vector, one after the other.
   struct Stage {
     PackedLinear matrix;
     VectorActivation activation = VectorActivation::none;

@@ -34,7 +34,7 @@ constexpr std::int32_t kMaxTokens = 512, kBlock = 16;
 struct Text {
   std::vector<TokenId> ids;
   std::int32_t second = 0;
-  std::vector<BlockId> blocks;  // of decoders
+  std::vector<BlockId> blocks;  // decoders' blocks
 };
 
 class Vectors : public ::testing::TestWithParam<const char*> {

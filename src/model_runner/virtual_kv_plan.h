@@ -20,7 +20,7 @@ enum class KvTensors {
 
 struct VirtualKvPlan {
   KvLayout layout;              // block_size, block_stride; layer_stride once the number of blocks is known
-  std::int64_t page_bytes = 0;  // of a block in one tensor: one page, or several when a page is small
+  std::int64_t page_bytes = 0;  // a block in one tensor: one page, or several when a page is small
   std::int32_t num_tensors = 1;
   std::int64_t block_bytes() const { return page_bytes * num_tensors; }  // that a block takes, with padding
   double padding() const;                                                // share of a block

@@ -40,7 +40,7 @@ class Scratch {
   std::string path;
 };
 
-// What was said and how often something was made, through one cache folder.
+// Messages, and how often something was made, through one cache folder.
 struct Cached {
   explicit Cached(const std::string& folder, std::int64_t max_bytes = 1 << 30)
       : caching(std::make_shared<WeightCaching>(WeightCaching{.cache = {folder + "/weights", max_bytes}})) {
@@ -138,7 +138,7 @@ TEST(WeightCacheRunner, RanksHaveAFileEach) {
   const std::string model = kTinyModels + "llama";
   const Scratch scratch;
   const Cached cached(scratch.path);
-  cached.caching->progress = [](std::int64_t, std::int64_t) {};  // of several threads
+  cached.caching->progress = [](std::int64_t, std::int64_t) {};  // called by several threads
   RunnerOptions how = options(nullptr);
   how.threads = 1;
   const auto with = [&](const std::shared_ptr<WeightCaching>& caching) {

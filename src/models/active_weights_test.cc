@@ -28,7 +28,7 @@ TEST(ActiveWeights, OfSafetensors) {
       {"model.layers.0.mlp.gate_proj.weight", 4'000},
       {"model.layers.1.mlp.gate.weight", 100},                 // the router
       {"model.layers.1.mlp.experts.3.down_proj.weight", 800},  // one of eight: a quarter of each on average
-      {"model.layers.1.mlp.experts.gate_up_proj", 40},         // of all
+      {"model.layers.1.mlp.experts.gate_up_proj", 40},         // all experts
       {"model.layers.2.mlp.gate_proj.weight", 7},              // behind the model: drafts
       {"model.visual.layers.0.mlp.gate_proj.weight", 7},
   };

@@ -20,8 +20,8 @@ class Attention final : public Mixer {
   std::int64_t mixed_width() const override { return own_.query_size(); }
   Products entering() override { return {&qkv_}; }
   Products leaving() override { return {&output_}; }
-  void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
-  void mix(const LayerRoom& room, const DecoderBatch& batch) override {
+  void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
+  void mix(const Workspace& room, const DecoderBatch& batch) override {
     paged_attention(*room.context, arguments(room, batch));
     const auto num_rows = static_cast<std::int64_t>(batch.token_ids.size());
     const float* const gates = room.entered + own_.qkv_size();
@@ -31,31 +31,31 @@ class Attention final : public Mixer {
     else if (own_.output_gate != OutputGate::none)
       times_softplus(*room.context, num_rows, gates, room.mixed);
   }
-  void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
+  void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
   }
-  Status leave(const LayerRoom& room, Rows rows, float* y) override {
+  Status leave(const Workspace& room, Rows rows, float* y) override {
     return room.ranks->add_product(*room.context, output_, columns_, room.mixed + rows.first * mixed_width(),
                                    rows.count, y);
   }
 
  private:
-  PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
+  PagedAttentionArgs arguments(const Workspace& room, const DecoderBatch& batch) const;
   void normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const;
   void normalize_each(float* heads) const;
   void times_softplus(const KernelContext& context, std::int64_t num_rows, const float* gates,
                       float* mixed) const;
-  void cut_off(float* qkv, std::int64_t count) const;
-  void warm_queries(std::span<const std::int32_t> positions, float* qkv) const;
+  void clip_qkv(float* qkv, std::int64_t count) const;
+  void scale_queries(std::span<const std::int32_t> positions, float* qkv) const;
 
   AttentionConfig own_;  // with this rank's numbers of heads
   std::int32_t layer_;
   std::int32_t rotary_size_ = 0;
   float norm_eps_;
-  std::vector<Range> columns_;  // of the output matrix, of each rank
+  std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear qkv_, output_;
   std::vector<float> query_norm_, key_norm_;
-  std::vector<float> sinks_;  // of this rank's query heads, as own_.slopes are
+  std::vector<float> sinks_;  // for this rank's query heads, as own_.slopes
 };
 
 Attention::Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
@@ -128,7 +128,7 @@ void Attention::normalize_each(float* heads) const {
   }
 }
 
-// What is attended, by a gate for each element or one for each head.
+// Multiplies the attended values by a gate for each element or one for each head.
 void Attention::times_softplus(const KernelContext& context, std::int64_t num_rows, const float* gates,
                                float* mixed) const {
   const std::int64_t width = mixed_width(), each = width / own_.gate_size();
@@ -142,13 +142,13 @@ void Attention::times_softplus(const KernelContext& context, std::int64_t num_ro
   });
 }
 
-void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) {
+void Attention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) {
   const std::int64_t width = entered_width();
   float* const qkv = room.entered + rows.first * width;
   linear(*room.context, qkv_, input, rows.count, qkv);
   const bool norms = own_.query_key_norm != QueryKeyNorm::none;
   if (norms && !own_.norm_after_rope) normalize_heads(*room.context, qkv, rows.count);
-  if (own_.clip > 0) cut_off(qkv, rows.count);
+  if (own_.clip > 0) clip_qkv(qkv, rows.count);
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
   if (rotary_size_ > 0) {
@@ -159,15 +159,15 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
          turns.table);
   }
   if (norms && own_.norm_after_rope) normalize_heads(*room.context, qkv, rows.count);
-  if (own_.temperature_beta != 0) warm_queries(positions, qkv);
+  if (own_.temperature_beta != 0) scale_queries(positions, qkv);
 }
 
-void Attention::cut_off(float* qkv, std::int64_t count) const {
+void Attention::clip_qkv(float* qkv, std::int64_t count) const {
   for (std::int64_t row = 0; row < count; ++row, qkv += entered_width())
     for (std::int32_t i = 0; i < own_.qkv_size(); ++i) qkv[i] = std::clamp(qkv[i], -own_.clip, own_.clip);
 }
 
-void Attention::warm_queries(std::span<const std::int32_t> positions, float* qkv) const {
+void Attention::scale_queries(std::span<const std::int32_t> positions, float* qkv) const {
   for (std::size_t row = 0; row < positions.size(); ++row, qkv += entered_width()) {
     const std::int32_t times = (positions[row] + own_.temperature_offset) / own_.temperature_positions;
     if (times == 0) continue;
@@ -176,8 +176,8 @@ void Attention::warm_queries(std::span<const std::int32_t> positions, float* qkv
   }
 }
 
-// Of query, key, value to what is attended, for all rows of the batch.
-PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
+// Attention of query, key, value, for all rows of the batch.
+PagedAttentionArgs Attention::arguments(const Workspace& room, const DecoderBatch& batch) const {
   const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
   const float* const key = own_.has_own_kv() ? room.entered + own_.query_size() : nullptr;
   const LayerKv kv = batch.kv_of(layer_);

@@ -33,7 +33,7 @@ class CachedLoad {
   Result<DecoderWeights> load() {
     if (source_.identity().empty()) return load_with({});
     if (auto weights = load_mapped()) return weights;
-    // What is wrong with the model itself is no matter of the cache.
+    // A fault of the model itself is no matter of the cache.
     if (auto checked = load_with(WeightStore::checking()); !checked) return checked;
     if (const Status made = make(); !made.ok()) {
       caching_.say(concat("weights are packed in memory: ", made.message()));

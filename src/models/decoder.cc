@@ -34,7 +34,7 @@ float embedding_scale(const DecoderConfig& config, DType stored) {
   const float value = config.embedding_scale;
   if (!config.scale_as_embedding || (stored != DType::bf16 && stored != DType::f16)) return value;
   int exponent = 0;
-  const float digits = stored == DType::bf16 ? 256.0f : 2048.0f;  // of the significand
+  const float digits = stored == DType::bf16 ? 256.0f : 2048.0f;  // digits of the significand
   const float significand = std::frexp(value, &exponent);
   return std::ldexp(std::nearbyint(significand * digits) / digits, exponent);
 }
@@ -165,7 +165,7 @@ void DecoderModel::release() {
 
 Status DecoderModel::reserve_buffers() {
   std::int64_t entered = 0, mixed = 0, inner = 0, whole = 0;
-  std::int64_t around = 0;  // of ways around mixers
+  std::int64_t around = 0;  // floats of ways around mixers
   bool branches = false, parallel = false;
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const DecoderLayer& layer = weights_.layers[i];
@@ -262,8 +262,8 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::i
 
 // x = sum(x + scale * branch(half)), `half` adding to what it is given.
 template <class Half>
-Status DecoderModel::add_half(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
-                              Rows rows, const Half& half) {
+Status DecoderModel::add_sublayer(const LayerConfig& layer, const NormPlaces& places,
+                                  const NormsAround& norms, Rows rows, const Half& half) {
   const std::int64_t hidden = config_.hidden_size;
   float* x = residual_ + rows.first * hidden;
   if (adds_plainly(layer, places)) {
@@ -288,7 +288,7 @@ Status DecoderModel::add_half(const LayerConfig& layer, const NormPlaces& places
   return ok_status();
 }
 
-// What stands behind a layer's halves.
+// Applies the parts behind a layer's halves.
 void DecoderModel::finish_layer(std::size_t index, Rows rows) {
   const std::int64_t hidden = config_.hidden_size;
   float* x = residual_ + rows.first * hidden;
@@ -367,14 +367,14 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       if (layer.learned_residual)
         layer.learned_residual->make(context_, input_of(config, config.mixer_norms, layer.mixer_norms, x),
                                      rows.count, around_);
-      PAGODA_RETURN_IF_ERROR(add_half(config, config.mixer_norms, layer.mixer_norms, rows,
-                                      [&](float* y) { return layer.mixer->leave(room_, rows, y); }));
+      PAGODA_RETURN_IF_ERROR(add_sublayer(config, config.mixer_norms, layer.mixer_norms, rows,
+                                          [&](float* y) { return layer.mixer->leave(room_, rows, y); }));
       if (layer.learned_residual)
         layer.learned_residual->join(context_, around_, rows.count, residual_ + rows.first * hidden);
       const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
       PAGODA_RETURN_IF_ERROR(
-          add_half(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
-                   [&](float* y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));
+          add_sublayer(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
+                       [&](float* y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));
       finish_layer(index, rows);
     }
   }
@@ -410,7 +410,7 @@ void DecoderModel::cap_logits(std::int64_t count, float* logits) const {
   });
 }
 
-// What the head multiplies: rows of the last layer's output, normalised, projected.
+// The head's input: rows of the last layer's output, normalised, projected.
 LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
   const float* x = residual_ + first * config_.hidden_size;
   const LinearInput input = config_.final_norm ? normalized(*config_.final_norm, weights_.final_norm, x)

@@ -54,18 +54,19 @@ class DecoderModel {
                                                     const WeightCaching* caching = nullptr,
                                                     bool with_head = true);
 
-  // What load() would say against so many parts, from the file's descriptions alone.
+  // The error that load() would give against so many parts, from the file's descriptions alone.
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
                             ExchangeKind exchange);
 
-  // What load() would say of the files' tensors, from their names, types and shapes: nothing is packed.
+  // The error that load() would give for the files' tensors, from their names, types and shapes: nothing is
+  // packed.
   static Status check_tensors(const ModelSource& source, bool with_head = true);
 
   // Gives back the memory of weights and activations. From then on it only says what it was: what runs again
   // is another one, loaded anew.
   void release();
 
-  const DecoderConfig& config() const { return config_; }  // of the whole model
+  const DecoderConfig& config() const { return config_; }  // the whole model's
   const TensorShard& shard() const { return shard_; }
   const DecoderWeights& weights() const { return weights_; }
   std::int64_t activation_bytes() const { return static_cast<std::int64_t>(memory_.size()); }
@@ -96,8 +97,8 @@ class DecoderModel {
   void gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width);
   void finish_layer(std::size_t index, Rows rows);
   template <class Half>
-  Status add_half(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms, Rows rows,
-                  const Half& half);
+  Status add_sublayer(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms, Rows rows,
+                      const Half& half);
   LinearInput head_input(std::int64_t first, std::int64_t count);
   Status gather_logits(const LinearInput& input, std::int64_t count, float* out);
   void cap_logits(std::int64_t count, float* logits) const;
@@ -115,7 +116,7 @@ class DecoderModel {
   float embedding_scale_ = 1;
   std::vector<RopeTable> ropes_;
   RankExchange exchange_;
-  LayerRoom room_;
+  Workspace room_;
   std::int32_t max_batched_tokens_ = 0;
 
   Memory memory_;              // the room's buffers and those below
@@ -131,7 +132,7 @@ class DecoderModel {
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
   std::vector<std::int32_t> shifted_positions_, own_ids_, types_;
   std::vector<std::int32_t> row_ids_;  // tokens of the rows of embedded_
-  ReadAhead read_ahead_;               // of what the next layer's mixer reads
+  ReadAhead read_ahead_;               // memory that the next layer's mixer reads
 };
 
 // The DecoderConfig of a model, checked for sense: what can be known before any weight is read.

@@ -1,17 +1,11 @@
 #pragma once
 // DecoderConfig: the one decoder-only transformer that every supported architecture is a variant of, layer by
-// layer. A family's file (families/) fills it from a ModelConfig; decoder.cc carries it out. Holds no
-// weights.
-//
-//   x = embedding[token] * embedding_scale (-> project_in) (+ position[p]) (-> norm)
-//   each layer:   x += mixer(x);  x += feed_forward(x)        with norms where NormPlaces says
-//     or parallel:  x += mixer(x) + feed_forward(x)           both of the same x
-// With streams each layer has several x, of which it changes all by what it makes of the first. A layer may
-// have a learned way around its mixer.
-//   logits = softcap(logit_scale * head (project_out ->) (final_norm(x)) (+ bias))
-//
-// A new kind of mixer or feed-forward is a struct here, an alternative of its variant, and a file with its
-// class (layer_part.h). What a layer keeps of a sequence is LayerState: the KV cache's side of it.
+// layer. A family's file (families/) fills it; decoder.cc carries it out. Holds no weights.
+//     x = embedding[token] * embedding_scale (-> project_in) (+ position[p]) (-> norm)
+//     each layer: x += mixer(x); x += feed_forward(x), norms where NormPlaces says; or both of the same x
+//     logits = softcap(logit_scale * head (project_out ->) (final_norm(x)) (+ bias))
+// With streams each layer has several x. A new kind of mixer or feed-forward is a struct here, an alternative
+// of its variant, and a file with its class (layer_part.h). LayerState is a layer's share of the KV cache.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -38,7 +32,7 @@ struct NormConfig {
   bool operator==(const NormConfig&) const = default;
 };
 
-// Where norms stand around one half of a layer: x = sum(x + residual_scale * branch(half(input(x)))).
+// The places of norms around one half of a layer: x = sum(x + residual_scale * branch(half(input(x)))).
 struct NormPlaces {
   bool input = true;    // Llama
   bool branch = false;  // alone: OLMo 2; with `input`: Gemma's sandwich
@@ -57,10 +51,10 @@ struct RopeConfig {
   std::int32_t original_positions = 0;
   float beta_fast = 32, beta_slow = 1;    // yarn: turns within original_positions between which it blends
   bool truncate = true;                   // yarn: the blend begins and ends at whole dimensions
-  std::int32_t turned = 0;                // of rotary_size, those that turn at all; 0: all
-  std::vector<float> divisors = {};       // of each pair's frequency (longrope); empty: none
+  std::int32_t turned = 0;                // dimensions of rotary_size that turn at all; 0: all
+  std::vector<float> divisors = {};       // divisors of each pair's frequency (longrope); empty: none
   std::vector<float> long_divisors = {};  // the same in sequences that may pass original_positions
-  float attention_factor = 1;             // of cosines and sines
+  float attention_factor = 1;             // factor of cosines and sines
 };
 
 constexpr std::int32_t kNoRope = -1;
@@ -87,16 +81,15 @@ struct AttentionConfig {
   OutputGate output_gate = OutputGate::none;
   bool causal = true;               // else to the tokens behind it, too, and nothing is kept (encoders)
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
-  bool chunks = false;              // of W tokens: attends to those of its own chunk alone
+  bool chunks = false;              // chunks of W tokens: attends to its own chunk alone
   std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
-  float scale = 1;                  // of the products of queries and keys
+  float scale = 1;                  // factor of the products of queries and keys
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   bool norm_after_rope = false;
   float softcap = 0;   // above 0: scores become softcap * tanh(score / softcap)
   bool sinks = false;  // each head has a score without a value
   float clip = 0;  // above 0: elements of queries, keys and values are cut off at so much, before rotation
-  std::vector<float> slopes =
-      {};  // what each head's scores lose for a token of distance (ALiBi); empty: none
+  std::vector<float> slopes = {};  // loss of each head's scores for a token of distance (ALiBi); empty: none
   // Queries at position p are scaled by 1 + beta * ln(1 + floor((p + offset) / positions)); beta 0: they are
   // not.
   float temperature_beta = 0;
@@ -105,8 +98,8 @@ struct AttentionConfig {
   bool value_norm = false;     // an RMS norm without a weight of every value head
   bool key_is_value = false;   // values are the keys before their norm and rotation
   std::int32_t kv_layer = -1;  // keys and values are those of this earlier layer; -1: its own
-  float query_factor = 1, key_factor = 1, value_factor = 1, output_factor = 1;  // of these products
-  float input_factor = 1;  // what of the first three their input is scaled by, and their biases are not
+  float query_factor = 1, key_factor = 1, value_factor = 1, output_factor = 1;  // factors of these products
+  float input_factor = 1;  // factor of the first three's input, which their biases do not have
 
   bool has_own_kv() const { return kv_layer < 0; }
   std::int32_t query_size() const { return num_heads * head_size; }
@@ -125,20 +118,21 @@ struct AttentionConfig {
 struct LinearAttentionConfig {
   bool delta_rule = true;
   std::int32_t num_heads = 0, num_key_heads = 0;  // Mamba-2: groups of B and C
-  std::int32_t key_size = 0, value_size = 0;      // of a head; Mamba-2: state size, head size
-  std::int32_t num_taps = 0;                      // of the convolution
+  std::int32_t key_size = 0, value_size = 0;      // sizes of a head; Mamba-2: state size, head size
+  std::int32_t num_taps = 0;                      // taps of the convolution
   bool tiled_heads = false;  // head h has key head h % num_key_heads; else consecutive ones have the same
   // Mamba-2 alone; of a delta net each head has a norm, all with the same weights, and the gate behind it.
   float least_step = 0, most_step = std::numeric_limits<float>::infinity();
   std::int32_t norm_groups = 0;  // 0: gated, not normed
   bool gate_first = true;
-  std::array<float, 5> in_factors = {1, 1, 1, 1, 1};  // of gate, value, B, C, step
-  float input_factor = 1;                             // what of them is not of their biases
+  std::array<float, 5> in_factors = {1, 1, 1, 1, 1};  // gate, value, B, C, step
+  float input_factor = 1;                             // factor of these without their biases
   float out_factor = 1;
 
   std::int32_t key_width() const { return num_key_heads * key_size; }
   std::int32_t value_width() const { return num_heads * value_size; }
-  std::int32_t num_channels() const { return 2 * key_width() + value_width(); }  // of the convolution
+  // Channels of the convolution.
+  std::int32_t num_channels() const { return 2 * key_width() + value_width(); }
 };
 
 // Attention whose heads share one kept row a token, a latent vector and a rotated part: multi-head latent
@@ -149,10 +143,10 @@ struct LatentAttentionConfig {
   std::int32_t query_rank = 0;  // queries are made of so many numbers, normed; 0: of the layer's input
   std::int32_t latent_size = 0, nope_size = 0, rope_size = 0, value_size = 0;
   std::int32_t rope = 0;  // which of DecoderConfig::ropes
-  float scale = 1;        // of the products of queries and rows
+  float scale = 1;        // factor of the products of queries and rows
   float norm_eps = 1e-6f;
 
-  std::int32_t query_size() const { return nope_size + rope_size; }  // of a head
+  std::int32_t query_size() const { return nope_size + rope_size; }  // size of a query head
   std::int32_t row_size() const { return latent_size + rope_size; }
 };
 
@@ -166,7 +160,7 @@ struct DenseFeedForwardConfig {
   std::int32_t intermediate_size = 0;
   Activation activation = Activation::silu;
   bool gated = true;
-  float gate_factor = 1, down_factor = 1;  // of these products
+  float gate_factor = 1, down_factor = 1;  // factors of these products
 };
 
 // A gated one with GELU, of which each row keeps the features whose gate is so many standard deviations above
@@ -186,10 +180,10 @@ struct XieluConfig {
 // Experts, of which each token goes through some, and one that all go through.
 struct MixtureConfig {
   RoutingRule routing;
-  DenseFeedForwardConfig expert;              // of each
+  DenseFeedForwardConfig expert;              // each expert
   bool weigh_input = false;                   // a token's weight is on what its expert reads (Llama 4)
   std::int32_t shared_intermediate_size = 0;  // 0: there is no shared expert
-  float shared_scale = 1;                     // of what the shared expert gives
+  float shared_scale = 1;                     // factor of the shared expert's result
   bool shared_gate = false;                   // a token takes the sigmoid of a product as its share of it
   bool router_norm = false;                   // the router reads the layer's x through an RMS norm of its own
   bool expert_scales = false;                 // weights of chosen experts times a number of each expert
@@ -221,8 +215,8 @@ struct LayerConfig {
   FeedForwardConfig feed_forward;
   NormConfig norm;
   NormPlaces mixer_norms, feed_forward_norms;
-  float branch_norm_eps = 0;          // of norms of branches; 0: as `norm` has it
-  float residual_scale = 1;           // of both branches
+  float branch_norm_eps = 0;          // eps of the norms of branches; 0: as `norm` has it
+  float residual_scale = 1;           // factor of both branches
   bool parallel = false;              // the feed-forward sees what the mixer sees
   bool output_scale = false;          // x is scaled by a number of the layer when it leaves
   std::int32_t learned_residual = 0;  // rank of a way around the mixer (learned_residual.h); 0: there is none
@@ -235,19 +229,19 @@ struct LayerConfig {
   const DenseFeedForwardConfig* dense() const { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
 };
 
-// What every layer gets of each token beside x, behind its feed-forward (layer_inputs.h).
+// Each layer's own input of each token beside x, behind its feed-forward (layer_inputs.h).
 struct LayerInputConfig {
   std::int32_t size = 0;  // features of a layer
-  std::int32_t rows = 0;  // of the table, which tokens beyond read as token 0; 0: the vocabulary's
+  std::int32_t rows = 0;  // rows of the table, which tokens beyond read as token 0; 0: the vocabulary's
   Activation activation = Activation::gelu_tanh;
 };
 
 // Residual streams of which layers compute the first alone (residual_streams.h).
 struct StreamsConfig {
-  std::int32_t count = 0;  // at most kMostStreams
-  bool scaled = false;     // what inputs of layers read of the first is scaled, element by element
+  std::int32_t count = 0;  // at most kMaxStreams
+  bool scaled = false;     // inputs of layers read the first stream scaled, element by element
 };
-constexpr std::int64_t kMostStreams = 8;
+constexpr std::int64_t kMaxStreams = 8;
 
 struct DecoderConfig {
   std::int32_t vocab_size = 0, hidden_size = 0, embedding_size = 0, max_positions = 0;
@@ -258,7 +252,7 @@ struct DecoderConfig {
   bool learned_positions = false;
   std::int32_t position_offset = 0;  // learned: row of position 0 in its table
   std::int32_t token_types = 0;      // rows of a table that is added by which of two texts a token is of
-  // What layers rotate by. A file that brings divisors of frequencies means those of the first.
+  // The rotations of layers. A file with divisors of frequencies means those of the first.
   std::vector<RopeConfig> ropes;
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation; reordered at load
 
@@ -273,7 +267,7 @@ struct DecoderConfig {
   std::int32_t num_layers() const { return static_cast<std::int32_t>(layers.size()); }
 };
 
-// What a layer keeps of each sequence from step to step.
+// A layer's state of each sequence from step to step.
 struct LayerState {
   // Nothing; or keys and values of all its tokens, or of the last `window`; or a state alone.
   enum class Kind { full, window, none, state };
@@ -282,9 +276,9 @@ struct LayerState {
   std::int32_t num_kv_heads = 0, head_size = 0;
   std::int32_t latent_size = 0;  // above 0: keys alone, of which the first so many elements are the values
   std::int32_t of_layer = -1;    // keeps nothing: reads what this earlier layer keeps
-  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous
-  // and lies in one page of the cache (whose pages are as large as the largest): so one of each head, not one
-  // of all of them.
+  // The sizes of a state's pieces, alone or beside keys and values, in floats. A piece is contiguous and lies
+  // in one page of the cache (whose pages are as large as the largest): so there is one for each head, not
+  // one for all of them.
   std::vector<std::int64_t> pieces = {};
 
   bool operator==(const LayerState&) const = default;

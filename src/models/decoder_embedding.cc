@@ -1,4 +1,4 @@
-// What the first layer of a DecoderModel sees.
+// The input of the first layer of a DecoderModel.
 #include <algorithm>
 #include <cstring>
 

@@ -41,7 +41,7 @@ struct DecoderLayer {
 struct DecoderWeights {
   TensorView token_embedding;     // the rows of the rank's part of the vocabulary
   TensorView position_embedding;  // learned positions only
-  TensorView type_embedding;      // of token types; else empty
+  TensorView type_embedding;      // embedding of token types; else empty
   std::optional<PackedLinear> project_in, project_out;
   std::vector<DecoderLayer> layers;
   NormWeights embedding_norm, final_norm;
@@ -51,10 +51,10 @@ struct DecoderWeights {
   // Divisors of the rotation frequencies, of all sequences or of short ones; and of long ones. Empty: none.
   std::vector<float> rope_factors, rope_factors_long;
 
-  std::vector<std::shared_ptr<const void>> owners;  // of the embeddings' bytes
+  std::vector<std::shared_ptr<const void>> owners;  // owners of the embeddings' bytes
   bool mapped = false;                              // all of it from a packed file
   std::int64_t packed_bytes = 0;                    // taken by packed matrices
-  std::vector<std::string> ignored_tensors;         // of the file, without meaning to this architecture
+  std::vector<std::string> ignored_tensors;  // tensors of the file without meaning to this architecture
 };
 
 // `dtype` as choose_linear_type reads it. Where the store writes a file, the result is that of the file

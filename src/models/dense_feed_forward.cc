@@ -23,7 +23,7 @@ class DenseFeedForward final : public FeedForward {
   Products entering() override { return {&in_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override {
     if (!room.ranks->split()) {
       linear_pair(*room.context, in_, activation_, out_, input, count, room.inner, y);
       return ok_status();
@@ -35,7 +35,7 @@ class DenseFeedForward final : public FeedForward {
  private:
   Activation activation_;
   std::int64_t width_;          // this rank's features between the matrices
-  std::vector<Range> columns_;  // of the second matrix, of each rank
+  std::vector<Range> columns_;  // columns of the second matrix, by rank
   PackedLinear in_;             // gate and up, or up alone
   PackedLinear out_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// What a file holds, for `pagoda inspect`: models that can be run, models that cannot (and why), and the
-// JSON files beside them. Reads headers only; loads no weights.
+// Describes a file for `pagoda inspect`: models that can be run, models that cannot (and why), and the JSON
+// files beside them. Reads headers only; loads no weights.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,12 +22,12 @@ struct DescribedTensor {
   std::int64_t bytes = 0;
 };
 
-// Of keys and values, in each type in which they may be kept; int8 0: not in that.
+// Bytes of keys and values, in each type in which they may be kept; int8 0: not in that.
 struct KvBytes {
   std::int64_t float32 = 0, bfloat16 = 0, int8 = 0;
 };
 
-// What a model keeps of each sequence in layers of one kind.
+// Memory that a model keeps of each sequence in layers of one kind.
 struct DescribedKvGroup {
   std::int32_t num_layers = 0, window = 0;  // window 0: they see everything
   bool state = false;                       // instead: a state, of the same size whatever the length
@@ -35,20 +35,20 @@ struct DescribedKvGroup {
       full_context;  // the second is one whole sequence's, as long as the model's context
 };
 
-// What loader/ cannot know of a model: whoever can puts it in.
+// Facts that need more than the model's files; the caller fills them in.
 struct ServingFacts {
-  std::string family, checked;  // what people call it; what it was compared with
+  std::string family, checked;  // name for people; the program it was compared with
   std::vector<DescribedKvGroup> kv_groups;
   // In which types it is computed, and keys and values are kept, where no flag says otherwise.
   std::string default_dtype, default_kv_dtype;
-  std::int64_t active_bytes = 0;       // of weights that a token's step reads
+  std::int64_t active_bytes = 0;       // weights that a token's step reads
   double memory_bytes_per_second = 0;  // measured just now; 0: it was not
 };
 
 struct Description {
   std::string path;
   std::string format;  // "gguf", "hugging_face", "safetensors", "tokenizer.json", "config.json", "json"
-  std::uint32_t version = 0;  // of GGUF; 0 elsewhere
+  std::uint32_t version = 0;  // GGUF's; 0 elsewhere
   std::string architecture;   // by the file's own name; may be empty
   bool is_model = false;      // false: a part of one; the next three say nothing then
   bool supported = false;     // Pagoda can run it

@@ -1,4 +1,4 @@
-// What can be known of a model before any weight is read, checked for sense.
+// Facts of a model that are known before any weight is read, checked for sense.
 #include "base/strings.h"
 #include "kernels/causal_conv.h"
 #include "models/decoder.h"
@@ -75,9 +75,9 @@ Status check_part(const DecoderConfig&, const DenseFeedForwardConfig& c) {
 }
 
 Status check_part(const DecoderConfig& decoder, const MixtureConfig& c) {
-  constexpr std::int32_t kMostExperts = 65536;
+  constexpr std::int32_t kMaxExperts = 65536;
   const RoutingRule& rule = c.routing;
-  if (rule.num_experts < 1 || rule.num_experts > kMostExperts)
+  if (rule.num_experts < 1 || rule.num_experts > kMaxExperts)
     return wrong(concat(rule.num_experts, " experts"));
   if (rule.num_groups < 1 || rule.groups_used < 1 || rule.groups_used > rule.num_groups ||
       rule.num_experts % rule.num_groups != 0)
@@ -110,8 +110,8 @@ Status check_sizes(const DecoderConfig& c) {
     if (c.layer_input->rows < 0 || c.layer_input->rows > 1 << 24)
       return wrong(concat("a table of ", c.layer_input->rows, " tokens for inputs of layers"));
   }
-  if (c.streams && (c.streams->count < 2 || c.streams->count > kMostStreams))
-    return wrong(concat(c.streams->count, " residual streams, not 2 to ", kMostStreams));
+  if (c.streams && (c.streams->count < 2 || c.streams->count > kMaxStreams))
+    return wrong(concat(c.streams->count, " residual streams, not 2 to ", kMaxStreams));
   for (const LayerConfig& layer : c.layers) {
     const auto check = [&](const auto& part) { return check_part(c, part); };
     PAGODA_RETURN_IF_ERROR(std::visit(check, layer.mixer));

@@ -205,7 +205,7 @@ json::object kv_json(const KvBytes& bytes) {
           {"int8", bytes.int8 > 0 ? json::value(bytes.int8) : json::value(nullptr)}};
 }
 
-// Of all groups together.
+// All groups together.
 KvBytes sum_of(const ServingFacts& facts, KvBytes DescribedKvGroup::* part) {
   KvBytes sum;
   for (const DescribedKvGroup& group : facts.kv_groups) {

@@ -106,8 +106,8 @@ void read_stacked(const MixtureConfig& config, const ExpertNames& names, const s
   for (std::int64_t expert = own.first; expert < own.end() && loader.status().ok(); ++expert) {
     Matrices first, second;
     if (!names.gate_up.empty()) {
-      in[0].add(first, expert, {0, inner}, names.by_turns ? 2 : 1);
-      in[0].add(first, expert, {names.by_turns ? 1 : inner, inner}, names.by_turns ? 2 : 1);
+      in[0].add(first, expert, {0, inner}, names.interleaved ? 2 : 1);
+      in[0].add(first, expert, {names.interleaved ? 1 : inner, inner}, names.interleaved ? 2 : 1);
     } else {
       for (const Stack& each : in) each.add(first, expert, {0, inner}, 1);
     }

@@ -18,7 +18,8 @@ TEST(Families, EveryNameIsOneFamilys) {
   std::map<std::string_view, int> ggufs;
   for (const Family* family : families()) {
     for (const FamilyConfig& config : family->configs)
-      EXPECT_TRUE(types.insert(concat(config.class_name, " ", config.model_type)).second) << config.class_name;
+      EXPECT_TRUE(types.insert(concat(config.class_name, " ", config.model_type)).second)
+          << config.class_name;
     for (const FamilyWrapper& wrapper : family->wrappers)
       EXPECT_TRUE(types.insert(std::string(wrapper.model_type)).second) << wrapper.model_type;
     for (const FamilyGguf& gguf : family->ggufs) ggufs[gguf.name] += family->only_experts ? 100 : 1;

@@ -25,7 +25,7 @@ struct FamilyConfig {
       base_name;                // with the language head, and of the same weights saved without one
   std::string_view model_type;  // transformers'
   ReadFamily read;
-  std::string_view architecture = {};  // where `pagoda inspect` calls it other than the family
+  std::string_view architecture = {};  // its name in `pagoda inspect`, if it is not the family's
 };
 
 // A model that also sees or hears and has the family's inside.
@@ -61,7 +61,7 @@ struct Family {
   Result<DecoderConfig> (*describe)(const ModelConfig& config);
   WeightNames (*names)(ModelFormat format);
   bool mxfp4 = false;         // its experts may be stored so
-  bool only_experts = false;  // of GGUF files of these names, those with mixtures of experts
+  bool only_experts = false;  // GGUF files of these names that have mixtures of experts
   FamilyRow row;
 };
 

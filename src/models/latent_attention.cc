@@ -25,7 +25,7 @@ constexpr std::int64_t kRowsOfTile = 64;
 
 // out[row * stride of the rows] = matrix of the head * x, for every row and head, each tile on one thread.
 struct HeadRows {
-  const float* x = nullptr;  // of the first row and head
+  const float* x = nullptr;  // first row and head
   std::int64_t row_stride = 0, head_stride = 0;
   float* out = nullptr;
   std::int64_t out_row_stride = 0, out_head_stride = 0;
@@ -64,18 +64,18 @@ class LatentAttention final : public Mixer {
   }
   Products entering() override { return own_.query_rank > 0 ? Products{&down_, &up_} : Products{&down_}; }
   Products leaving() override { return {&output_}; }
-  void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
-  void mix(const LayerRoom& room, const DecoderBatch& batch) override {
+  void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
+  void mix(const Workspace& room, const DecoderBatch& batch) override {
     paged_attention(*room.context, arguments(room, batch));
   }
-  void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
+  void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
   }
-  Status leave(const LayerRoom& room, Rows rows, float* y) override;
+  Status leave(const Workspace& room, Rows rows, float* y) override;
 
  private:
   std::int64_t query_width() const { return std::int64_t{own_.num_heads} * own_.query_size(); }
-  PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
+  PagedAttentionArgs arguments(const Workspace& room, const DecoderBatch& batch) const;
   void load_queries(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
                     bool interleaved, WeightLoader& loader);
   void load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
@@ -84,11 +84,11 @@ class LatentAttention final : public Mixer {
 
   LatentAttentionConfig own_;  // with this rank's number of heads
   std::int32_t layer_;
-  std::vector<Range> columns_;  // of the output matrix, of each rank
+  std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear down_;           // [query_rank | row], or [queries | row]
-  PackedLinear up_;             // of queries, where they have a rank
+  PackedLinear up_;             // queries' second product, if they have a rank
   std::vector<float> query_norm_, latent_norm_;
-  std::vector<PackedLinear> keys_, values_;  // of each head: [latent, nope], [value, latent]
+  std::vector<PackedLinear> keys_, values_;  // for each head: [latent, nope], [value, latent]
   PackedLinear output_;
 };
 
@@ -191,7 +191,7 @@ void LatentAttention::keep(const float* down, float* entered) const {
   std::copy_n(down + latent, own_.rope_size, entered + latent);
 }
 
-void LatentAttention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows,
+void LatentAttention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
                             const LinearInput& input) {
   const KernelContext& context = *room.context;
   const std::int64_t width = entered_width(), row_size = own_.row_size(), down_width = down_.n();
@@ -235,7 +235,7 @@ void LatentAttention::enter(const LayerRoom& room, const DecoderBatch& batch, Ro
        own_.rope_size, turns.index, turns.table);
 }
 
-PagedAttentionArgs LatentAttention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
+PagedAttentionArgs LatentAttention::arguments(const Workspace& room, const DecoderBatch& batch) const {
   const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
   const LayerKv kv = batch.kv_of(layer_);
   return {.layout = kv.layout,
@@ -251,7 +251,7 @@ PagedAttentionArgs LatentAttention::arguments(const LayerRoom& room, const Decod
           .output = room.mixed};
 }
 
-Status LatentAttention::leave(const LayerRoom& room, Rows rows, float* y) {
+Status LatentAttention::leave(const Workspace& room, Rows rows, float* y) {
   const std::int64_t width = std::int64_t{own_.num_heads} * own_.value_size;
   multiply_heads(*room.context, values_,
                  {.x = room.mixed + rows.first * mixed_width(),

@@ -19,7 +19,7 @@ namespace pagoda {
 
 class LayerInputs {
  public:
-  // What goes wrong is the loader's to tell.
+  // The loader keeps the first error.
   static LayerInputs load(const DecoderConfig& config, WeightLoader& loader);
 
   std::int64_t room_width() const {

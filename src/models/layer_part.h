@@ -1,15 +1,13 @@
 #pragma once
-// The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence
-// (attention.cc, latent_attention.cc, linear_attention.cc, short_conv.cc, two of them: parallel_mixers.cc), a
-// FeedForward works on each token alone (dense_feed_forward.cc, sparse_feed_forward.cc, mixture.cc,
-// mixture_beside_dense.cc). The decoder (decoder.cc) keeps the residual stream, the norms around the parts
-// and the chunks of rows. A part
-//   * takes its weights where it is made, out of a WeightLoader, by the names of its architecture,
-//   * says what it keeps of a sequence in decoder_config.h (LayerState), and
-//   * runs forward over rows: entering and leaving chunk by chunk, mixing over the whole batch.
-// Every row's result depends on its own sequence alone, never on the batch or its chunks. Calls are virtual
-// once a layer and chunk, never inside a loop over rows. Threads: the decoder's one caller; the work runs on
-// the context's pool. On several ranks all make the same calls.
+// The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence,
+// a FeedForward works on each token alone. decoder.cc keeps the residual stream, the norms and the chunks of
+// rows.
+//   * A part takes its weights out of a WeightLoader, by the names of its architecture; LayerState
+//     (decoder_config.h) says which state it keeps of a sequence.
+//   * It enters and leaves chunk by chunk, and mixes over the whole batch. A row's result depends on its own
+//     sequence alone. Calls are virtual once a layer and chunk, never inside a loop over rows.
+// Threads: the decoder's one caller; the work runs on the context's pool. On several ranks all make the same
+// calls.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,8 +28,8 @@
 
 namespace pagoda {
 
-// Where one layer's K and V are: in a cache of this layout, as layer `layer` of its blocks, through the block
-// tables of these sequences (the batch's own in all else).
+// The place of one layer's K and V: in a cache of this layout, as layer `layer` of its blocks, through the
+// block tables of these sequences (the batch's own in all else).
 struct LayerKv {
   KvLayout layout;
   std::int32_t layer = 0;
@@ -47,11 +45,11 @@ struct DecoderBatch {
   KvLayout layout;
   std::byte* cache = nullptr;
   std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
-  // Of each row, the rotation of its sequence (DecoderConfig::rotation_of's numbers); empty: 0 for all.
+  // The rotation of each row's sequence (DecoderConfig::rotation_of's numbers); empty: 0 for all.
   std::span<const std::int32_t> rotations = {};
   // By layer: the states of those that have one, in the order of LayerState::pieces; empty: none has.
   std::span<const LayerStates> states = {};
-  std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0
+  std::span<const std::int32_t> token_types = {};  // by row; empty: all are 0
 
   LayerKv kv_of(std::int32_t layer) const {
     return layers.empty() ? LayerKv{.layout = layout, .layer = layer, .sequences = sequences}
@@ -74,9 +72,9 @@ struct Chunks {
   }
 };
 
-// What the layers of a decoder share, one after the other. `entered` and `mixed` are as wide as the widest
-// layer needs; each packs its own rows.
-struct LayerRoom {
+// Memory that the layers of a decoder share, one after the other. `entered` and `mixed` are as wide as the
+// widest layer needs; each packs its own rows.
+struct Workspace {
   const KernelContext* context = nullptr;
   RankExchange* ranks = nullptr;
   std::span<RopeTable> ropes;
@@ -93,20 +91,21 @@ class Mixer {
   virtual ~Mixer() = default;
   virtual std::int64_t entered_width() const = 0;
   virtual std::int64_t mixed_width() const = 0;
-  virtual std::int64_t inner_width() const { return 0; }  // of room.inner, used while entering and leaving
+  // Width of room.inner, used while entering and leaving.
+  virtual std::int64_t inner_width() const { return 0; }
   virtual Products entering() = 0;
   virtual Products leaving() = 0;
 
   // These rows of `input`, whose first is the batch's row rows.first, into room.entered.
-  virtual void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows,
+  virtual void enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
                      const LinearInput& input) = 0;
   // All of room.entered into room.mixed; writes what it keeps of the sequences: keys and values of every row,
   // a state (batch.states_of(index of the layer)) as it is before the first draft.
-  virtual void mix(const LayerRoom& room, const DecoderBatch& batch) = 0;
-  // What mix() will read of sequences' states; a hint.
-  virtual void list_ahead(const LayerRoom&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
+  virtual void mix(const Workspace& room, const DecoderBatch& batch) = 0;
+  // Lists the states that mix() will read; a hint.
+  virtual void list_ahead(const Workspace&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
   // y += these rows of room.mixed, which need not be the batch's any more. Not ok: another rank is lost.
-  virtual Status leave(const LayerRoom& room, Rows rows, float* y) = 0;
+  virtual Status leave(const Workspace& room, Rows rows, float* y) = 0;
 };
 
 class FeedForward {
@@ -116,14 +115,14 @@ class FeedForward {
   virtual Products entering() = 0;
   virtual Products leaving() = 0;
   // y += f(input), `count` rows of a chunk. Not ok: another rank is lost.
-  virtual Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) = 0;
+  virtual Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) = 0;
 };
 
 // The part that a config describes, with this rank's weights of layer `index`. What goes wrong is the
 // loader's to tell: look at its status before the part is used.
 struct LayerPlace {
   std::int32_t index = 0;
-  std::string prefix;  // of its tensors' names
+  std::string prefix;  // prefix of its tensors' names
   std::int64_t hidden_size = 0;
   const NormConfig* norm = nullptr;
   const LayerShard* shard = nullptr;

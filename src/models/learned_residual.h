@@ -19,7 +19,7 @@ namespace pagoda {
 
 class LearnedResidual {
  public:
-  // What goes wrong is the loader's to tell. prefix: of the layer's names.
+  // The loader keeps the first error. prefix: of the layer's names.
   static LearnedResidual load(const DecoderConfig& config, const LayerConfig& layer,
                               const std::string& prefix, WeightLoader& loader);
 

@@ -20,7 +20,7 @@
 namespace pagoda {
 namespace {
 
-constexpr float kUnitEps = 1e-6f;  // of the length of queries and keys; no file says it
+constexpr float kUnitEps = 1e-6f;  // eps of the length of queries and keys; no file says it
 
 float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
@@ -34,9 +34,9 @@ class LinearAttention final : public Mixer {
   std::int64_t mixed_width() const override { return config_.value_width(); }
   Products entering() override { return {&in_, &gates_}; }
   Products leaving() override { return {&out_}; }
-  void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
-  void mix(const LayerRoom& room, const DecoderBatch& batch) override;
-  Status leave(const LayerRoom& room, Rows rows, float* y) override {
+  void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
+  void mix(const Workspace& room, const DecoderBatch& batch) override;
+  Status leave(const Workspace& room, Rows rows, float* y) override {
     linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * mixed_width(), mixed_width()),
            rows.count, y, {.accumulate = true});
     return ok_status();
@@ -48,7 +48,7 @@ class LinearAttention final : public Mixer {
     float *weight, *decay;
     std::int64_t stride;
   };
-  Gates gates_of(const LayerRoom& room, const DecoderBatch& batch) const {
+  Gates gates_of(const Workspace& room, const DecoderBatch& batch) const {
     const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
     float* const weight = room.entered + tokens * row_width();
     const std::int64_t heads = config_.num_heads;
@@ -58,7 +58,7 @@ class LinearAttention final : public Mixer {
   std::int64_t row_width() const { return config_.num_channels() + config_.value_width(); }
   void load_delta_net(const LayerPlace& place, WeightLoader& loader);
   void load_mamba2(const LayerPlace& place, WeightLoader& loader);
-  void turn_gates(const Gates& gates) const;  // of one row
+  void turn_gates(const Gates& gates) const;  // for one row
 
   LinearAttentionConfig config_;
   std::int32_t layer_;
@@ -66,7 +66,7 @@ class LinearAttention final : public Mixer {
   PackedLinear in_, gates_, out_;               // in: [what is convolved | gate]; gates: [weights | decays]
   std::vector<float> taps_, conv_bias_;         // [tap, channel]; bias: or empty
   std::vector<float> rate_, step_bias_, skip_;  // by head; skip: of Mamba-2
-  std::vector<float> norm_;                     // of a delta net: of each head; empty: none
+  std::vector<float> norm_;                     // a delta net's, for each head; empty: none
 };
 
 LinearAttention::LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place,
@@ -98,7 +98,7 @@ void LinearAttention::load_delta_net(const LayerPlace& place, WeightLoader& load
   const auto add = [&](Matrices& to, const std::string& name, std::int64_t rows) {
     loader.add(to, place.prefix + name, rows, hidden, std::array{Range{0, rows}});
   };
-  // Of each key head the part of its rows that begins behind `before` of them.
+  // Adds the part of each key head's rows that begins behind `before` of them.
   const auto add_parts = [&](Matrices& to, const std::string& name, std::int64_t before, std::int64_t count,
                              std::int64_t all) {
     std::vector<Range> ranges;
@@ -164,7 +164,7 @@ void LinearAttention::turn_gates(const Gates& gates) const {
   }
 }
 
-void LinearAttention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows,
+void LinearAttention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
                             const LinearInput& input) {
   linear(*room.context, in_, input, rows.count, room.entered + rows.first * row_width());
   Gates gates = gates_of(room, batch);
@@ -177,7 +177,7 @@ void LinearAttention::enter(const LayerRoom& room, const DecoderBatch& batch, Ro
   });
 }
 
-void LinearAttention::mix(const LayerRoom& room, const DecoderBatch& batch) {
+void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
   const KernelContext& context = *room.context;
   const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
   const std::int64_t width = row_width(), key_width = config_.key_width(),
@@ -194,7 +194,7 @@ void LinearAttention::mix(const LayerRoom& room, const DecoderBatch& batch) {
                         .output = room.entered,
                         .output_stride = width,
                         .states = states});
-  // What is convolved: [query | key | value], or of Mamba-2 [value | key | query].
+  // The convolution's input: [query | key | value], for Mamba-2 [value | key | query].
   float* const query = room.entered + (delta ? 0 : value_width + key_width);
   float* const key = room.entered + (delta ? key_width : value_width);
   const float* const value = room.entered + (delta ? 2 * key_width : 0);

@@ -59,7 +59,7 @@ class Mixture final : public FeedForward {
   }
   Products leaving() override { return shared_ != nullptr ? shared_->leaving() : Products{}; }
 
-  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override;
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override;
 
  private:
   bool weighs_shared() const {
@@ -68,8 +68,8 @@ class Mixture final : public FeedForward {
   std::int64_t shared_width() const { return shared_ != nullptr ? padded(shared_->inner_width()) : 0; }
   void group_rows(std::int64_t count, const float* weights);
   RowGroups own_groups();
-  Status add_experts(const LayerRoom& room, float* outs, std::int64_t count, const float* weights, float* y);
-  Status add_shared(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* between,
+  Status add_experts(const Workspace& room, float* outs, std::int64_t count, const float* weights, float* y);
+  Status add_shared(const Workspace& room, const LinearInput& input, std::int64_t count, float* between,
                     float* y);
 
   MixtureConfig config_;
@@ -81,7 +81,7 @@ class Mixture final : public FeedForward {
   ExpertWeights experts_;  // this rank's
   std::unique_ptr<FeedForward> shared_;
 
-  // Of one chunk and all experts. chosen, places: [row, choice]; the rest as RowGroups says.
+  // One chunk and all experts. chosen, places: [row, choice]; the rest as RowGroups says.
   std::vector<std::int32_t> chosen_, places_, starts_, rows_;
   std::vector<float> factors_;
   std::vector<std::int32_t> own_starts_;
@@ -122,7 +122,7 @@ RowGroups Mixture::own_groups() {
           .factors = factors_.empty() ? std::span<const float>() : std::span(factors_).subspan(first, size)};
 }
 
-Status Mixture::forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) {
+Status Mixture::forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) {
   const KernelContext& context = *room.context;
   const std::int64_t per_token = config_.routing.per_token;
   float* const logits = room.inner;
@@ -132,7 +132,7 @@ Status Mixture::forward(const LayerRoom& room, const LinearInput& input, std::in
 
   LinearInput routed = input;
   if (config_.router_norm) {
-    CHECK(input.op == LinearInput::Op::rms_norm);  // of the same x
+    CHECK(input.op == LinearInput::Op::rms_norm);  // the same x
     routed.weight = router_norm_.data();
   }
   linear(context, router_, routed, count, logits);
@@ -152,7 +152,7 @@ Status Mixture::forward(const LayerRoom& room, const LinearInput& input, std::in
 }
 
 // A row's experts by ascending id, those of all ranks or of this one, whose sums are then summed.
-Status Mixture::add_experts(const LayerRoom& room, float* outs, std::int64_t count, const float* weights,
+Status Mixture::add_experts(const Workspace& room, float* outs, std::int64_t count, const float* weights,
                             float* y) {
   const std::int64_t per_token = config_.routing.per_token;
   const auto start = [&](std::int64_t expert) { return starts_[static_cast<std::size_t>(expert)]; };
@@ -176,9 +176,9 @@ Status Mixture::add_experts(const LayerRoom& room, float* outs, std::int64_t cou
 }
 
 // y += the shared expert, or of each row the share of it that the row takes, times its scale.
-Status Mixture::add_shared(const LayerRoom& room, const LinearInput& input, std::int64_t count,
+Status Mixture::add_shared(const Workspace& room, const LinearInput& input, std::int64_t count,
                            float* between, float* y) {
-  LayerRoom own = room;
+  Workspace own = room;
   own.inner = between;
   if (!weighs_shared()) return shared_->forward(own, input, count, y);
   float* const share = between + room.chunk_rows * shared_width();

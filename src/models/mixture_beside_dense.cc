@@ -40,13 +40,13 @@ class MixtureBesideDense final : public FeedForward {
     return products;
   }
 
-  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override {
     CHECK(input.op == LinearInput::Op::rms_norm);
     const std::int64_t size = room.chunk_rows * padded(hidden_);
     float* const given = room.inner;
     float* const dense = given + size;
     float* const mixture = dense + size;
-    LayerRoom own = room;
+    Workspace own = room;
     own.inner = mixture + size;
     LinearInput to_mixture = input;
     to_mixture.weight = mixture_norm_.data();

@@ -209,7 +209,7 @@ Status finish_config(ModelConfig& config) {
         (!positive || factors->size() != static_cast<std::size_t>(config.rotary_size / 2)))
       return corrupt_data("longrope needs a positive factor for each rotated pair");
   }
-  if (config.rope_turned < 0 || config.rope_turned > config.rotary_size)
+  if (config.rotary_dims < 0 || config.rotary_dims > config.rotary_size)
     return corrupt_data("more dimensions of a head turn than it has");
   for (const float cap :
        {config.attention_softcap, config.logit_softcap, config.temperature_beta, config.alibi_max,

@@ -22,13 +22,14 @@ enum class ExpertScore { softmax, softmax_of_chosen, sigmoid, sparse_mixer };
 // The mixtures of experts that stand instead of dense feed-forwards; count 0: there are none.
 struct ExpertsConfig {
   std::int32_t count = 0, per_token = 0;
-  std::int32_t intermediate_size = 0;         // of each
-  std::int32_t shared_intermediate_size = 0;  // of the expert that all tokens go through; 0: there is none
-  bool shared_gate = false;                   // which each token takes by a share of its own
-  std::vector<bool> layers = {};              // which have a mixture; empty: all
+  std::int32_t intermediate_size = 0;  // width of each expert
+  // Width of the expert that all tokens go through; 0: there is none.
+  std::int32_t shared_intermediate_size = 0;
+  bool shared_gate = false;       // which each token takes by a share of its own
+  std::vector<bool> layers = {};  // which have a mixture; empty: all
   ExpertScore score = ExpertScore::softmax;
   bool renormalize = false;
-  float scale = 1, shared_scale = 1;  // of what those chosen give, and of what the shared one gives
+  float scale = 1, shared_scale = 1;  // factors of the chosen experts' sum, and of the shared one's result
   float near = 0;                     // sparse_mixer: how far below the best, as a share of it, still counts
   std::int32_t groups = 1, groups_used = 1;
 
@@ -37,22 +38,22 @@ struct ExpertsConfig {
   }
 };
 
-// Of one layer's xIELU.
+// One layer's xIELU.
 struct XieluNumbers {
   float alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;
 };
 
 // Latent attention: what is kept of a token is a row for all heads; rank 0: the model has none.
 struct LatentConfig {
-  std::int32_t rank = 0;                                      // of the latent vector
+  std::int32_t rank = 0;                                      // rank of the latent vector
   std::int32_t query_rank = 0;                                // 0: queries are made of the layer's input
-  std::int32_t nope_size = 0, rope_size = 0, value_size = 0;  // of a head; its queries are nope + rope
-  float norm_eps = 1e-6f;                                     // of the norms within
+  std::int32_t nope_size = 0, rope_size = 0, value_size = 0;  // sizes of a head; its queries are nope + rope
+  float norm_eps = 1e-6f;                                     // eps of the norms within
 
   std::int32_t row_size() const { return rank + rope_size; }
 };
 
-// Of one layer, where layers differ.
+// One layer's sizes, where layers differ.
 struct LayerSizes {
   std::int32_t num_kv_heads = 0, head_size = 0, intermediate_size = 0;
   std::int32_t num_heads = 0;  // 0: as many as the model
@@ -69,14 +70,14 @@ struct StateHeads {
   std::int32_t norm_groups = 0;
   bool gate_first = true;
   std::array<float, 5> in_factors = {1, 1, 1, 1, 1};
-  float input_factor = 1;  // what of these is not of biases
+  float input_factor = 1;  // factor of these without the biases
   float out_factor = 1;
 };
 
 // Factors of products (Falcon-H1), where a file's weights do not have them.
 struct ProductFactors {
   float query = 1, key = 1, value = 1, attention_output = 1;
-  float input = 1;  // what of the first three is not of biases
+  float input = 1;  // factor of the first three without the biases
   float gate = 1, down = 1;
 };
 
@@ -90,10 +91,11 @@ struct ModelConfig {
   std::int32_t vocab_size = 0, hidden_size = 0, num_layers = 0;
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
   std::int32_t intermediate_size = 0;
-  std::int32_t max_positions = 0;               // the longest context the model was made for
-  std::int32_t embedding_size = 0;              // OPT-350m's word_embed_proj_dim; else hidden_size
-  float norm_eps = 1e-5f, branch_norm_eps = 0;  // of norms of what a layer's halves give; 0: the same
-  std::string activation;                       // "silu", "relu", "relu2", "gelu_new", "gelu"
+  std::int32_t max_positions = 0;   // the longest context the model was made for
+  std::int32_t embedding_size = 0;  // OPT-350m's word_embed_proj_dim; else hidden_size
+  // Branch: norms of the results of a layer's halves; 0: the same.
+  float norm_eps = 1e-5f, branch_norm_eps = 0;
+  std::string activation;  // "silu", "relu", "relu2", "gelu_new", "gelu"
   bool tie_embeddings = false;
   bool attention_bias = false;      // informative: a bias is used where the tensor exists
   bool norm_before = true;          // OPT: do_layer_norm_before
@@ -110,37 +112,37 @@ struct ModelConfig {
   std::int32_t rope_original_positions = 0;
   float rope_beta_fast = 32, rope_beta_slow = 1;             // yarn
   bool rope_truncate = true;                                 // yarn
-  float rope_attention_factor = 1;                           // of cosines and sines
+  float rope_attention_factor = 1;                           // factor of cosines and sines
   std::vector<float> rope_short_factors, rope_long_factors;  // longrope: divisors of each pair's frequency
-  std::int32_t rope_turned = 0;  // proportional: dimensions of rotary_size that turn at all; 0: all
-  float rope_local_theta = 0;    // of layers with a window, unscaled; 0: as all others
+  std::int32_t rotary_dims = 0;  // proportional: dimensions of rotary_size that turn at all; 0: all
+  float rope_local_theta = 0;    // layers with a window, unscaled; 0: as all others
   std::int32_t rope_local_rotary_size = 0;  // and how much of their heads; 0: as much as of all others
 
-  float norm_weight_offset = 0;                    // what norms' weights are more than the file has
+  float norm_weight_offset = 0;                    // added to the weights of norms
   float attention_softcap = 0, logit_softcap = 0;  // 0: none
-  float attention_clip = 0;                        // of elements of queries, keys and values; 0: none
-  float temperature_beta = 0;                      // of queries, by position: see AttentionConfig; 0: none
+  float attention_clip = 0;                        // bound on elements of queries, keys and values; 0: none
+  float temperature_beta = 0;  // queries' temperature by position: see AttentionConfig; 0: none
   std::int32_t temperature_positions = 0;
   bool parallel = false;      // the feed-forward sees what attention sees
   float alibi_max = 0;        // ALiBi: the largest exponent of the slopes; 0: none
-  float attention_scale = 0;  // of the products of queries and keys; 0: 1 / sqrt(head_size)
+  float attention_scale = 0;  // factor of the products of queries and keys; 0: 1 / sqrt(head_size)
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;  // Granite
   std::vector<bool> rope_layers;  // which rotate queries and keys; empty: all
 
   // Encoders: every token attends to all others of its text, and nothing is kept of it.
   bool encoder = false;
   std::int32_t token_types = 0;      // 0: texts are not told apart
-  std::int32_t position_offset = 0;  // of learned positions: row of position 0
+  std::int32_t position_offset = 0;  // row of learned position 0
 
   ExpertsConfig experts;
   LatentConfig latent;
-  bool query_key_norm = false;  // where a family has models with and without
-  bool head_gates = false;      // of what is attended, one for each head; else for each element (Laguna)
+  bool query_key_norm = false;  // for families that have models with and without
+  bool head_gates = false;  // gates of the attended values, one for each head; else for each element (Laguna)
 
   std::vector<bool> recurrent_layers;  // which keep a state instead of keys and values; empty: none
   std::int32_t conv_taps = 0;          // tokens that their convolutions see, itself included
-  StateHeads state;                    // where they are more than convolutions
-  // Where a layer is a mixer or a feed-forward, not both: which are the latter. Empty: each layer is both.
+  StateHeads state;                    // states that are more than convolutions
+  // If a layer is a mixer or a feed-forward, not both: the feed-forward layers. Empty: each layer is both.
   std::vector<bool> feed_forward_layers;
   ProductFactors factors;
   std::int64_t state_size = 0;   // numbers that each of them keeps of a sequence; for people
@@ -149,12 +151,13 @@ struct ModelConfig {
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
   std::vector<XieluNumbers> xielu;      // by layer, in files that have them beside their tensors
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
-  bool keys_are_values = false;         // of layers without a window
-  std::int32_t layer_input_size = 0;    // what each layer gets of each token beside the stream; 0: nothing
-  std::int32_t layer_input_rows = 0;    // tokens of the table of it; 0: the vocabulary's
-  std::int32_t num_streams = 1;         // residual streams (Gemma 3n)
-  bool scaled_streams = false;          // of which the first is scaled where inputs of layers read it
-  std::int32_t learned_residual = 0;    // rank of a way around each mixer; 0: there is none
+  bool keys_are_values = false;         // in layers without a window
+  // Width of each layer's own input of each token beside the stream; 0: none.
+  std::int32_t layer_input_size = 0;
+  std::int32_t layer_input_rows = 0;  // tokens of the table of it; 0: the vocabulary's
+  std::int32_t num_streams = 1;       // residual streams (Gemma 3n)
+  bool scaled_streams = false;        // the first stream is scaled where inputs of layers read it
+  std::int32_t learned_residual = 0;  // rank of a way around each mixer; 0: there is none
   // By layer: how many standard deviations above the mean a gate counts from; -infinity: all count. Empty: so
   // in all layers.
   std::vector<float> sparse_cutoffs;

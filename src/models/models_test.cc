@@ -310,7 +310,7 @@ TEST(Load, OneBiasAmongThreeFillsTheOthersWithZero) {
   EXPECT_NE(logits_of(one, {1, 2, 3}), logits_of(llama_source(), {1, 2, 3}));
 }
 
-// What a family names otherwise: tensors and the config under which the same weights mean the same.
+// A family's other names: tensors and the config under which the same weights mean the same.
 FakeSource gemma_source(const std::string& prefix) {
   FakeSource source = llama_source();
   FakeSource gemma;

@@ -10,9 +10,9 @@ class NoMixer final : public Mixer {
   std::int64_t mixed_width() const override { return 0; }
   Products entering() override { return {}; }
   Products leaving() override { return {}; }
-  void enter(const LayerRoom&, const DecoderBatch&, Rows, const LinearInput&) override {}
-  void mix(const LayerRoom&, const DecoderBatch&) override {}
-  Status leave(const LayerRoom&, Rows, float*) override { return ok_status(); }
+  void enter(const Workspace&, const DecoderBatch&, Rows, const LinearInput&) override {}
+  void mix(const Workspace&, const DecoderBatch&) override {}
+  Status leave(const Workspace&, Rows, float*) override { return ok_status(); }
 };
 
 class NoFeedForward final : public FeedForward {
@@ -20,7 +20,7 @@ class NoFeedForward final : public FeedForward {
   std::int64_t inner_width() const override { return 0; }
   Products entering() override { return {}; }
   Products leaving() override { return {}; }
-  Status forward(const LayerRoom&, const LinearInput&, std::int64_t, float*) override { return ok_status(); }
+  Status forward(const Workspace&, const LinearInput&, std::int64_t, float*) override { return ok_status(); }
 };
 
 }  // namespace

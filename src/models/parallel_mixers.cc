@@ -26,18 +26,18 @@ class ParallelMixers final : public Mixer {
   Products entering() override { return both(first_->entering(), second_->entering()); }
   Products leaving() override { return both(first_->leaving(), second_->leaving()); }
 
-  void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override {
+  void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override {
     first_->enter(room, batch, rows, input);
     second_->enter(behind_first(room, batch), batch, rows, input);
   }
-  void mix(const LayerRoom& room, const DecoderBatch& batch) override {
+  void mix(const Workspace& room, const DecoderBatch& batch) override {
     mix_one(*first_, room, batch, room, 0);
     mix_one(*second_, behind_first(room, batch), batch, room, first_->mixed_width());
   }
-  void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
+  void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     first_->list_ahead(room, batch, out);
   }
-  Status leave(const LayerRoom& room, Rows rows, float* y) override {
+  Status leave(const Workspace& room, Rows rows, float* y) override {
     PAGODA_RETURN_IF_ERROR(leave_one(*first_, room, rows, 0, y));
     return leave_one(*second_, room, rows, first_->mixed_width(), y);
   }
@@ -47,13 +47,13 @@ class ParallelMixers final : public Mixer {
     first.insert(first.end(), second.begin(), second.end());
     return first;
   }
-  LayerRoom behind_first(const LayerRoom& room, const DecoderBatch& batch) const {
-    LayerRoom own = room;
+  Workspace behind_first(const Workspace& room, const DecoderBatch& batch) const {
+    Workspace own = room;
     own.entered += static_cast<std::int64_t>(batch.token_ids.size()) * first_->entered_width();
     return own;
   }
   // Into the columns of each row of room.mixed that begin at `column`.
-  void mix_one(Mixer& mixer, LayerRoom own, const DecoderBatch& batch, const LayerRoom& room,
+  void mix_one(Mixer& mixer, Workspace own, const DecoderBatch& batch, const Workspace& room,
                std::int64_t column) {
     const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
     const std::int64_t width = mixer.mixed_width(), all = mixed_width();
@@ -67,12 +67,12 @@ class ParallelMixers final : public Mixer {
   }
 
   // Out of them, through room.inner.
-  Status leave_one(Mixer& mixer, const LayerRoom& room, Rows rows, std::int64_t column, float* y) {
+  Status leave_one(Mixer& mixer, const Workspace& room, Rows rows, std::int64_t column, float* y) {
     const std::int64_t width = mixer.mixed_width(), all = mixed_width();
     for (std::int64_t row = 0; row < rows.count; ++row)
       std::memcpy(room.inner + row * width, room.mixed + (rows.first + row) * all + column,
                   static_cast<std::size_t>(width) * sizeof(float));
-    LayerRoom own = room;
+    Workspace own = room;
     own.mixed = room.inner;
     return mixer.leave(own, {0, rows.count}, y);
   }

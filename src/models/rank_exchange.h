@@ -1,15 +1,11 @@
 #pragma once
-// RankExchange: how the halves of a layer end on several ranks, of which each has some heads, features or
-// experts. Two ways (ExchangeKind, tensor_shard.h):
-//
-//     gather  Every rank gets what all have brought and multiplies it by its rows of the last matrix; the
-//             results are gathered again. Every element is reduced as in one process: the same bits, on any
-//             number of ranks.
-//     sum     Each rank multiplies its own part by its columns; the products are summed over the ranks
-//             (Megatron-LM, arXiv 1909.08053 §3). Less to send, other last bits.
-//
-// Not here: which rank has which part (tensor_shard.h). Threads: one caller; all ranks make the same calls.
-// Owner: the decoder, with the room.
+// RankExchange: ends the halves of a layer on several ranks, of which each has some heads, features or
+// experts (tensor_shard.h). Two ways (ExchangeKind):
+//   * gather: every rank gets all parts and multiplies them by its rows of the last matrix; the results are
+//     gathered again. Every element is reduced as in one process: the same bits, on any number of ranks.
+//   * sum: each rank multiplies its own part by its columns; the products are summed over the ranks
+//     (Megatron-LM, arXiv 1909.08053 §3). Less to send, other last bits.
+// Threads: one caller; all ranks make the same calls. Owner: the decoder, with the workspace.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -167,8 +167,8 @@ Result<ModelConfig> read_config_json(std::string_view text,
   found->config->read(inner, config);
   if (part != nullptr && config.encoder)
     whole.refuse(concat("a text encoder ('", config.type, "') inside of another model is not supported"));
-  // Where the whole says so, it decides: it is the whole that has the head. Where nobody does, some wrappers
-  // tie it and some do not, and the tensors show which.
+  // The whole model decides, since it has the head. If nothing says it, some wrappers tie it and some do not,
+  // and the tensors show which.
   if (part != nullptr)
     config.tie_embeddings =
         whole.boolean("tie_word_embeddings", !inner.written("tie_word_embeddings") || config.tie_embeddings);

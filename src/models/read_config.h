@@ -1,7 +1,7 @@
 #pragma once
-// What a model's files say of it, as ModelConfig: finds the family that answers to them and lets it read.
-// Absent fields get the defaults of transformers 5. What changes the mathematics and is not understood is
-// refused by name.
+// A model's files as ModelConfig: finds the family that answers to them and lets it read. Absent fields get
+// the defaults of transformers 5. Options that change the mathematics and are not understood are refused by
+// name.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +24,7 @@ Result<ModelConfig> read_config_json(std::string_view config,
 // The same of GGUF metadata. tokenizer.ggml.* beyond the special ids is left to text/.
 Result<ModelConfig> read_gguf_config(const GgufFile& file);
 
-// What config.json calls its architecture ("LlamaForCausalLM"), supported or not; for descriptions.
+// config.json's name of its architecture ("LlamaForCausalLM"), supported or not; for descriptions.
 Result<std::string> architecture_of_config_json(std::string_view config);
 
 }  // namespace pagoda

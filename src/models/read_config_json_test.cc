@@ -357,7 +357,7 @@ std::string all_of(const ModelConfig& c) {
   out += concat(" rope ", c.rope_theta, " ", c.rotary_size, " ", c.rope_interleaved_rows, " ",
                 static_cast<int>(c.rope_scaling), " ", c.rope_factor, " ", c.rope_low_freq_factor, " ",
                 c.rope_high_freq_factor, " ", c.rope_original_positions, " ", c.rope_beta_fast, " ",
-                c.rope_beta_slow, " ", c.rope_truncate, " ", c.rope_attention_factor, " ", c.rope_turned, " ",
+                c.rope_beta_slow, " ", c.rope_truncate, " ", c.rope_attention_factor, " ", c.rotary_dims, " ",
                 c.rope_local_theta, " ", c.rope_local_rotary_size);
   out += concat(" offset ", c.norm_weight_offset, " caps ", c.attention_softcap, " ", c.logit_softcap,
                 " temperature ", c.temperature_beta, " ", c.temperature_positions, " parallel ", c.parallel,
@@ -392,8 +392,7 @@ std::string all_of(const ModelConfig& c) {
   return out;
 }
 
-// What a file leaves out is what transformers would have written. The fixture is made by
-// make_config_defaults.py.
+// Absent fields are what transformers would have written. The fixture is made by make_config_defaults.py.
 TEST(ConfigJson, DefaultsAreTransformers) {
   const json::value all = json::parse(testing::read_binary(testing::fixture("config_defaults.json")));
   EXPECT_GT(all.as_object().size(), 45u);
@@ -403,7 +402,7 @@ TEST(ConfigJson, DefaultsAreTransformers) {
     json::object full = written.as_object();
     full["model_type"] = name;
     const auto given = read_config_json(json::serialize(full));
-    if (!absent || !given) {  // of some families the defaults are no model
+    if (!absent || !given) {  // some families' defaults are no model
       EXPECT_EQ(absent ? "" : absent.error().message(), given ? "" : given.error().message());
       continue;
     }

@@ -1,7 +1,8 @@
 #pragma once
-// What the files of families/ share: readers of fields that many families have, descriptions and names that
+// Shared by the files of families/: readers of fields that many families have, descriptions and names that
 // many are variants of. Of models/ alone. A reader gets the file's fields and fills a ModelConfig; with
-// `gguf` in its name it reads GGUF metadata, with neither format in its name what both formats say alike.
+// `gguf` in its name it reads GGUF metadata, with neither format in its name the fields that both formats
+// share.
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -15,7 +16,7 @@
 
 namespace pagoda {
 
-// What transformers gives to fields that are absent.
+// transformers' values for absent fields.
 struct Defaults {
   std::int32_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0, num_heads = 0;
   std::int32_t num_kv_heads = 0;  // 0: as many as num_heads
@@ -24,8 +25,8 @@ struct Defaults {
   std::int32_t bos = -1, eos = -1, pad = -1;  // -1: none
   bool tied = false;
   std::int32_t head_size = 0;  // 0: the hidden size's share
-  float partial = 0;           // of a head that is rotated; 0: all of it, whatever the file
-  float local_theta = 0;       // of layers with windows, where they have one of their own
+  float partial = 0;           // share of a head that is rotated; 0: all of it, whatever the file
+  float local_theta = 0;       // base of layers with windows, where they have one of their own
   std::string_view eps_name = "rms_norm_eps", activation = "silu";
 };
 // The fields of config.json that most families have under the same names, rotation among them.
@@ -50,7 +51,7 @@ struct GgufExperts {
   ExpertScore score = ExpertScore::softmax;
   bool renormalize = true;
 };
-// What GGUF metadata leave out because all models of a family have it alike.
+// Traits that GGUF metadata leave out because all models of a family share them.
 struct GgufTraits {
   std::string_view activation = "silu";
   bool layer_norm = false;
@@ -60,7 +61,7 @@ struct GgufTraits {
   bool parallel = false;          // the feed-forward sees what attention sees
   bool encoder = false;           // every token attends to all others
   bool may_be_parallel = false;   // as use_parallel_residual says
-  // Where converters write the width because config.json has no such field: what the family's default is.
+  // The family's default width, for converters that write the width because config.json has no such field.
   std::int32_t context_instead_of_width = 0;
   bool latent = false;  // latent attention: heads of keys and values may differ in size
   GgufExperts experts = {};
@@ -80,7 +81,7 @@ void read_rope_by_layer(Hyperparameters& h, ModelConfig& config, float default_t
 void read_rope_object(Hyperparameters& h, Hyperparameters& rope, std::string_view where, ModelConfig& config,
                       bool may_be_partial = false);
 void read_gguf_rope(Hyperparameters& h, ModelConfig& config);  // sliding_window is known
-// What yarn scales cosines and sines by: what the file says, or `otherwise`, which follows from its factor.
+// yarn's factor of cosines and sines: the file's, or `otherwise`, which follows from its factor.
 float gguf_yarn_scale(Hyperparameters& h, float otherwise);
 
 // Windows. Qwen's, which the file may name and leave unused; 0: there is none.
@@ -122,7 +123,7 @@ struct DeepSeekDefaults {
   bool renormalize;
   std::int32_t groups = 1, groups_used = 1;
   ExpertScore score = ExpertScore::sigmoid;
-  std::int32_t intermediate = 1408;  // of an expert
+  std::int32_t intermediate = 1408;  // width of an expert
 };
 void read_deepseek_like(Hyperparameters& h, const DeepSeekDefaults& absent, ModelConfig& config);
 // Experts and one that all tokens go through, by a gate.
@@ -131,7 +132,7 @@ void read_gated_experts(Hyperparameters& h, std::int32_t count, std::int32_t per
 void read_mlp_types(Hyperparameters& h, std::int32_t dense, ModelConfig& config);
 // num_layers is known. Layers of which every `step`-th has a mixture, but for those named.
 void read_sparse_layers(Hyperparameters& h, ModelConfig& config);
-void read_layers_with_routers(Hyperparameters& h, ModelConfig& config);  // of GGUF: by the tensors
+void read_layers_with_routers(Hyperparameters& h, ModelConfig& config);  // GGUF: by the tensors
 void read_experts(Hyperparameters& h, const GgufExperts& family, ModelConfig& config);  // likewise
 
 // Latent attention.
@@ -149,9 +150,9 @@ Result<DecoderConfig> delta_net_description(const ModelConfig& config);
 WeightNames delta_net_names(ModelFormat format);
 // As Granite and Falcon-H1 name it; `width` is that of all heads together.
 void read_mamba(Hyperparameters& h, std::int64_t width, ModelConfig& config);
-void read_state_heads(Hyperparameters& h, ModelConfig& config);  // of GGUF
+void read_state_heads(Hyperparameters& h, ModelConfig& config);  // GGUF
 void read_kv_heads(Hyperparameters& h, ModelConfig& config);     // likewise
-// What each layer is, by its name in "layers_block_type" or its letter in "hybrid_override_pattern".
+// The kind of each layer, by its name in "layers_block_type" or its letter in "hybrid_override_pattern".
 enum class Block { mamba, attention, dense, experts };
 std::vector<Block> read_blocks(Hyperparameters& h);
 LinearAttentionConfig mamba2_of(const ModelConfig& config);
@@ -197,9 +198,10 @@ WeightNames bert_names(ModelFormat format);
 WeightNames encoder_gguf_names();
 WeightNames fused_gguf_names();
 WeightNames plain_fused_gguf_names();
-// Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
+// Names below "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes
+// both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
-std::vector<ExpertNames> granitemoe_experts();  // of folders
+std::vector<ExpertNames> granitemoe_experts();  // folders
 std::vector<ExpertNames> mixtral_experts();     // likewise
 
 }  // namespace pagoda

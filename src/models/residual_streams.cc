@@ -18,7 +18,7 @@ double magnitude(const float* x, std::int64_t width, double least) {
   return std::sqrt(std::max(sum / static_cast<double>(width), least));
 }
 
-constexpr double kLeastSquare = 1e-5;  // of what is divided by
+constexpr double kMinSquare = 1e-5;  // least divisor
 
 // A square matrix of each of the other streams: a tensor each, or all of them in one, one below the other.
 std::vector<PackedLinear> load_each(const std::string& name, std::int64_t count, std::int64_t hidden,
@@ -87,8 +87,8 @@ void ResidualStreams::begin(const KernelContext& context, std::int64_t first, st
     linear(context, enter_[i], LinearInput::rows(x, hidden_), count, between_);
     for_tiles(context, count, [&](std::int64_t row, int) {
       const float* const from = between_ + row * hidden_;
-      const auto scale = static_cast<float>(magnitude(x + row * hidden_, hidden_, 0) /
-                                            magnitude(from, hidden_, kLeastSquare));
+      const auto scale =
+          static_cast<float>(magnitude(x + row * hidden_, hidden_, 0) / magnitude(from, hidden_, kMinSquare));
       float* const to = others(first + row) + static_cast<std::int64_t>(i) * hidden_;
       for (std::int64_t j = 0; j < hidden_; ++j) to[j] = scale * from[j];
     });
@@ -114,14 +114,14 @@ void ResidualStreams::predict(const KernelContext& context, std::size_t index, s
   const Layer& layer = layers_[index];
   const float* const modes = route(context, layer, count, x);
   for_tiles(context, count, [&](std::int64_t row, int) {
-    std::array<float, kMostStreams * kMostStreams> factors = {};  // [to, from]
+    std::array<float, kMaxStreams * kMaxStreams> factors = {};  // [to, from]
     for (std::int64_t i = 0; i < streams_ * streams_; ++i)
       for (std::int64_t k = 0; k < streams_; ++k)
         factors[static_cast<std::size_t>(i)] +=
             layer.predict[static_cast<std::size_t>(i * streams_ + k)] * modes[row * streams_ + k];
     float* const own = x + row * hidden_;
     float* const rest = others(first + row);
-    std::array<float, kMostStreams> from = {};
+    std::array<float, kMaxStreams> from = {};
     for (std::int64_t j = 0; j < hidden_; ++j) {
       from[0] = own[j];
       for (std::int64_t k = 1; k < streams_; ++k)
@@ -183,7 +183,7 @@ void ResidualStreams::end(const KernelContext& context, std::int64_t first, std:
     for_tiles(context, count, [&](std::int64_t row, int) {
       const float* const from = between_ + row * hidden_;
       const auto scale = static_cast<float>(magnitude(predicted_ + (first + row) * hidden_, hidden_, 0) /
-                                            magnitude(from, hidden_, kLeastSquare));
+                                            magnitude(from, hidden_, kMinSquare));
       float* const to = x + row * hidden_;
       const bool last = i + 1 == leave_.size();
       for (std::int64_t j = 0; j < hidden_; ++j) {

@@ -1,15 +1,12 @@
 #pragma once
 // ResidualStreams: a residual stream of several, of which layers compute the first alone (AltUp, Gemma 3n):
-//
-//   x[i]  = P_i x[0], scaled to the magnitude of x[0]                                         before the
-//   layers p[i]  = x[i] + sum over k of predict_ik(r(x[0])) x[k],    y = layer(p[0]) x[i]  = p[i] + (1 +
-//   correct_i(r(y))) (y - p[0]),          r(x) = tanh(router norm(x) / hidden) x[0]  = mean of x[0] and Q_i
-//   x[i], scaled to the magnitude of x[0]                        behind them
-//
-// x[0] is the decoder's residual stream; the others, and p[0] while a layer computes, are kept here. What a
-// layer's input makes (layer_inputs.h) goes to the others alone, and reads x[0] times a weight. Invariant: a
-// row's result depends on the row alone. Every rank has all of it and does all of it. Threads: the decoder's
-// one caller; the work runs on the context's pool. Source: arXiv 2301.13310, transformers' modeling_gemma3n.
+//     x[i] = P_i x[0], scaled to the magnitude of x[0]                                  before the layers
+//     p[i] = x[i] + sum over k of predict_ik(r(x[0])) x[k],    y = layer(p[0])
+//     x[i] = p[i] + (1 + correct_i(r(y))) (y - p[0]),          r(x) = tanh(router norm(x) / hidden)
+//     x[0] = mean of x[0] and Q_i x[i], scaled to the magnitude of x[0]                 behind them
+// x[0] is the decoder's residual stream; the others, and p[0] while a layer computes, are kept here. A
+// layer's own input (layer_inputs.h) goes to the others alone. A row's result depends on the row alone; every
+// rank does all. Threads: the decoder's one caller. Source: arXiv 2301.13310, transformers' modeling_gemma3n.
 #include <cstdint>
 #include <vector>
 
@@ -21,7 +18,7 @@ namespace pagoda {
 
 class ResidualStreams {
  public:
-  // What goes wrong is the loader's to tell.
+  // The loader keeps the first error.
   static ResidualStreams load(const DecoderConfig& config, WeightLoader& loader);
 
   // Floats that it needs for batches of so many rows, in chunks of so many; place() gives them.
@@ -34,7 +31,7 @@ class ResidualStreams {
                float* x);
   void correct(const KernelContext& context, std::size_t layer, std::int64_t first, std::int64_t count,
                float* x);
-  // What the layer's input reads of x; valid until the next call.
+  // The layer's input, read from x; valid until the next call.
   const float* scaled(const KernelContext& context, std::size_t layer, std::int64_t count, const float* x);
   void add_to_others(const KernelContext& context, std::int64_t first, std::int64_t count, const float* y);
   void end(const KernelContext& context, std::int64_t first, std::int64_t count, float* x);
@@ -47,7 +44,7 @@ class ResidualStreams {
     std::vector<float> router_norm;
     std::vector<float> predict;  // [stream * streams, streams]
     std::vector<float> correct;  // [streams, streams]
-    std::vector<float> scale;    // of what its input reads; empty: none
+    std::vector<float> scale;    // factors of its input; empty: none
   };
 
   const float* route(const KernelContext& context, const Layer& layer, std::int64_t count, const float* x);

@@ -11,7 +11,8 @@ namespace pagoda {
 
 namespace {
 
-// Of pairs 0 .., the first that is slowed down at all and the first that is slowed down by the whole factor.
+// Among pairs 0 .., the first that is slowed down at all and the first that is slowed down by the whole
+// factor.
 std::pair<double, double> yarn_blend(const RopeConfig& config) {
   const auto pair_of = [&](double turns) {
     return config.rotary_size * std::log(config.original_positions / (turns * 2 * std::numbers::pi)) /

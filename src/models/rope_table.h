@@ -35,7 +35,7 @@ class RopeTable {
   // For each batch, before of_rows(): the rotations of its rows, as in DecoderBatch.
   void prepare(const KernelContext& context, std::span<const std::int32_t> positions,
                std::span<const std::int32_t> rotations);
-  // Of the rows of the prepared batch from `first` on, which are at these positions.
+  // Rows of the prepared batch from `first` on, which are at these positions.
   RopeRows of_rows(const KernelContext& context, std::span<const std::int32_t> positions, std::int64_t first);
 
   // [position][rotary_size]: cosines, then sines; valid for positions below `num_positions`.

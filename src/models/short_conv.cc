@@ -19,10 +19,10 @@ class ShortConv final : public Mixer {
   Products entering() override { return {&in_}; }
   Products leaving() override { return {&out_}; }
 
-  void enter(const LayerRoom& room, const DecoderBatch&, Rows rows, const LinearInput& input) override {
+  void enter(const Workspace& room, const DecoderBatch&, Rows rows, const LinearInput& input) override {
     linear(*room.context, in_, input, rows.count, room.entered + rows.first * entered_width());
   }
-  void mix(const LayerRoom& room, const DecoderBatch& batch) override {
+  void mix(const Workspace& room, const DecoderBatch& batch) override {
     causal_conv(*room.context, {.num_channels = channels_,
                                 .num_taps = num_taps_,
                                 .weight = weight_.data(),
@@ -35,7 +35,7 @@ class ShortConv final : public Mixer {
                                 .output_stride = channels_,
                                 .states = batch.states_of(layer_)});
   }
-  Status leave(const LayerRoom& room, Rows rows, float* y) override {
+  Status leave(const Workspace& room, Rows rows, float* y) override {
     linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * channels_, channels_), rows.count,
            y, {.accumulate = true});
     return ok_status();

@@ -37,9 +37,9 @@ class SparseFeedForward final : public FeedForward {
   Products entering() override { return {&gate_, &up_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override {
     const KernelContext& context = *room.context;
-    float* const gates = room.inner;  // of each rank [count, its features]
+    float* const gates = room.inner;  // for each rank [count, its features]
     float* const own_gates = gates + count * own_.first;
     float* const up = gates + room.chunk_rows * padded(features_);
     linear(context, gate_, input, count, own_gates);
@@ -67,7 +67,7 @@ class SparseFeedForward final : public FeedForward {
     return 0.5f * x * (1.0f + std::tanh(inner));
   }
 
-  // Of one row: feature by feature in the model's order, however they are spread over the ranks.
+  // One row's cutoff: feature by feature in the model's order, however they are spread over the ranks.
   float cutoff_of(const float* gates, std::int64_t row, std::int64_t count) const {
     const auto sum_of = [&](const auto& term) {
       double sum = 0;
@@ -85,7 +85,7 @@ class SparseFeedForward final : public FeedForward {
   double deviations_;
   std::int64_t features_;
   Range own_;                   // this rank's features
-  std::vector<Range> columns_;  // of each rank
+  std::vector<Range> columns_;  // by rank
   std::vector<std::size_t> sizes_;
   PackedLinear gate_, up_, out_;
 };

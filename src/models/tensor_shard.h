@@ -1,21 +1,11 @@
 #pragma once
-// TensorShard: which part of each weight matrix one rank of a tensor-parallel group has (Megatron-LM's
-// split):
-//
-//     query, key, value      rows of whole heads      (column-parallel: the rank's own heads)
-//     latent attention       rows of whole heads; what is kept of a token is on every rank
-//     attention output       rows; or columns of those heads
-//     gate, up               rows                     (column-parallel)
-//     down                   rows; or columns of those rows
-//     experts                whole ones               (what comes out is gathered, or summed)
-//     routers                on every rank
-//     embedding, head        rows: tokens             (embeddings summed, logits gathered)
-//     norms, positions, projections in and out        on every rank
-//
-// Which of the two: ExchangeKind; what the ranks then say to each other: rank_exchange.h.
-// Parts are contiguous and nearly equal; they need not be equal. Key-value heads fewer than ranks are on
-// several ranks, each with some of their query heads. Columns of quantised matrices are cut between blocks.
-// Source: Megatron-LM (arXiv 1909.08053) §3.
+// TensorShard: the part of each weight matrix that one rank of a tensor-parallel group has (Megatron-LM's
+// split, arXiv 1909.08053 §3). ExchangeKind chooses rows or columns; rank_exchange.h exchanges the results.
+//   * query, key, value, latent attention: rows of whole heads; gate and up: rows; experts: whole ones;
+//     embedding and head: rows (tokens). Attention output and down: rows, or columns of those heads and rows.
+//   * routers, norms, positions and projections are on every rank.
+//   * Parts are contiguous and nearly equal. Fewer key-value heads than ranks are on several ranks, each with
+//     some of their query heads. Columns of quantised matrices are cut between blocks.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,7 +28,7 @@ enum class ExchangeKind : std::uint8_t {
   sum,     // by columns: products are summed over the ranks
 };
 
-// What a rank has of the heads of one layer.
+// A rank's part of the heads of one layer.
 struct HeadShard {
   Range query, kv;
   std::vector<Range> ranks;  // query heads of each rank
@@ -65,8 +55,8 @@ struct LayerShard {
 struct TensorShard {
   std::int32_t rank = 0, size = 1;
   std::vector<LayerShard> layers;
-  std::vector<Range> vocab;   // of each rank
-  std::vector<Range> hidden;  // of each rank: LayerShard::hidden
+  std::vector<Range> vocab;   // by rank
+  std::vector<Range> hidden;  // by rank: LayerShard::hidden
   ExchangeKind exchange = ExchangeKind::gather;
 
   const Range& own_vocab() const { return vocab[static_cast<std::size_t>(rank)]; }

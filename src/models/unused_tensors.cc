@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-// Of what sees, hears or speaks, and of what stands between it and the language model.
+// Prefixes of parts that see, hear or speak, and of parts between them and the language model.
 constexpr auto kSenses = std::to_array<std::string_view>(
     {"vision",    "visual",      "image",     "audio",   "multi_modal", "mm_",       "speech",
      "projector", "connector",   "merger",    "aligner", "mlp1.",       "resampler", "perceiver",
@@ -63,8 +63,8 @@ UnusedTensors describe_unused(std::span<const std::string> names, std::int32_t n
   if (senses > 0) {
     std::string listed;
     for (const std::string_view tower : towers) listed += concat(listed.empty() ? "" : ", ", tower);
-    out.beside_text += concat(drafts > 0 ? concat(", ", senses) : tensors(senses), " for pictures and sounds (",
-                              listed, ")");
+    out.beside_text += concat(drafts > 0 ? concat(", ", senses) : tensors(senses),
+                              " for pictures and sounds (", listed, ")");
   }
   if (others > 0) out.unknown = concat(tensors(others), " (", others > 1 ? "first: " : "", first_other, ")");
   return out;

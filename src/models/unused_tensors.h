@@ -1,5 +1,5 @@
 #pragma once
-// What of a file's tensors a model does not use, said in one line for people.
+// Describes, in one line for people, the tensors of a file that a model does not use.
 #include <cstdint>
 #include <span>
 #include <string>

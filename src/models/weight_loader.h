@@ -31,7 +31,7 @@ struct Matrices {
   std::vector<TensorView> views;  // without data where a copy is still to be made
   std::vector<float> bias;
   std::string recipe;  // which parts of which tensors, and what was done to them: the name in a cache
-  std::vector<TensorView> read;                         // what will have been read of the source
+  std::vector<TensorView> read;                         // tensors of the source that will have been read
   std::vector<std::function<void(Matrices&)>> to_copy;  // in this order
   std::vector<std::vector<std::byte>> copies;
 };

@@ -13,10 +13,10 @@ struct ExpertNames {
   std::string gate = {}, up = {}, down = {};
   std::string gate_up = {};                        // instead of gate and up
   std::string weight = ".weight", bias = ".bias";  // how the names of tensors of all end
-  std::string scales = {};  // how the other half of MXFP4 weights ends, whose `weight` are blocks of nibbles
-  bool transposed = false;  // tensors of all are [experts, columns, rows]
-  bool by_turns = false;    // gate_up has a row of each by turns, else gate above up
-  bool joined = false;      // tensors of all are matrices, [experts * rows, columns]
+  std::string scales = {};   // how the other half of MXFP4 weights ends, whose `weight` are blocks of nibbles
+  bool transposed = false;   // tensors of all are [experts, columns, rows]
+  bool interleaved = false;  // gate_up has a row of each by turns, else gate above up
+  bool joined = false;       // tensors of all are matrices, [experts * rows, columns]
   bool down_transposed = false;
   // Whole names: of the weight of the router's own norm, and of what the experts' weights are scaled by.
   std::string router_norm = {}, expert_scales = {};
@@ -32,9 +32,9 @@ struct LinearAttentionNames {
   std::string qkv = {}, gate = {}, weight = {}, decay = {};  // each by itself; qkv: all queries, keys, values
   std::string by_key_head = {};           // [query | key | values | gates] of each key head
   std::string gates_by_key_head = {};     // [weights | decays] of each key head's heads
-  std::string in = {};                    // of Mamba-2: all of it
+  std::string in = {};                    // Mamba-2: all of it
   std::string rate = {}, step_bias = {};  // whole names; rate: of the decay
-  bool rate_is_log = false;               // of minus the rate
+  bool rate_is_log = false;               // the logarithm of minus the rate
   std::string skip = {};                  // whole name; of Mamba-2
   std::string norm = {}, out = {};
 };
@@ -45,42 +45,42 @@ struct WeightNames {
   std::string prefix = {};                       // in front of all names but the head's: "model."
   std::vector<std::string> other_prefixes = {};  // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
-  std::string type_embedding = {};  // of token types
+  std::string type_embedding = {};  // embedding of token types
   std::string embedding_norm = {}, final_norm = {}, head = {};
-  std::string other_head = {};  // what newer files call the head
+  std::string other_head = {};  // newer files' name of the head
   // Whole names of divisors of the rotation frequencies: of all contexts, or of short and of long ones.
   std::string rope_factors = {}, rope_factors_short = {}, rope_factors_long = {};
   // Whole names of tensors of heads that give no logits: of what pools, or of how the model was trained.
   std::vector<std::string> of_other_heads = {};
   std::string layer = {};
-  // Of a half's input or, behind it, of the sum; and of the branch alone.
+  // Norms of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
   std::string query = {}, key = {}, value = {}, attention_output = {};
   std::string query_norm = {}, key_norm = {};  // with "{}" a tensor for each head
   std::string fused_qkv = {};                  // instead of query, key, value
-  bool qkv_by_group = false;                   // of which each key-value head's stand together
+  bool qkv_by_group = false;                   // each key-value head's rows stand together
   std::string sinks = {};                      // whole name
   std::string output_gate = {};  // "": each head's gates stand behind its queries, in one matrix
-  // Of latent attention: what makes queries out of what `query_a` gives, and of the row that is kept; keys
-  // and values of all heads in one matrix, or in newer GGUF files apart, a matrix for each head.
+  // Latent attention: makes queries out of the result of `query_a`, and the row that is kept; keys and values
+  // of all heads in one matrix, or in newer GGUF files apart, a matrix for each head.
   std::string query_a = {}, query_a_norm = {}, query_b = {}, kv_a = {}, kv_a_norm = {}, kv_b = {};
   std::string key_b = {}, value_b = {};
-  std::string conv_in = {}, conv = {}, conv_out = {};  // of a short convolution
+  std::string conv_in = {}, conv = {}, conv_out = {};  // a short convolution's
   LinearAttentionNames linear_attention = {};          // whose convolution is `conv`
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
-  std::string curve = {};                 // of the numbers of a learned activation
+  std::string curve = {};                 // numbers of a learned activation
   bool transposed = false;                // linear weights are stored [in, out]
   std::vector<ExpertNames> experts = {};  // a file has one of these forms
-  // Of a mixture beside a dense feed-forward: of what the mixture reads, and of what each of the two gives.
+  // A mixture beside a dense feed-forward: norms of the mixture's input, and of each of the two results.
   std::string mixture_norm = {}, mixture_branch_norm = {}, dense_branch_norm = {};
   std::string output_scale = {};  // whole name
   // Inputs of layers: of all together, and of each layer.
   std::string input_table = {}, input_projection = {}, input_norm = {};
   std::string input_gate = {}, input_output = {}, input_branch_norm = {};
-  // Of a learned residual: its two matrices and its norm.
+  // A learned residual: its two matrices and its norm.
   std::string residual_down = {}, residual_up = {}, residual_norm = {};
-  // Of residual streams: a matrix of each but the first, in one tensor or with "{}" in one each; and behind
+  // Residual streams: a matrix of each but the first, in one tensor or with "{}" in one each; and behind
   // `layer` the others.
   std::string streams_enter = {}, streams_leave = {};
   std::string streams_router = {}, streams_router_norm = {}, streams_predict = {}, streams_correct = {};

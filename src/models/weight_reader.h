@@ -16,8 +16,8 @@
 
 namespace pagoda {
 
-// What stands in front of a language model's names inside of a model that also sees or hears: of all of them,
-// or of those of layers and embedding in place of their own prefix. The longest first.
+// Prefixes before a language model's names inside of a model that also sees or hears: before all of them, or
+// before those of layers and embedding in place of their own prefix. The longest first.
 std::span<const std::string_view> wrapper_prefixes();
 
 class WeightReader {
@@ -32,10 +32,10 @@ class WeightReader {
   // there.
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
   TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape);
-  TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape);  // of U8
+  TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape);  // U8
   std::vector<float> vector(const std::string& name, std::int64_t size);
   std::vector<float> values(const std::string& name, std::int64_t count);  // in whatever shape
-  // Of a convolution of each channel by itself: stored [channels, 1, taps], or without the one; as [taps,
+  // A convolution of each channel by itself: stored [channels, 1, taps], or without the one; as [taps,
   // channels].
   std::vector<float> channel_taps(const std::string& name, std::int64_t channels, std::int64_t taps);
   std::vector<float> optional_vector(const std::string& name, std::int64_t size);  // empty when absent
@@ -49,7 +49,7 @@ class WeightReader {
 
  private:
   const TensorView* find(const std::string& name) const;
-  // What the file calls it; empty: it has none.
+  // The file's name for it; empty: it has none.
   std::string name_in_file(const std::string& name) const;
   // Without data on failure.
   TensorView take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes = false);
@@ -57,7 +57,7 @@ class WeightReader {
   const ModelSource& source_;
   std::string prefix_;
   std::vector<std::string> other_prefixes_;
-  std::string wrapper_;                       // of this file; empty: none
+  std::string wrapper_;                       // prefix in this file; empty: none
   std::set<std::string, std::less<>> taken_;  // as the file calls them
   Status status_;
 };

@@ -30,7 +30,7 @@ TEST(Wrappers, TheTextPartSaysWhatItIs) {
       {"Lfm2VlForConditionalGeneration", "lfm2_vl", "text_config", "lfm2", "lfm2"},
       {"KimiK25ForConditionalGeneration", "kimi_k25", "text_config", "kimi_k2", "deepseek2"},
       {"NobodyKnowsForConditionalGeneration", "nobody_knows", "language_config", "granite", "granite"},
-      // Where it does not say, the wrapper's default.
+      // Absent: the wrapper's default.
       {"Idefics3ForConditionalGeneration", "idefics3", "text_config", "", "llama"},
       {"Gemma3ForConditionalGeneration", "gemma3", "text_config", "", "gemma3"},
       {"Gemma3Model", "gemma3", "text_config", "", "gemma3"},

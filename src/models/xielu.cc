@@ -38,7 +38,7 @@ class Xielu final : public FeedForward {
   Products entering() override { return {&in_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override {
     linear(*room.context, in_, input, count, room.inner);
     for_tiles(*room.context, count, [&](std::int64_t row, int) {
       for (float *x = room.inner + row * width_, *end = x + width_; x != end; ++x)
@@ -53,7 +53,7 @@ class Xielu final : public FeedForward {
 
  private:
   std::int64_t width_;          // this rank's features between the matrices
-  std::vector<Range> columns_;  // of the second matrix, of each rank
+  std::vector<Range> columns_;  // columns of the second matrix, by rank
   PackedLinear in_, out_;
   float beta_ = 0, eps_ = 0, positive_ = 0, negative_ = 0;
 };

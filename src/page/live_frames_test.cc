@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What a reader makes of frames: as the page's livestate.js does, in a few lines.
+// Reads frames as the page's livestate.js does, in a few lines.
 struct Reader {
   std::map<std::int64_t, json::array> requests, sequences;
   std::map<std::int64_t, std::vector<std::int64_t>> blocks;

@@ -10,7 +10,7 @@ namespace pagoda {
 struct PageFile {
   std::string_view path;  // as asked for: "/" or "/ui/HASH/NAME"
   std::string_view content_type;
-  std::string_view tag;  // of its content
+  std::string_view tag;  // names its content
   std::string_view plain, gzip;
 };
 

@@ -24,7 +24,7 @@ struct StateCopy {
   std::int32_t sequence = 0;  // its index in the batch
   std::int32_t position = 0;  // num_computed_tokens < position <= num_computed_tokens + tokens, drafts apart
   std::int32_t group = 0;     // KV group of the state
-  std::int32_t first_page = 0;  // of the state: the one that goes to `page`
+  std::int32_t first_page = 0;  // first page of the state: the one that goes to `page`
   BlockId page{};               // and the next ones to page + 1, …
   std::int32_t count = 1;
 };

@@ -27,7 +27,7 @@ struct Change {
   TokenId token = -1;
   float logprob = 0;
   std::optional<TokenLogprobs> logprobs = std::nullopt;  // when asked for
-  double cumulative_logprob = 0;                         // of the sequence after it; set as it is carried out
+  double cumulative_logprob = 0;  // the sequence's log-probability after the change; set as it is carried out
 
   // free
   FinishReason reason = FinishReason::stop;

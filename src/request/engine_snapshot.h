@@ -28,9 +28,9 @@ struct SequenceSnapshot {
   SequenceState state = SequenceState::parked;
   std::int32_t num_tokens = 0, num_computed_tokens = 0;
   float cumulative_logprob = 0;
-  std::int32_t first_virtual = -1;  // where its slot begins, under a manager that shows pages in slots
+  std::int32_t first_virtual = -1;  // start of its slot, under a manager that shows pages in slots
   std::int32_t num_swapped = 0;     // blocks in the swap space
-  std::uint32_t first_block = 0, num_blocks = 0;  // of EngineSnapshot::blocks; none unless resident
+  std::uint32_t first_block = 0, num_blocks = 0;  // range of EngineSnapshot::blocks; none unless resident
 
   bool operator==(const SequenceSnapshot&) const = default;
 };
@@ -46,7 +46,7 @@ struct RequestSnapshot {
   std::int32_t num_preemptions = 0, num_cached_tokens = 0, num_prompt_tokens = 0;
   std::int64_t num_output_tokens = 0;
   TimeNs arrival = 0, first_scheduled = 0, first_token = 0;  // 0: not yet
-  std::uint32_t first_sequence = 0, num_sequences = 0;       // of EngineSnapshot::sequences
+  std::uint32_t first_sequence = 0, num_sequences = 0;       // range of EngineSnapshot::sequences
 
   bool operator==(const RequestSnapshot&) const = default;
 };
@@ -84,7 +84,7 @@ struct EventSnapshot {
 // Sums since the start: the difference of two tells of the time between.
 struct EngineTotals {
   std::int64_t steps = 0;
-  KvUsage usage;                   // of the pool after each step, all steps together
+  KvUsage usage;                   // the pool after each step, all steps together
   std::int64_t blocks_copied = 0;  // copy-on-write
   std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
   std::int64_t preemptions = 0, preemptions_by_swap = 0;
@@ -101,7 +101,7 @@ struct EngineSnapshot {
   std::int32_t max_num_seqs = 0, max_num_batched_tokens = 0, max_model_len = 0;
   std::vector<KvGroup> groups;
 
-  // What it holds.
+  // The engine's present state.
   std::int64_t step = 0;
   TimeNs now = 0;
   std::int64_t num_free_blocks = 0;
@@ -111,13 +111,12 @@ struct EngineSnapshot {
   EngineTotals totals;
   std::vector<RequestSnapshot> requests;    // running, swapped, waiting; each in its order
   std::vector<SequenceSnapshot> sequences;  // unfinished
-  std::vector<BlockId> blocks;              // of all tables, KV group after KV group
-  std::vector<std::int32_t> ref_counts;     // of these; full only
+  std::vector<BlockId> blocks;              // all tables, KV group after KV group
+  std::vector<std::int32_t> ref_counts;     // references to these; full only
   std::vector<BlockId> cached;              // nobody's, content kept; the next to be evicted first
   std::vector<PrefixSnapshot> prefixes;
 
-  // What has happened since the snapshot before (engine/live_feed.h); bounded: what did not fit is only
-  // counted.
+  // Events since the snapshot before (engine/live_feed.h); bounded: those that did not fit are only counted.
   std::vector<StepSnapshot> steps;
   std::vector<EventSnapshot> events;
   std::vector<EndedSnapshot> ended;

@@ -27,10 +27,10 @@ inline const char* kv_kind_name(KvKind kind) {
 
 struct KvGroup {
   KvKind kind = KvKind::full;
-  std::int32_t window = 0;           // of kind window: 1 or more
-  std::int32_t tokens_per_row = 16;  // of kind state: as the others'; its one row has any number
+  std::int32_t window = 0;           // kind window: 1 or more
+  std::int32_t tokens_per_row = 16;  // kind state: as the other groups'; its one row has any number
   std::int32_t pages_per_row = 1;
-  std::int64_t state_bytes = 0;  // of kind state: what a step reads and writes for a sequence, padding apart
+  std::int64_t state_bytes = 0;  // kind state: read and written by a step for a sequence, padding apart
 
   bool operator==(const KvGroup&) const = default;
 
@@ -92,8 +92,8 @@ inline std::int64_t tokens_in(std::span<const KvGroup> groups, std::int64_t num_
   return low * size;
 }
 
-// Where a sequence's part of one KV group lies: pages_per_row entries for each row from `first_row` on. Rows
-// before that have been given back.
+// A sequence's part of one KV group: pages_per_row entries for each row from `first_row` on. Rows before that
+// have been given back.
 struct KvTable {
   std::span<const BlockId> blocks = {};
   std::int32_t first_row = 0;

@@ -4,7 +4,8 @@
 
 namespace pagoda {
 
-// Where every token slot of the pool is at this moment (paper Fig. 2), and what sharing saves (Fig. 15).
+// The use of every token slot of the pool at this moment (paper Fig. 2), and the slots saved by sharing (Fig.
+// 15).
 struct KvUsage {
   std::int64_t total_slots = 0;
   std::int64_t token_slots = 0;      // hold K/V of live sequences; a shared slot counts once

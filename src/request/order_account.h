@@ -8,7 +8,7 @@ namespace pagoda {
 
 struct OrderAccount {
   std::int64_t rank = 0;     // that it waits with
-  std::int32_t tenant = -1;  // of the order's; -1: none
+  std::int32_t tenant = -1;  // tenant of the order; -1: none
   std::int32_t weight = 1;
   std::int32_t num_sequences = 1;
   bool running = false, begun = false;

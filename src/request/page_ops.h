@@ -1,7 +1,7 @@
 #pragma once
-// What a step does to the mapping of virtual KV blocks onto physical pages. Ids and counts only; under
-// every other manager there is none of it. Block tables then hold virtual blocks (the place in the address
-// space), and the copies of a batch name physical pages, so copying and mapping do not depend on each other.
+// Changes that a step makes to the mapping of virtual KV blocks onto physical pages. Ids and counts only;
+// every other manager has none. Block tables then hold virtual blocks (the place in the address space), and
+// the copies of a batch name physical pages, so copying and mapping do not depend on each other.
 #include <cstdint>
 
 #include "request/ids.h"

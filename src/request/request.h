@@ -24,8 +24,8 @@ struct Request {
   std::string tenant;         // whose share of the machine it takes under a fair order; empty: nobody's
   std::int32_t weight = 1;    // the tenant's share beside the others', at least 1
   TimeNs arrival_time = 0;
-  TimeNs deadline = 0;   // of the engine's clock: what has not ended by then is aborted; 0: none
-  bool follows = false;  // of a call whose first request has been let in: not refused for its wait
+  TimeNs deadline = 0;   // by the engine's clock: the request is aborted then if it has not ended; 0: none
+  bool follows = false;  // its call's first request has been admitted: not refused for its wait
 };
 
 }  // namespace pagoda

@@ -50,7 +50,7 @@ struct SequenceDelta {
   double cumulative_logprob = 0;        // over all output tokens so far
   std::optional<FinishReason> finish_reason;
   std::vector<float> vector;          // the whole answer, and no tokens, where the request pools (work.h)
-  std::optional<TokenId> stop_token;  // what ended it; absent for the first of eos_token_ids
+  std::optional<TokenId> stop_token;  // the token that ended it; absent for the first of eos_token_ids
 };
 
 struct RequestOutput {

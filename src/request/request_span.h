@@ -12,7 +12,7 @@ namespace pagoda {
 
 struct RequestSpan {
   std::string traceparent;  // as the client sent it; empty: it did not
-  std::string path;         // of the route
+  std::string path;         // the route
   std::string id;           // as the client sees it
   std::string model;
   std::string error;  // empty: it went well

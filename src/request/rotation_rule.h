@@ -12,7 +12,7 @@ struct RotationRule {
 
   bool operator==(const RotationRule&) const = default;
 
-  // Of a sequence that may have `length` tokens in the end. 0: the ordinary one.
+  // The rotation of a sequence that may reach `length` tokens. 0: the ordinary one.
   std::int32_t rotation_of(std::int32_t length) const {
     if (original <= 0 || length <= original) return 0;
     return by_length ? length : 1;

@@ -51,7 +51,8 @@ struct SamplingParams {
   float diversity_penalty = 0.0f;    // for each earlier group that chose the same token in the step
   bool best_so_far = false;          // tell the best sequence after every step (SequenceDelta::kBestSoFar)
 
-  std::int32_t width() const { return beam_width > 0 ? beam_width : std::max(n, best_of); }  // of the beam
+  // Sequences of the search, or samples.
+  std::int32_t width() const { return beam_width > 0 ? beam_width : std::max(n, best_of); }
 };
 
 }  // namespace pagoda

@@ -31,7 +31,7 @@ struct Sequence {
   std::int32_t num_prompt_tokens = 0;
   std::int32_t num_computed_tokens = 0;  // have K/V; a step lets this catch up with num_tokens()
 
-  // What to draw once it has caught up; kept by decoding/.
+  // Draws once it has caught up; kept by decoding/.
   std::uint32_t num_candidates = 1;
   bool beam = false;
 
@@ -42,7 +42,7 @@ struct Sequence {
   std::int32_t num_drafted_tokens = 0;
   DraftHistory draft_history;  // kept by decoding/: how they fared
 
-  // Of a prompt that pools and is computed in several steps: what the runner made of it so far.
+  // The runner's partial result for a prompt that pools over several steps.
   std::vector<float> pooled;
 
   double cumulative_logprob = 0;
@@ -63,7 +63,7 @@ enum class GroupState : std::uint8_t { waiting, running, swapped, finished };
 struct SequenceGroup {
   Request request;
   std::uint64_t seed = 0;                            // the request's, or drawn by the engine
-  std::int32_t rotation = 0;                         // of queries and keys: as RotationRule says
+  std::int32_t rotation = 0;                         // rotation of queries and keys: as RotationRule says
   std::vector<std::unique_ptr<Sequence>> sequences;  // stable addresses: batches point at them
   GroupState state = GroupState::waiting;
 
@@ -76,7 +76,7 @@ struct SequenceGroup {
   // Kept by scheduler/.
   std::int64_t rank = 0;    // in the admission order; among equals `order` decides
   OrderAccount account;     // that order's
-  std::uint64_t order = 0;  // of arrival
+  std::uint64_t order = 0;  // order of arrival
   std::int32_t num_preemptions = 0;
   std::int32_t num_cached_tokens = -1;  // prompt tokens taken from the prefix cache when first admitted
   std::int64_t resume_blocks = 0;       // blocks it held when it was preempted
@@ -86,8 +86,8 @@ struct SequenceGroup {
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
 
   const SamplingParams& sampling() const { return request.sampling; }
-  // What its K and V depend on beside tokens: those of a prefix fit another group of an equal one. No text of
-  // a client's gives one with a rotation.
+  // Names all that K and V depend on beside tokens: those of a prefix fit another group of an equal one. No
+  // text of a client's gives one with a rotation.
   std::string prefix_salt() const {
     constexpr char kMark = '\1';
     const std::string& salt = request.cache_salt;

@@ -27,11 +27,10 @@ struct SequenceResult {
       prompt_logprobs;  // for computed positions p: of token p + 1, while it is a prompt token
 };
 
-// What mapping pages cost. A step is delayed when it maps something itself or waits for what was mapped
-// ahead.
+// The cost of mapping pages. A step is delayed when it maps something itself or waits for pages mapped ahead.
 struct MapStats {
   std::int64_t calls = 0, pages = 0;              // system calls, and pages of all of them
-  std::int64_t calls_ahead = 0, pages_ahead = 0;  // of these, beside a step
+  std::int64_t calls_ahead = 0, pages_ahead = 0;  // part of these done beside a step
   double seconds = 0, seconds_ahead = 0;          // in a step's way; beside it
   std::int64_t steps_delayed = 0;
 };
@@ -42,9 +41,9 @@ struct StepResult {
   // has not, what the runner wants to see again with its next chunk (ScheduledSequence::pooled), or none.
   std::vector<std::vector<float>> vectors;
   std::int64_t num_settled_rows = 0;  // drawn without logits, since their masks leave one token
-  double swap_seconds = 0;  // that the batch's swap lists took
-  MapStats mapping;         // since the runner's last result
-  Status status;            // not ok: the device is lost, the engine ends
+  double swap_seconds = 0;            // that the batch's swap lists took
+  MapStats mapping;                   // since the runner's last result
+  Status status;                      // not ok: the device is lost, the engine ends
 };
 
 }  // namespace pagoda

@@ -1,19 +1,13 @@
 #pragma once
-// TokenConstraint: what one sequence may say next: a grammar, a schema, a list of choices. It knows token
-// ids, not text; what makes it (a compiled grammar) comes with the request as a factory. Not the strategy
-// that picks among what is allowed, and not SamplingParams::allowed_token_ids, which does not depend on what
-// was said.
-//
-//     make -> [ fill_mask -> a token is drawn -> advance ]* -> is_terminated, or a dead end (fill_mask is
-//     false)
-//
-// The engine has one for each sequence: forked with it, kept over preemption and swapping (it is about
-// tokens, not about K/V), and gone with it. Drafts are walked by advance and undone by rollback. Invariants:
-// advance() takes a token exactly if fill_mask() sets its bit; after advance() and rollback() it is as it
-// was; the same tokens lead to the same masks. So a run can be repeated from what the constraint decided
-// alone: the drafts it left (StepObserver::on_drafts_cut), and Candidate::ends and SequenceResult::dead_end.
-// Source: the interface is what grammar matchers such as XGrammar's give.
-// Threads: one at a time for each object; several objects of a factory at the same time.
+// TokenConstraint: the tokens that one sequence may take next: a grammar, a schema, a list of choices. It
+// knows token ids, not text; a factory that comes with the request makes it.
+// SamplingParams::allowed_token_ids is not one.
+//     make -> [ fill_mask -> a token is drawn -> advance ]* -> is_terminated, or fill_mask false: a dead end
+//   * Each sequence has one: forked with it, kept over preemption, gone with it. rollback() undoes drafts.
+//   * advance() takes a token exactly if fill_mask() sets its bit; rollback() restores the state; equal
+//     tokens give equal masks. A run repeats from the decisions alone: StepObserver::on_drafts_cut,
+//     Candidate::ends, SequenceResult::dead_end.
+// Source: the interface of grammar matchers such as XGrammar's. Threads: one at a time for each object.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -17,8 +17,8 @@ enum class WorkKind : std::uint8_t {
 
 enum class PoolingType : std::uint8_t {
   last,   // the hidden state of the last token
-  mean,   // of all tokens, added in order of position; such a prompt takes nothing from the prefix cache
-  first,  // of the first token ([CLS])
+  mean,   // mean of all tokens, added in order of position; such a prompt takes nothing from the prefix cache
+  first,  // vector of the first token ([CLS])
 };
 
 // In this order, in float32: pool, keep the first `dimensions`, normalize.
@@ -36,7 +36,7 @@ struct Work {
   // Every token attends to all others, so one step computes the whole prompt, and none of it comes from the
   // prefix cache (encoders).
   bool whole_prompt = false;
-  // Where the second of two texts begins, for models that tell them apart (token types); 0: there is one.
+  // Start of the second of two texts, for models that tell them apart (token types); 0: there is one text.
   std::int32_t second_text = 0;
 
   bool pools() const { return kind != WorkKind::generate; }

@@ -140,7 +140,7 @@ void Distribution::keep_from(std::span<const float> logits, float threshold) {
   }
 }
 
-// Of kept_, the most probable tokens until their weights reach `mass`, at least one; vLLM's "cut the
+// Keeps the most probable tokens of kept_ until their weights reach `mass`, at least one; vLLM's "cut the
 // ascending cumulative sum up to 1 - top_p" read from the other end. Among equal weights the smaller token
 // stays.
 void Distribution::keep_nucleus(double mass) {
@@ -191,7 +191,7 @@ TokenId Distribution::draw(double uniform) const {
   double target = uniform * total_;
   TokenId last = -1;  // rounding may leave a crumb of target: it goes to the last token with any weight
   if (!plain_) {
-    if (!kept_.empty()) last = kept_.front().token;  // where none has
+    if (!kept_.empty()) last = kept_.front().token;  // default where no token has weight
     for (const Entry& entry : kept_) {
       if (entry.weight > 0) last = entry.token;
       if (target < entry.weight) return entry.token;
@@ -204,7 +204,7 @@ TokenId Distribution::draw(double uniform) const {
     const std::size_t start = block * kSumBlock;
     if (target >= block_sums_[block]) {
       target -= block_sums_[block];
-      last = static_cast<TokenId>(start);  // of a block with weight; the token is looked for below
+      last = static_cast<TokenId>(start);  // start of a block with weight; the token is looked for below
       continue;
     }
     return draw_in_block(start, target);

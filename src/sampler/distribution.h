@@ -49,8 +49,8 @@ class Distribution {
 
   bool plain_ = true;
   double total_ = 0;
-  std::vector<float> weights_, block_sums_;  // of the whole vocabulary
-  std::vector<float> maxima_;                // of blocks of logits
+  std::vector<float> weights_, block_sums_;  // whole vocabulary
+  std::vector<float> maxima_;                // maxima of blocks of logits
   std::vector<Entry> kept_;                  // ascending by token
   std::vector<Entry> ranked_;                // scratch of keep_nucleus
   std::vector<double> bucket_sums_;

@@ -83,7 +83,7 @@ void LogitsProcessor::apply_penalties(const SamplingParams& params, std::span<co
         seen |= kRepetitionDone;
         float& logit = logits[static_cast<std::size_t>(token)];
         if (!std::isfinite(logit)) continue;  // masked, and stays so
-        // Of a finite logit no penalty makes an infinite one: nothing could be compared with that.
+        // A penalty makes no finite logit infinite: nothing could be compared with that.
         logit = std::clamp(logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty,
                            -kLargest, kLargest);
       }

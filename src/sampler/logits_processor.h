@@ -1,6 +1,6 @@
 #pragma once
-// What a request's parameters do to its logits before a token is chosen, up to and including the
-// penalties; temperature and the cuts after it are distribution.h's.
+// Applies a request's parameters to its logits before a token is chosen, up to and including the penalties;
+// temperature and the cuts after it are distribution.h's.
 // Source of meaning and order: vLLM's v1 sampler: allowed_token_ids, bad_words, min_tokens, logit_bias,
 // repetition, frequency, presence. Ids outside the vocabulary are ignored: api/ refuses them.
 #include <cstdint>

@@ -95,7 +95,7 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   if (takes_largest(row)) return take(row, max_logit(row_context_, row.logits).index);
   result.candidates.clear();
 
-  // What a masked row is about is the distribution over the tokens that are left.
+  // A masked row's distribution is over the tokens that are left.
   const std::span<const float> raw =
       row.mask.empty() ? row.logits : scratch.masked.apply(context_.level, row);
   const bool with_logprob = needs_logprob(row);

@@ -64,7 +64,7 @@ class Sampler {
   struct Masked {
     std::span<const float> apply(CpuLevel level, const SampleRow& row);
     std::vector<float> logits;
-    std::vector<std::uint8_t> open;  // of each kMaximaBlock logits: 1 where some may be drawn
+    std::vector<std::uint8_t> open;  // for each kMaximaBlock logits: 1 where some may be drawn
   };
   struct Scratch {  // one per worker
     LogitsProcessor processor;

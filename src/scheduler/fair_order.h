@@ -1,24 +1,13 @@
 #pragma once
-// FairOrder: tenants take turns by what they have been given, so that one with many requests costs another
-// with few nothing to speak of. Weighted fair queueing over tenants, with a counter for each:
-//
-//     counter   service so far by weight; a prompt's token counts 1, one of an answer 2, one found in the
-//               prefix cache a tenth
-//     turn      counter + what the groups of it that run have yet to get, as long as its answers are
-//     seat      of a group that runs: how many sequences its tenant had running with it, by weight
-//
-// The lowest turn is next; within a tenant priority and arrival decide (rank_by_priority). What is charged
-// ahead keeps a tenant that is behind from taking every place at once, and is given back where an answer is
-// shorter. A tenant that comes, for the first time or again, starts at the floor: the least counter of those
-// who are here, or the service that each of them would have had of all that was done (by weight), if that is
-// more. So having been away is no credit, and tenants who come one after the other, each new, do not keep out
-// one who waits: each that is served moves the floor on. Who runs is ranked by seat: tokens of a step go
-// first to those with few, and the last group of the tenant with most gives way first, also for a newcomer: a
-// tenant of which nothing runs, and whose turn is earlier. Invariants: turns, counters and seats are whole
-// numbers and depend on the calls alone; counters never fall. Bounded: a tenant with nothing here is
-// forgotten once its counter is no higher than the floor. Source: Sheng et al., "Fairness in Serving Large
-// Language Models" (OSDI'24): VTC with lift, and its variant that charges ahead; Goyal et al., "Start-time
-// Fair Queuing" (SIGCOMM'96). Threads: none.
+// FairOrder: weighted fair queueing over tenants, so that one with many requests costs another with few next
+// to nothing. Priority and arrival decide within a tenant.
+//   * counter: service so far by weight; a prompt's token counts 1, an answer's 2, a cached one a tenth.
+//   * turn: counter + the service that its running groups will still get; the lowest is next. seat: the
+//     tenant's running sequences by weight; low seats get tokens first, the highest seat is preempted first.
+//   * A new tenant starts at the floor (the least counter present, or an equal share of all service): absence
+//     earns no credit, and newcomers in a row keep nobody out.
+// Source: Sheng et al. (OSDI'24): VTC with lift; Goyal et al., "Start-time Fair Queuing" (SIGCOMM'96).
+// Threads: none.
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -32,7 +21,7 @@ namespace pagoda {
 // by arrivals, not by a clock).
 std::int64_t rank_by_priority(std::int32_t priority, std::int64_t num_arrived);
 
-// What a request is charged: what its counter will have moved by.
+// The charge for a request: the distance by which its counter will have moved.
 std::int64_t fair_charge(std::int64_t num_prompt_tokens, std::int64_t num_output_tokens, std::int32_t weight);
 
 class FairOrder final : public AdmissionOrder {
@@ -59,7 +48,7 @@ class FairOrder final : public AdmissionOrder {
     std::int64_t counter = 0, ahead = 0;
     std::int64_t num_waiting = 0, num_running = 0;  // groups
     std::int64_t seats = 0;                         // sequences of those that run, at most
-    std::int64_t mean_output = 0;                   // of answers, in sixteenths; 0: none has ended
+    std::int64_t mean_output = 0;                   // tokens of an answer, in sixteenths; 0: none has ended
     bool here() const { return num_waiting + num_running > 0; }
     std::int64_t turn() const { return counter + ahead; }
   };
@@ -80,8 +69,8 @@ class FairOrder final : public AdmissionOrder {
   std::vector<std::int32_t> free_;
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> places_;
   std::size_t forget_at_ = 64;
-  std::int64_t floor_ = 0;        // where who comes starts
-  std::int64_t weight_here_ = 0;  // of the tenants who are here
+  std::int64_t floor_ = 0;        // counter of a newcomer
+  std::int64_t weight_here_ = 0;  // sum over the tenants who are here
   std::int64_t num_arrived_ = 0;
 };
 

@@ -125,7 +125,7 @@ TEST(FairOrder, TheLatestOfWhoHasMostGivesWayToANewcomer) {
   order.arrived(record("light"), second);
   EXPECT_FALSE(order.is_newcomer(second));
   EXPECT_FALSE(order.may_displace(second, running[2])) << "one place at once, the rest by turns";
-  // Who has one place keeps it.
+  // A tenant with one place keeps it.
   OrderAccount third;
   order.arrived(record("third"), third);
   EXPECT_FALSE(order.may_displace(third, light));

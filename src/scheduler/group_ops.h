@@ -1,6 +1,6 @@
 #pragma once
-// What every scheduler does alike with the sequences of a group: carry out the three verbs on the plain
-// data and on the KV manager, and the checks that depend on the request alone.
+// Operations that every scheduler shares on the sequences of a group: the three verbs on the plain data and
+// on the KV manager, and the checks that depend on the request alone.
 #include <span>
 
 #include "base/status.h"

@@ -17,10 +17,10 @@
 
 namespace pagoda {
 
-// What to draw from the logits of a sequence's last computed token.
+// The draws from the logits of a sequence's last computed token.
 struct SampleSpec {
   const SamplingParams* params = nullptr;
-  std::uint64_t seed = 0;            // of the request
+  std::uint64_t seed = 0;            // the request's
   std::uint32_t first_stream = 0;    // stream of the first candidate; candidate i uses first_stream + i
   std::uint32_t num_candidates = 1;  // independent samples (n > 1 leaving a prompt), or the top 2k of a beam
   bool beam = false;                 // candidates are the most likely tokens, not samples
@@ -39,15 +39,15 @@ struct ScheduledSequence {
   // each of them. Only where `sample` asks for one candidate.
   std::int32_t num_draft_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
-  std::int32_t rotation = 0;             // of queries and keys, in every step of it: as RotationRule says
+  std::int32_t rotation = 0;  // rotation of queries and keys, in every step of it: as RotationRule says
   std::span<const BlockId> block_table;  // covers num_computed_tokens + tokens.size() token slots
-  std::int32_t first_row = 0;            // of block_table, which is KV group 0's; see KvTable
-  std::span<const KvTable> more_tables;  // of the KV groups 1, 2, …
+  std::int32_t first_row = 0;            // first row of block_table, which is KV group 0's; see KvTable
+  std::span<const KvTable> more_tables;  // KV groups 1, 2, …
   bool sample = false;  // the sequence has caught up: draw as `spec` says, or give its vector
   SampleSpec spec;
   WorkKind work = WorkKind::generate;  // in every step of it; not generate: nothing is drawn, but pooled
   PoolingSpec pooling;
-  std::span<const float> pooled = {};  // what StepResult::vectors gave after its last chunk; rank 0's alone
+  std::span<const float> pooled = {};  // StepResult::vectors of its last chunk; rank 0's alone
   bool whole_prompt = false;           // `tokens` is the whole prompt, and each attends to all of them
   std::int32_t second_text = 0;        // as in Work; for rank 0 alone
   std::int32_t prompt_logprobs = -1;   // top-k for the prompt rows computed in this step; -1: none
@@ -68,8 +68,8 @@ struct ScheduledBatch {
   std::vector<StateCopy> state_copies;       // during the forward pass; ordered by sequence and position
   std::vector<ScheduledSequence> sequences;  // running first, then admitted; FCFS inside each
   std::int32_t num_tokens = 0;               // sum of tokens.size() <= the token budget
-  // What an implementation that pads a batch to its longest member computes beside that, for nothing: tokens,
-  // and sequences that have ended. Our runners leave it out; the simulator's cost models may count it.
+  // Tokens, and sequences that have ended, that an implementation which pads a batch to its longest member
+  // computes for nothing. Our runners leave them out; the simulator's cost models may count them.
   std::int32_t num_padded_tokens = 0, num_padded_sequences = 0;
 
   bool empty() const { return sequences.empty(); }

@@ -1,19 +1,14 @@
 #pragma once
-// Decides, once per step, which sequences run and how many tokens each may compute. There is no prefill
-// phase or decode phase: every sequence has num_computed_tokens (K/V already in the cache) and
-// num_tokens (known so far), and a step lets the first catch up with the second. Runs nothing, reads no
-// clock and no random numbers.
-//
+// Scheduler: decides, once per step, which sequences run and how many tokens each computes. A sequence has
+// num_computed_tokens (K/V in the cache) and num_tokens (known); a step lets the first catch up with the
+// second.
 //     validate -> add -> [ schedule -> (the batch is run) -> computed -> update ]* -> group finished
 //                           abort, abort_sequence: between update and schedule
-//
-// Groups are borrowed from add() until they are finished (by update or abort); the KV manager is borrowed
-// for the scheduler's life.
-// Invariants: engine.progress: a non-empty scheduler schedules a non-empty batch, and the oldest group is
-// never preempted for a younger one. engine.gang: the sequences of a group are admitted and preempted
-// together.
-// Source: Orca (OSDI'22) iteration-level scheduling; PagedAttention (SOSP'23) §4.5.
-// Threads: none; owned by the engine thread. validate() alone is safe from any thread.
+// Runs nothing, reads no clock. Groups are borrowed until they finish, the KV manager for the scheduler's
+// life. Invariants: a non-empty scheduler schedules a non-empty batch, and the oldest group is never
+// preempted for a younger one (engine.progress); sequences of a group are admitted and preempted together
+// (engine.gang). Source: Orca (OSDI'22); PagedAttention (SOSP'23) §4.5. Threads: none, the engine's;
+// validate() alone: any.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,8 +16,8 @@
 
 #include "base/status.h"
 #include "request/changes.h"
-#include "request/standing_code.h"
 #include "request/sequence.h"
+#include "request/standing_code.h"
 #include "scheduler/admission_order.h"
 #include "scheduler/preemption.h"
 #include "scheduler/scheduled_batch.h"
@@ -38,7 +33,7 @@ struct SchedulerConfig {
   PreemptionMode preemption_mode = PreemptionMode::automatic;
 };
 
-// Where a group stands, and why.
+// A group's state, and the reason for it.
 struct Standing {
   std::int64_t position = 0;                  // in its queue
   std::int64_t blocks_needed = 0;             // to be let in, about
@@ -59,10 +54,10 @@ struct SchedulerCounts {
   std::int64_t swapped_groups = 0;
   // Since the start.
   std::int64_t preemptions = 0;
-  std::int64_t preemptions_by_swap = 0;  // of these
+  std::int64_t preemptions_by_swap = 0;  // part of these
   std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
   std::int64_t padded_tokens =
-      0;  // what batches padded to their longest member would have computed for nothing
+      0;  // tokens that batches padded to their longest member would have computed for nothing
 };
 
 class Scheduler {
@@ -92,11 +87,11 @@ class Scheduler {
   virtual void abort(SequenceGroup& group) = 0;
   virtual void abort_sequence(SequenceGroup& group, Sequence& sequence) = 0;
 
-  // Of the next steps, at most, below max_num_batched_tokens; where prompts can be split. At least as many as
-  // sequences are running.
+  // The token budget of the next steps, below max_num_batched_tokens; for models whose prompts can be split.
+  // At least as many as sequences are running.
   virtual void set_token_budget(std::int32_t) {}
 
-  // What the choice of PreemptionMode::automatic goes by.
+  // The costs by which PreemptionMode::automatic chooses.
   virtual void set_preemption_costs(const PreemptionCosts&) {}
 
   // Answers are kept back until nothing runs (FasterTransformer's batches end together).
@@ -105,7 +100,7 @@ class Scheduler {
   // Under an order with turns, the tenants that have anything here.
   virtual std::vector<TenantStanding> tenants() const { return {}; }
 
-  virtual Standing standing(const SequenceGroup& group) const = 0;  // of one that is not finished
+  virtual Standing standing(const SequenceGroup& group) const = 0;  // the group must not be finished
   virtual SchedulerCounts counts() const = 0;
   virtual void check_invariants() const = 0;
 };

@@ -25,7 +25,7 @@ bool VllmScheduler::try_grow(const SequenceGroup& group, Sequence& sequence, std
   return true;
 }
 
-VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& sequence, std::int32_t& count) {
+VllmScheduler::Room VllmScheduler::make_space(std::size_t position, Sequence& sequence, std::int32_t& count) {
   SequenceGroup& group = *running_[position];
   while (!try_grow(group, sequence, count)) {
     SequenceGroup& latest = *running_.back();
@@ -59,7 +59,7 @@ VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& seq
 // is preempted or put off for them.
 std::int32_t VllmScheduler::make_room_for_drafts(std::size_t position, const Sequence& sequence,
                                                  std::int32_t taken) {
-  // Where accepted drafts are computed once more, they may be missing beside the last token.
+  // If accepted drafts are computed once more, they may be missing beside the last token.
   const std::int32_t most_missing = has_states_ ? std::max(1, sequence.num_output_tokens()) : 1;
   if (sequence.draft.empty() || taken < sequence.num_missing() || taken > most_missing) return 0;
   std::int32_t count = std::min(static_cast<std::int32_t>(sequence.draft.size()),

@@ -118,7 +118,7 @@ ScheduledBatch& VllmScheduler::schedule() {
   for (std::size_t i = 0; i < std::min(num_in_turn_, running_.size()); ++i)
     schedule_group(i, Siblings::resume);
   num_in_turn_ = running_.size();
-  // Who was just preempted must not come straight back, nor anyone before it.
+  // A group that was just preempted must not come straight back, nor anyone before it.
   if (preempted_.empty() && all_in_turn) admit();
   CHECK(!batch_.empty() || (waiting_.empty() && running_.empty() && swapped_.empty()));
   for (std::size_t i = 0; has_states_ && i < batch_.sequences.size(); ++i) {
@@ -138,7 +138,7 @@ std::int32_t VllmScheduler::prefill_left(std::size_t position) const {
   return std::max(tokens_left_ - decodes_from(position), position == 0 ? std::min(1, tokens_left_) : 0);
 }
 
-// Of this group and later ones; at most the tokens left.
+// Decodes of this group and later ones; at most the tokens left.
 std::int32_t VllmScheduler::decodes_from(std::size_t position) const {
   std::int32_t count = 0;
   for (std::size_t i = position; i < num_in_turn() && count < tokens_left_; ++i) {
@@ -206,7 +206,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
       count = std::min(count, left);
     }
     if (count == 0) continue;
-    switch (make_room(position, sequence, count)) {
+    switch (make_space(position, sequence, count)) {
       case Room::ok:
         take(group, sequence, count, make_room_for_drafts(position, sequence, count));
         break;
@@ -262,7 +262,7 @@ void VllmScheduler::admit_in_order() {
   }
 }
 
-// Where tenants take turns, of the one whose turn it is; these change with every step.
+// The first waiting group of the tenant whose turn it is; turns change with every step.
 SequenceGroup& VllmScheduler::next_waiting() const {
   auto next = waiting_.begin();
   if (!takes_turns_) return **next;

@@ -1,23 +1,13 @@
 #pragma once
-// VllmScheduler: the paper's scheduler with today's chunked prefill. Each step gives every running sequence
-// the tokens it still misses, decodes first, under one token budget, and gets its rows of the KV cache chunk
-// by chunk: what a prompt that was let in has yet to take is set aside; then admits waiting groups in order
-// (admission_order.h) while blocks, sequences and tokens last, never skipping one. When
-// blocks run out, the latest group loses all of its K/V (§4.5): either it is swapped out, and while any
-// group is, nobody new is admitted; or it waits again at its old place and is recomputed when it returns. A
-// gang comes back leader first: its siblings share the leader's blocks again as soon as those are computed,
-// and nobody new is admitted before the gang is whole. If even the oldest group alone does not fit (n samples
-// of a long answer), it parks its last sequences and runs the others first: sampled sequences do not need
-// each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks,
-// so that requests that come together compute their common prefix once. Draft tokens ride along where
-// neither tokens nor blocks are short; those that were right count as computed (but where layers have states,
-// which do not move by them), the room of the others is given back at the step's end. Under an order with
-// turns (fair_order.h) who waits is taken by turn, and a tenant of which nothing runs gets a place at once,
-// another one's if need be, and its first token in a step with few others. Invariants: running_ is sorted by
-// (rank, order), waiting_ and swapped_ too; a running group has at least one resident sequence; a waiting
-// group has none; a swapped group has none, and one swapped or more. No step both swaps out and swaps in.
-// Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve (OSDI'24) for chunked prefill, decodes first. Threads:
-// none; owned by the engine thread.
+// VllmScheduler: PagedAttention's scheduler (SOSP'23 §4.5) with chunked prefill (Sarathi-Serve, OSDI'24).
+//   * Budget: running sequences get their missing tokens under one token budget, decodes first; blocks come
+//     by chunk.
+//   * Admission: waiting groups in order (admission_order.h); one whose prompt begins like one being computed
+//     waits to share its blocks. With turns, a tenant with nothing running is admitted at once.
+//   * Preemption: the latest group swaps out, or is recomputed, leader first; nobody is admitted while one is
+//     swapped out. If the oldest alone does not fit, it parks its last sequences.
+//   * Speculation: drafts ride along where tokens and blocks allow.
+//   * Invariants: running_, waiting_, swapped_ are sorted by (rank, order); no step swaps both out and in.
 #include <algorithm>
 #include <set>
 
@@ -66,7 +56,7 @@ class VllmScheduler final : public Scheduler {
   std::int32_t make_room_for_drafts(std::size_t position, const Sequence& sequence, std::int32_t count);
   void keep_accepted(std::span<const Change> changes);
   // For `count` more tokens, or as many of them as there is room for.
-  Room make_room(std::size_t position, Sequence& sequence, std::int32_t& count);
+  Room make_space(std::size_t position, Sequence& sequence, std::int32_t& count);
   bool try_grow(const SequenceGroup& group, Sequence& sequence, std::int32_t& count);
   // Sets aside what a sequence needs to compute all that it knows.
   bool promise_rest(const SequenceGroup& group, const Sequence& sequence, std::int32_t chunk);
@@ -74,7 +64,7 @@ class VllmScheduler final : public Scheduler {
   bool resume_sibling(std::size_t position, Sequence& sequence);
   void admit();
   void admit_in_order();
-  SequenceGroup& next_waiting() const;  // of some
+  SequenceGroup& next_waiting() const;  // some must wait
   // Under an order with turns: before anyone is scheduled, who of those that nothing runs of; in
   // vllm_turns.cc.
   void let_newcomers_in();
@@ -114,10 +104,11 @@ class VllmScheduler final : public Scheduler {
   ScheduledBatch batch_;
   std::vector<ScheduledRef> refs_;
   std::vector<SequenceGroup*> preempted_;
-  std::int32_t token_budget_;     // of a step
-  std::int32_t tokens_left_ = 0;  // of it
+  std::int32_t token_budget_;     // tokens of a step
+  std::int32_t tokens_left_ = 0;  // left of the budget
   bool in_flight_ = false;
-  // Who of running_ takes part in this step: all, or only as far as a newcomer whose prompt is short.
+  // The number of running_ that takes part in this step: all, or only as far as a newcomer whose prompt is
+  // short.
   std::size_t num_in_turn_ = 0;
   bool was_short_ = false;      // the last step was such a one
   bool nobody_let_in_ = false;  // in the last step, of those who waited, though tokens were left

@@ -1,5 +1,5 @@
-// What VllmScheduler tells of itself: counts, its invariants, and why a request waits: the same conditions as
-// admit(), told in words.
+// Counts and invariants of VllmScheduler, and the reason why a request waits: the same conditions as admit(),
+// in words.
 #include <algorithm>
 
 #include "base/check.h"

@@ -23,8 +23,8 @@ void VllmScheduler::wait_again(SequenceGroup& group) {
   waiting_.insert(&group);
 }
 
-// Of another tenant's, where that has many; what gives way is computed once more, since while anybody is
-// swapped out nobody is let in. False: there is none.
+// Takes a place from a tenant that has many; the group that gives way is computed once more, since while
+// anybody is swapped out nobody is admitted. False: there is none.
 bool VllmScheduler::make_place(SequenceGroup& newcomer, std::int32_t num_seqs) {
   const bool fits = num_seqs + newcomer.num_reserved() <= config_.max_num_seqs;
   if (fits && try_admit(newcomer)) return true;

@@ -13,7 +13,7 @@ void VllmScheduler::computed() {
     Sequence& sequence = *refs_[i].sequence;
     const std::int32_t count =
         static_cast<std::int32_t>(batch_.sequences[i].tokens.size()) - batch_.sequences[i].num_draft_tokens;
-    // What is computed once more costs as a prompt does.
+    // A token that is computed once more costs as a prompt's does.
     const bool decode = count == 1 && sequence.num_computed_tokens >= sequence.num_prompt_tokens;
     if (takes_turns_) order_->served(refs_[i].group->account, decode ? 0 : count, decode ? 1 : 0);
     sequence.num_computed_tokens += count;

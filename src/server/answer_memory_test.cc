@@ -1,4 +1,4 @@
-// D1, D8: what answers may take is bounded over all calls, and long ones are written in pieces.
+// Answers share one memory budget, and long ones are written in pieces.
 #include "api/answer_memory.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(AnswerMemory, IsToldFromTheRequest) {
   const std::int64_t plain = answer_bytes(std::vector{request});
   EXPECT_LT(plain, 16'384);
   request.sampling.prompt_logprobs = 20;
-  const std::vector<Request> attack(900, request);  // of 459 MB as JSON
+  const std::vector<Request> attack(900, request);  // 459 MB as JSON
   EXPECT_GT(answer_bytes(attack), 900 * 400 * (20 * 12 + 40));
   EXPECT_LT(answer_bytes(attack), 900 * 400 * (20 * 12 + 160));
   request.sampling.logprobs = 20;

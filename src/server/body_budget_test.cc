@@ -10,12 +10,13 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 class BodyBudgetTest : public ::testing::Test {
  protected:
   MemoryBudget memory{100 * kMiB};
-  MemoryBudget::AccountId account = *memory.add_account("bodies", 0, BodyBudget::with_room_for_small(4 * kMiB));
+  MemoryBudget::AccountId account =
+      *memory.add_account("bodies", 0, BodyBudget::with_room_for_small(4 * kMiB));
   MemoryBudget::AccountId other = *memory.add_account("other", 0, 100 * kMiB);
   BodyBudget budget{memory, account, kMiB};
 };
 
-// D7: one peer held all of it, and nobody else could send five kilobytes.
+// One peer held all of it, and nobody else could send five kilobytes.
 TEST_F(BodyBudgetTest, OnePeerLeavesAQuarterToTheOthers) {
   EXPECT_TRUE(budget.add("a", 0, 2 * kMiB));
   EXPECT_TRUE(budget.add("a", 0, kMiB));

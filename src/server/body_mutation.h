@@ -21,7 +21,7 @@ inline std::size_t count_nodes(const boost::json::value& value) {
   return count;
 }
 
-// What may stand where something else is expected.
+// Values that replace a value of another type.
 inline const std::vector<boost::json::value>& replacements() {
   static const auto* const values = new std::vector<boost::json::value>([] {
     std::vector<boost::json::value> out;

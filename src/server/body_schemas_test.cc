@@ -83,7 +83,7 @@ class Schemas {
     return out;
   }
 
-  // What may stand at `path` of the schema, with lists' places as their items; null: it is not told.
+  // The place `path` of the schema, with lists' places as their items; null: there is none.
   static json::object* place_in(json::object* schema, std::string_view path) {
     while (schema != nullptr && !path.empty()) {
       const std::string_view part = path.substr(0, path.find('.'));
@@ -103,7 +103,7 @@ class Schemas {
     return schema;
   }
 
-  // Of each string of a body that has only some values, those that its parser names and takes.
+  // Adds, for each string of a body that has only some values, those that its parser names and takes.
   void add_values(const Route& route, const Sample& sample, json::object& schema) {
     json::value body = sample.body;
     for (const auto& field : schema.at("properties").as_object())

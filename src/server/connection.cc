@@ -95,7 +95,7 @@ void Connection::close_if_idle() {
   });
 }
 
-// What is being waited for is cancelled then, unless read_ticket_ has moved on.
+// Cancels the pending wait at that time, unless read_ticket_ has moved on.
 void Connection::cancel_at(SteadyTime deadline) {
   const std::uint64_t ticket = ++read_ticket_;
   read_timer_.expires_at(deadline);
@@ -190,8 +190,8 @@ asio::awaitable<void> Connection::run() {
     begun_ = server_.clock.now();
     std::optional<Counted> active(std::in_place, server_.num_active);
     begin_request(request);
-    const RouteTable::Match match = server_.routes.find(
-        request.method, below_root(request.path, server_.config.root_path));
+    const RouteTable::Match match =
+        server_.routes.find(request.method, below_root(request.path, server_.config.root_path));
     // The head stays at the front of buffer_ until the body parser has consumed it.
     const Next next = co_await answer(request, match);
     release_body();

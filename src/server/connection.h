@@ -39,7 +39,7 @@ class StrandEvent {
 };
 
 // Whose wait is asked for.
-struct OrderOf {
+struct QueueKey {
   std::string tenant;
   std::int32_t priority = 0;
 };
@@ -58,7 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   void serve();
-  // Who waits for the engine looks for news. On the I/O loop.
+  // Looks for news from the engine. On the I/O loop.
   void wake();
   // A running call ends with an error event, then the connection closes.
   void shut_down();
@@ -98,8 +98,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
   std::function<void()> waker();
-  // Runs `work` on the pool, or at once where it is a trifle, and waits for it; not for one that is still
-  // waiting when the client goes. Not ok: it was not run to its end.
+  // Runs `work` on the pool, or at once where it is a inline call, and waits for it; not for one that is
+  // still waiting when the client goes. Not ok: it was not run to its end.
   Awaitable<Status> run_job(Cost cost, std::size_t bytes, std::function<void()> work);
 
   // Whose request it is: its key's, or its peer's.
@@ -120,7 +120,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool hold_body(std::size_t count);
   void release_body();
   void begin_request(const HttpRequest& request);
-  HttpResponse refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const;
+  HttpResponse refusal(const Status& status, const Protocol* protocol, const QueueKey& whose) const;
   static HttpResponse refusal_after(const Status& status, const Protocol* protocol, double wait_s);
   void end_request();
   void add_common_headers(HttpResponse& response) const;
@@ -146,14 +146,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool half_closed_ = false;  // the client has ended its side, and may still read
   char watch_buffer_[512];
 
-  // Of the request being answered.
+  // The request being answered.
   std::shared_ptr<const ApiKey> key_;  // whose it is; null: nobody we know
   std::string warning_;                // the header's value: what of the request was left out
   bool metered_ = false;               // counts among the key's requests
   std::int64_t held_body_ = 0;
   std::string request_id_, origin_;
-  const Protocol* protocol_ = nullptr;  // of its route; null: the server's own, or not known yet
-  std::string traceparent_;  // as the client sent it; kept where somebody traces
+  const Protocol* protocol_ = nullptr;  // protocol of its route; null: the server's own, or not known yet
+  std::string traceparent_;             // as the client sent it; kept where somebody traces
   ResponseFraming framing_;
   int status_ = 0;
   TimeNs begun_ = 0;                 // when its head was there

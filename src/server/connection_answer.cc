@@ -19,7 +19,7 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::size_t kOneWrite = std::size_t{16} << 10;    // a body up to this goes out with its head
-constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // what building a whole answer counts as
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // accounted for building a whole answer
 
 std::string_view content_type_of(AnswerForm form) {
   switch (form) {
@@ -102,7 +102,7 @@ asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, st
   const auto* wait = std::get_if<WaitHandler>(&route.handler);
   const auto* stream = std::get_if<StreamHandler>(&route.handler);
   const bool at_once =
-      generation == nullptr && wait == nullptr && stream == nullptr && route.facts.cost == Cost::trifle;
+      generation == nullptr && wait == nullptr && stream == nullptr && route.facts.cost == Cost::inlined;
   if (at_once) co_return co_await answer_whole(route, std::move(call));
   watch();
   Next next = Next::gone;
@@ -199,7 +199,7 @@ std::string_view Connection::tenant() const {
 }
 
 asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::function<void()> work) {
-  if (cost == Cost::trifle) {
+  if (cost == Cost::inlined) {
     work();
     co_return ok_status();
   }
@@ -235,8 +235,9 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
   co_return ok_status();
 }
 
-// What the engine would not take, with the time after which it may.
-HttpResponse Connection::refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const {
+// A refusal by the engine, with the time after which the client may try again.
+HttpResponse Connection::refusal(const Status& status, const Protocol* protocol,
+                                 const QueueKey& whose) const {
   const bool later = status.code() == StatusCode::resource_exhausted;
   return refusal_after(status, protocol,
                        later ? server_.engine.expected_wait(whose.tenant, whose.priority) : 0);
@@ -267,9 +268,9 @@ void Connection::add_common_headers(HttpResponse& response) const {
   response.headers.emplace_back("vary", "origin");
 }
 
-// What costs something counts, and is limited, by key.
+// Requests that cost something are counted and limited by key.
 std::optional<HttpResponse> Connection::take_request(const RouteTable::Match& match) {
-  if (match.route->facts.cost == Cost::trifle || key_ == nullptr) return std::nullopt;
+  if (match.route->facts.cost == Cost::inlined || key_ == nullptr) return std::nullopt;
   metered_ = true;
   const auto refused = key_->account->limit.take_request(server_.clock.now());
   return refused ? std::optional(rate_limit_response(*refused, match.protocol)) : std::nullopt;

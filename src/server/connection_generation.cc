@@ -18,9 +18,9 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // of a long answer, built at a time
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // written of a long answer at a time
 constexpr std::int64_t kLargeAnswer = std::int64_t{1} << 20;
-constexpr std::int64_t kEventBytes = 256;  // of a token in a stream
+constexpr std::int64_t kEventBytes = 256;  // a token in a stream
 
 std::int64_t prompt_bytes(std::span<const Request> requests) {
   std::size_t bytes = 0;
@@ -72,12 +72,13 @@ RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiCont
 
 asio::awaitable<Connection::Next> Connection::answer_generation(const Route& route, GenerationHandler handler,
                                                                 std::shared_ptr<ApiCall> call) {
-  // Who could not be begun in time is told so unread: nothing is parsed, and no other thread waited for.
+  // Refuse before reading the body if the queue is already too long: nothing is parsed, and no other thread
+  // waited for.
   if (const auto refused = server_.engine.refuse_unread(tenant()))
     co_return co_await send(refusal_after(refused->status, route.protocol, refused->wait_s));
   const std::size_t bytes = call->body.size();
   auto parsed = std::make_shared<std::optional<Result<ApiGeneration>>>();
-  auto text = std::make_shared<MemoryReservation>();  // of the body's reading, then of what came of it
+  auto text = std::make_shared<MemoryReservation>();  // for reading the body, then for the parsed request
   const ApiContext* api = &server_.context_for(*key_);
   ServerContext* server = &server_;
   std::function<void()> work = [parsed, text, call, handler, api, server] {
@@ -103,8 +104,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
   ApiGeneration generation = std::move(**parsed).value();
   const Status compiled = co_await compile_grammar(generation);
   warning_ = generation.warnings.header();
-  if (!compiled.ok())
-    co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
+  if (!compiled.ok()) co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
   text->reset();  // the prompts count among what the answer takes
   co_return co_await generate(route, std::move(generation));
 }
@@ -164,7 +164,7 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
     key_->account->limit.settle(taken_tokens, 0, server_.clock.now());
     co_return co_await send(error_response(memory.error(), route.protocol));
   }
-  OrderOf whose;
+  QueueKey whose;
   if (const Request* request = first_of(parsed.requests))
     whose = {.tenant = request->tenant, .priority = request->priority};
   std::string name = parsed.id;

@@ -14,7 +14,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using ErrorCode = boost::system::error_code;
 
-constexpr std::size_t kIdleReadSize = 1024;  // what an idle connection keeps ready
+constexpr std::size_t kIdleReadSize = 1024;  // kept ready by an idle connection
 constexpr std::size_t kReadSize = std::size_t{32} << 10;
 // A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
@@ -23,9 +23,7 @@ std::chrono::steady_clock::time_point after(std::chrono::milliseconds duration) 
   return std::chrono::steady_clock::now() + duration;
 }
 
-HttpError no_room() {
-  return HttpError{503, "Too many request bodies are being read; please try again."};
-}
+HttpError no_room() { return HttpError{503, "Too many request bodies are being read; please try again."}; }
 
 }  // namespace
 
@@ -94,11 +92,12 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     co_return refused(error);
   }
   buffer_.erase(0, used);
-  if (request.has_body() && !buffer_.empty() && !hold_body(buffer_.size())) co_return no_room();  // came with the head
+  if (request.has_body() && !buffer_.empty() && !hold_body(buffer_.size()))
+    co_return no_room();  // came with the head
   parser.eager(true);
   std::size_t framed = 0;  // body bytes with their chunk framing
-  // What has come gives a little time, never more than body_timeout ahead: neither does a body that only
-  // drips in stay, nor one whose beginning came fast.
+  // Every byte extends the time a little, never by more than body_timeout: neither a body that drips in
+  // stays, nor one whose beginning came fast.
   const SteadyTime latest = after(server_.config.body_total_timeout);
   SteadyTime allowed_until = after(server_.config.body_timeout);
   while (!parser.is_done()) {

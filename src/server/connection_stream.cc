@@ -34,9 +34,11 @@ asio::awaitable<Connection::Next> Connection::answer_stream(const Route& route, 
   co_return co_await this->stream(route.facts.form, *std::move(stream));
 }
 
-asio::awaitable<Connection::Next> Connection::follow(std::shared_ptr<AnswerLog> log, std::size_t first_event) {
-  co_return co_await stream(AnswerForm::sse, std::make_shared<FollowedAnswer>(
-                                                 *log, first_event, server_.config.max_unsent_bytes, waker()));
+asio::awaitable<Connection::Next> Connection::follow(std::shared_ptr<AnswerLog> log,
+                                                     std::size_t first_event) {
+  co_return co_await stream(
+      AnswerForm::sse,
+      std::make_shared<FollowedAnswer>(*log, first_event, server_.config.max_unsent_bytes, waker()));
 }
 
 asio::awaitable<Connection::Next> Connection::stream(AnswerForm form, std::shared_ptr<EngineStream> from) {

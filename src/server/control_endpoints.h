@@ -1,5 +1,5 @@
 #pragma once
-// What routers and trainers ask a vLLM of in its development mode: POST /reset_prefix_cache, /sleep and
+// Routes of vLLM's development mode that routers and trainers use: POST /reset_prefix_cache, /sleep and
 // /wake_up, GET /is_sleeping and /tokenizer_info. Fields come in the query, as there. Threads: any.
 #include <span>
 

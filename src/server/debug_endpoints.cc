@@ -233,8 +233,7 @@ Result<std::shared_ptr<EngineWait>> debug_request(const ApiCall& call, ServerCon
   return ask(/*all=*/false, call, server, std::move(wake));
 }
 
-// What is promised and used of the process's memory, by account; `used` of what is taken at start is all of
-// it.
+// Memory promised and used, by account; an account that is taken at start is used entirely.
 HttpResponse debug_memory(const ApiCall&, ServerContext& server) {
   const MemoryBudget& ledger = server.memory.ledger();
   HttpResponse response;
@@ -258,7 +257,7 @@ HttpResponse debug_memory(const ApiCall&, ServerContext& server) {
 }
 
 constexpr Route kDebugRoutes[] = {
-    {{.method = "GET", .path = "/debug/memory", .role = Role::admin, .cost = Cost::trifle}, debug_memory},
+    {{.method = "GET", .path = "/debug/memory", .role = Role::admin, .cost = Cost::inlined}, debug_memory},
     {{.method = "GET", .path = "/debug/kv", .role = Role::admin}, debug_kv},
     {{.method = "GET", .path = "/debug/requests/{id}", .role = Role::admin}, debug_request},
 };

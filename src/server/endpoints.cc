@@ -34,8 +34,8 @@ bool from_browser(const HttpRequest& request) {
 constexpr std::string_view kCorsHeaders = "authorization, content-type, x-request-id";
 constexpr std::size_t kMaxCorsHeaders = 1024;
 
-// What a preflight says may be sent: all that an allowed page asks for, since clients have headers of their
-// own (OpenAI's: x-stainless-*), and none has a meaning here that a page could not use anyway.
+// Headers and methods that a preflight allows: all that an allowed page asks for, since clients have headers
+// of their own (OpenAI's: x-stainless-*), and none has a meaning here that a page could not use anyway.
 std::string cors_headers(const HttpRequest& request, const ServerConfig& config) {
   const std::string_view asked = request.header("access-control-request-headers");
   const auto fit = [](char c) { return is_token_char(c) || c == ',' || c == ' '; };
@@ -91,7 +91,7 @@ bool is_open(Role role, const ServerContext& server) {
   return role == Role::anyone || (role == Role::metrics && server.config.metrics_without_key);
 }
 
-// What every key has used since the start.
+// Usage of every key since the start.
 HttpResponse usage(const ApiCall&, ServerContext& server) {
   std::string body;
   JsonWriter json(body);
@@ -153,7 +153,7 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
   if (const std::size_t limit = max_body_bytes(match, server.config);
       request.content_length.value_or(0) > limit)
     return refuse(413, concat("The request body may have at most ", limit, " bytes."), "body_too_large");
-  // What a page of another site could post without a question beforehand.
+  // A page of another site could post this without a preflight.
   if (match.route->facts.role == Role::admin && request.method == "POST" &&
       match.route->facts.body != BodyForm::json && from_browser(request))
     return refuse(403, "A browser's page may not ask for this.", "insufficient_permissions");

@@ -76,7 +76,7 @@ bool only_best_so_far(const RequestOutput& output) {
 }  // namespace
 
 void Generation::Mailbox::put(std::size_t prompt_index, RequestOutput output) {
-  // Of what only shows where a search stands, the newest is enough: each is as long as the answer.
+  // An output that only shows the state of a search is replaced by the newest: each is as long as the answer.
   if (Arrival* last = last_of(arrivals); last != nullptr && last->prompt_index == prompt_index &&
                                          only_best_so_far(output) && only_best_so_far(last->output)) {
     last->output = std::move(output);

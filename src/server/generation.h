@@ -47,7 +47,7 @@ class Generation {
   std::int64_t held_bytes() const { return memory_.bytes(); }
   // So far; a prompt counts once something has arrived for it.
   UsedTokens used() const;
-  // Of the first prompt, as its latest output has them.
+  // Times of the first prompt's latest output.
   const RequestTimes& times() const { return times_; }
 
   void cancel();            // the client is gone; what has arrived for it counts as used
@@ -71,11 +71,11 @@ class Generation {
     std::int32_t num_choices = 1;
     bool computed = false;
   };
-  std::vector<PromptUse> use_;      // by prompt
+  std::vector<PromptUse> use_;  // by prompt
   RequestTimes times_;
   std::int64_t unread_tokens_ = 0;  // that had arrived when the call was cancelled
   std::vector<Arrival> taken_;      // from the mailbox, not yet given to the writer, last first
-  MemoryReservation memory_;        // of the whole answer at first; outlives it
+  MemoryReservation memory_;        // the whole answer at first; outlives it
   const std::int64_t all_bytes_;
   std::unique_ptr<AnswerWriter> answer_;
   const bool streaming_;

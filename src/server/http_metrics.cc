@@ -6,8 +6,8 @@
 #include <ctime>
 
 #include "base/log_thread.h"
-#include "base/process_memory.h"
 #include "base/metric_label.h"
+#include "base/process_memory.h"
 #include "base/strings.h"
 
 namespace pagoda {

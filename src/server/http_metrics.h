@@ -1,6 +1,6 @@
 #pragma once
-// What the HTTP side counts, beside the engine's metrics: requests, durations, connections, and the
-// process itself. Names as prometheus-fastapi-instrumentator gives them in vLLM.
+// HTTP metrics, beside the engine's: requests, durations, connections, and the process itself. Names as
+// prometheus-fastapi-instrumentator gives them in vLLM.
 // Threads: any.
 #include <cstdint>
 #include <string>

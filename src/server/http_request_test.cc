@@ -34,7 +34,7 @@ TEST(HttpHead, IsReadAsSent) {
   EXPECT_TRUE(request.has_body());
 }
 
-// D14: as a client sends it that takes us for a proxy.
+// As a client sends it that takes us for a proxy.
 TEST(HttpHead, AnAbsoluteTargetMeansItsPath) {
   struct Row {
     const char* target;

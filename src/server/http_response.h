@@ -1,5 +1,5 @@
 #pragma once
-// What goes back: a whole response, or the head of a stream and its chunks. Text only, no sockets.
+// A whole response, or the head of a stream and its chunks. Text only, no sockets.
 #include <cstdint>
 #include <string>
 #include <string_view>

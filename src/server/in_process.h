@@ -25,7 +25,8 @@ namespace pagoda {
 // Checks a grammar as far as it goes before a library compiles it.
 class CheckedGrammars final : public GrammarBackend {
  public:
-  Result<CompiledConstraint> compile(const GrammarSpec& spec, const std::atomic<bool>* = nullptr) const override {
+  Result<CompiledConstraint> compile(const GrammarSpec& spec,
+                                     const std::atomic<bool>* = nullptr) const override {
     if (spec.kind == GrammarSpec::Kind::json_schema) {
       const auto schema = parse_grammar_json(spec.text);
       if (!schema) return schema.error();

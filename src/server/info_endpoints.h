@@ -1,6 +1,5 @@
 #pragma once
-// What routers, editors and people ask a server about itself: SGLang's info routes, llama.cpp's /slots, and
-// the routes themselves as /openapi.json and /docs.
+// Routes that describe the server: SGLang's info routes, llama.cpp's /slots, and /openapi.json and /docs.
 #include <span>
 
 #include "server/routes.h"

@@ -7,8 +7,8 @@
 
 namespace pagoda {
 namespace {
-constexpr double kJobCost = 4096;                     // of any job, in bytes
-constexpr double kBytesPerSecond = 8 << 20;           // of a text's way through JSON, template and tokenizer
+constexpr double kJobCost = 4096;                     // any job, in bytes
+constexpr double kBytesPerSecond = 8 << 20;           // a text through JSON, template and tokenizer
 constexpr std::size_t kSpare = 2;                     // times max_jobs, for owners with few
 constexpr std::chrono::milliseconds kLookOften{100};  // a clock that is passed in may jump
 
@@ -70,7 +70,7 @@ bool JobPool::cancel(JobId id) {
 }
 
 void JobPool::end(Job job, End end) {
-  job.work = nullptr;  // what it held is free before anyone is told
+  job.work = nullptr;  // its captures are freed before anyone is told
   if (job.done) job.done(end);
 }
 

@@ -1,17 +1,13 @@
 #pragma once
-// JobPool: the threads that do for a request what the I/O threads must not: reading JSON, templates,
-// tokenizing, building answers. A job has an owner (a tenant), a cost (bytes) and can be taken back while it
-// waits. Jobs run whole: what may be long is cut into several by whoever submits it.
-//
+// JobPool: threads for work that I/O threads must not do: JSON, templates, tokenizing, building answers. A
+// job has an owner (a tenant), a cost (bytes), and runs whole; job_queue.h orders them.
 //     submit() -> waiting --a thread is free--> running -> done(End)
 //                    |  cancel(): gone, done is not called
 //                    `--waited longer than max_wait, or its deadline--> done(late) at that time, not run
-//
-// Which job is next: job_queue.h. A job costs its bytes, or what its owner's thread took for it if that is
-// more. Small jobs have a thread of their own that no large one ever holds. Invariants: at most max_jobs
-// wait, and max_bytes of cost; an owner with less than its share of max_jobs finds a place although others
-// have filled them; every submitted job that was not cancelled gets exactly one done() on a thread of the
-// pool, unless the pool ends first. Units: cost in bytes. Threads: any. Owner: the server.
+//   * Small jobs have a thread of their own. At most max_jobs wait, and max_bytes of cost; an owner with less
+//     than its share of max_jobs finds a place although others have filled them.
+//   * Every job that is not cancelled gets one done() on a pool thread, unless the pool ends first.
+// Threads: any. Owner: the server.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -77,7 +73,7 @@ class JobPool {
   JobQueue queue_;
   std::unordered_map<JobId, Job> jobs_;  // that wait
   JobId next_id_ = 1;
-  std::size_t bytes_ = 0;  // of the jobs that wait
+  std::size_t bytes_ = 0;  // waiting jobs
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

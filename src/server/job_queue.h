@@ -1,23 +1,13 @@
 #pragma once
-// JobQueue: which of the jobs that wait is next, and which have waited too long. Order only: it runs nothing
-// and reads no clock. Owners are tenants; each has its jobs in order of arrival.
-//
-//     push() -> waiting --take(): an owner's first job--> taken --charge()
-//                  |  remove(): gone, and its owner owes nothing for it
-//                  `--due--> late()
-//
-// Order: self-clocked fair queueing. The tag of an owner's first job is its cost behind the owner's last tag,
-// or behind the time of the queue when it arrived; the time is the highest tag of a job that was taken. The
-// smallest tag is next. So every job that is taken moves the time on, and those who come later, however many,
-// stand behind it: a job waits for its own owner's earlier jobs and for as much cost of each other owner, and
-// a job more. What a job really cost is charged afterwards and is what its owner waits for next time.
-//
-// take(Lane::small) is for a thread that no large job ever holds: it passes large jobs of the same owner.
-//
-// Invariants: a job is next once at most; an owner's jobs of one size are taken in order of arrival; an owner
-// with nothing waiting is forgotten once the time has passed its last tag.
-// Source: Golestani, "A self-clocked fair queueing scheme for broadband applications", INFOCOM'94.
-// Units: cost in bytes. Threads: none.
+// JobQueue: orders waiting jobs fairly between owners (tenants), and finds those that have waited too long.
+// It runs nothing and reads no clock.
+//     push() -> waiting --take(): an owner's first job--> taken --charge()      remove(): gone; late(): due
+//   * Self-clocked fair queueing: a first job's tag is its cost behind the owner's last tag, or behind the
+//     queue's time at arrival; the time is the highest tag taken; the smallest tag is next. A job waits for
+//     its owner's earlier jobs, and for as much cost of each other owner and a job more. charge() corrects a
+//     cost afterwards.
+//   * take(Lane::small) passes large jobs of the same owner. An owner's jobs of one size keep their order.
+// Source: Golestani, "A self-clocked fair queueing scheme", INFOCOM'94. Units: bytes of cost. Threads: none.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -57,7 +47,7 @@ class JobQueue {
 
   std::size_t size() const { return jobs_.size(); }
   std::size_t num_waiting(std::string_view owner) const;
-  std::size_t num_owners() const { return num_owners_; }  // of which something waits
+  std::size_t num_owners() const { return num_owners_; }  // owners with waiting jobs
   std::size_t num_known() const { return owners_.size(); }
 
  private:
@@ -70,7 +60,7 @@ class JobQueue {
     std::map<JobId, Waiting> jobs;  // in order of arrival
     std::set<JobId> small_jobs;
     double last = 0;      // the highest tag of its jobs that were taken, and what it was charged
-    double head_tag = 0;  // of its first job
+    double head_tag = 0;  // tag of its first job
     JobId head = 0;       // that job; 0: nothing waits
   };
   using Owners = std::map<std::string, Owner, std::less<>>;

@@ -1,4 +1,4 @@
-// What keys mean over HTTP.
+// Keys over HTTP.
 #include <fstream>
 
 #include "server/running_server.h"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenFrames{100};
 constexpr std::chrono::milliseconds kLookAround{250};  // for newcomers, while an engine rests
-constexpr std::size_t kStepsRoom = 8;  // times as much may wait for a reader of every step
+constexpr std::size_t kStepsRoom = 8;                  // times as much may wait for a reader of every step
 
 std::string draw_boot() {
   unsigned char bytes[8];

@@ -70,7 +70,7 @@ class LiveDesk {
   const std::shared_ptr<Answer> answer_ = std::make_shared<Answer>();
   LivePace pace_ = LivePace::tenths;  // as the engine was told
   bool every_step_ = false;           // and follows, since the last state
-  std::int64_t number_ = 0;           // of frames
+  std::int64_t number_ = 0;           // frames so far
   std::thread thread_;                // from the first reader on
 };
 

@@ -122,7 +122,7 @@ TEST(LiveDesk, AsksNothingWhileNobodyReadsAndFollowsWithoutAGap) {
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   one.look();
   EXPECT_EQ(one.steps, 2) << "an engine that rests has no news";
-  Follower two = follow(desk);  // of an engine that rests
+  Follower two = follow(desk);  // the engine rests
   EXPECT_TRUE(two.reach(2));
   for (int i = 0; i < 5; ++i) engine.step();
   EXPECT_TRUE(one.reach(7) && two.reach(7));

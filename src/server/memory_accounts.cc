@@ -16,7 +16,7 @@ constexpr std::int64_t kHeadFits = 8 << 10;  // in either
 
 // A JSON value of 24 bytes, on the parser's stack, which grows by doubling, and in the document.
 constexpr std::int64_t kValueBytes = 72;
-constexpr std::int64_t kArrayBytes = 64;      // what its elements lie in, beside them
+constexpr std::int64_t kArrayBytes = 64;      // the block that holds an array's elements
 constexpr std::int64_t kCharacterBytes = 10;  // strings twice, tokens, and pieces on their way to them
 constexpr std::int64_t kAnyText = 256 << 10;
 
@@ -62,7 +62,8 @@ MemoryAccounts::MemoryAccounts(ServerConfig& config)
     config.max_stored_answers_bytes = static_cast<std::size_t>(stored);
   }
   if (const auto largest = static_cast<std::size_t>(bodies); config.max_body_bytes > largest) {
-    log_warning("memory", concat("request bodies may have at most ", largest, " bytes: there is no memory for more"));
+    log_warning("memory",
+                concat("request bodies may have at most ", largest, " bytes: there is no memory for more"));
     config.max_body_bytes = largest;
   }
 }
@@ -80,7 +81,8 @@ Result<MemoryReservation> MemoryAccounts::text(std::string_view body) {
   if (const std::int64_t limit = limit_of(texts_); bytes > limit)
     return invalid_argument(concat("Reading this body could take ", bytes, " bytes of memory, and there are ",
                                    limit, " for that. Send less in one call."));
-  return resource_exhausted("The requests being read take all the memory there is for them; please try again.")
+  return resource_exhausted(
+             "The requests being read take all the memory there is for them; please try again.")
       .with_reason("text_memory_full");
 }
 

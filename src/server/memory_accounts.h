@@ -25,14 +25,17 @@ class MemoryAccounts {
   MemoryBudget::AccountId bodies() const { return bodies_; }
   std::int64_t limit_of(MemoryBudget::AccountId account) const { return ledger_->account(account).limit; }
 
-  std::optional<MemoryReservation> connection() { return ledger_->try_reserve(connections_, per_connection_); }
+  std::optional<MemoryReservation> connection() {
+    return ledger_->try_reserve(connections_, per_connection_);
+  }
   // The same, for one whose head is so long.
   [[nodiscard]] bool hold_head(MemoryReservation& connection, std::size_t head_bytes) const;
-  // What reading this body takes. invalid_argument: more than all texts may have; resource_exhausted: now.
+  // Reserves memory for reading this body. invalid_argument: more than all texts may have;
+  // resource_exhausted: now.
   Result<MemoryReservation> text(std::string_view body);
 
  private:
-  MemoryBudget alone_;  // where none is given: as large as the accounts
+  MemoryBudget alone_;  // used where none is given: as large as the accounts
   MemoryBudget* ledger_;
   std::int64_t per_connection_;
   MemoryBudget::AccountId answers_, bodies_, texts_, connections_;

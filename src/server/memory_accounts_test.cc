@@ -19,7 +19,7 @@ std::int64_t used(const MemoryBudget& ledger, std::string_view name) {
   return 0;
 }
 
-// What a value of Boost's takes, with all below it.
+// Bytes of a Boost value with all below it.
 std::int64_t bytes_of(const boost::json::value& value) {
   std::int64_t bytes = sizeof value;
   if (const auto* array = value.if_array()) {
@@ -40,7 +40,8 @@ TEST(MemoryAccounts, ATextIsNeverTakenForLessThanItsValues) {
     words += ",\"abc\"";
     plain += "words, and a comma; ";
   }
-  for (const std::string& body : {ids + "]", lists + "]", words + "]", plain + "\"", std::string(R"({"a":{"b":[{}]}})")}) {
+  for (const std::string& body :
+       {ids + "]", lists + "]", words + "]", plain + "\"", std::string(R"({"a":{"b":[{}]}})")}) {
     const auto value = parse_json(body);
     ASSERT_TRUE(value.has_value()) << body.substr(0, 40);
     EXPECT_GE(text_bytes(body), bytes_of(*value)) << body.substr(0, 40);

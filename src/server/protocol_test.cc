@@ -118,7 +118,7 @@ TEST(SecondProtocol, AnswersErrorsInItsForm) {
   EXPECT_EQ(large.body, "E413 The request body may have at most 100 bytes.");
 }
 
-// D2: what a client has left behind is not done any more, and a large job holds no small one up.
+// Jobs of clients that left are dropped, and a large job does not delay a small one.
 TEST(JobsOfConnections, ThoseOfWhoLeftAreDroppedAndSmallOnesPassLargeOnes) {
   num_slow = 0;
   std::promise<void> gate;
@@ -170,7 +170,7 @@ TEST(JobsOfConnections, OneThatIsKeptHasItsTurnBesideThoseThatAreOpenedForEachCa
   for (std::thread& other : others) other.join();
 }
 
-// D2: snapshots of a busy engine hold no thread, and many who ask cost it one.
+// Snapshots of a busy engine hold no thread, and many who ask cost it one.
 TEST(JobsOfConnections, SnapshotsWaitOnNoThread) {
   ServerConfig config;
   config.worker_threads = 1;

@@ -16,7 +16,7 @@
 namespace pagoda {
 namespace {
 
-// What is being answered, for whoever finds the process ended.
+// The body being answered, printed if the process ends.
 std::string* current = nullptr;
 void tell_current(int) {
   (void)!write(STDERR_FILENO, current->data(), current->size());

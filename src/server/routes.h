@@ -62,8 +62,8 @@ class RouteTable {
     const Route* route = nullptr;    // null: no such path (404), or not with this method (405)
     std::string_view path = "none";  // for metrics and logs: no text of the client's
     std::string_view allow = {};     // the Allow header of the path; empty: no such path
-    std::string_view rest = {};      // what stands for the braces, as sent
-    Role role = Role::user;          // who may ask, or be told that there is nothing
+    std::string_view rest = {};      // the path's part in braces, as sent
+    Role role = Role::user;          // others are told that there is no such route
     const Protocol* protocol = nullptr;
   };
   Match find(std::string_view method, std::string_view path) const;

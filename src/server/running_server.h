@@ -69,7 +69,7 @@ inline constexpr std::string_view kLongStream =
     R"({"prompt":"abc","add_special_tokens":false,"max_tokens":4000,"stream":true})";
 inline constexpr std::string_view kLong = R"({"prompt":"abc","add_special_tokens":false,"max_tokens":4000})";
 
-// What a client sends, byte for byte, and the status that answers it.
+// Bytes that a client sends, and the status that answers them.
 struct Exchange {
   std::string request;
   int status;

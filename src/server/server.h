@@ -36,13 +36,13 @@ struct ServerConfig {
   TlsFiles tls;               // on the port, or on `uds`
   std::vector<std::string> api_keys;         // neither these nor a file: open
   std::string api_key_file;                  // keys/key_file.h; read again when it changes, and on SIGHUP
-  std::optional<bool> isolate_prefix_cache;  // of one key from another; absent: where there are several
+  std::optional<bool> isolate_prefix_cache;  // between keys; absent: if there are several
   bool metrics_without_key = false;
   std::vector<std::string> allowed_origins;  // CORS; closed by default
   std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any
   std::vector<const Protocol*> protocols;    // none: all that there are
   std::string metrics_prefix = "vllm:";
-  std::string root_path;  // of a proxy in front: paths come with it or without; empty: none
+  std::string root_path;  // prefix of a proxy in front: paths come with it or without; empty: none
   bool page = true;       // at /
   bool access_log = true;
   bool handle_signals = true;      // SIGTERM and SIGINT drain, SIGHUP reloads
@@ -56,25 +56,25 @@ struct ServerConfig {
   std::size_t max_pending_calls = 1024;            // read, not yet handed to the engine
   std::size_t max_connections = 16384;             // beyond it idle ones are closed, the oldest first
   std::size_t max_body_bytes = std::size_t{32} << 20;
-  std::size_t max_bodies_bytes = std::size_t{256} << 20;         // of all requests being read or parsed
-  std::size_t max_answer_memory = std::size_t{1} << 30;          // of all answers being made and sent
+  std::size_t max_bodies_bytes = std::size_t{256} << 20;         // all requests being read or parsed
+  std::size_t max_answer_memory = std::size_t{1} << 30;          // all answers being made and sent
   std::size_t max_stored_answers_bytes = std::size_t{64} << 20;  // that clients may ask for again; 0: none
   // The process's ledger, out of which the three above are taken; it may have less. Null: one of the server's
   // own, with all that they say.
   MemoryBudget* memory = nullptr;
-  std::shared_ptr<const AnswerFiles> stored_answers = {};        // where they are kept; null: in memory
-  std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
+  std::shared_ptr<const AnswerFiles> stored_answers = {};  // null: answers are kept in memory
+  std::size_t max_unsent_bytes = std::size_t{256} << 10;   // a stream; beyond it outputs wait unrendered
   HttpLimits head_limits;
 
-  std::chrono::milliseconds head_timeout{10'000};   // from a request's first byte to the end of its head
-  std::chrono::milliseconds body_timeout{30'000};   // without a byte, and of a body that comes too slowly
-  std::size_t min_body_rate = 1000;                 // bytes a second, beyond body_timeout of credit
-  std::chrono::milliseconds body_total_timeout{600'000};  // of a whole body, however it comes
-  std::chrono::milliseconds write_timeout{60'000};  // a reader that takes nothing
+  std::chrono::milliseconds head_timeout{10'000};  // from a request's first byte to the end of its head
+  std::chrono::milliseconds body_timeout{30'000};  // without a byte, and of a body that comes too slowly
+  std::size_t min_body_rate = 1000;                // bytes a second, beyond body_timeout of credit
+  std::chrono::milliseconds body_total_timeout{600'000};   // a whole body, at any rate
+  std::chrono::milliseconds write_timeout{60'000};         // a reader that takes nothing
   std::chrono::milliseconds stream_ping_interval{10'000};  // in a stream that has nothing else to say
-  std::chrono::milliseconds keep_alive_timeout{75'000};  // between requests
-  std::chrono::milliseconds shutdown_timeout{30'000};    // for running requests on stop()
-  std::chrono::milliseconds dead_engine_grace{5'000};    // with a red /health before run() gives up
+  std::chrono::milliseconds keep_alive_timeout{75'000};    // between requests
+  std::chrono::milliseconds shutdown_timeout{30'000};      // for running requests on stop()
+  std::chrono::milliseconds dead_engine_grace{5'000};      // with a red /health before run() gives up
 };
 
 class Server {
@@ -85,8 +85,8 @@ class Server {
                                                 const ApiContext& context, MetricsRegistry& metrics);
   ~Server();
 
-  // What create() would say of addresses, keys and certificates, for those who have a model to load before
-  // they call it.
+  // The errors that create() would give for addresses, keys and certificates, for callers that load a model
+  // first.
   static Status check(const ServerConfig& config);
 
   // Until drained. unavailable: it ended because the engine had died; /health was red for a while before, and

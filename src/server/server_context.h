@@ -90,7 +90,7 @@ struct ServerContext {
   std::atomic<std::int64_t> num_active{0};      // requests between head and end of response
   std::atomic<std::int64_t> num_generating{0};  // calls in the engine, for /load
   std::atomic<std::size_t> num_connections{0};
-  std::atomic<std::size_t> num_beyond{0};  // of those, accepted without room for them
+  std::atomic<std::size_t> num_beyond{0};  // accepted over the limit
   std::atomic<bool> draining{false};
   std::mutex contexts_mutex;
   std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; kept, since calls borrow them

@@ -39,7 +39,7 @@ TEST(ServerLifetime, AClientThatHangsUpWhileStreamingFreesItsRequest) {
   EXPECT_EQ(running.engine.num_aborted, 10);
 }
 
-// D14: it has said all that it has to say, and still wants its answer.
+// It has said all that it has to say, and still wants its answer.
 TEST(ServerLifetime, AClientThatEndsItsSideGetsItsAnswer) {
   RunningServer running;
   for (const std::string_view body : {kPrompt, kStream}) {

@@ -232,7 +232,7 @@ TEST(ServerRefusal, WhoWouldWaitTooLongIsToldUnread) {
   EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"a"})").status, 200);
 }
 
-// D7: connections without a request made everyone, /health too, get 503.
+// Connections without a request made everyone, /health too, get 503.
 TEST(ServerRefusal, IdleConnectionsMakeRoomOldestFirst) {
   ServerConfig config;
   config.max_connections = 2;
@@ -285,14 +285,14 @@ int status_of_dripping_body(const ServerConfig& config, const std::string& first
   return answered ? drips.read_response().status : 0;
 }
 
-// D7: a byte now and then kept a body, and the memory for it, for ever.
+// A byte now and then kept a body, and the memory for it, for ever.
 TEST(ServerRefusal, ABodyThatDripsInEnds) {
   ServerConfig config;
   config.body_timeout = milliseconds(300);
   EXPECT_EQ(status_of_dripping_body(config, ""), 408);
 }
 
-// What came fast is no credit for hours.
+// A fast beginning does not pay for hours of dripping.
 TEST(ServerRefusal, ABodyThatDripsInAfterAFastBeginningEnds) {
   ServerConfig config;
   config.body_timeout = milliseconds(300);
@@ -325,7 +325,6 @@ TEST(ServerRefusal, ABodyOfAnotherTypeIsTakenFromPrograms) {
   }
 }
 
-// D14.
 TEST(ServerRefusal, HttpDetails) {
   RunningServer running;
   TestClient client(running.port());

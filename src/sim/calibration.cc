@@ -15,7 +15,7 @@ constexpr double kSingular = 1e-10, kFlat = 1e-12;  // beside columns of length 
 constexpr double kOutlier = 0.5;                    // half of what was measured, or twice
 constexpr std::size_t kQuantiles = 100;
 constexpr std::size_t kFar = 20;  // steps
-constexpr std::size_t kLeastNeighbours = 20, kNeighbourhoods = 40;
+constexpr std::size_t kMinNeighbours = 20, kNeighbourhoods = 40;
 constexpr double kFree = 1e30;  // a rate that costs nothing
 
 using Row = std::vector<double>;
@@ -46,7 +46,8 @@ double predict(const Row& row, const Row& x) {
   return out;
 }
 
-// Of a symmetric positive definite system, by Cholesky's factors; `matrix` is used up. False: it is singular.
+// Solves a symmetric positive definite system by Cholesky's factors; `matrix` is used up. False: it is
+// singular.
 bool solve_positive(std::vector<Row>& matrix, Row& right) {
   const std::size_t n = right.size();
   for (std::size_t i = 0; i < n; ++i) {
@@ -164,7 +165,7 @@ void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& ro
                  CostModel& model) {
   std::vector<double> all, decodes, prompts;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double predicted = predict(rows[i], x);  // of 1
+    const double predicted = predict(rows[i], x);  // 1 is exact
     if (predicted <= 0) continue;
     all.push_back(1 / predicted);
     (steps[i].tokens > steps[i].sequences ? prompts : decodes).push_back(1 / predicted);
@@ -177,8 +178,8 @@ void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& ro
   model.scatter_correlation = std::clamp(near, 0.0, 0.99);
   model.scatter_share = 1;
   if (far <= 0 || far >= near) return;
-  // What stays for a while has a share of it, near = share * rho and far = share * rho^kFar; the rest is each
-  // step's.
+  // The part that lasts for a while has a share of the variance, near = share * rho and far = share *
+  // rho^kFar; the rest is each step's.
   const double rho = std::pow(far / near, 1.0 / (kFar - 1));
   model.scatter_correlation = std::clamp(rho, 0.0, 0.999);
   model.scatter_share = std::clamp(near / rho, 1e-3, 1.0);
@@ -192,7 +193,7 @@ double misfit(const std::vector<double>& ratios) {
     std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
     return values[values.size() / 2];
   };
-  const std::size_t size = std::max(kLeastNeighbours, ratios.size() / kNeighbourhoods);
+  const std::size_t size = std::max(kMinNeighbours, ratios.size() / kNeighbourhoods);
   const double all = median(ratios);
   std::vector<double> off;
   for (std::size_t i = 0; i + size <= ratios.size(); i += size) {
@@ -244,7 +245,7 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
     std::vector<Row> usual;
     Row wanted;
     for (const Row& row : rows) {
-      const double predicted = predict(row, x);  // of 1
+      const double predicted = predict(row, x);  // 1 is exact
       if (!(predicted > kOutlier) || predicted > 1 / kOutlier) continue;
       usual.push_back(row);
       for (double& value : usual.back()) value /= predicted;
@@ -290,7 +291,7 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   if (scatter == Scatter::take) {
     std::vector<std::pair<double, double>> by_cost;  // predicted seconds; measured by them
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double predicted = predict(rows[i], x);  // of 1
+      const double predicted = predict(rows[i], x);  // 1 is exact
       if (predicted > 0) by_cost.emplace_back(predicted * steps[i].seconds, 1 / predicted);
     }
     std::ranges::sort(by_cost);

@@ -14,7 +14,7 @@ namespace pagoda {
 struct MeasuredStep {
   double tokens = 0, sequences = 0;
   double context_tokens = 0;   // K/V read by sequences that compute one token
-  double attention_pairs = 0;  // of queries and keys, of sequences that compute more
+  double attention_pairs = 0;  // pairs of queries and keys, in sequences that compute more than one token
   double seconds = 0;
 };
 
@@ -30,7 +30,8 @@ struct CalibrationReport {
 struct MeasuredMapping {
   double pages = 0, map_s = 0, unmap_s = 0;
 };
-// Fills in what mapping costs, from calls on one page of page_bytes and on `many`: exact for calls like these.
+// Fills in what mapping costs, from calls on one page of page_bytes and on `many`: exact for calls like
+// these.
 void calibrate_mapping(const MeasuredMapping& one, const MeasuredMapping& many, double page_bytes,
                        CostModel& model);
 

@@ -180,7 +180,7 @@ TEST(Calibration, ScatterIsNoMisfitAndAnotherShapeIs) {
     return curve(s.tokens) + kPerSequence * s.sequences + kPerContext * s.context_tokens;
   };
   EXPECT_LT(fit_error(known, 0.5), 0.03);
-  // What no curve over tokens and no cost of contexts can say.
+  // A cost that no curve over tokens and no cost of contexts can give.
   const auto other = [](const MeasuredStep& s) {
     return 0.004 + 1e-11 * s.context_tokens * s.context_tokens * s.tokens;
   };

@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-constexpr double kActivationBytes = 2;  // what ranks exchange is in 16 bits
+constexpr double kActivationBytes = 2;  // ranks exchange 16-bit values
 
 double interpolate(const std::vector<CostModel::Point>& points, double tokens) {
   auto after = std::ranges::find_if(points, [=](const auto& p) { return p.tokens >= tokens; });
@@ -110,7 +110,7 @@ StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::spa
   const double ranks = model.tensor_parallel_size;
   const auto swapped = static_cast<double>(batch.swap_out.size() + batch.swap_in.size());
   const std::int32_t block_size = groups.empty() ? 1 : groups.front().tokens_per_row;
-  double pages = 0;  // of a row of every group
+  double pages = 0;  // pages of a row of every group
   for (const KvGroup& group : groups) pages += group.is_state() ? 0 : group.pages_per_row;
   const double block_bytes = model.kv_bytes_per_token * block_size / ranks / std::max(1.0, pages);
   if (swapped > 0) out.swap_seconds = swapped * (model.swap_block_s + block_bytes / model.swap_bytes_per_s);

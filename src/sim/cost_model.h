@@ -1,25 +1,13 @@
 #pragma once
-// CostModel: how long a step takes, from what it computes: a roofline over the parts of a decoder's step.
-//
-//     linear layers   the larger of reading the weights once and 2 flops a parameter and token; or, where it
-//                     was measured, a curve over the tokens of the step
-//     output head     the same, for the rows that are sampled from
-//     attention       for each sequence the larger of reading its K/V (of a window, what it sees) and 4 flops
-//     a token, attended token and
-//                     element of the queries; reading through a block table may be slower, by block size
-//     all-reduces     two a layer among tensor-parallel ranks: latency, and a ring's bytes over the link
-//     swapping        each block over the bus, plus what starting its transfers takes
-//     page mappings   under the virtual manager: simulated_page_mapper.h; not part of step_cost(), since some
-//                     are made beside the step
-//     overhead        of a step, of each request, of each sequence and of each token in it
-//     padding         where it is computed (FasterTransformer's): tokens in the linear layers, and sequences
-//                     that have ended in the head and in the overhead of each sequence and request;
-//                     attention skips both
-//
-// Recomputation needs no term: it is tokens. All ranks work alike, so every rate is one rank's.
-// Not the decision who runs: that is the real scheduler's.
-// Source: Williams et al., "Roofline" (CACM'09); PagedAttention (SOSP'23) §4.5, §4.6, §7.3.
-// Threads: none; immutable in use.
+// CostModel: the time of a step from its batch, a roofline over the parts of a decoder's step:
+//   * linear layers, output head: the larger of reading the weights and 2 flops a parameter and token, or a
+//     measured curve; attention: the larger of reading K/V and 4 flops a token, attended token and element of
+//     the queries;
+//   * all-reduces: two a layer, latency and a ring's bytes; swapping: blocks over the bus, and their start;
+//   * overhead of a step, request, sequence and token; padding (FasterTransformer's) in linear layers and
+//     head.
+// Every rate is one rank's. Source: Williams et al., "Roofline" (CACM'09); PagedAttention (SOSP'23) §4.5,
+// §4.6, §7.3. Threads: none; immutable in use.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,12 +28,12 @@ struct CostModel {
   std::int32_t vocab_size = 0;
   std::int32_t max_model_len = 0;
   double parameters = 0;                    // that each token is multiplied with, without embedding and head
-  double head_parameters = 0;               // of the output head, for sampled rows only
+  double head_parameters = 0;               // the output head, for sampled rows only
   double bytes_per_parameter = 2;           // as stored
   double attention_width = 0;               // query heads * head size
   double kv_bytes_per_token = 0;            // over all layers and ranks
-  double kv_cache_bytes = 0;                // what is left for the KV cache by default
-  std::int32_t max_num_batched_tokens = 0;  // of the engine that was measured; 0: none was
+  double kv_cache_bytes = 0;                // memory left for the KV cache by default
+  std::int32_t max_num_batched_tokens = 0;  // limit of the engine that was measured; 0: none was
 
   // The machine; what it reaches, not what its sheet promises. Rates are of one rank.
   std::int32_t tensor_parallel_size = 1;
@@ -54,14 +42,14 @@ struct CostModel {
   double attention_bytes_per_s = 0;  // reading K/V
   double attention_flops_per_s = 0;
   double link_bytes_per_s = 0;  // between ranks, one direction
-  double link_latency_s = 0;    // of one all-reduce
+  double link_latency_s = 0;    // one all-reduce
   double swap_bytes_per_s = 0;
   double swap_block_s = 0;  // starting the transfers of one block
   // Mapping K/V pages into address space: of a call, and of each of the driver's pages behind it.
-  double map_page_bytes = 0;  // of the driver's pages; 0: mapping is free
+  double map_page_bytes = 0;  // the driver's pages; 0: mapping is free
   double map_call_s = 0, map_page_s = 0, unmap_page_s = 0;
   double step_overhead_s = 0;
-  double request_overhead_s = 0;  // of each request, beside that of each of its sequences
+  double request_overhead_s = 0;  // cost of a request, beside that of each of its sequences
   double sequence_overhead_s = 0;
   double token_overhead_s = 0;
 
@@ -72,8 +60,8 @@ struct CostModel {
   };
   std::vector<Point> linear_points;
 
-  // Of attention_bytes_per_s, what a kernel reaches that reads K/V through a block table: by block size,
-  // ascending; a size in between has that of the next smaller entry. Empty: all of it.
+  // The share of attention_bytes_per_s that a kernel reaches which reads K/V through a block table: by block
+  // size, ascending; a size in between has that of the next smaller entry. Empty: all of it.
   struct Efficiency {
     std::int32_t block_size = 1;
     double share = 1;  // above 0, at most 1
@@ -84,8 +72,7 @@ struct CostModel {
   // and ours does not.
   bool computes_padding = false;
 
-  // What a client waits beside the engine: HTTP, tokenizing, threads that wait for a core. Takes no step's
-  // time.
+  // A client's wait outside the engine: HTTP, tokenizing, threads that wait for a core. Takes no step's time.
   double outside_s = 0;
 
   // How measured steps scatter about these costs: quantiles of measured by predicted, the i-th of n at
@@ -93,8 +80,8 @@ struct CostModel {
   std::vector<double> decode_scatter, prompt_scatter;
   // How far the steps it was fitted to are from it, relative, median; 0: it was not fitted.
   double fit_error = 0;
-  // How much it was fitted to: single steps (0: none, medians, or not known), and the sequences of the largest
-  // steps (0: not known).
+  // How much it was fitted to: single steps (0: none, medians, or not known), and the sequences of the
+  // largest steps (0: not known).
   double fitted_steps = 0, fitted_sequences = 0;
   // As normal scores a step's quantile is the sum of two: one that stays for a while, whose next value has
   // this correlation with the last, below 1, and what is each step's own. scatter_share: of the first in the
@@ -104,14 +91,14 @@ struct CostModel {
 
 struct StepCost {
   double seconds = 0;       // the whole step, swapping included
-  double swap_seconds = 0;  // of these
+  double swap_seconds = 0;  // part spent on swaps
 };
 
 // `groups`: of the layers that see everything and of those with windows; the model's bytes and layers are
 // divided as their pages are. `paged`: K/V are read through a block table, not from contiguous memory.
 StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::span<const KvGroup> groups,
                    bool paged = true);
-// Where all layers see everything.
+// For models whose layers all see everything.
 inline StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size,
                           bool paged = true) {
   return step_cost(model, batch, one_full_group(block_size), paged);
@@ -132,7 +119,7 @@ std::vector<std::string> cost_model_models();
 Result<CostModel> parse_cost_model(std::string_view json);
 std::string cost_model_json(const CostModel& model);
 
-// What whoever relies on the model should know: that it is a bound only, or fits badly. Empty: nothing.
+// A warning for whoever relies on the model: it is a bound only, or fits badly. Empty: none.
 std::string cost_model_warning(const CostModel& model);
 
 // A named one, or else a file of that name.

@@ -11,7 +11,7 @@ namespace pagoda {
 
 struct FaultRun {
   SimulationSummary summary;
-  std::string description;  // of the mode and configuration, one line
+  std::string description;  // mode and configuration, one line
 };
 
 // The options and the requests that a seed stands for.

@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kColdSteps = 20;  // of a process: caches and pages are still cold
+constexpr std::int64_t kColdSteps = 20;  // first steps of a process: caches and pages are still cold
 constexpr TimeNs kSmallGap = 2'000'000;  // between two steps of a busy engine; longer: it was idle
 
 MeasuredStep shape_of(const LoggedStep& step) {

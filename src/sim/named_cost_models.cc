@@ -25,12 +25,12 @@ constexpr std::array kGpus = {
     Gpu{"l4", 121e12, 300e9, 32e9, 32e9, 24e9},
 };
 
-// What programs reach of a sheet's numbers. Memory: 90 % is what streaming kernels measure on A100 (Deakin et
-// al., BabelStream). Tensor cores: 70 % is what cuBLAS reaches in large half-precision products at the
-// sheet's power limit. Bus: 80 %, as pinned copies measure. A kernel's launch takes about 5 us when the host
-// paces the device, and a decoder layer is about 10 kernels. All-reduces: what NVIDIA's library reckons with
-// on A100s when it chooses an algorithm (NCCL, src/graph/tuning.cc, version 2.10; a ring by LL128): 10 us
-// and 1.9 us for each of its 2 (ranks - 1) steps, and 0.92 of 235 GB/s.
+// Shares of a sheet's numbers that programs reach. Memory: 90 % is what streaming kernels measure on A100
+// (Deakin et al., BabelStream). Tensor cores: 70 % is what cuBLAS reaches in large half-precision products at
+// the sheet's power limit. Bus: 80 %, as pinned copies measure. A kernel's launch takes about 5 us when the
+// host paces the device, and a decoder layer is about 10 kernels. All-reduces: what NVIDIA's library reckons
+// with on A100s when it chooses an algorithm (NCCL, src/graph/tuning.cc, version 2.10; a ring by LL128): 10
+// us and 1.9 us for each of its 2 (ranks - 1) steps, and 0.92 of 235 GB/s.
 constexpr double kOfMemory = 0.90, kOfFlops = 0.70, kOfBus = 0.80, kOfLink = 0.92 * 235 / 300;
 constexpr double kLaunchSeconds = 5e-6, kKernelsPerLayer = 10;
 constexpr double kAllReduceSeconds = 10e-6, kRingStepSeconds = 1.9e-6;

@@ -16,17 +16,17 @@ constexpr double kCapacity = 1000.0 / (kPrompt + kOutput - 1);  // requests a se
 constexpr double kSeconds = 60;
 
 struct Load {
-  double times = 1;  // of capacity
+  double times = 1;  // multiple of capacity
   double promise_s = 0, deadline_s = 0;
   std::int32_t max_num_seqs = 256;
   std::uint64_t seed = 1;
-  double length_spread = 0;  // of prompts and answers, relative
+  double length_spread = 0;  // spread of prompts and answers, relative
 };
 
 struct Figures {
   double in_time_per_s = 0;  // ended within 5 s
   double ttft_p99 = 0, ttft_max = 0;
-  double tokens_per_s = 0;  // of output
+  double tokens_per_s = 0;  // output tokens
   std::int64_t refused = 0, late = 0, completed = 0;
 };
 

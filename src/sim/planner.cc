@@ -14,16 +14,16 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int32_t kMostReplicas = 4096;
-constexpr std::int64_t kFirstRequests = 4000, kMostRequests = 64'000;
+constexpr std::int32_t kMaxReplicas = 4096;
+constexpr std::int64_t kFirstRequests = 4000, kMaxRequests = 64'000;
 constexpr double kNarrow = 1.16;  // the interval's end by its beginning
 // Shares of late requests are skewed: most draws have few, and one has many. So their standard error, as few
 // draws show it, is too small where it is added.
 constexpr double kSkew = 1.5;
 constexpr double kAgainStep = 1.05;  // between rates, where shorter runs have said about which
 constexpr double kEdgeStep = 1.02;   // between rates where the interval's ends are looked for
-// Of a measured model: single steps it needs, and how far beyond the batches it has seen it may be asked.
-constexpr double kLeastSteps = 200, kBeyond = 1.5;
+// A measured model: single steps it needs, and the factor beyond its largest batch at which it may be asked.
+constexpr double kMinSteps = 200, kBeyond = 1.5;
 
 // The 97.5 % quantile of Student's t.
 double student_t(std::size_t freedom) {
@@ -101,7 +101,7 @@ class Search {
   // errors is `wanted`.
   Result<double> nearest_rate(double rate, double step, double errors, bool wanted) {
     for (double at = rate * step;; at *= step) {
-      if (at < kLeastRate || at > kMostRate) return at;
+      if (at < kMinRate || at > kMaxRate) return at;
       const auto answer = holds(at, question_.replicas, errors);
       if (!answer) return answer.error();
       if (*answer == wanted) return at;
@@ -115,12 +115,12 @@ class Search {
       if (!answer) return answer.error();
       if (*answer) {
         above = count;
-      } else if (count == kMostReplicas) {
+      } else if (count == kMaxReplicas) {
         return invalid_argument(
-            concat("not even ", kMostReplicas, " replicas hold this rate within the limits"));
+            concat("not even ", kMaxReplicas, " replicas hold this rate within the limits"));
       } else {
         below = count;
-        count = std::min(2 * count, kMostReplicas);
+        count = std::min(2 * count, kMaxReplicas);
       }
     }
     while (above - below > 1) {
@@ -174,9 +174,9 @@ Result<double> served(SimulationOptions options, const WorkloadSpec& spec) {
   return static_cast<double>(to - from) / (ends[to] - ends[from]);
 }
 
-// What is served while more wait than fit: what arrives faster makes a queue that grows without end. All at
-// once, equal answers go in step, prompts beside prompts, which is slower than those that overlap: so the
-// most of two ways.
+// The capacity: the rate served while more requests wait than fit; faster arrivals make a queue that grows
+// without end. It is the most of three bounds, since equal answers that arrive at once go in step, prompts
+// beside prompts, which is slower than answers that overlap.
 Result<double> capacity(const PlanQuestion& question, const PlanAnswer& plan) {
   double most = plan.rate;
   for (const double rate : {std::numeric_limits<double>::infinity(), 2 * plan.most_rate}) {
@@ -194,9 +194,9 @@ Result<double> capacity(const PlanQuestion& question, const PlanAnswer& plan) {
 
 // `sequences`: in a step of the plan.
 Status check_calibration(const CostModel& cost, double sequences) {
-  if (cost.fitted_steps > 0 && cost.fitted_steps < kLeastSteps)
+  if (cost.fitted_steps > 0 && cost.fitted_steps < kMinSteps)
     return invalid_argument(concat("the calibration is too small: it has ", fixed(cost.fitted_steps, 0),
-                                   " steps, and a plan needs ", fixed(kLeastSteps, 0),
+                                   " steps, and a plan needs ", fixed(kMinSteps, 0),
                                    " at least: calibrate for longer"));
   if (cost.fitted_sequences > 0 && sequences > kBeyond * cost.fitted_sequences)
     return invalid_argument(concat(
@@ -224,7 +224,7 @@ Result<PlanAnswer> middle_of(Search& search, const PlanQuestion& question, const
   return out;
 }
 
-// Where the interval of the share of late requests leaves it open whether they hold.
+// Sets the interval in which the share of late requests leaves it open whether the limits hold.
 Status set_interval(Search& search, const PlanQuestion& question, PlanAnswer& out) {
   const double errors = student_t(static_cast<std::size_t>(question.num_draws) - 1);
   out.least_rate = out.most_rate = out.rate;
@@ -281,7 +281,7 @@ Result<PlanAnswer> plan(const PlanQuestion& question,
   } else {
     num_requests = std::max(num_requests, asked.workload.num_requests.value_or(0));
   }
-  const std::int64_t most = std::max(kMostRequests, num_requests);
+  const std::int64_t most = std::max(kMaxRequests, num_requests);
   std::optional<PlanAnswer> before;
   for (;;) {
     Search search(asked, num_requests);

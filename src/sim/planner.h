@@ -30,7 +30,7 @@ struct PlanAnswer {
   std::int32_t replicas = 1;
   double least_rate = 0, most_rate = 0;  // the interval; where `rate` was given, that rate
   std::int32_t least_replicas = 1, most_replicas = 1;
-  std::int64_t num_requests = 0;  // of a run
+  std::int64_t num_requests = 0;  // requests of a run
   // At the rate, over all draws.
   double ttft_p99_s = 0, tpot_p99_s = 0, mean_batch = 0, busy = 0;
   double capacity = 0;  // requests a second that the replicas end when all are there at once

@@ -87,7 +87,7 @@ TEST(Planner, IntervalsHoldInRunsTwentyTimesAsLong) {
 TEST(Planner, TheReplicasOfARateHoldItAndOneLessDoesNot) {
   PlanQuestion asked = question("uniform:input=1,output=5");
   asked.options.router = RouterKind::least_loaded;
-  asked.rate = 150;  // of 80 each
+  asked.rate = 150;  // two replicas of 80 each
   const PlanAnswer found = answer(asked);
   EXPECT_EQ(found.replicas, 2);
   EXPECT_EQ(found.least_rate, 150);

@@ -6,10 +6,11 @@ namespace pagoda {
 namespace {
 
 constexpr double kPrecision = 1.02, kBack = 0.9;
-// Of the rate found: these must hold, too.
+// Shares of the rate found that must hold, too.
 constexpr double kBelow[] = {0.96, 0.92, 0.85, 0.75};
-// Where limits are so close to what a single request takes that chance decides at every rate, it has to end.
-constexpr int kMostDips = 4;
+// Limits close to a single request's time make chance decide at every rate: the search ends after this many
+// dips.
+constexpr int kMaxDips = 4;
 
 }  // namespace
 
@@ -18,8 +19,8 @@ Result<std::optional<double>> highest_rate_that_holds(const std::function<Result
   using Found = std::optional<double>;
   double low = 0, high = 0;  // holds; does not; 0: not known
   for (double rate = first; low == 0 || high == 0; rate = low > 0 ? low * step : high / step) {
-    if (rate > kMostRate) return Found(low);
-    if (rate < kLeastRate) return Found();
+    if (rate > kMaxRate) return Found(low);
+    if (rate < kMinRate) return Found();
     const auto answer = holds(rate);
     if (!answer) return answer.error();
     (*answer ? low : high) = rate;
@@ -38,12 +39,12 @@ Result<std::optional<double>> highest_rate_that_holds(const std::function<Result
       if (!*answer) dip = share * low;
       if (dip > 0) break;
     }
-    if (dip == 0 || dips == kMostDips) return Found(low);
+    if (dip == 0 || dips == kMaxDips) return Found(low);
     // On from below the dip.
     high = dip;
     for (low = 0; low == 0;) {
       const double rate = kBack * high;
-      if (rate < kLeastRate) return Found();
+      if (rate < kMinRate) return Found();
       const auto answer = holds(rate);
       if (!answer) return answer.error();
       (*answer ? low : high) = rate;

@@ -11,8 +11,8 @@
 namespace pagoda {
 
 // To 2 %; `first` is where it begins, and `step` the factor between rates until one holds and one does not.
-// nullopt: not even kLeastRate holds. Errors are those of `holds`.
-inline constexpr double kLeastRate = 1e-3, kMostRate = 1e6;
+// nullopt: not even kMinRate holds. Errors are those of `holds`.
+inline constexpr double kMinRate = 1e-3, kMaxRate = 1e6;
 Result<std::optional<double>> highest_rate_that_holds(const std::function<Result<bool>(double)>& holds,
                                                       double first, double step = 2);
 

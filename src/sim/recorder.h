@@ -25,7 +25,7 @@ class Recorder final : public StepObserver {
     write(LoggedDrafts{id, {left.begin(), left.end()}});
   }
   void on_step(const StepReport& report) override;
-  // What the system answered to a manager that asked for more pages.
+  // The system's answer to a manager that asked for more pages.
   void on_grant(bool granted) { write(LoggedGrant{granted}); }
 
  private:

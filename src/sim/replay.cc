@@ -17,7 +17,7 @@ class ReplayRunner final : public ModelRunner {
  public:
   ReplayRunner(VirtualClock& clock, std::int32_t vocab_size) : clock_(clock), vocab_size_(vocab_size) {}
 
-  const LoggedStep* recorded = nullptr;  // of the step that comes
+  const LoggedStep* recorded = nullptr;  // the step that comes
   std::string difference;
   Status corrupt;
 
@@ -95,7 +95,7 @@ class RecordedDrafts final : public DraftProposer {
   void verified(Sequence& sequence, std::int32_t tried, std::int32_t accepted) override {
     if (inner_) inner_->verified(sequence, tried, accepted);
   }
-  std::map<SequenceId, std::vector<TokenId>> next;  // of the step to come
+  std::map<SequenceId, std::vector<TokenId>> next;  // tokens of the step to come
 
  private:
   std::unique_ptr<DraftProposer> inner_;

@@ -13,7 +13,7 @@
 
 namespace pagoda {
 
-// What a recorded request was, and when it got its tokens.
+// A recorded request, with the times of its tokens.
 struct ReplayedRequest {
   WorkloadRequest asked;  // arrival since the log's start; output_tokens as it got them
   bool completed = false;

@@ -65,7 +65,7 @@ class Replica::Sink final : public OutputSink {
   Replica& replica_;
   SimulatedOutcome outcome_;
   std::int64_t uncached_tokens_;
-  std::vector<std::int32_t> lengths_;  // of its answers
+  std::vector<std::int32_t> lengths_;  // lengths of its answers
   TimeNs last_ = 0;
   bool finished_ = false;
 };

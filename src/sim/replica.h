@@ -63,12 +63,12 @@ class Replica final : public StepObserver {
   SimulatedModelRunner* runner_ = nullptr;  // the core's
   std::unique_ptr<LiveFeed> live_;          // null: nobody looks
   std::unique_ptr<CacheEvents> cache_events_;
-  std::int64_t uncached_tokens_ = 0;  // of its requests
+  std::int64_t uncached_tokens_ = 0;  // its requests' tokens
   std::unique_ptr<EngineCore> core_;
   std::uint64_t fault_draws_ = 0;
   bool prefix_asked_for_ = false;
 
-  // What is counted.
+  // Counters.
   SimulationSummary sums_;
   struct {
     double steps = 0, seconds = 0;

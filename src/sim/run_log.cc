@@ -34,7 +34,7 @@ enum class Kind : std::uint8_t {
   reset_cache,
 };
 
-// Of a sequence in a step.
+// Flags of a sequence in a step.
 enum Flag : std::uint8_t { kSample = 1, kBeam = 2, kAsBefore = 4, kDrafts = 8, kConstrained = 16 };
 
 std::uint32_t checksum(std::uint8_t kind, std::string_view payload) {
@@ -43,7 +43,7 @@ std::uint32_t checksum(std::uint8_t kind, std::string_view payload) {
   return static_cast<std::uint32_t>(mix64(hash));
 }
 
-// Who wrote it, where that says what to do.
+// The program that wrote the log, where that says what to do.
 std::string_view written_by(int version) {
   return version == 3
              ? ", written by a Pagoda that gave a prompt the room for all of its tokens at once (before "
@@ -51,7 +51,7 @@ std::string_view written_by(int version) {
              : "";
 }
 
-// What the paged manager takes for granted.
+// Checks that the paged manager can have such groups.
 bool groups_can_be(const RunHeader& header) {
   const auto& groups = header.engine.kv_groups;
   if (!groups) return true;
@@ -70,7 +70,7 @@ bool groups_can_be(const RunHeader& header) {
   return blocks > 0 && blocks <= kMaxBlocks / (2 * std::int64_t{header.engine.max_num_seqs});
 }
 
-// What the virtual manager takes for granted.
+// Checks that the virtual manager can have such slots.
 bool slots_can_be(const RunHeader& header) {
   const SlotMapConfig& slots = *header.modes.slots;
   const EngineConfig& engine = header.engine;
@@ -78,7 +78,7 @@ bool slots_can_be(const RunHeader& header) {
   if (groups.empty()) return false;
   std::int64_t per_row = 0;
   for (const KvGroup& group : groups) per_row += group.pages_per_row;
-  const std::int64_t pages = pages_for(groups, engine.max_model_len);  // of the longest sequence
+  const std::int64_t pages = pages_for(groups, engine.max_model_len);  // pages of the longest sequence
   return std::int64_t{slots.num_slots} * slots.blocks_per_slot <= kMaxBlocks &&
          slots.blocks_per_slot % per_row == 0 &&
          slots.blocks_per_slot / per_row >= groups.front().rows_for(engine.max_model_len) &&

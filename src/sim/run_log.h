@@ -1,16 +1,13 @@
 #pragma once
-// A run's log: what came to an engine, what it decided and how long that took, in order: enough to come to
-// the same decisions again without the model. Written by recorder.h, read by replay.h and log_workload.h. It
-// holds prompts and answers as token ids: whoever has the log can read them.
-//
-//     file     "PAGODARL", version (1 byte), records
-//     record   kind (1 byte), payload's length (varint), payload, checksum of kind and payload (4 bytes)
-//
-// The first record is the header, the last one `end`; a log without it belongs to a run that was killed.
+// A run's log: an engine's inputs, decisions and times, in order: enough to repeat the decisions without the
+// model. Written by recorder.h, read by replay.h and log_workload.h. It holds prompts and answers as token
+// ids.
+//     file     "PAGODARL", version (1 byte), records: the header first, `end` last (missing: the run was
+//     killed) record   kind (1 byte), payload's length (varint), payload, checksum of kind and payload (4
+//     bytes)
 // Numbers are varints (LEB128; signed ones zigzag), doubles and floats their bits, little-endian. A sequence
-// that decodes as it did in the step before at the same place of the batch is two bytes and its token.
-// No byte read is trusted: counts are checked against what is left, values against what they can be.
-// Threads: none; each object has one user.
+// that decodes as in the step before at the same place of the batch is two bytes and its token. No byte read
+// is trusted. Threads: none; each object has one user.
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -33,14 +30,14 @@ struct RunHeader {
 struct LoggedSequence {
   SequenceId id{};
   std::int32_t num_computed_tokens = 0, count = 0;
-  std::uint32_t draft_digest = 0;  // of the drafts among these; 0: none
+  std::uint32_t draft_digest = 0;  // digest of the drafts among these; 0: none
   bool sample = false, beam = false;
   std::uint16_t table_digest = 0;
-  // What the model answered, behind each draft too; log-probabilities only of beams, for which they decide.
+  // The model's answer, behind each draft too; log-probabilities only of beams, for which they decide.
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
-  // What a constraint said of them: which end the sequence, by their index, and the row that is a dead end:
-  // that of the model's own answer is 0, those behind drafts follow; -1: none.
+  // A constraint's judgement of them: the indices of those that end the sequence, and the row that is a dead
+  // end: the model's own answer is 0, those behind drafts follow; -1: none.
   std::vector<std::int32_t> ends;
   std::int32_t dead_row = -1;
 
@@ -86,7 +83,7 @@ struct LoggedResetCache {};  // nothing that was cached is found any more
 struct LoggedGrant {
   bool granted = false;
 };
-// What a constraint left of a sequence's drafts, or put there, before the step that takes them.
+// The drafts that a constraint left of a sequence's, or put there, before the step that takes them.
 struct LoggedDrafts {
   SequenceId id{};
   std::vector<TokenId> tokens;

@@ -17,8 +17,7 @@ class SimulatedModelRunner final : public ModelRunner {
  public:
   // Borrows clock. paged: see step_cost(). map_tensors: that a page table maps for each block.
   SimulatedModelRunner(const CostModel& model, std::vector<KvGroup> groups, VirtualClock& clock,
-                       std::uint64_t seed = 0, bool paged = true,
-                       std::int32_t map_tensors = 1)
+                       std::uint64_t seed = 0, bool paged = true, std::int32_t map_tensors = 1)
       : model_(model),
         groups_(std::move(groups)),
         paged_(paged),

@@ -38,8 +38,8 @@ double SimulatedPageMapper::seconds(std::span<const PageMapping> mappings) const
   double out = 0;
   for (const PageMapping& mapping : mappings) {
     const bool maps = mapping.page != kNoPage && mapping.block != kNoBlock;
-    out += model_.map_call_s +
-           mapping.count * driver_pages_ * (maps ? model_.map_page_s : model_.unmap_page_s);
+    out +=
+        model_.map_call_s + mapping.count * driver_pages_ * (maps ? model_.map_page_s : model_.unmap_page_s);
   }
   return out * num_tensors_;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// SimulatedPageMapper: what model_runner/page_mapper.h does, in simulated time: how long a step waits until the
-// pages that it needs are mapped, and what is mapped beside it for later ones. Maps nothing.
+// SimulatedPageMapper: what model_runner/page_mapper.h does, in simulated time: how long a step waits until
+// the pages that it needs are mapped, and what is mapped beside it for later ones. Maps nothing.
 //
 //     step          |--- wait ---|------- computes -------|--- wait for the rest, then map ---|- computes -
 //     its thread                 |----------- maps ahead -------------|
@@ -40,7 +40,7 @@ class SimulatedPageMapper {
 
   const CostModel& model_;
   const std::int32_t num_tensors_;
-  double driver_pages_ = 0;  // of a block, in one tensor
+  double driver_pages_ = 0;  // pages of a block, in one tensor
   TimeNs ahead_until_ = 0;
   MapStats stats_;
 };

@@ -1,4 +1,4 @@
-// What page mappings cost in simulated time: against sums by hand, and paged beside virtual in whole runs.
+// Costs of page mappings in simulated time: against sums by hand, and paged beside virtual in whole runs.
 #include "sim/simulated_page_mapper.h"
 
 #include "cli/simulate/simulation_setup.h"
@@ -53,10 +53,10 @@ TEST(SimulatedPageMapper, WhatIsMappedBesideAStepDelaysTheNextByTheRestOnly) {
   const CostModel model = mapping_cost_model();
   const std::vector<KvGroup> groups = one_full_group(16);
   SimulatedPageMapper mapper(model, groups, 1);
-  mapper.map_ahead(std::span(&kMaps, 1), 100 * kMs);         // 17 ms
-  EXPECT_NEAR(mapper.map({}, 110 * kMs), 7e-3, 1e-9);        // the next step comes early
+  mapper.map_ahead(std::span(&kMaps, 1), 100 * kMs);   // 17 ms
+  EXPECT_NEAR(mapper.map({}, 110 * kMs), 7e-3, 1e-9);  // the next step comes early
   mapper.map_ahead(std::span(&kMaps, 1), 200 * kMs);
-  EXPECT_EQ(mapper.map({}, 217 * kMs), 0);                   // and in time
+  EXPECT_EQ(mapper.map({}, 217 * kMs), 0);  // and in time
   const MapStats stats = mapper.take_stats();
   EXPECT_EQ(stats.calls_ahead, 2);
   EXPECT_EQ(stats.steps_delayed, 1);
@@ -99,7 +99,7 @@ TEST(SimulatedPageMapper, VirtualIsPagedPlusItsMappings) {
   EXPECT_GT(ahead.mapping.calls_ahead, 0);
   EXPECT_GT(in_step.mapping.seconds, 2 * ahead.mapping.seconds) << "most of it is hidden beside the steps";
   EXPECT_GT(in_step.mapping.steps_delayed, 2 * ahead.mapping.steps_delayed);
-  // What a run takes beyond its computing is what its mappings took in the steps' way.
+  // A run's time beyond its computing is the time of its mappings within steps.
   EXPECT_GT(in_step.busy_s, paged.busy_s + 0.5 * in_step.mapping.seconds);
   EXPECT_GT(in_step.inter_token.statistics().mean, ahead.inter_token.statistics().mean);
 }

@@ -24,7 +24,7 @@ struct Departure {
   TimeNs time = 0;
   RequestId id{};
   std::size_t replica = 0;
-  std::int32_t index = -1;  // of the one answer that is ended; -1: the whole request
+  std::int32_t index = -1;  // the answer that is ended; -1: the whole request
   bool operator>(const Departure& other) const {
     return time != other.time ? time > other.time : id > other.id;
   }

@@ -201,8 +201,8 @@ TEST(Routers, KvAwareFindsMoreThanTurnsAndYieldsToLoad) {
     for (const std::int64_t count : out.summary.requests_of_replica) EXPECT_GT(count, 30);
     return out.summary.prefix_hits;
   };
-  const std::int64_t by_turns = hits(RouterKind::round_robin, "3"), calm = hits(RouterKind::kv_aware, "3");
-  EXPECT_GT(calm, by_turns * 5 / 4);
+  const std::int64_t round_robin = hits(RouterKind::round_robin, "3"), calm = hits(RouterKind::kv_aware, "3");
+  EXPECT_GT(calm, round_robin * 5 / 4);
   const std::int64_t busy = hits(RouterKind::kv_aware, "60");
   EXPECT_LT(busy, calm);
   EXPECT_EQ(busy, hits(RouterKind::kv_aware, "60")) << "the same again";

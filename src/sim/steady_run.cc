@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-constexpr double kWarmUp = 0.1;   // of the requests
+constexpr double kWarmUp = 0.1;   // share of the requests
 constexpr double kForEver = 1e5;  // seconds
 
 // Latencies of the requests after the warm-up.

@@ -14,14 +14,14 @@ class StepScatter {
   // Borrows model.
   StepScatter(const CostModel& model, std::uint64_t seed) : model_(model), seed_(seed) {}
 
-  // Of the next step, to be multiplied with its cost.
+  // The next step's factor on its cost.
   double next(bool has_prompts);
 
  private:
   const CostModel& model_;
   const std::uint64_t seed_;
   std::uint64_t draws_ = 0;
-  double slow_ = 0;  // what stays for a while, normally distributed
+  double slow_ = 0;  // the part that lasts for a while, normally distributed
 };
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// What a simulation found, in writing: a table for people, JSON, a row of CSV, a plot. The same results give
-// the same bytes. Not where any of it is written to.
+// A simulation's results in writing: a table for people, JSON, a row of CSV, a plot. The same results give
+// the same bytes. Where they are written is not its business.
 // Threads: any.
 #include <string>
 

@@ -54,7 +54,7 @@ struct Batch {
   }
 };
 
-// What was made of flags, which must have worked; with invariants checked after every step.
+// The options that flags give, which must be valid; with invariants checked after every step.
 inline SimulationOptions checked(Result<SimulationOptions> options) {
   EXPECT_TRUE(options) << (options ? "" : options.error().message());
   options->check_invariants = true;

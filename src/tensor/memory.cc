@@ -27,7 +27,7 @@ Result<Memory> Memory::carve(std::size_t bytes) {
   if (bytes == 0 || bytes > kShared / 2) return reserve(bytes);
   static std::mutex mutex;
   static std::weak_ptr<const Memory> latest;
-  static std::size_t next = 0;  // of the latest mapping: where its free part begins
+  static std::size_t next = 0;  // start of the free part of the latest mapping
   const std::lock_guard lock(mutex);
   std::shared_ptr<const Memory> shared = latest.lock();
   if (shared == nullptr || shared->size() - next < bytes) {

@@ -50,7 +50,7 @@ struct Hierarchy {
   const char* filesystem;
   const char* limit;
   const char* used;
-  const char* reclaimable;  // of memory.stat
+  const char* reclaimable;  // key in memory.stat
   bool v1;
 };
 constexpr Hierarchy kV2 = {"cgroup2", "memory.max", "memory.current", "inactive_file", false};
@@ -97,8 +97,7 @@ std::int64_t headroom_of(const FileReader& read, const Hierarchy& kind) {
   const std::optional<std::string> path = path_in(read, kind);
   const std::optional<Mount> mount = mount_of(read, kind);
   if (!path || !mount) return kNoMemoryLimit;
-  // What is mounted may itself be a cgroup below the root: then paths are told from there on, or from
-  // nowhere.
+  // The mounted folder may itself be a cgroup below the root: paths then start from there, or from nowhere.
   std::string below = *path;
   if (mount->root != "/") below = below.starts_with(mount->root) ? below.substr(mount->root.size()) : "";
   if (below.find("..") != std::string::npos) below.clear();

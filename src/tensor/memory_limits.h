@@ -17,7 +17,7 @@ using FileReader = std::function<std::optional<std::string>(const std::string& p
 inline constexpr std::int64_t kNoMemoryLimit = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t cgroup_headroom(const FileReader& read);
-// Of RLIMIT_AS and RLIMIT_DATA beside what /proc/self/status says is taken.
+// Bytes left below RLIMIT_AS and RLIMIT_DATA, by /proc/self/status.
 std::int64_t rlimit_headroom(const FileReader& read, std::int64_t address_space, std::int64_t data);
 
 }  // namespace pagoda

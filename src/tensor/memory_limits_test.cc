@@ -85,7 +85,7 @@ TEST_F(MemoryLimits, AContainersOwnMountIsTheTop) {
   put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", std::to_string(10 * kMiB));
   put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "0");
   EXPECT_EQ(headroom(), 10 * kMiB);
-  put("/proc/self/cgroup", "4:memory:/../../other\n");  // of another namespace
+  put("/proc/self/cgroup", "4:memory:/../../other\n");  // another namespace
   EXPECT_EQ(headroom(), 40 * kMiB);
 }
 

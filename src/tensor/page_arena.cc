@@ -15,7 +15,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 46;       // of address space; there are 2^47
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 46;       // address space; there are 2^47
 constexpr std::int64_t kMemoryMargin = std::int64_t{64} << 20;  // left to others
 constexpr int kAnywhere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
@@ -125,7 +125,7 @@ bool PageArena::populate(std::int64_t first, std::int64_t count) {
 void PageArena::discard(std::int64_t first, std::int64_t count) {
   CHECK(first >= 0 && count >= 0 && first + count <= num_created_);
   for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
-    // What fails leaves memory where it is, which is no fault.
+    // A failure leaves memory in place, which is no fault.
     while (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                      (tensor * shape_.num_pages + first) * shape_.page_bytes,
                      count * shape_.page_bytes) != 0 &&

@@ -1,21 +1,14 @@
 #pragma once
-// PageArena: reserved address space, and physical pages that can be shown anywhere in it, several times too.
-// It knows blocks and pages by number, not whose they are. The CPU's form of CUDA's virtual memory
-// management:
-//
-//     reserve  mmap(PROT_NONE)          create  ranges of one memfd, for which there is memory now
-//     map      mmap(MAP_FIXED | MAP_SHARED | MAP_POPULATE) of a page's range
-//     unmap    mmap(MAP_FIXED, PROT_NONE)                      discard  a hole in the memfd
-//
-// The memfd is sparse: a page takes memory from when it is first mapped, populated or written, until it is
-// discarded.
-//
-// Virtual block b of tensor t lies at data() + t * tensor_stride() + b * page_bytes. A page stands for its
-// piece in every tensor, so mapping is num_tensors calls for a run of adjacent blocks on adjacent pages.
-// A window onto all pages serves copies: page(p, t) is the same bytes as whatever block shows p.
-// Limits are errors, never signals: address space, mappings (vm.max_map_count), memory to commit.
-// Source: vAttention (arXiv 2405.04437) §5, with memfd for cuMemCreate.
-// Threads: map() and unmap() by one thread at a time, while others use blocks that are not concerned.
+// PageArena: reserved address space, and physical pages that can be mapped anywhere in it, also several
+// times: the CPU's form of CUDA's virtual memory management. It knows blocks and pages by number, not their
+// owners.
+//     reserve  mmap(PROT_NONE)          create  ranges of one sparse memfd, for which there is memory now
+//     map      mmap(MAP_SHARED, …)      unmap  mmap(PROT_NONE)      discard  a hole in the memfd
+//   * Virtual block b of tensor t is at data() + t * tensor_stride() + b * page_bytes. A page has a piece in
+//     every tensor; adjacent blocks on adjacent pages are mapped in one call a tensor. page(p, t) is a window
+//     for copies.
+//   * Limits are errors, never signals: address space, mappings (vm.max_map_count), memory to commit.
+// Source: vAttention (arXiv 2405.04437) §5. Threads: one maps while others use the rest.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -27,7 +20,7 @@ namespace pagoda {
 inline constexpr std::int64_t kPageGranule = 4096;  // page_bytes is a multiple
 
 struct PageArenaShape {
-  std::int64_t page_bytes = 0;  // of one block or page in one tensor
+  std::int64_t page_bytes = 0;  // one block or page in one tensor
   std::int32_t num_tensors = 1;
   std::int64_t num_pages = 0;
   std::int64_t num_blocks = 0;  // virtual

@@ -91,7 +91,7 @@ TEST(PageArena, PagesTakeMemoryFromTheirUseUntilTheyAreDiscarded) {
   EXPECT_EQ(arena->page(63, 1)[0], std::byte{9});
 }
 
-// What the manager counts on: adjacent blocks on adjacent pages are one mapping, others one each.
+// The manager relies on it: adjacent blocks on adjacent pages are one mapping, others one each.
 TEST(PageArena, AdjacentPagesAreOneMapping) {
   auto arena = PageArena::create({.page_bytes = 4096, .num_pages = 64, .num_blocks = 64});
   ASSERT_TRUE(arena.has_value());

@@ -1,5 +1,5 @@
 #pragma once
-// What the system still allows this process: memory to commit, and mappings. Read anew at each call.
+// Memory and mappings that the system still allows this process. Read anew at each call.
 #include <cstdint>
 
 namespace pagoda {

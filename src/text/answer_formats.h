@@ -18,7 +18,7 @@ struct AnswerFormatNames {
   std::string tool_parser;       // empty: none
   std::string reasoning_parser;  // empty: none
 };
-// What `auto` stands for: found by the markers that the template's source writes itself.
+// The formats that `auto` chooses: found by the markers that the template's source writes itself.
 AnswerFormatNames detect_answer_formats(std::string_view template_source);
 
 // Whether the rendered `prompt` leaves the reasoning open, as templates do that end in "<think>\n". Absent

@@ -1,24 +1,13 @@
 #pragma once
-// AnswerParser: what a model writes -> reasoning, content and tool calls, while it is being written. It knows
-// the formats of models (answer_formats.h lists them by vLLM's names) and no protocol: api/ turns events into
-// messages and deltas. Not a detokenizer (detokenizer.h) and no grammar: it only reads.
-//
+// AnswerParser: a model's text, as it is written -> reasoning, content and tool calls. It knows the formats
+// of models (answer_formats.h has vLLM's names) and no protocol; it is no detokenizer and no grammar.
 //     {text, token, special} --> reasoning format --> tool format --> events
-//
-// Invariants: the events, joined by kind and by call, are the same wherever the text is cut. Text that merely
-// looks like the beginning of a marker is held back until that is certain, and given out by finish() at the
-// latest. What turns out to be no call after all becomes content. A call is told in one go, when it is
-// complete, since it might turn out to be none; several events may continue its arguments, so that a call
-// which a grammar holds can be told while it is written.
-//
-// White space between the parts (before a call, behind reasoning, at the ends of reasoning) is markup.
-//
-// Cost: linear in the text, whatever it holds. Memory: the text of what is not decided yet.
-//
-// Source: vLLM's tool and reasoning parsers, whose names and decisions are followed; docs/tools.md has the
-// exceptions.
-//
-// Threads: none; one answer's owner.
+//   * Events, joined by kind and call, are the same wherever the text is cut. A possible marker is held back
+//     until it is certain; text that turns out to be no call becomes content; white space between the parts
+//     is markup.
+//   * A call is told when it is complete, or piecewise if a grammar holds it.
+// Cost: linear in the text. Memory: the undecided text. Source: vLLM's tool and reasoning parsers;
+// docs/tools.md lists the exceptions. Threads: none; one answer's owner.
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <memory>

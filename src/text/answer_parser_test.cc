@@ -447,7 +447,7 @@ TEST(AnswerParser, SaysTheSameForEveryCutOfBrokenText) {
   }
 }
 
-// What no format makes anything of comes out as it went in.
+// Text without any format comes out as it went in.
 TEST(AnswerParser, PlainTextIsKept) {
   const std::string text =
       " 1 < 2, [3], {4} and \"5\"; <b>bold</b>, a\tb\r\n  ```c\nint x[] = {1};\n```\n ☃ ";

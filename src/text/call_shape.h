@@ -22,15 +22,15 @@ struct CallShape {
   std::string_view separator = {};
   // How arguments are written: JSON, or a form of api/call_arguments.h.
   std::string_view style = "json";
-  bool repeats = true;              // there may be several calls
-  bool marked = true;  // its first bytes are no ordinary text, so that a call among text can be told
+  bool repeats = true;  // there may be several calls
+  bool marked = true;   // its first bytes are no ordinary text, so that a call among text can be told
 
-  std::string_view mark = {};   // what of their beginning no text has by chance; empty: all of it
+  std::string_view mark = {};   // part of their beginning that no text has by chance; empty: all of it
   std::string_view token = {};  // models write so whose vocabulary has this token; empty: whatever it has
   // Its markers are tokens of the vocabulary: what spells them is text (harmony).
   bool by_token = false;
 
-  // What begins the calls, and the part of it from which on a grammar holds them.
+  // The text that begins the calls, from which on a grammar holds them.
   std::string_view opening() const { return section_begin.empty() ? begin : section_begin; }
   std::string_view trigger() const { return mark.empty() ? opening() : mark; }
 };
@@ -46,12 +46,12 @@ struct ReasoningShape {
   std::string_view begin;
   std::string_view end;
   std::vector<std::string_view> more_ends = {};
-  std::string_view behind = {};        // what has to follow its end
+  std::string_view behind = {};        // has to follow its end
   std::string_view answer_begin = {};  // before an answer that is no call
   bool by_token = false;               // as of calls
 };
-// Of --reasoning-parser's formats, or a tool format that reads whole messages; empty begin and end: none that
-// can be held.
+// The shape of one of --reasoning-parser's formats, or of a tool format that reads whole messages; empty
+// begin and end: it cannot be held.
 ReasoningShape reasoning_shape(std::string_view parser);
 
 }  // namespace pagoda

@@ -11,7 +11,7 @@
 
 namespace pagoda {
 
-// What a template may rely on, so that chat_template_kwargs must not set it.
+// Names that a template relies on, so that chat_template_kwargs must not set them.
 bool is_reserved_template_name(std::string_view name);
 
 // The conversation is brought into the shape that the template shows whole first (normalise.h).

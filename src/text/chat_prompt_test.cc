@@ -99,7 +99,7 @@ TEST(ChatPrompt, GivesReasoningUnderTheNamesTemplatesRead) {
   EXPECT_EQ(prompt_of("{{ messages[0].reasoning_content }}{{ messages[0].thinking }}", in), "rr");
 }
 
-// What a protocol builds from its own fields reads as what transformers passes to a template.
+// Conversations built from a protocol's fields read as those that transformers passes to a template.
 TEST(ChatPrompt, ShowsToolsAndCallsInTheFormOfTransformers) {
   Conversation in = input({{"assistant", {}}});
   in.messages[0].tool_calls.push_back(ToolCall::of("c1", "add", {.object = {{"a", 1}}}));

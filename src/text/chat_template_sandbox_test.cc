@@ -1,4 +1,4 @@
-// What a template may not do: take more than its share of steps, memory or stack, or reach the host.
+// A template cannot take more than its share of steps, memory or stack, or reach the host.
 #include <gtest/gtest.h>
 
 #include "base/thread_cpu_clock.h"
@@ -81,7 +81,7 @@ TEST(ChatTemplateSandbox, TimeIsBoundedWhateverAStepTakes) {
   EXPECT_EQ(message("{% set s = 'a' * 1000000 %}{% for i in range(50) %}{% set x = s|upper %}{% endfor %}"),
             late);
   EXPECT_EQ(message("{% for i in range(1000) %}{% set x = i %}{% endfor %}"), "no limit");
-  // What the attack of D12 took 11 s for.
+  // An attack that took 11 s.
   const auto own = ChatTemplate::parse(
       "{% set big = 'a' * 1000000 %}{% for i in range(90000) %}{% set x = big|upper %}{% endfor %}",
       timed_template_options());

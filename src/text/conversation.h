@@ -14,7 +14,7 @@
 namespace pagoda {
 
 struct ContentPart {
-  enum class Kind { text };  // what models take that are served here
+  enum class Kind { text };  // kinds that the served models take
   Kind kind = Kind::text;
   std::string text;
 };
@@ -65,8 +65,8 @@ struct ToolSpec {
   std::string name;
   boost::json::object parameters;  // JSON Schema; may be empty
   bool strict = false;             // arguments have to be of the schema
-  // Of a tool whose only argument "input" is a text: its grammar, in Lark or as a regular expression; empty:
-  // any.
+  // The grammar, in Lark or as a regular expression, of a tool whose only argument "input" is a text; empty:
+  // any text.
   struct Text {
     std::string syntax = {}, grammar = {};  // syntax: "lark" or "regex"
   };
@@ -81,9 +81,9 @@ struct ToolSpec {
 struct ChatMessage {
   std::string role;  // system, developer, user, assistant, tool, function
   Content content = {};
-  std::optional<std::string> reasoning = {};  // of the assistant: what it thought before it spoke
+  std::optional<std::string> reasoning = {};  // the assistant's reasoning before its answer
   std::vector<ToolCall> tool_calls = {};
-  std::optional<std::string> name = {};          // of who speaks, or of the tool that answers
+  std::optional<std::string> name = {};          // the speaker, or the tool that answers
   std::optional<std::string> tool_call_id = {};  // which call a tool's message answers
 };
 

@@ -12,7 +12,7 @@ namespace pagoda {
 struct ConversationShape {
   std::string_view name;
   Conversation conversation;
-  std::vector<std::string> words;      // of the messages, in the order in which a prompt should have them
+  std::vector<std::string> words;  // words of the messages, in the order in which a prompt should have them
   std::vector<std::string> also = {};  // that stand anywhere
 };
 

@@ -16,7 +16,7 @@ class IncrementalDetokenizer {
                          std::span<const TokenId> prompt = {});
 
   std::string push(TokenId id);  // the text that is now certain; may be empty
-  std::string finish();          // what was held back; incomplete bytes as U+FFFD
+  std::string finish();          // text held back; incomplete bytes as U+FFFD
 
  private:
   std::unique_ptr<TokenTextStream> stream_;

@@ -25,7 +25,7 @@ std::string stream(IncrementalDetokenizer& detokenizer, const std::vector<TokenI
   return out + detokenizer.finish();
 }
 
-// What a model says after a prompt is the text of both less the prompt's, whatever the tokenizer.
+// An answer's text is the text of prompt and answer without the prompt's, whatever the tokenizer.
 TEST(Detokenizer, ContinuesAPrompt) {
   for (const char* name : {"gpt2.json", "llama.json", "metaspace_first_true.json", "word_piece.json",
                            "unigram.json", "no_decoder.json"}) {

@@ -1,18 +1,13 @@
 #pragma once
-// normalise: brings a conversation into a shape that a template shows whole, so that nothing a client says is
-// lost. It looks at the template's traits and never at the text, and changes no message for the sake of one
-// behind it: the prompt of a turn stays the beginning of the next one's, for the prefix cache.
-// Source: what vLLM's chat utilities and llama.cpp's do before they render.
-//
-//   developer          system, where the template does not name the role
-//   leading systems    one, with an empty line between the texts
-//   a later system     stays where the template shows it, else part of the user's turn behind or before it
-//   no system at all   part of the first user turn
-//   texts in parts     one text, unless the template prints every part for that role
-//   null content       an empty text
-//   turns that alternate, calls in messages of their own, ids of nine characters: where the template insists
-//   calls, results and tools that the template does not know: as text
-//
+// normalise: brings a conversation into a shape that a template shows whole, as vLLM and llama.cpp do. It
+// decides by the template's traits, never by later messages: a turn's prompt stays a prefix of the next
+// one's.
+//   * developer becomes system if the template lacks the role; leading systems become one; a later one stays
+//     where the template shows it, else joins the user's turn; without any system role it joins the first
+//     user turn;
+//   * parts become one text unless the template prints every part; null becomes empty; turns alternate, calls
+//     stand alone, ids have nine characters where it insists; calls, results and tools that it lacks become
+//     text.
 // Threads: any.
 #include "text/conversation.h"
 #include "text/template_traits.h"

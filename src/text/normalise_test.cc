@@ -73,7 +73,7 @@ TEST(Normalise, NothingIsLostByTheTemplatesOfRealModels) {
   }
 }
 
-// What a model has seen in a turn is the beginning of what it sees in all later ones, up to its own words.
+// A turn's prompt is the beginning of all later ones, up to the model's own words.
 TEST(Normalise, PromptsGrowAtTheirEnds) {
   for (const TemplateSample& sample : template_samples()) {
     const ChatTemplate chat_template = parse(sample.source);

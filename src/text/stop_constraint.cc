@@ -52,7 +52,7 @@ class StopConstraint final : public TokenConstraint {
   };
   std::shared_ptr<const Stops> stops_;
   std::string text_;
-  std::vector<Step> steps_;  // what was before each token
+  std::vector<Step> steps_;  // state before each token
   bool stopped_ = false;
 };
 
@@ -116,7 +116,8 @@ std::shared_ptr<const TokenConstraintFactory> make_stop_constraint(const Tokeniz
 }
 
 std::shared_ptr<const TokenConstraintFactory> both_constraints(
-    std::shared_ptr<const TokenConstraintFactory> first, std::shared_ptr<const TokenConstraintFactory> second) {
+    std::shared_ptr<const TokenConstraintFactory> first,
+    std::shared_ptr<const TokenConstraintFactory> second) {
   if (first == nullptr) return second;
   if (second == nullptr) return first;
   return factory_of([first, second] { return std::make_unique<Both>(first->make(), second->make()); });

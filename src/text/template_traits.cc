@@ -221,7 +221,7 @@ class Prober {
     return out;
   }
 
-  // What may stand beside and behind a call.
+  // Probes what may stand beside and behind a call.
   void results() {
     const ChatMessage user = say("user", kUser), one = calling(no_content(), {good_call()});
     traits_.tool = forms_of("tool", {user, one}, {}, declared_);

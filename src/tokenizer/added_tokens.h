@@ -19,13 +19,13 @@ namespace pagoda {
 struct AddedToken {
   TokenId id = -1;
   std::string content = {};
-  std::string normalized_content = {};  // what is looked for where `normalized`; equal to content otherwise
+  std::string normalized_content = {};  // text to look for if `normalized`; otherwise content
   bool single_word = false, lstrip = false, rstrip = false, normalized = false, special = false;
 };
 
 class AddedTokens {
  public:
-  // Of tokens with the same content or id, the last one stays.
+  // A token replaces an earlier one with the same content or id.
   void add(AddedToken token);
   void build();  // after the last add()
 

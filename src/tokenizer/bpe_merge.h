@@ -14,7 +14,7 @@ namespace pagoda {
 template <class Find>
 void merge_short_row(std::vector<TokenId>& symbols, const Find& find) {
   constexpr std::size_t kMax = 48;
-  PairMap::Merge merges[kMax];  // of symbol i and i + 1
+  PairMap::Merge merges[kMax];  // merge of symbols i and i + 1
   constexpr std::uint32_t kNone = UINT32_MAX;
   const auto look = [&](std::size_t i) {
     const PairMap::Merge* merge = find(symbols[i], symbols[i + 1]);

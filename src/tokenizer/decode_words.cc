@@ -40,7 +40,7 @@ class BpeSuffix final : public DecodeStep {
     has_held_ = false;
     next_->finish();
   }
-  void settle() override {  // what remains of the prompt is its last word's space, or nothing
+  void settle() override {  // the prompt leaves its last word's space, or nothing
     if (has_held_ && held_.ends_with(suffix_))
       held_ = suffix_;
     else

@@ -30,10 +30,10 @@ class DecodeStep {
 };
 
 struct DecodePosition {
-  bool at_start = true;  // of the text; false in mid-text, where nothing is stripped or left out
+  bool at_start = true;  // true at the start of the text; in mid-text nothing is stripped or left out
 };
 
-// What a Decoder consists of: makes the running machine of one step.
+// A Decoder's description of one step: makes its running machine.
 class DecodeStepMaker {
  public:
   virtual ~DecodeStepMaker() = default;

@@ -14,7 +14,7 @@ class DigitGroups final : public PreTokenizer {
  public:
   bool split(const Piece& input, PieceSink& out) const override {
     const std::string_view text = input.text;
-    std::size_t begin = 0;  // of the piece that is not cut yet
+    std::size_t begin = 0;  // start of the piece that is not cut yet
     const auto cut = [&](std::size_t at) {
       if (at > begin) out.piece({text.substr(begin, at - begin), input.at_origin && begin == 0});
       begin = at;

@@ -12,14 +12,14 @@ namespace {
 enum class Step { split, digits_each, digits_run, punctuation_run, gpt2, byte_level };
 struct ChainStep {
   Step step;
-  std::string_view pattern = {};  // of split
+  std::string_view pattern = {};  // pattern of the split
 };
 struct PreTokenizerRecipe {
   std::vector<std::string_view> names;
   std::vector<ChainStep> chain;
   bool nfc = false;
   bool ignore_merges = false;
-  bool add_bos = false;  // where the file does not say
+  bool add_bos = false;  // default if the file does not say
 };
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"

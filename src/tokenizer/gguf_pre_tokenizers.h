@@ -14,7 +14,7 @@ struct GgufPreTokenizer {
   bool bytes_to_model = true;  // false: the chain maps bytes to characters itself
   bool nfc = false;            // the text is normalized first
   bool ignore_merges = false;
-  bool add_bos = false;  // where the file does not say
+  bool add_bos = false;  // default if the file does not say
 };
 
 // An empty name is "default". unimplemented, naming those that are known.

@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 constexpr std::string_view kMetaspace = "\xE2\x96\x81";
-enum PieceType { kNormal = 1, kUserDefined = 4 };  // of GgufVocabulary::types
+enum PieceType { kNormal = 1, kUserDefined = 4 };  // values of GgufVocabulary::types
 }  // namespace
 
 void add_encoder_pair(const GgufVocabulary& source, TokenizerParts& parts) {

@@ -1,6 +1,6 @@
 #pragma once
-// What a GGUF file of tokenizer model "t5" says (XLM-R, T5): a SentencePiece Unigram with its character map.
-// Of Tokenizer::from_gguf alone.
+// Reads a GGUF file of tokenizer model "t5" (XLM-R, T5): a SentencePiece Unigram with its character map. Used
+// by Tokenizer::from_gguf alone.
 #include "tokenizer/pipeline_tokenizer.h"
 
 namespace pagoda {

@@ -22,8 +22,8 @@ enum class Contractions {
 struct Rules {
   Contractions contractions;
   bool gpt2;                  // " ?" before letters and numbers; newlines are ordinary white space
-  std::uint16_t letter_mask;  // what \p{L} or [\p{L}\p{M}] stands for
-  std::size_t max_digits;     // of one piece, where not gpt2
+  std::uint16_t letter_mask;  // \p{L} or [\p{L}\p{M}]
+  std::size_t max_digits;     // digits in one piece, where not gpt2
 };
 
 constexpr auto kLetterBit = static_cast<std::uint16_t>(CharClass::letter);

@@ -20,8 +20,8 @@ struct NormalizedText {
   // empty unless `tracked`.
   std::vector<std::uint32_t> origins;
   bool tracked = false;
-  // What a normalizer may make of it: many times what those of real models do, which write at most 18 bytes
-  // for one, so that no chain of replacements fills the memory.
+  // Bound on a normalizer's output: many times the output of real models' normalizers, which write at most 18
+  // bytes for one, so that no chain of replacements fills the memory.
   std::size_t max_bytes = 0;
 
   static NormalizedText of(std::string_view text, bool tracked);
@@ -57,7 +57,7 @@ class Normalizer {
   virtual Status apply(NormalizedText& text) const = 0;
 };
 using NormalizerPtr = std::unique_ptr<Normalizer>;
-Status grows_too_much();  // what a normalizer says whose text has become too long
+Status grows_too_much();  // the error for a text that has become too long
 
 struct BertNormalizerOptions {
   bool clean_text = true, handle_chinese_chars = true, strip_accents = false, lowercase = true;

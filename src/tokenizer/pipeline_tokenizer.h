@@ -31,7 +31,8 @@ struct TokenizerParts {
   Decoder decoder;
   TokenId bos = -1, eos = -1;
   bool needs_origins = false;  // the pre-tokenizer asks what starts the original text
-  enum class Bytes { none, byte_level, byte_fallback } bytes = Bytes::none;  // what token_bytes undoes
+  // Encoding that token_bytes undoes.
+  enum class Bytes { none, byte_level, byte_fallback } bytes = Bytes::none;
 };
 
 class PipelineTokenizer final : public Tokenizer {

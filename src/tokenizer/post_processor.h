@@ -14,7 +14,7 @@ class PostProcessor {
   };
   struct PairWrap {
     std::vector<TokenId> before, between, after;
-    std::size_t second = 0;  // of `between`, the first token of type 1; its size: the second text begins them
+    std::size_t second = 0;  // first token of type 1 in `between`; its size: the second text begins them
     bool typed = false;      // whether anything has type 1
   };
   void add(Wrap wrap) { wraps_.push_back(std::move(wrap)); }  // inner ones first

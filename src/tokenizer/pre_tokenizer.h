@@ -37,7 +37,7 @@ class PreTokenizer {
 };
 using PreTokenizerPtr = std::unique_ptr<PreTokenizer>;
 
-// What a match is made into: the-final--countdown, split at '-', gives
+// Treatment of a match: the-final--countdown, split at '-', gives
 enum class SplitBehavior {
   removed,               // the final countdown
   isolated,              // the - final - - countdown

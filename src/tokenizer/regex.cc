@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kMatchLimit = 200'000'000;
 constexpr std::size_t kMaxJitStackBytes = std::size_t{8} << 20;
 
-// What matching needs besides the pattern; one per thread, made at first use.
+// Memory for matching; one per thread, made at first use.
 struct MatchState {
   pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
   pcre2_match_context* context = pcre2_match_context_create(nullptr);

@@ -290,7 +290,7 @@ class Rewriter {
       ++at_;
     }
     struct Operand {
-      std::string contents;                   // of one plain class
+      std::string contents;                   // contents of one plain class
       std::vector<std::string> alternatives;  // nested classes, each one complete
     };
     std::vector<Operand> operands(1);
@@ -376,8 +376,8 @@ class Rewriter {
   std::string_view in_;
   std::size_t at_ = 0;
   std::string out_;
-  std::size_t atom_ = 0;             // where the last atom starts in out_
-  std::vector<std::size_t> groups_;  // where the open groups start in out_
+  std::size_t atom_ = 0;             // start of the last atom in out_
+  std::vector<std::size_t> groups_;  // starts of the open groups in out_
 };
 
 }  // namespace

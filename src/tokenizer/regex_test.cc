@@ -120,7 +120,7 @@ TEST(DigitGroups, CutsLikeItsPattern) {
   expect_cuts_like(make_known_split(pattern), pattern,
                    {"1", "23", "456", "\u00bd", "a", " ", "\u0663", "\u2167", "\u00b2", "\U0001d7d8"}, 10,
                    5000);
-  // Of matches that are empty, nothing else is alike.
+  // Empty matches are treated differently everywhere.
   EXPECT_FALSE(make_known_split(pattern, SplitBehavior::removed, true));
 }
 

@@ -50,7 +50,7 @@ class ScoredBpe final : public TokenModel {
     std::uint32_t previous, next;
   };
   struct Candidate {
-    std::uint32_t order;  // of the score: the smallest is the best
+    std::uint32_t order;  // rank of the score: the smallest is the best
     std::uint32_t left, length;
     bool operator>(const Candidate& other) const {
       return order != other.order ? order > other.order : left > other.left;
@@ -89,7 +89,7 @@ class ScoredBpe final : public TokenModel {
     }
     const std::size_t before = ids.size();
     if (!merge_word(word, ids, after_unknown)) return false;
-    // What an unknown piece gives depends on the piece before it.
+    // An unknown piece's ids depend on the piece before it.
     const std::span<const TokenId> made(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
     if (!made.empty() && !after_unknown &&
         std::find(made.begin(), made.end(), options_.unknown) == made.end())

@@ -19,7 +19,7 @@ class ProtoReader {
 
   struct Field {
     std::uint64_t number = 0, value = 0;  // value of varint and fixed fields
-    std::string_view bytes;               // of length-delimited ones
+    std::string_view bytes;               // value of a length-delimited field
   };
   // False at the end, or when the message is malformed (failed()).
   bool next(Field& field) {

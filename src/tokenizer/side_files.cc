@@ -290,7 +290,7 @@ Status apply_side_tokens(const SideTokens& side, std::size_t model_size, bool ke
     return std::any_of(more.begin(), more.begin() + static_cast<std::ptrdiff_t>(count),
                        [&](const AddedEntry& entry) { return entry.token.content == content; });
   };
-  // Of several names of one token, the last one's rules hold.
+  // The rules of a token's last name hold.
   for (const std::vector<AddedToken>* list : {&side.named, &side.extra})
     for (const AddedToken& token : *list)
       if (parts.added.find(token.content) == nullptr && !is_listed(token.content))

@@ -1,6 +1,6 @@
 #pragma once
-// What tokenizer_config.json, special_tokens_map.json and added_tokens.json add to a tokenizer: more added
-// tokens, other white space rules for those it has, BOS and EOS.
+// Applies tokenizer_config.json, special_tokens_map.json and added_tokens.json to a tokenizer: more added
+// tokens, other white space rules, BOS and EOS.
 // Source: transformers 5, PreTrainedTokenizerBase._from_pretrained and TokenizersBackend.__init__.
 // Threads: any.
 #include <boost/json/object.hpp>
@@ -27,7 +27,7 @@ Result<AddedEntry> read_added_entry(const boost::json::value& value);
 Status add_entries(std::vector<AddedEntry> entries, std::size_t model_size, TokenizerParts& parts);
 
 struct SideTokens {
-  std::vector<AddedEntry> listed;       // of added_tokens_decoder, or else of added_tokens.json; by id
+  std::vector<AddedEntry> listed;       // added_tokens_decoder, or else added_tokens.json; by id
   bool listed_by_config = false;        // the former: they win over tokenizer.json's
   std::vector<AddedToken> named;        // bos_token, …
   std::vector<AddedToken> extra;        // added as the named ones are

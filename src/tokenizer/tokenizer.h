@@ -33,8 +33,8 @@ class TokenTextStream {
   // Each appends to `out` what has become certain.
   virtual void push(TokenId id, std::string& out) = 0;
   virtual void finish(std::string& out) = 0;
-  // What came so far was a prompt: passes on what waits only for the end, so that it is not part of what
-  // follows. The beginning of a character keeps waiting for its end.
+  // Ends the prompt: passes on text that waits only for the end, so that it is no part of the answer. The
+  // beginning of a character keeps waiting for its end.
   virtual void settle(std::string& out) = 0;
 };
 
@@ -65,7 +65,7 @@ struct TokenizerSideFiles {
 // Two texts as a cross-encoder reads them.
 struct EncodedPair {
   std::vector<TokenId> ids;
-  std::int32_t second = 0;  // where tokens of type 1 begin; 0: the tokenizer does not tell them apart
+  std::int32_t second = 0;  // first token of type 1; 0: the tokenizer does not tell them apart
 };
 
 class Tokenizer {

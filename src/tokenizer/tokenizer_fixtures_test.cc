@@ -65,7 +65,7 @@ TEST(TokenizerFixtures, Encode) {
   EXPECT_GT(count, 500u);
 }
 
-// What transformers makes of the files beside a tokenizer.json (tests/fixtures/make_side_files.py).
+// Files beside a tokenizer.json, as transformers reads them (tests/fixtures/make_side_files.py).
 TEST(TokenizerFixtures, FilesBesideTheTokenizer) {
   const std::size_t count = for_each_line("side_files.jsonl", [](const boost::json::object& entry) {
     std::ifstream file(kFolder + std::string(entry.at("tokenizer").as_string()) + ".json");
@@ -201,7 +201,7 @@ TEST(TokenizerFixtures, DamagedRankFilesAreErrors) {
     EXPECT_FALSE(Tokenizer::from_tiktoken("qwen.tiktoken", bad)) << bad;
 }
 
-// What a converter makes of gemma.json: the same pieces, merges and added tokens as GGUF's lists.
+// A converter's form of gemma.json: the same pieces, merges and added tokens as GGUF's lists.
 TEST(TokenizerFixtures, Gemma4FromGguf) {
   std::ifstream file(kFolder + "gemma.json");
   std::stringstream bytes;
@@ -276,7 +276,7 @@ std::vector<std::pair<int, std::string>> fields_of(std::string_view bytes) {
   return fields;
 }
 
-// What a converter makes of sp_unigram.model, as of XLM-R's: the same pieces, scores and character map.
+// A converter's form of sp_unigram.model, as XLM-R's: the same pieces, scores and character map.
 TEST(TokenizerFixtures, UnigramFromGguf) {
   std::ifstream file(kFolder + "sp_unigram.model", std::ios::binary);
   std::stringstream bytes;

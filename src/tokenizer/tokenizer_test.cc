@@ -129,7 +129,7 @@ TEST(Tokenizer, ControlTokensNeverComeOutOfPlainText) {
       const std::array<ByteRange, 1> all = {{{0, text.size()}}};
       const auto ids = tokenizer->encode(text, {.plain_ranges = all});
       ASSERT_TRUE(ids) << ids.error().message();
-      const bool unknown = text == "<unk>" || text == "[UNK]";  // what any unknown text gives
+      const bool unknown = text == "<unk>" || text == "[UNK]";  // any unknown text gives these
       if (!unknown) EXPECT_EQ(std::count(ids->begin(), ids->end(), id), 0) << name << " " << text;
     }
   }

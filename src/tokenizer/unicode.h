@@ -25,9 +25,9 @@ enum class CharClass : std::uint16_t {
   white_space = 8,   // \s
   numeric = 16,      // the Digits pre-tokenizer
   punctuation = 32,  // the Punctuation and Bert pre-tokenizers
-  control = 64,      // what the Bert normalizer removes
+  control = 64,      // removed by the Bert normalizer
   nonspacing_mark = 128,
-  combining_mark = 256,  // what StripAccents removes
+  combining_mark = 256,  // removed by StripAccents
   word = 512,            // \w of the Whitespace pre-tokenizer
 };
 

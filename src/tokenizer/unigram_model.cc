@@ -35,8 +35,8 @@ class Unigram final : public TokenModel {
   bool encode(std::string_view piece, std::vector<TokenId>& ids) const override {
     struct Node {
       TokenId id = -1;
-      std::uint32_t length = 0;  // of the piece that ends here; 0: none yet
-      Score score = 0;           // of the best path that ends here
+      std::uint32_t length = 0;  // length of the piece that ends here; 0: none yet
+      Score score = 0;           // score of the best path that ends here
     };
     std::vector<Node> ends(piece.size() + 1);
     std::size_t frontier = 0;  // the last end that was offered

@@ -191,7 +191,7 @@ Status read_merge_lines(std::string_view text, MergeList& merges) {
   return ok_status();
 }
 
-// What the class itself puts around texts, whatever add_bos_token says.
+// Adds the tokens that the class itself puts around texts, whatever add_bos_token says.
 void surround(const TokenClass& kind, const SideTokens& side, TokenizerParts& parts) {
   const auto ids = [&](std::initializer_list<std::string_view> spellings) {
     std::vector<TokenId> out;

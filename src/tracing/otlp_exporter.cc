@@ -12,7 +12,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kMostQueued = 2048, kMostAtOnce = 512;
+constexpr std::size_t kMaxQueued = 2048, kMaxAtOnce = 512;
 constexpr std::chrono::seconds kInterval{1}, kBetweenWarnings{60};
 constexpr int kTimeoutSeconds = 5;
 
@@ -73,9 +73,9 @@ void OtlpExporter::on_span(RequestSpan span) {
     traced.trace_id = random_hex(32);
   }
   std::lock_guard lock(mutex_);
-  if (queue_.size() >= kMostQueued) return dropped_.add(1);
+  if (queue_.size() >= kMaxQueued) return dropped_.add(1);
   queue_.push_back(std::move(traced));
-  if (queue_.size() >= kMostAtOnce) changed_.notify_all();
+  if (queue_.size() >= kMaxAtOnce) changed_.notify_all();
 }
 
 void OtlpExporter::run() {
@@ -84,8 +84,8 @@ void OtlpExporter::run() {
     std::vector<TracedSpan> spans;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kInterval, [this] { return ending_ || queue_.size() >= kMostAtOnce; });
-      const auto count = std::min(queue_.size(), kMostAtOnce);
+      changed_.wait_for(lock, kInterval, [this] { return ending_ || queue_.size() >= kMaxAtOnce; });
+      const auto count = std::min(queue_.size(), kMaxAtOnce);
       spans.assign(std::make_move_iterator(queue_.begin()),
                    std::make_move_iterator(queue_.begin() + static_cast<std::ptrdiff_t>(count)));
       queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(count));

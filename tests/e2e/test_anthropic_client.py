@@ -1,8 +1,8 @@
 """What users of the official anthropic client see of /v1/messages."""
+
 import anthropic
 import httpx
 import pytest
-
 from conftest import default_model, serving
 
 MESSAGES = [{"role": "user", "content": "Say hello."}]
@@ -17,8 +17,11 @@ def claude(server):
 
 
 def test_a_stream_is_the_whole_message_in_pieces(claude):
-    arguments = dict(messages=MESSAGES, system=[{"type": "text", "text": "You answer briefly.",
-                                                 "cache_control": {"type": "ephemeral"}}], **GREEDY)
+    arguments = dict(
+        messages=MESSAGES,
+        system=[{"type": "text", "text": "You answer briefly.", "cache_control": {"type": "ephemeral"}}],
+        **GREEDY,
+    )
     whole = claude.messages.create(**arguments)
     assert whole.type == "message" and whole.role == "assistant" and whole.content[0].text
     assert whole.usage.output_tokens <= 16 and whole.usage.input_tokens + whole.usage.cache_read_input_tokens > 0
@@ -37,7 +40,7 @@ def test_a_stop_sequence_ends_the_message_and_is_named(claude):
     stop = whole[3:6]
     ended = claude.messages.create(messages=MESSAGES, stop_sequences=[stop], **GREEDY)
     assert ended.stop_reason == "stop_sequence" and ended.stop_sequence == stop
-    assert ended.content[0].text == whole[:whole.index(stop)]
+    assert ended.content[0].text == whole[: whole.index(stop)]
 
 
 def test_counted_tokens_are_those_of_the_prompt(claude):
@@ -47,11 +50,20 @@ def test_counted_tokens_are_those_of_the_prompt(claude):
 
 
 def test_tools_and_their_results_go_into_the_prompt(claude):
-    tools = [{"name": "weather", "description": "of a city", "input_schema": {
-        "type": "object", "properties": {"city": {"type": "string"}}}}]
+    tools = [
+        {
+            "name": "weather",
+            "description": "of a city",
+            "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+        }
+    ]
     messages = MESSAGES + [
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Oslo"}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "rain"}]}]
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Oslo"}}],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "rain"}]},
+    ]
     assert claude.messages.create(messages=messages, tools=tools, tool_choice={"type": "auto"}, **GREEDY).content
 
 
@@ -63,13 +75,31 @@ def test_errors_are_the_clients_own(claude):
         claude.messages.create(messages=MESSAGES, model="claude-opus-4", max_tokens=1)
     assert error.value.body["error"]["type"] == "not_found_error"
     with pytest.raises(anthropic.BadRequestError, match="takes text only"):
-        claude.messages.create(messages=[{"role": "user", "content": [
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}]}], **GREEDY)
+        claude.messages.create(
+            messages=[
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+                    ],
+                }
+            ],
+            **GREEDY,
+        )
 
 
 def test_its_key_opens_the_server_and_api_says_what_is_served():
-    with serving(default_model(), "--max-model-len", "256", "--served-model-name", "smol", "--api-key", "secret",
-                 "--api", "anthropic") as server:
+    with serving(
+        default_model(),
+        "--max-model-len",
+        "256",
+        "--served-model-name",
+        "smol",
+        "--api-key",
+        "secret",
+        "--api",
+        "anthropic",
+    ) as server:
         with anthropic.Anthropic(base_url=server.url, api_key="secret", max_retries=0) as good:
             assert good.messages.create(messages=MESSAGES, **GREEDY).content
         with anthropic.Anthropic(base_url=server.url, api_key="wrong", max_retries=0) as bad:

@@ -1,10 +1,10 @@
 """libpagoda.so, as a C program sees it: the example, and through ctypes what the example does not reach."""
+
 import ctypes as c
 import json
 import subprocess
 
 import pytest
-
 from conftest import binary, small_model
 
 IDLE, TIMEOUT, INVALID, NOT_FOUND, UNIMPLEMENTED = 2, 1, -1, -2, -3
@@ -15,7 +15,13 @@ class Option(c.Structure):
 
 
 class Logprob(c.Structure):
-    _fields_ = [("id", c.c_int32), ("rank", c.c_int32), ("logprob", c.c_float), ("text", c.c_char_p), ("length", c.c_size_t)]
+    _fields_ = [
+        ("id", c.c_int32),
+        ("rank", c.c_int32),
+        ("logprob", c.c_float),
+        ("text", c.c_char_p),
+        ("length", c.c_size_t),
+    ]
 
 
 class Logprobs(c.Structure):
@@ -23,15 +29,35 @@ class Logprobs(c.Structure):
 
 
 class Choice(c.Structure):
-    _fields_ = [("index", c.c_int32), ("text", c.c_char_p), ("text_length", c.c_size_t), ("ids", c.POINTER(c.c_int32)),
-                ("num_ids", c.c_size_t), ("logprobs", c.POINTER(Logprobs)), ("cumulative_logprob", c.c_double),
-                ("finish_reason", c.c_char_p), ("stop_string", c.c_char_p), ("stop_token", c.c_int32)]
+    _fields_ = [
+        ("index", c.c_int32),
+        ("text", c.c_char_p),
+        ("text_length", c.c_size_t),
+        ("ids", c.POINTER(c.c_int32)),
+        ("num_ids", c.c_size_t),
+        ("logprobs", c.POINTER(Logprobs)),
+        ("cumulative_logprob", c.c_double),
+        ("finish_reason", c.c_char_p),
+        ("stop_string", c.c_char_p),
+        ("stop_token", c.c_int32),
+    ]
 
 
 class Output(c.Structure):
-    _fields_ = [("id", c.c_uint64), ("finished", c.c_int32), ("status", c.c_int), ("message", c.c_char_p),
-                ("choices", c.POINTER(Choice)), ("num_choices", c.c_size_t), ("prompt_ids", c.POINTER(c.c_int32)),
-                ("num_prompt_ids", c.c_size_t), ("prompt_logprobs", c.POINTER(Logprobs)), ("num_cached_tokens", c.c_int32), ("body", c.c_char_p), ("body_length", c.c_size_t)]
+    _fields_ = [
+        ("id", c.c_uint64),
+        ("finished", c.c_int32),
+        ("status", c.c_int),
+        ("message", c.c_char_p),
+        ("choices", c.POINTER(Choice)),
+        ("num_choices", c.c_size_t),
+        ("prompt_ids", c.POINTER(c.c_int32)),
+        ("num_prompt_ids", c.c_size_t),
+        ("prompt_logprobs", c.POINTER(Logprobs)),
+        ("num_cached_tokens", c.c_int32),
+        ("body", c.c_char_p),
+        ("body_length", c.c_size_t),
+    ]
 
 
 def library_path():
@@ -49,15 +75,18 @@ class Library:
 
     def open(self, **options):
         rows = (Option * len(options))(*[(k.encode(), v.encode()) for k, v in options.items()])
-        return self.lib.pagoda_engine_create(str(small_model()).encode(), rows, c.c_size_t(len(options)), c.byref(self.engine))
+        return self.lib.pagoda_engine_create(
+            str(small_model()).encode(), rows, c.c_size_t(len(options)), c.byref(self.engine)
+        )
 
     def error(self):
         return self.lib.pagoda_last_error().decode()
 
     def submit(self, text, **params):
         number = c.c_uint64()
-        status = self.lib.pagoda_submit_text(self.queue, text.encode(), c.c_size_t(len(text.encode())),
-                                             json.dumps(params).encode(), c.byref(number))
+        status = self.lib.pagoda_submit_text(
+            self.queue, text.encode(), c.c_size_t(len(text.encode())), json.dumps(params).encode(), c.byref(number)
+        )
         return status, number.value
 
     def call(self, path, body):
@@ -69,7 +98,7 @@ class Library:
         assert self.lib.pagoda_next(self.queue, c.c_int64(-1), c.byref(out)) == 0
         output = out.contents
         assert output.id == number.value and output.finished and output.num_choices == 0
-        answer = json.loads(output.body[:output.body_length]) if output.status == 0 else output.message.decode()
+        answer = json.loads(output.body[: output.body_length]) if output.status == 0 else output.message.decode()
         status = output.status
         self.lib.pagoda_output_free(out)
         return status, answer
@@ -79,10 +108,19 @@ class Library:
         out = c.POINTER(Output)()
         while (status := self.lib.pagoda_next(self.queue, c.c_int64(timeout_ms), c.byref(out))) == 0:
             o = out.contents
-            yield o.id, o.finished, [
-                (ch.text.decode(), ch.ids[:ch.num_ids], ch.finish_reason,
-                 [p.items[0].logprob for p in ch.logprobs[:ch.num_ids]] if ch.logprobs else None)
-                for ch in o.choices[:o.num_choices]]
+            yield (
+                o.id,
+                o.finished,
+                [
+                    (
+                        ch.text.decode(),
+                        ch.ids[: ch.num_ids],
+                        ch.finish_reason,
+                        [p.items[0].logprob for p in ch.logprobs[: ch.num_ids]] if ch.logprobs else None,
+                    )
+                    for ch in o.choices[: o.num_choices]
+                ],
+            )
             self.lib.pagoda_output_free(out)
         assert status in (IDLE, TIMEOUT), self.error()
 
@@ -105,18 +143,37 @@ def test_the_example_streams_what_generate_answers(tmp_path):
     run = subprocess.run([example, small_model(), *prompts], capture_output=True, check=True, timeout=300)
     lines = run.stdout.decode(errors="replace").rstrip("\n").split("\n")
     assert sum("(length)" in line for line in lines) == 2 and "blocks free" in lines[-1]
-    (tmp_path / "in").write_text("".join(json.dumps({"prompt": p, "max_tokens": 16, "temperature": 0, "logprobs": 0}) + "\n"
-                                         for p in prompts))
-    subprocess.run([binary(), "generate", small_model(), "--input", tmp_path / "in", "--output", tmp_path / "out",
-                    "--kv-cache-memory-bytes", "16M"], check=True, timeout=300, capture_output=True)
+    (tmp_path / "in").write_text(
+        "".join(json.dumps({"prompt": p, "max_tokens": 16, "temperature": 0, "logprobs": 0}) + "\n" for p in prompts)
+    )
+    subprocess.run(
+        [
+            binary(),
+            "generate",
+            small_model(),
+            "--input",
+            tmp_path / "in",
+            "--output",
+            tmp_path / "out",
+            "--kv-cache-memory-bytes",
+            "16M",
+        ],
+        check=True,
+        timeout=300,
+        capture_output=True,
+    )
     for number, line in enumerate((tmp_path / "out").read_text().splitlines()):
         want = [f"[{x:.3f}]" for x in json.loads(line)["choices"][0]["logprobs"]["token_logprobs"]]
-        got = [line.split(" [", 1)[1].split("]")[0] for line in lines if line.startswith(f"{number}: ") and " [" in line]
-        assert set(f"[{x}]" for x in got) <= set(want) and got
+        got = [
+            line.split(" [", 1)[1].split("]")[0] for line in lines if line.startswith(f"{number}: ") and " [" in line
+        ]
+        assert {f"[{x}]" for x in got} <= set(want) and got
 
 
 def test_only_the_interface_is_exported():
-    symbols = subprocess.run(["nm", "-D", "--defined-only", library_path()], capture_output=True, text=True, check=True).stdout
+    symbols = subprocess.run(
+        ["nm", "-D", "--defined-only", library_path()], capture_output=True, text=True, check=True
+    ).stdout
     names = {line.split()[-1].split("@")[0] for line in symbols.splitlines()} - {"PAGODA_0"}
     assert names and all(name.startswith("pagoda_") for name in names), names
 
@@ -140,11 +197,11 @@ def test_whole_answers_and_pieces_are_the_same(library):
 
 def test_a_stop_string_ends_a_whole_answer(library):
     library.submit("once upon", max_tokens=40, temperature=0)
-    (_, _, [(text, ids, reason, _)]), = library.outputs()
+    ((_, _, [(text, ids, reason, _)]),) = library.outputs()
     stop = text[3:5]
     library.submit("once upon", max_tokens=40, temperature=0, stop=[stop])
-    (_, finished, [(cut, fewer, reason, _)]), = library.outputs()
-    assert finished and reason == b"stop" and cut == text[:text.index(stop)] and len(fewer) < len(ids)
+    ((_, finished, [(cut, fewer, reason, _)]),) = library.outputs()
+    assert finished and reason == b"stop" and cut == text[: text.index(stop)] and len(fewer) < len(ids)
 
 
 def test_an_aborted_request_says_nothing_more(library):
@@ -162,8 +219,16 @@ def test_nothing_runs_and_nothing_comes(library):
     assert library.lib.pagoda_next(library.queue, c.c_int64(20), c.byref(out)) == TIMEOUT
 
 
-@pytest.mark.parametrize("params, word", [({"max_tokens": 0}, "max_tokens"), ({"top_p": 3}, "top_p"), ({"echo": True}, "echo"),
-                                          ({"max_tokens": 100000}, "512"), ({"n": "two"}, "n")])
+@pytest.mark.parametrize(
+    "params, word",
+    [
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"top_p": 3}, "top_p"),
+        ({"echo": True}, "echo"),
+        ({"max_tokens": 100000}, "512"),
+        ({"n": "two"}, "n"),
+    ],
+)
 def test_a_wrong_field_is_named(library, params, word):
     status, _ = library.submit("once", **params)
     assert status == INVALID and word in library.error()
@@ -171,13 +236,19 @@ def test_a_wrong_field_is_named(library, params, word):
 
 def test_params_that_are_no_object(library):
     number = c.c_uint64()
-    for params in (b"[]", b"{", b"1", b"{\"a\":1,\"a\":2}"):
+    for params in (b"[]", b"{", b"1", b'{"a":1,"a":2}'):
         assert library.lib.pagoda_submit_text(library.queue, b"x", c.c_size_t(1), params, c.byref(number)) == INVALID
 
 
-@pytest.mark.parametrize("options, status, word", [
-    ({"max_modle_len": "64"}, INVALID, "max-model-len"), ({"max_num_seqs": "none"}, INVALID, "max-num-seqs"),
-    ({"enable_prefix_caching": "maybe"}, INVALID, "true"), ({"tensor_parallel_size": "2"}, UNIMPLEMENTED, "serve")])
+@pytest.mark.parametrize(
+    "options, status, word",
+    [
+        ({"max_modle_len": "64"}, INVALID, "max-model-len"),
+        ({"max_num_seqs": "none"}, INVALID, "max-num-seqs"),
+        ({"enable_prefix_caching": "maybe"}, INVALID, "true"),
+        ({"tensor_parallel_size": "2"}, UNIMPLEMENTED, "serve"),
+    ],
+)
 def test_a_wrong_option_is_named(options, status, word):
     library = Library()
     assert library.open(**options) == status and word in library.error()
@@ -193,12 +264,15 @@ def test_a_call_by_its_path_is_answered_as_the_server_does(library):
     status, answer = library.call("/v1/completions", {"prompt": ["once", "upon"], "max_tokens": 6, "temperature": 0})
     assert status == 0 and answer["object"] == "text_completion" and answer["usage"]["completion_tokens"] == 12
     library.submit("once", max_tokens=6, temperature=0)
-    (_, _, [(text, _, _, _)]), = library.outputs()
+    ((_, _, [(text, _, _, _)]),) = library.outputs()
     assert answer["choices"][0]["text"] == text
     for path, body, wanted, word in (
-            ("/v1/nothing", {}, NOT_FOUND, "/v1/nothing"), ("/tokenize", {"prompt": "x"}, UNIMPLEMENTED, "/tokenize"),
-            ("/v1/completions", {"prompt": "x", "top_p": 3}, INVALID, "top_p"), ("/v1/completions", {"prompt": "x", "stream": True}, INVALID, "stream"),
-            ("/v1/embeddings", {"input": "x"}, INVALID, "")):
+        ("/v1/nothing", {}, NOT_FOUND, "/v1/nothing"),
+        ("/tokenize", {"prompt": "x"}, UNIMPLEMENTED, "/tokenize"),
+        ("/v1/completions", {"prompt": "x", "top_p": 3}, INVALID, "top_p"),
+        ("/v1/completions", {"prompt": "x", "stream": True}, INVALID, "stream"),
+        ("/v1/embeddings", {"input": "x"}, INVALID, ""),
+    ):
         status, error = library.call(path, body)
         assert status == wanted and word in error, (path, status, error)
     assert list(library.outputs()) == []
@@ -241,7 +315,10 @@ def test_sleeping_metrics_and_tokens(library):
     assert lib.pagoda_reset_prefix_cache(engine) == 0, library.error()
     assert "vllm:num_requests_running{model_name=" in text_of(lib.pagoda_get_metrics)
     token, found = text_of(lib.pagoda_token_text, c.c_int32(5)), c.c_int32()
-    assert lib.pagoda_token_id(engine, token.encode(), c.c_size_t(len(token.encode())), c.byref(found)) == 0 and found.value == 5
+    assert (
+        lib.pagoda_token_id(engine, token.encode(), c.c_size_t(len(token.encode())), c.byref(found)) == 0
+        and found.value == 5
+    )
     assert lib.pagoda_token_id(engine, b"no such token", c.c_size_t(13), c.byref(found)) == 0 and found.value == -1
     text, length = c.c_void_p(), c.c_size_t()
     assert lib.pagoda_token_text(engine, c.c_int32(10**6), c.byref(text), c.byref(length)) == NOT_FOUND

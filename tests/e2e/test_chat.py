@@ -1,4 +1,5 @@
 """`pagoda chat` as people use it: at a terminal, with a line editor and a history, and against a running server."""
+
 import contextlib
 import ctypes.util
 import http.server
@@ -7,14 +8,11 @@ import os
 import pty
 import re
 import select
-import signal
 import subprocess
 import threading
 import time
 
-import httpx
 import pytest
-
 from conftest import binary, serving, small_model
 
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
@@ -54,8 +52,8 @@ class Terminal:
                     self.seen += os.read(self.master, 4096).decode(errors="replace")
                 except OSError:
                     assert re.search(pattern, self.seen, re.DOTALL), f"ended without {pattern!r}: {self.seen!r}"
-        before = self.seen[:found.end()]
-        self.seen = self.seen[found.end():]
+        before = self.seen[: found.end()]
+        self.seen = self.seen[found.end() :]
         return before
 
     def type(self, text):
@@ -97,7 +95,9 @@ class EchoServer:
                 pieces = [f"<{said}>"] if not outer.slow else ["a "] * 2000
                 try:
                     for piece in pieces:
-                        self.wfile.write(f'data: {json.dumps({"choices": [{"delta": {"content": piece}}]})}\n\n'.encode())
+                        self.wfile.write(
+                            f"data: {json.dumps({'choices': [{'delta': {'content': piece}}]})}\n\n".encode()
+                        )
                         time.sleep(0.02 if outer.slow else 0)
                     self.wfile.write(b"data: [DONE]\n\n")
                 except OSError:
@@ -122,17 +122,41 @@ def environment(folder):
 
 def test_piped_lines_against_a_server(tmp_path):
     server = EchoServer()
-    text = 'hello\n"""\ntwo\nlines\n"""\none \\\nmore\n/set temperature 0.5\n/set nothing 1\n/retry\n/clear\n/system be brief\nrefuse\nlast\n/exit\nnever\n'
-    done = subprocess.run([binary(), "chat", "--url", server.url + "/v1/", "--api-key", "secret"], input=text, capture_output=True, text=True,
-                          timeout=60, env=environment(tmp_path))
+    text = (
+        'hello\n"""\ntwo\nlines\n"""\none \\\nmore\n/set temperature 0.5\n/set nothing 1\n/retry\n/clear\n/system be'
+        " brief\nrefuse\nlast\n/exit\nnever\n"
+    )
+    done = subprocess.run(
+        [binary(), "chat", "--url", server.url + "/v1/", "--api-key", "secret"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(tmp_path),
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["<hello>", "<two", "lines>", "<one ", "more>", "/set NAME NUMBER: temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed",
-                                        "<one ", "more>", "<last>"]
+    assert done.stdout.splitlines() == [
+        "<hello>",
+        "<two",
+        "lines>",
+        "<one ",
+        "more>",
+        "/set NAME NUMBER: temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed",
+        "<one ",
+        "more>",
+        "<last>",
+    ]
     assert "429, too many" in done.stderr and "\x1b" not in done.stderr
     assert server.keys == ["Bearer secret"] and {body["model"] for body in server.bodies} == {"first"}
     roles = [[m["role"] for m in body["messages"]] for body in server.bodies]
-    assert roles == [["user"], ["user", "assistant", "user"], ["user", "assistant"] * 2 + ["user"], ["user", "assistant"] * 2 + ["user"],
-                     ["system", "user"], ["system", "user"]]
+    assert roles == [
+        ["user"],
+        ["user", "assistant", "user"],
+        ["user", "assistant"] * 2 + ["user"],
+        ["user", "assistant"] * 2 + ["user"],
+        ["system", "user"],
+        ["system", "user"],
+    ]
     assert [body.get("temperature") for body in server.bodies] == [None, None, None, 0.5, 0.5, 0.5]
     assert not (tmp_path / "state").exists(), "no terminal, no history"
 
@@ -140,8 +164,14 @@ def test_piped_lines_against_a_server(tmp_path):
 def test_against_pagoda_and_in_this_process_it_says_the_same(chat_server, template, tmp_path):
     said = []
     for how in (["--url", chat_server.url], [small_model(), "--chat-template", template]):
-        done = subprocess.run([binary(), "chat", *how, "--temperature", "0", "--max-tokens", "12"], input="once\nagain\n", capture_output=True,
-                              text=True, timeout=120, env=environment(tmp_path))
+        done = subprocess.run(
+            [binary(), "chat", *how, "--temperature", "0", "--max-tokens", "12"],
+            input="once\nagain\n",
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment(tmp_path),
+        )
         assert done.returncode == 0, done.stderr
         said.append(done.stdout)
     assert said[0] == said[1] and said[0].strip()
@@ -149,7 +179,13 @@ def test_against_pagoda_and_in_this_process_it_says_the_same(chat_server, templa
 
 def test_a_server_that_is_not_there(tmp_path):
     for url, wanted in (("http://127.0.0.1:9", "127.0.0.1:9"), ("nonsense", "--url")):
-        done = subprocess.run([binary(), "chat", "--url", url, "-q", "x"], capture_output=True, text=True, timeout=60, env=environment(tmp_path))
+        done = subprocess.run(
+            [binary(), "chat", "--url", url, "-q", "x"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment(tmp_path),
+        )
         assert done.returncode == 2 and wanted in done.stderr, done.stderr
 
 
@@ -183,7 +219,9 @@ def test_a_terminal_with_history_and_ctrl_c(tmp_path):
     chat.type("\x04")  # the end of input
     assert chat.end() == 0
     assert [body["messages"][-1]["content"] for body in server.bodies] == ["first line", "first line", "long", "after"]
-    assert server.bodies[-1]["messages"][-2]["role"] == "assistant" and server.bodies[-1]["messages"][-2]["content"].startswith("a a ")
+    assert server.bodies[-1]["messages"][-2]["role"] == "assistant" and server.bodies[-1]["messages"][-2][
+        "content"
+    ].startswith("a a ")
     kept = tmp_path / "state/pagoda/chat_history"
     assert "after" in kept.read_text() and kept.stat().st_mode & 0o077 == 0
     again = Terminal(*command, env=environment(tmp_path))
@@ -201,7 +239,18 @@ def test_a_terminal_with_history_and_ctrl_c(tmp_path):
 
 
 def test_ctrl_c_ends_the_answer_and_not_the_program(template, tmp_path):
-    chat = Terminal(binary(), "chat", small_model(), "--chat-template", template, "--temperature", "0", "--max-tokens", "400", env=environment(tmp_path))
+    chat = Terminal(
+        binary(),
+        "chat",
+        small_model(),
+        "--chat-template",
+        template,
+        "--temperature",
+        "0",
+        "--max-tokens",
+        "400",
+        env=environment(tmp_path),
+    )
     chat.until("> ")
     chat.type("once upon\r")
     chat.until("once upon.*\n.{3,}")

@@ -1,5 +1,7 @@
-"""Processes bound to cores and memory, as the kernel itself tells: --cpu-list, and one rank a NUMA node. A machine with several
+"""Processes bound to cores and memory, as the kernel itself tells: --cpu-list, and one rank a NUMA node. A machine with
+several
 nodes is made by a folder laid over sysfs in a mount namespace of its own."""
+
 import os
 import pathlib
 import re
@@ -7,7 +9,6 @@ import subprocess
 
 import httpx
 import pytest
-
 from conftest import Server, binary, serving, small_model
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -35,7 +36,9 @@ def children(pid):
 
 
 def wait_answer(server):
-    answer = httpx.post(server.url + "/v1/completions", timeout=120, json={"prompt": [300] * 20, "max_tokens": 4, "ignore_eos": True})
+    answer = httpx.post(
+        server.url + "/v1/completions", timeout=120, json={"prompt": [300] * 20, "max_tokens": 4, "ignore_eos": True}
+    )
     assert answer.status_code == 200, answer.text
 
 
@@ -58,22 +61,31 @@ def test_each_rank_has_its_list():
     first, last = str(CORES[0]), str(CORES[-1])
     with serving(small_model(), "--tensor-parallel-size", "2", "--cpu-list", f"{last}|{first}") as server:
         wait_answer(server)
-        child, = children(server.process.pid)
+        (child,) = children(server.process.pid)
         assert allowed(server.process.pid) == {last} and allowed(child) == {first}
         log = "".join(server.log)
         assert f"rank 0: cores {last}, memory " in log and f"rank 1: cores {first}, memory " in log, log
 
 
-@pytest.mark.parametrize("flags, said", [
-    (["--cpu-list", "3-1"], "--cpu-list: '3-1' is not a list of cores such as 0-3,8"),
-    (["--cpu-list", ""], "is not a list of cores"),
-    (["--cpu-list", "0|"], "is not a list of cores"),
-    (["--cpu-list", "8000"], "--cpu-list: this process may not use 8000, only "),
-    (["--cpu-list", f"{CORES[0]}|{CORES[0]}"], "--cpu-list: 2 lists of cores, but 1 rank runs here"),
-    (["--tp", "2", "--cpu-list", str(CORES[0])], "--cpu-list: 1 list of cores, but 2 ranks run here")])
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--cpu-list", "3-1"], "--cpu-list: '3-1' is not a list of cores such as 0-3,8"),
+        (["--cpu-list", ""], "is not a list of cores"),
+        (["--cpu-list", "0|"], "is not a list of cores"),
+        (["--cpu-list", "8000"], "--cpu-list: this process may not use 8000, only "),
+        (["--cpu-list", f"{CORES[0]}|{CORES[0]}"], "--cpu-list: 2 lists of cores, but 1 rank runs here"),
+        (["--tp", "2", "--cpu-list", str(CORES[0])], "--cpu-list: 1 list of cores, but 2 ranks run here"),
+    ],
+)
 def test_wrong_lists_are_refused_in_one_line(flags, said):
-    done = subprocess.run([binary(), "generate", small_model(), "text", *flags], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and said in done.stderr and len(done.stderr.strip().splitlines()) == 1, (done.returncode, done.stderr)
+    done = subprocess.run(
+        [binary(), "generate", small_model(), "text", *flags], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.strip().splitlines()) == 1, (
+        done.returncode,
+        done.stderr,
+    )
 
 
 @pytest.fixture
@@ -84,7 +96,14 @@ def two_nodes(tmp_path):
     for node, cores in enumerate((CORES[:half], CORES[half:])):
         (tmp_path / f"node{node}").mkdir()
         (tmp_path / f"node{node}/cpulist").write_text(",".join(map(str, cores)) + "\n")
-    launcher = ["unshare", "--mount", "sh", "-c", f'mount --bind "{tmp_path}" /sys/devices/system/node && exec "$@"', "sh"]
+    launcher = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount --bind "{tmp_path}" /sys/devices/system/node && exec "$@"',
+        "sh",
+    ]
     if subprocess.run([*launcher, "true"], capture_output=True).returncode:
         pytest.skip("no mount namespaces here")
     return launcher
@@ -97,9 +116,16 @@ def test_one_rank_a_node(two_nodes, flags, bound):
     server = Server(small_model(), "--tensor-parallel-size", "2", *flags, launcher=two_nodes)
     try:
         wait_answer(server)
-        child, = children(server.process.pid)
-        one, other = ({int(c) for text in allowed(pid) for part in text.split(",")
-                       for c in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)} for pid in (server.process.pid, child))
+        (child,) = children(server.process.pid)
+        one, other = (
+            {
+                int(c)
+                for text in allowed(pid)
+                for part in text.split(",")
+                for c in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)
+            }
+            for pid in (server.process.pid, child)
+        )
         log = "".join(server.log)
         if not bound:
             assert one == other == set(CORES) and "cores" not in re.findall(r"rank \d: (\w+)", log)
@@ -107,6 +133,10 @@ def test_one_rank_a_node(two_nodes, flags, bound):
         assert one == set(CORES[:half]) and other == set(CORES[half:])
         assert re.search(r"rank 0: cores \S+, memory ", log), log
         # The second node is not there: what the kernel refuses is said, and the rank runs all the same.
-        assert re.search(r"rank 1: cores \S+, memory (of node 1|where it is first touched, for the kernel does not let it choose node 1)", log), log
+        assert re.search(
+            r"rank 1: cores \S+, memory (of node 1|where it is first touched, for the kernel does not let it choose"
+            r" node 1)",
+            log,
+        ), log
     finally:
         server.stop()

@@ -1,5 +1,7 @@
-"""The types that --dtype auto and --kv-cache-dtype auto choose lose no more than other engines' defaults, on models whose
+"""The types that --dtype auto and --kv-cache-dtype auto choose lose no more than other engines' defaults, on models
+whose
 keys and activations have large outliers, too: their distributions against those of the same file in float32."""
+
 import functools
 import json
 import random
@@ -7,7 +9,6 @@ import re
 import subprocess
 
 import pytest
-
 from conftest import binary, serving
 from outlier_models import MODELS, write_outlier_model
 
@@ -26,16 +27,27 @@ def measured(tmp_path_factory):
         model = folder / f"{name}.gguf"
         if not model.exists():
             write_outlier_model(model, name)
-        run = subprocess.run([binary(), "perplexity", model, "-f", text, "--kl-divergence", "--no-weight-cache", *flags],
-                             capture_output=True, text=True, timeout=600)
+        run = subprocess.run(
+            [binary(), "perplexity", model, "-f", text, "--kl-divergence", "--no-weight-cache", *flags],
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
         assert run.returncode == 0, run.stderr
         return float(re.search(r"^mean KL divergence from float32 (\S+)$", run.stdout, re.M)[1])
+
     return measure
 
 
-# What llama.cpp's default loses of the same files (October 2026), in one or two digits: so much is the margin.
-LLAMA_CPP = {"plain": 0.0011, "key biases": 0.0012, "key biases in every layer": 0.0014, "large keys and queries": 0.092,
-             "massive channels": 0.0004, "spikes of gates": 0.0081}
+# Losses of llama.cpp's default on the same files (October 2026), in one or two digits: that is the margin.
+LLAMA_CPP = {
+    "plain": 0.0011,
+    "key biases": 0.0012,
+    "key biases in every layer": 0.0014,
+    "large keys and queries": 0.092,
+    "massive channels": 0.0004,
+    "spikes of gates": 0.0081,
+}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -55,7 +67,7 @@ def test_the_choice_is_told(tmp_path):
         model = tmp_path / "model.gguf"
         write_outlier_model(model, name)
         inspected = subprocess.run([binary(), "inspect", model], capture_output=True, text=True)
-        assert f"computed in int8, keys and values in float16" in inspected.stdout
+        assert "computed in int8, keys and values in float16" in inspected.stdout
         told = json.loads(subprocess.run([binary(), "inspect", model, "--json"], capture_output=True, text=True).stdout)
         assert told["serving"]["default_kv_cache_dtype"] == "float16"
         for dtype, computed, kept in (("auto", "int8", "float16"), ("bfloat16", "bfloat16", beside_bfloat16)):

@@ -4,6 +4,7 @@ its clients; and what a device has not is refused in one line.
 
 The device runs in software, slowly: models and answers are small. In float32, so that its tokens are the CPU's.
 """
+
 import concurrent.futures
 import json
 import os
@@ -12,26 +13,51 @@ import subprocess
 
 import httpx
 import pytest
-
 from conftest import binary, serving, small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests/fixtures/tiny_models"
 # Answers are told as ids; any tokenizer does.
-FLAGS = ["--tokenizer", str(small_model()), "--dtype", "float32", "--max-num-seqs", "8", "--max-num-batched-tokens", "64",
-         "--block-size", "4", "--kv-cache-memory-bytes", "64KiB"]
+FLAGS = [
+    "--tokenizer",
+    str(small_model()),
+    "--dtype",
+    "float32",
+    "--max-num-seqs",
+    "8",
+    "--max-num-batched-tokens",
+    "64",
+    "--block-size",
+    "4",
+    "--kv-cache-memory-bytes",
+    "64KiB",
+]
 # Or a GPU (bench/gpu/run).
 DEVICE = os.environ.get("PAGODA_TEST_DEVICE", "emulated")
 EMULATED = ["--device", DEVICE, "--emulated-device", "memory=16MiB,seed=3"]
 # A page of 4 KiB has 16 tokens of all layers.
-VIRTUAL = ["--device", DEVICE, "--emulated-device", "memory=16MiB,granule=4KiB,seed=7", "--kv-manager", "virtual",
-           *(["--kv-cache-memory-bytes", "64MiB"] if DEVICE == "cuda" else [])]  # its pages have 2 MiB
+VIRTUAL = [
+    "--device",
+    DEVICE,
+    "--emulated-device",
+    "memory=16MiB,granule=4KiB,seed=7",
+    "--kv-manager",
+    "virtual",
+    *(["--kv-cache-memory-bytes", "64MiB"] if DEVICE == "cuda" else []),
+]  # its pages have 2 MiB
 PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(5 + 3 * i)] for i in range(4)]
 MODES = {
     "greedy": {"temperature": 0},
     "sampled": {"temperature": 0.8, "top_p": 0.9, "top_k": 20, "seed": 5, "n": 2},
-    "penalties": {"temperature": 0.7, "min_p": 0.02, "seed": 6, "presence_penalty": 0.5, "frequency_penalty": 0.3,
-                  "repetition_penalty": 1.2, "logit_bias": {"9": 2.0}},
+    "penalties": {
+        "temperature": 0.7,
+        "min_p": 0.02,
+        "seed": 6,
+        "presence_penalty": 0.5,
+        "frequency_penalty": 0.3,
+        "repetition_penalty": 1.2,
+        "logit_bias": {"9": 2.0},
+    },
     "log-probabilities": {"temperature": 0.7, "seed": 8, "logprobs": 3},
     "best_of": {"temperature": 0.9, "seed": 9, "best_of": 3, "n": 1},
     "beams": {"use_beam_search": True, "n": 2, "beam_width": 3, "temperature": 0},
@@ -75,6 +101,7 @@ def test_a_served_model_gives_its_goldens(model, request):
         for line in lines[:2]:
             wanted = line["greedy_ids"]
             assert ids(ask(server, line["prompt_ids"], temperature=0, max_tokens=len(wanted))) == [wanted]
+
     if model == "qwen3":
         return check(request.getfixturevalue("emulated"))
     with serving(TINY / model, *FLAGS, *EMULATED) as server:
@@ -103,15 +130,20 @@ def test_virtual_memory_changes_no_token(emulated, virtual, mode):
 
 def test_a_tensor_for_each_layer_changes_no_token(emulated):
     how = {"temperature": 0.8, "max_tokens": 30}
-    with serving(TINY / "qwen3", *FLAGS, *VIRTUAL, "--no-kv-slicing") as server, \
-            concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+    with (
+        serving(TINY / "qwen3", *FLAGS, *VIRTUAL, "--no-kv-slicing") as server,
+        concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool,
+    ):
         together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
     assert together == [ids(ask(emulated, prompt, seed=at, **how)) for at, prompt in enumerate(PROMPTS)]
 
 
 @pytest.mark.parametrize("memory", [["9KiB", *EMULATED], ["12KiB", *VIRTUAL]], ids=["paged", "virtual"])
-@pytest.mark.parametrize("way", [["--preemption-mode", "recompute"],
-                                 ["--preemption-mode", "swap", "--swap-space", "64KiB"]], ids=["recompute", "swap"])
+@pytest.mark.parametrize(
+    "way",
+    [["--preemption-mode", "recompute"], ["--preemption-mode", "swap", "--swap-space", "64KiB"]],
+    ids=["recompute", "swap"],
+)
 def test_preempted_answers_are_what_they_are_alone(emulated, way, memory):
     """Requests at once in a cache that does not hold them."""
     if DEVICE == "cuda" and "virtual" in memory:
@@ -119,8 +151,7 @@ def test_preempted_answers_are_what_they_are_alone(emulated, way, memory):
     how = {"temperature": 0.8, "max_tokens": 14}
     alone = [ids(ask(emulated, prompt, seed=at, **how)) for at, prompt in enumerate(PROMPTS)]
     flags = [*FLAGS[:-1], *memory, "--max-model-len", "32", "--no-enable-prefix-caching"]
-    with serving(TINY / "qwen3", *flags, *way) as server, \
-            concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+    with serving(TINY / "qwen3", *flags, *way) as server, concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
         seen = "swapped_in_blocks_total" if "swap" in way else "num_preemptions_total"
         for _ in range(20):  # a GPU may be through with one before the next comes
             together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
@@ -135,8 +166,9 @@ def test_drafts_and_shared_prefixes_change_no_token(emulated):
     wanted = ids(ask(emulated, prompt, temperature=0))
     assert ids(ask(emulated, prompt, temperature=0)) == wanted
     assert emulated.metric("prefix_cache_hits_total") > 0
-    with serving(TINY / "qwen3", *FLAGS, *EMULATED, "--speculative-config",
-                 '{"method": "ngram", "num_speculative_tokens": 3}') as server:
+    with serving(
+        TINY / "qwen3", *FLAGS, *EMULATED, "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}'
+    ) as server:
         assert ids(ask(server, prompt, temperature=0)) == wanted
 
 
@@ -146,8 +178,10 @@ def test_tiles_and_8_bit_caches_give_the_same_answers_paged_virtual_alone_and_to
         answers = []
         for memory in (EMULATED, VIRTUAL):
             with serving(TINY / "qwen3", *FLAGS, *memory, *how, "--max-num-batched-tokens", "16") as server:
+
                 def draw(at, server=server):
                     return ids(ask(server, PROMPTS[at], temperature=0.8, seed=at))
+
                 answers.append([draw(at) for at in range(len(PROMPTS))])
                 with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
                     answers.append(list(pool.map(draw, range(len(PROMPTS)))))
@@ -161,7 +195,9 @@ def test_products_by_the_devices_library():
 
 
 def test_a_lost_device_ends_the_server_and_tells_its_client():
-    with serving(TINY / "qwen3", *FLAGS, "--device", "emulated", "--emulated-device", "memory=16MiB,lost-launch=60") as server:
+    with serving(
+        TINY / "qwen3", *FLAGS, "--device", "emulated", "--emulated-device", "memory=16MiB,lost-launch=60"
+    ) as server:
         body = {"prompt": PROMPTS[0], "max_tokens": 30, "ignore_eos": True, "stream": True}
         with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=120) as answer:
             seen = "".join(answer.iter_text())
@@ -170,37 +206,68 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
     assert any("the emulated device is lost, as asked, in launch 60" in line for line in server.log)
 
 
-@pytest.mark.parametrize("flags, said", [
-    (["--tensor-parallel-size", "2"], "--device emulated cannot be had with --tensor-parallel-size"),
-    (["--kv-manager", "virtual", "--kv-page-size", "64KiB"], "--device emulated maps multiples of 2097152 bytes"),
-    (["--emulated-device", "granule=5KiB"], "granule must be a power of two"),
-    (["--dtype", "int8"], "--dtype int8: the device runner has"),
-    (["--emulated-device", "memory=1MiB", "--kv-cache-memory-bytes", "2MiB"], "are available"),
-    (["--emulated-device", "refused-allocation=9"], "refuses"),
-    (["--kv-cache-dtype", "float16"], "--kv-cache-dtype float16: the device runner has"),
-    (["--device-attention", "tiles"], "--device-attention tiles needs keys and values in bfloat16"),
-    (["--device-products", "cublaslt"], "--device-products cublaslt needs --dtype bfloat16"),
-    (["--device-products", "tiles", "--dtype", "float32"], "--device-products tiles needs --dtype bfloat16"),
-    (["--emulated-device", "speed=3"], "'speed' is none of"),
-])
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--tensor-parallel-size", "2"], "--device emulated cannot be had with --tensor-parallel-size"),
+        (["--kv-manager", "virtual", "--kv-page-size", "64KiB"], "--device emulated maps multiples of 2097152 bytes"),
+        (["--emulated-device", "granule=5KiB"], "granule must be a power of two"),
+        (["--dtype", "int8"], "--dtype int8: the device runner has"),
+        (["--emulated-device", "memory=1MiB", "--kv-cache-memory-bytes", "2MiB"], "are available"),
+        (["--emulated-device", "refused-allocation=9"], "refuses"),
+        (["--kv-cache-dtype", "float16"], "--kv-cache-dtype float16: the device runner has"),
+        (["--device-attention", "tiles"], "--device-attention tiles needs keys and values in bfloat16"),
+        (["--device-products", "cublaslt"], "--device-products cublaslt needs --dtype bfloat16"),
+        (["--device-products", "tiles", "--dtype", "float32"], "--device-products tiles needs --dtype bfloat16"),
+        (["--emulated-device", "speed=3"], "'speed' is none of"),
+    ],
+)
 def test_what_a_device_has_not_is_refused(flags, said):
-    done = subprocess.run([binary(), "serve", TINY / "qwen3", *FLAGS, "--device", "emulated", "--port", "0", *flags],
-                          capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [binary(), "serve", TINY / "qwen3", *FLAGS, "--device", "emulated", "--port", "0", *flags],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="there is a GPU")
 def test_a_gpu_that_is_not_here_is_one_line():
-    done = subprocess.run([binary(), "serve", TINY / "qwen3", "--device", "cuda", "--port", "0"], capture_output=True,
-                          text=True, timeout=120)
+    done = subprocess.run(
+        [binary(), "serve", TINY / "qwen3", "--device", "cuda", "--port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     if done.returncode == 2:  # nothing else ends it
         assert done.stderr.startswith("pagoda: --device cuda: ") and done.stderr.count("\n") == 1
 
 
 def test_bench_runs_on_it():
-    done = subprocess.run([binary(), "bench", "latency", TINY / "qwen3", *FLAGS, *EMULATED, "--input-len", "8", "--output-len",
-                           "4", "--batch-size", "2", "--num-iters", "1", "--num-iters-warmup", "0"],
-                          capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [
+            binary(),
+            "bench",
+            "latency",
+            TINY / "qwen3",
+            *FLAGS,
+            *EMULATED,
+            "--input-len",
+            "8",
+            "--output-len",
+            "4",
+            "--batch-size",
+            "2",
+            "--num-iters",
+            "1",
+            "--num-iters-warmup",
+            "0",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert "decode, all running" in done.stdout

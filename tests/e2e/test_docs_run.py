@@ -1,5 +1,6 @@
 """The commands of the README and of docs/ run as they stand there, page by page, each page in a folder of its own: with
 the default model for MODEL, a hub on loopback, free ports, `…` taken for nothing more, and a few requests for many."""
+
 import json
 import os
 import re
@@ -8,13 +9,13 @@ import shutil
 import subprocess
 
 import pytest
-
 import vector_models
 from conftest import ROOT, Server, binary, default_model, small_model
 from secure_server import SecureServer, certificate
 from test_docs import OTHERS, PAGES, PROGRAMS, shown_commands
 from test_pull import REPO, Hub
-from test_ranks_over_mpi import ENV as MPI_ENV, NO_MPI, has_mpi
+from test_ranks_over_mpi import ENV as MPI_ENV
+from test_ranks_over_mpi import NO_MPI, has_mpi
 
 # By whom the others are run; every other command of a page runs here.
 RUN_BY = {
@@ -37,23 +38,32 @@ RUN_BY = {
 }
 RUN_HERE = (*PROGRAMS, "curl", "mpirun")
 NEEDS_A_GPU = "--device cuda"
-# What pages shorten, and what takes minutes.
+# Names that pages shorten, and commands that take minutes.
 STANDS_FOR = {
     "pagoda perplexity MODEL": "pagoda perplexity MODEL -f text.txt",
     "pagoda bench": "pagoda bench --help",
     "pagoda simulate, plan": "pagoda simulate --help",
     "pagoda tokenize, render": "pagoda tokenize --help",
     "pagoda parse": "pagoda parse --help",
-    "pagoda bench calibrate --output cost.json":
-        "pagoda bench calibrate small.gguf --output cost.json --max-batch 4 --max-context 64",
-    "pagoda bench calibrate MODEL --served -o cost.json":
-        "pagoda bench calibrate small.gguf --served --seconds 4 --max-batch 4 --max-context 64 --kv-cache-memory-bytes 4MiB -o cost.json",
-    "pagoda plan --cost-model cost.json --workload alpaca --ttft-p99 1000 --tpot-p99 100":
-        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=5 --max-num-seqs 4 --seeds 4 --ttft-p99 3000 --tpot-p99 3000",
-    "pagoda plan --cost-model cost.json --workload trace:mine.jsonl --rate 20 --ttft-p99 1000 --tpot-p99 100":
-        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=5 --max-num-seqs 4 --rate 20 --seeds 4 --ttft-p99 3000 --tpot-p99 3000",
+    "pagoda bench calibrate --output cost.json": (
+        "pagoda bench calibrate small.gguf --output cost.json --max-batch 4 --max-context 64"
+    ),
+    "pagoda bench calibrate MODEL --served -o cost.json": (
+        "pagoda bench calibrate small.gguf --served --seconds 4 --max-batch 4 --max-context 64 --kv-cache-memory-bytes"
+        " 4MiB -o cost.json"
+    ),
+    "pagoda plan --cost-model cost.json --workload alpaca --ttft-p99 1000 --tpot-p99 100": (
+        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=5"
+        " --max-num-seqs 4 --seeds 4 --ttft-p99 3000 --tpot-p99 3000"
+    ),
+    "pagoda plan --cost-model cost.json --workload trace:mine.jsonl --rate 20 --ttft-p99 1000 --tpot-p99 100": (
+        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=5"
+        " --max-num-seqs 4 --rate 20 --seeds 4 --ttft-p99 3000 --tpot-p99 3000"
+    ),
     "pagoda pull ORG/NAME:mmproj-F16": "pagoda pull ORG/NAME:Q8_0",  # the hub of the test has no vision part
-    "pagoda simulate --cost-model cost.json --workload": "pagoda simulate --cost-model cost.json --workload alpaca:requests=5",
+    "pagoda simulate --cost-model cost.json --workload": (
+        "pagoda simulate --cost-model cost.json --workload alpaca:requests=5"
+    ),
 }
 
 
@@ -62,8 +72,13 @@ class Page:
         self.folder, self.server = folder, None
         self.left_out = ""  # why some of its lines could not run here
         shutil.copy(small_model(), folder / "small.gguf")
-        self.env = {**os.environ, "HF_ENDPOINT": hub.endpoint, "HF_HUB_CACHE": str(folder / "hub"), "HF_TOKEN": "",
-                    "HF_HUB_OFFLINE": ""}
+        self.env = {
+            **os.environ,
+            "HF_ENDPOINT": hub.endpoint,
+            "HF_HUB_CACHE": str(folder / "hub"),
+            "HF_TOKEN": "",
+            "HF_HUB_OFFLINE": "",
+        }
         (folder / "hosts").write_text("localhost slots=2\n")
         (folder / "text.txt").write_text("a few words of a text " * 20)
         (folder / "outputs.jsonl").write_text(json.dumps({"text": "<think>so</think>an answer"}) + "\n")
@@ -76,15 +91,23 @@ class Page:
     def words(self, line):
         line = STANDS_FOR.get(re.sub(r"\s*…", "", line).strip(), line)
         line = re.sub(r"\s*…", "", line).replace("[MODEL]", "MODEL").replace("ORG/NAME[:TAG]", "ORG/NAME")
-        line = line.replace("ORG/NAME", REPO).replace("/etc/pagoda/", "").replace("requests=2000", "requests=50").replace("--max-model-len 64k", "--max-model-len 8k")
+        line = (
+            line.replace("ORG/NAME", REPO)
+            .replace("/etc/pagoda/", "")
+            .replace("requests=2000", "requests=50")
+            .replace("--max-model-len 64k", "--max-model-len 8k")
+        )
         line = line.replace('["no", "yes"]', '["n", "y"]')  # the small model knows letters only
         words = shlex.split(line.removesuffix("&").strip())
         return [str(binary()), *(str(default_model()) if word == "MODEL" else self.vectors(word) for word in words[1:])]
 
     def vectors(self, word):
         """Models of vectors by their names: small ones of the same kind."""
-        kind = {"BAAI/bge-small-en-v1.5": "bert", "Qwen/Qwen3-Embedding-0.6B": "qwen3",
-                "Qwen/Qwen3-Reranker-0.6B": "qwen3"}.get(word)
+        kind = {
+            "BAAI/bge-small-en-v1.5": "bert",
+            "Qwen/Qwen3-Embedding-0.6B": "qwen3",
+            "Qwen/Qwen3-Reranker-0.6B": "qwen3",
+        }.get(word)
         if not kind:
             return word
         folder = self.folder / word.replace("/", "-")
@@ -103,8 +126,17 @@ class Page:
             words += ["--base-url", self.server.url]
         if words[1] == "launch":  # the programs are not here: what would be run is printed
             words = [*words[:3], "--print", "--url", self.server.url]
-        done = subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=300)
+        done = subprocess.run(
+            words,
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=300,
+        )
         assert done.returncode == 0, f"{line}\n{shlex.join(words)}\n{done.stdout[-3000:]}"
 
     def ask(self, line):
@@ -112,7 +144,12 @@ class Page:
             self.server = Server(default_model(), env=self.env)
         line, places = re.subn(r"(http://)?(127\.0\.0\.1|localhost):8000", self.server.url, line)
         assert places == 1, line
-        done = subprocess.run(["bash", "-c", line + " --fail-with-body --silent --show-error"], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            ["bash", "-c", line + " --fail-with-body --silent --show-error"],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0 and json.loads(done.stdout)["choices"], f"{line}\n{done.stdout}{done.stderr}"
 
     def serve_ranks(self, line):
@@ -121,8 +158,13 @@ class Page:
             return
         self.stop()
         launcher = shlex.split(line.split(" pagoda ")[0])
-        server = Server(default_model(), "--port", "0", launcher=("env", "-C", self.folder, *launcher, "--oversubscribe"),
-                        env={**MPI_ENV, **self.env})
+        server = Server(
+            default_model(),
+            "--port",
+            "0",
+            launcher=("env", "-C", self.folder, *launcher, "--oversubscribe"),
+            env={**MPI_ENV, **self.env},
+        )
         server.stop()
 
     def serve(self, words):
@@ -131,8 +173,9 @@ class Page:
         model, flags = (words[0], words[1:]) if not words[0].startswith("-") else (default_model(), words)
         kind = SecureServer if "--ssl-certfile" in flags else Server
         # Behind the page's own --host: the last one counts.
-        self.server = kind(model, *flags, "--host", "127.0.0.1", "--port", "0", launcher=("env", "-C", self.folder),
-                           env=self.env)
+        self.server = kind(
+            model, *flags, "--host", "127.0.0.1", "--port", "0", launcher=("env", "-C", self.folder), env=self.env
+        )
 
     def stop(self):
         server, self.server = self.server, None

@@ -1,12 +1,13 @@
-"""The blocks of the README and of docs/ that are no commands (those run in test_docs_run.py): programs run, files are read by
+"""The blocks of the README and of docs/ that are no commands (those run in test_docs_run.py): programs run, files are
+read by
 whatever reads them. What is left over is named here with its reason, so that a new block is either run or explained."""
+
 import re
 import subprocess
 import sys
 
 import httpx
 import yaml
-
 from conftest import ROOT, binary, serving, small_model
 from test_docs import FOLDERS, OTHERS, PAGES, PROGRAMS
 
@@ -28,7 +29,11 @@ NOT_RUN = {
     ("docs/tools.md", '{"text": "…'): "the form of a line; test_parse.py reads and writes them",
     ("docs/tools.md", '{"content": null'): "the form of a line; test_parse.py reads and writes them",
 }
-RUN_BELOW = {("README.md", "from openai import OpenAI"), ("docs/flags.md", "model: Hugging"), ("docs/operations.md", "keys:")}
+RUN_BELOW = {
+    ("README.md", "from openai import OpenAI"),
+    ("docs/flags.md", "model: Hugging"),
+    ("docs/operations.md", "keys:"),
+}
 
 
 def blocks(page):
@@ -45,11 +50,13 @@ def blocks(page):
             found.append("\n".join(block))
         block, before = [], line
     starts = (*(f"{name} " for name in (*PROGRAMS, *OTHERS)), *FOLDERS)
-    return [one for one in found if not any(line.strip().removeprefix("$ ").startswith(starts) for line in one.splitlines())]
+    return [
+        one for one in found if not any(line.strip().removeprefix("$ ").startswith(starts) for line in one.splitlines())
+    ]
 
 
 def block_of(page, start):
-    found, = (one for one in blocks(page) if one.startswith(start))
+    (found,) = (one for one in blocks(page) if one.startswith(start))
     return found
 
 
@@ -57,8 +64,11 @@ def test_every_block_is_run_or_explained():
     all_blocks = [(page, block) for page in PAGES for block in blocks(page)]
     assert len(all_blocks) >= 10
     known = [*NOT_RUN, *RUN_BELOW]
-    unknown = [(page, block.splitlines()[0]) for page, block in all_blocks
-               if not any(page == where and block.startswith(start) for where, start in known)]
+    unknown = [
+        (page, block.splitlines()[0])
+        for page, block in all_blocks
+        if not any(page == where and block.startswith(start) for where, start in known)
+    ]
     assert not unknown
     gone = [one for one in known if not any(page == one[0] and block.startswith(one[1]) for page, block in all_blocks)]
     assert not gone, "no block begins so any more"
@@ -93,5 +103,7 @@ def test_the_file_of_keys(tmp_path):
         own = {"Authorization": "Bearer alices-key"}
         assert httpx.get(server.url + "/v1/models", headers=own).status_code == 200
         assert httpx.get(server.url + "/admin/usage", headers=own).status_code == 403
-        asked = httpx.post(server.url + "/v1/completions", headers=own, json={"prompt": "a", "max_tokens": 2, "priority": -1})
+        asked = httpx.post(
+            server.url + "/v1/completions", headers=own, json={"prompt": "a", "max_tokens": 2, "priority": -1}
+        )
         assert asked.status_code in (400, 403), asked.text

@@ -1,7 +1,7 @@
 """Where an answer ends: GGUF files whose eos is the end of a document know the end of a turn by its name alone."""
+
 import httpx
 import pytest
-
 from conftest import serving
 from small_model import VOCAB, write_small_model
 

@@ -1,6 +1,8 @@
 """Expressions and grammars, by hand and drawn at random, against independent readers of them: Python's `regex` and
-lark. A random model's whole answers are taken by the reader; of those that `max_tokens` ends, `regex` can say whether they
+lark. A random model's whole answers are taken by the reader; of those that `max_tokens` ends, `regex` can say whether
+they
 are the beginning of one."""
+
 import concurrent.futures
 import random
 
@@ -8,13 +10,29 @@ import httpx
 import lark
 import pytest
 import regex
-
 from conftest import serving, small_model
 
 EXPRESSIONS = [
-    r"[a-z]{3}-\d{2,4}", r"(yes|no|may be)", r"\w{1,9}@\w{1,9}\.(com|org)", r"[^\"x]{1,5}", r"(\+\d{1,2} )?\(\d{3}\) \d{3}", r"a.c",
-    r"\d+(\.\d+)?", r"[äöü]{2}", r"\s?x\S", r"[\d\-_.]{4}", r"(?:ab)+", r"^abc$", r"(a|b(c|d(e|f)))+;", r"[\]\[^]{1,3}", r"\x41\u0042[\u00e4-\u00f6]",
-    r"(\{|\})\\(\/|\.)", r"[A-F0-9]{8}(-[A-F0-9]{4}){3}", r"(https?|ftp)://[a-z]+(\.[a-z]{2,3}){1,2}(/[a-z0-9_]*)*", r"([01]\d|2[0-3]):[0-5]\d", r"",
+    r"[a-z]{3}-\d{2,4}",
+    r"(yes|no|may be)",
+    r"\w{1,9}@\w{1,9}\.(com|org)",
+    r"[^\"x]{1,5}",
+    r"(\+\d{1,2} )?\(\d{3}\) \d{3}",
+    r"a.c",
+    r"\d+(\.\d+)?",
+    r"[äöü]{2}",
+    r"\s?x\S",
+    r"[\d\-_.]{4}",
+    r"(?:ab)+",
+    r"^abc$",
+    r"(a|b(c|d(e|f)))+;",
+    r"[\]\[^]{1,3}",
+    r"\x41\u0042[\u00e4-\u00f6]",
+    r"(\{|\})\\(\/|\.)",
+    r"[A-F0-9]{8}(-[A-F0-9]{4}){3}",
+    r"(https?|ftp)://[a-z]+(\.[a-z]{2,3}){1,2}(/[a-z0-9_]*)*",
+    r"([01]\d|2[0-3]):[0-5]\d",
+    r"",
 ]
 
 
@@ -23,14 +41,22 @@ SPACE = r"\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 
 @pytest.fixture(scope="module")
 def http():
-    with serving(small_model(), "--served-model-name", "small") as server, httpx.Client(base_url=server.url, timeout=120) as client:
-        if "no grammars" in client.post("/v1/completions", json={"prompt": "a", "max_tokens": 1, "guided_regex": "a"}).text:
+    with (
+        serving(small_model(), "--served-model-name", "small") as server,
+        httpx.Client(base_url=server.url, timeout=120) as client,
+    ):
+        if (
+            "no grammars"
+            in client.post("/v1/completions", json={"prompt": "a", "max_tokens": 1, "guided_regex": "a"}).text
+        ):
             pytest.skip("this build has no XGrammar: structured output is not tested")
         yield client
 
 
 def say(http, seed, **form):
-    answer = http.post("/v1/completions", json={"prompt": "Once upon", "temperature": 1, "seed": seed, "max_tokens": 40, **form})
+    answer = http.post(
+        "/v1/completions", json={"prompt": "Once upon", "temperature": 1, "seed": seed, "max_tokens": 40, **form}
+    )
     assert answer.status_code == 200, (form, answer.text)
     choice = answer.json()["choices"][0]
     assert choice["finish_reason"] in ("stop", "length"), choice
@@ -46,7 +72,9 @@ def say_all(http, forms, seeds):
 def draw_expression(draw, depth=0):
     kind = draw.choice(["text", "class", "class", "sequence", "choice", "many"] if depth < 3 else ["text", "class"])
     if kind == "text":
-        return "".join(draw.choice(["a", "b", " ", "7", r"\.", r"\(", "é", "-", ","]) for _ in range(draw.randrange(1, 4)))
+        return "".join(
+            draw.choice(["a", "b", " ", "7", r"\.", r"\(", "é", "-", ","]) for _ in range(draw.randrange(1, 4))
+        )
     if kind == "class":
         return draw.choice([r"\d", r"\w", "[a-f]", "[^a-f]", r"[\-x]", "[é-ü]", r"[^\"\\]", "[0-9A-Z_]"])
     if kind == "sequence":
@@ -66,18 +94,30 @@ def test_every_answer_matches_the_expression(http):
         reader = regex.compile(spelled, regex.ASCII | regex.DOTALL | regex.V0)
         assert reader.fullmatch(text, partial=not whole), (form, text, whole)
         wholes[form["guided_regex"]] = wholes.get(form["guided_regex"], 0) + whole
-    assert sum(count > 0 for count in wholes.values()) > 0.9 * len(wholes), [one for one, count in wholes.items() if not count]
+    assert sum(count > 0 for count in wholes.values()) > 0.9 * len(wholes), [
+        one for one, count in wholes.items() if not count
+    ]
 
 
 # Each written for lark; where there is a second text, the same in GBNF.
 GRAMMARS = [
     ('start: "a" ("b" | "c")* "d"', 'root ::= "a" ("b" | "c")* "d"'),
-    ('start: pair ("," pair)?\npair: /[a-c]/ "=" /[0-9]{1,2}/', 'root ::= pair ("," pair)?\npair ::= [a-c] "=" [0-9]{1,2}'),
-    ('start: expr "=" term "\\n"\nexpr: term (/[-+*\\/]/ term)?\nterm: "x" | "(" term ")"',
-     'root  ::= (expr "=" term "\\n")\nexpr  ::= term ([-+*/] term)?\nterm  ::= "x" | "(" term ")"  # a comment'),
-    ('start: value\nvalue: list | /[0-9]/ | "null"\nlist: "[" [value ("," value)*] "]"',
-     'root ::= value\nvalue ::= list | [0-9] | "null"\nlist ::= "[" (value ("," value)*)? "]"'),
-    ('start: "<" NAME ">" start* "</" NAME ">"\nNAME: /[a-b]{1,2}/', 'root ::= "<" name ">" root* "</" name ">"\nname ::= [a-b] [a-b]?'),
+    (
+        'start: pair ("," pair)?\npair: /[a-c]/ "=" /[0-9]{1,2}/',
+        'root ::= pair ("," pair)?\npair ::= [a-c] "=" [0-9]{1,2}',
+    ),
+    (
+        'start: expr "=" term "\\n"\nexpr: term (/[-+*\\/]/ term)?\nterm: "x" | "(" term ")"',
+        'root  ::= (expr "=" term "\\n")\nexpr  ::= term ([-+*/] term)?\nterm  ::= "x" | "(" term ")"  # a comment',
+    ),
+    (
+        'start: value\nvalue: list | /[0-9]/ | "null"\nlist: "[" [value ("," value)*] "]"',
+        'root ::= value\nvalue ::= list | [0-9] | "null"\nlist ::= "[" (value ("," value)*)? "]"',
+    ),
+    (
+        'start: "<" NAME ">" start* "</" NAME ">"\nNAME: /[a-b]{1,2}/',
+        'root ::= "<" name ">" root* "</" name ">"\nname ::= [a-b] [a-b]?',
+    ),
     ('start: greeting " " NAME\ngreeting: "hi" | "ho"\nNAME: /[A-Z][a-z]/', None),
     ('start: DIGIT ~ 3 ("-" DIGIT ~ 2..4)?\nDIGIT: "0".."9"', None),
     ('start: word+ end\nword: "ab"i | "c"\nend: "." | "!"', None),
@@ -106,6 +146,7 @@ def draw_grammar(draw):
     def sequence(level, depth=0):
         parts = [item(level, depth) for _ in range(draw.randrange(1, 4))]
         return tuple(" ".join(side) for side in zip(*parts))
+
     of_lark, of_gbnf = ["start: r0"], ["root ::= r0"]
     for level, name in enumerate(names):
         choices = [sequence(level) for _ in range(draw.randrange(1, 4))]
@@ -132,4 +173,6 @@ def test_every_answer_is_of_the_grammar(http):
             except lark.exceptions.LarkError as error:
                 pytest.fail(f"{form['grammar']}\n{text!r}\n{error}")
         wholes[form["grammar"]] = wholes.get(form["grammar"], 0) + whole
-    assert sum(count > 0 for count in wholes.values()) > 0.9 * len(wholes), [one for one, count in wholes.items() if not count]
+    assert sum(count > 0 for count in wholes.values()) > 0.9 * len(wholes), [
+        one for one, count in wholes.items() if not count
+    ]

@@ -1,8 +1,8 @@
 """vLLM's extensions of the completions body, and what evaluation harnesses rely on."""
+
 import math
 
 import httpx
-
 from conftest import default_model, serving
 
 
@@ -19,7 +19,9 @@ def ids_of(http, text):
 def test_token_ids_in_and_out(http):
     prompt = ids_of(http, "The capital of France is")
     by_ids = complete(http, prompt=prompt, max_tokens=8, return_token_ids=True)
-    by_text = complete(http, prompt="The capital of France is", max_tokens=8, return_token_ids=True, add_special_tokens=False)
+    by_text = complete(
+        http, prompt="The capital of France is", max_tokens=8, return_token_ids=True, add_special_tokens=False
+    )
     choice = by_ids["choices"][0]
     assert by_ids["prompt_token_ids"] == choice["prompt_token_ids"] == prompt
     assert len(choice["token_ids"]) == by_ids["usage"]["completion_tokens"]
@@ -45,7 +47,9 @@ def test_echo_scores_a_text(http, valid):
     answer = complete(http, prompt=[prompt], max_tokens=1, logprobs=1, echo=True, seed=1)
     valid("EchoedCompletion", answer)
     logprobs = answer["choices"][0]["logprobs"]
-    assert len(logprobs["tokens"]) == len(prompt) + 1 == len(logprobs["token_logprobs"]) == len(logprobs["top_logprobs"])
+    assert (
+        len(logprobs["tokens"]) == len(prompt) + 1 == len(logprobs["token_logprobs"]) == len(logprobs["top_logprobs"])
+    )
     assert logprobs["token_logprobs"][0] is None and logprobs["top_logprobs"][0] is None
     assert all(value <= 0 for value in logprobs["token_logprobs"][1:])
     for value, top in zip(logprobs["token_logprobs"][1:], logprobs["top_logprobs"][1:]):
@@ -71,17 +75,25 @@ def test_prompt_logprobs_in_vllms_form(http):
 
 def test_numbers_keep_nine_digits(http):
     text = http.post("/v1/completions", json={"prompt": "a b c", "max_tokens": 8, "logprobs": 3, "temperature": 0}).text
-    values = [v for v in text.replace("[", ",").replace("]", ",").replace(":", ",").replace("}", ",").split(",") if v.startswith("-")]
+    values = [
+        v
+        for v in text.replace("[", ",").replace("]", ",").replace(":", ",").replace("}", ",").split(",")
+        if v.startswith("-")
+    ]
     assert max(len(v.split("e")[0].lstrip("-0.").replace(".", "")) for v in values) >= 8
 
 
 def test_token_choice_can_be_forced(http):
     token = ids_of(http, " yes")[0]
-    forced = complete(http, prompt="Well,", max_tokens=3, allowed_token_ids=[token], return_token_ids=True, ignore_eos=True)
+    forced = complete(
+        http, prompt="Well,", max_tokens=3, allowed_token_ids=[token], return_token_ids=True, ignore_eos=True
+    )
     assert forced["choices"][0]["token_ids"] == [token] * 3
     biased = complete(http, prompt="Well,", max_tokens=3, logit_bias={str(token): 100}, return_token_ids=True)
     assert token in biased["choices"][0]["token_ids"]
-    stopped = complete(http, prompt="Well,", max_tokens=3, allowed_token_ids=[token], stop_token_ids=[token], return_token_ids=True)
+    stopped = complete(
+        http, prompt="Well,", max_tokens=3, allowed_token_ids=[token], stop_token_ids=[token], return_token_ids=True
+    )
     assert stopped["choices"][0]["finish_reason"] == "stop" and stopped["choices"][0]["stop_reason"] == token
     assert stopped["choices"][0]["token_ids"] == [token]
 
@@ -96,10 +108,15 @@ def test_bad_words_do_not_appear(http):
 def test_what_others_do_changes_nothing(http):
     """The same request alone and among others: the same tokens and the same bits of log-probability."""
     import concurrent.futures
-    ask = dict(prompt="Tell me a story about a fox.", max_tokens=16, logprobs=2, return_token_ids=True, seed=5, temperature=0.9)
+
+    ask = dict(
+        prompt="Tell me a story about a fox.", max_tokens=16, logprobs=2, return_token_ids=True, seed=5, temperature=0.9
+    )
     alone = complete(http, **ask)["choices"][0]
     with concurrent.futures.ThreadPoolExecutor(13) as pool:
-        noise = [pool.submit(complete, http, prompt=f"Noise {i} " * (i + 1), max_tokens=20, temperature=1) for i in range(12)]
+        noise = [
+            pool.submit(complete, http, prompt=f"Noise {i} " * (i + 1), max_tokens=20, temperature=1) for i in range(12)
+        ]
         among = pool.submit(complete, http, **ask).result()["choices"][0]
         for future in noise:
             future.result()
@@ -118,13 +135,21 @@ def test_special_tokens_typed_by_a_user_are_text(http):
 
 
 def test_a_template_of_the_requests_own_where_it_is_trusted(http):
-    body = {"messages": [{"role": "user", "content": "Once upon a time"}], "max_tokens": 4, "temperature": 0, "return_token_ids": True,
-            "chat_template": "{{ messages[0].content }}"}
+    body = {
+        "messages": [{"role": "user", "content": "Once upon a time"}],
+        "max_tokens": 4,
+        "temperature": 0,
+        "return_token_ids": True,
+        "chat_template": "{{ messages[0].content }}",
+    }
     refused = http.post("/v1/chat/completions", json=body)
     assert refused.status_code == 400 and refused.json()["error"]["param"] == "chat_template", refused.text
     with serving(default_model(), "--trust-request-chat-template") as server:
         answer = httpx.post(server.url + "/v1/chat/completions", json=body, timeout=120).json()
-        plain = httpx.post(server.url + "/v1/completions", timeout=120, json={
-            "prompt": "Once upon a time", "max_tokens": 4, "temperature": 0}).json()
+        plain = httpx.post(
+            server.url + "/v1/completions",
+            timeout=120,
+            json={"prompt": "Once upon a time", "max_tokens": 4, "temperature": 0},
+        ).json()
     assert answer["choices"][0]["message"]["content"] == plain["choices"][0]["text"]
     assert answer["usage"]["prompt_tokens"] == plain["usage"]["prompt_tokens"]

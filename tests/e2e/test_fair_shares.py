@@ -1,10 +1,10 @@
 """Tenants share the machine by turns: a light client beside a heavy one, and the bits stay what they were."""
+
 import concurrent.futures
 import threading
 import time
 
 import httpx
-
 from conftest import default_model, serving
 
 BODY = {"prompt": "Once upon a time there was a small house", "max_tokens": 24, "temperature": 0, "ignore_eos": True}
@@ -12,13 +12,20 @@ BODY = {"prompt": "Once upon a time there was a small house", "max_tokens": 24, 
 
 def client_at(address, url):
     """A client of its own address, and so a tenant of its own: there are no keys here."""
-    return httpx.Client(base_url=url, timeout=300, transport=httpx.HTTPTransport(local_address=address, limits=httpx.Limits(
-        max_connections=200, max_keepalive_connections=200)))
+    return httpx.Client(
+        base_url=url,
+        timeout=300,
+        transport=httpx.HTTPTransport(
+            local_address=address, limits=httpx.Limits(max_connections=200, max_keepalive_connections=200)
+        ),
+    )
 
 
 def first_token(client, number):
     begin = time.monotonic()
-    with client.stream("POST", "/v1/completions", json={**BODY, "seed": number, "max_tokens": 4, "stream": True}) as response:
+    with client.stream(
+        "POST", "/v1/completions", json={**BODY, "seed": number, "max_tokens": 4, "stream": True}
+    ) as response:
         assert response.status_code == 200, response.read()
         took = None
         for line in response.iter_lines():
@@ -29,7 +36,11 @@ def first_token(client, number):
 
 def test_a_light_client_beside_a_heavy_one():
     flags = ("--scheduling-policy", "fair", "--max-queue-time", "0", "--max-model-len", "1024", "--max-num-seqs", "8")
-    with serving(default_model(), *flags) as server, client_at("127.0.0.2", server.url) as light, client_at("127.0.0.3", server.url) as heavy:
+    with (
+        serving(default_model(), *flags) as server,
+        client_at("127.0.0.2", server.url) as light,
+        client_at("127.0.0.3", server.url) as heavy,
+    ):
         alone_answer = light.post("/v1/completions", json=BODY).json()["choices"][0]["text"]
         alone = [first_token(light, number) for number in range(4)]
         stop = threading.Event()
@@ -39,6 +50,7 @@ def test_a_light_client_beside_a_heavy_one():
             while not stop.is_set():
                 response = heavy.post("/v1/completions", json={**BODY, "max_tokens": 32})
                 answers.append((response.status_code, response.json()["choices"][0]["text"]))
+
         with concurrent.futures.ThreadPoolExecutor(40) as pool:
             for number in range(40):
                 pool.submit(loop, number)

@@ -1,13 +1,16 @@
-"""D7 from outside: connections and bodies that are held, and never used, leave the server to the others."""
+"""Connections and bodies that are held, and never used, leave the server to the others."""
+
 import contextlib
 import socket
 import time
 
 import httpx
-
 from conftest import serving, small_model
 
-HELD = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n"
+HELD = (
+    b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect:"
+    b" 100-continue\r\n\r\n"
+)
 PATIENCE_S = 60
 
 
@@ -65,7 +68,10 @@ def status(url, path):
 
 def test_idle_connections_make_room_the_oldest_first():
     # 4,096 idle ones, without a key, and everyone got 503.
-    with serving(small_model(), "--max-connections", "40", "--keep-alive-timeout", "3600") as server, contextlib.ExitStack() as stack:
+    with (
+        serving(small_model(), "--max-connections", "40", "--keep-alive-timeout", "3600") as server,
+        contextlib.ExitStack() as stack,
+    ):
         idle = []
         for _ in range(40):
             idle.append(stack.enter_context(connect(server.port)))
@@ -77,8 +83,12 @@ def test_idle_connections_make_room_the_oldest_first():
 
 
 def test_among_busy_connections_health_and_the_operator_are_answered(tmp_path):
-    with serving(small_model(), "--max-connections", "4", "--body-timeout", "3600",
-                 "--admin-socket", str(tmp_path / "admin")) as server, contextlib.ExitStack() as stack:
+    with (
+        serving(
+            small_model(), "--max-connections", "4", "--body-timeout", "3600", "--admin-socket", str(tmp_path / "admin")
+        ) as server,
+        contextlib.ExitStack() as stack,
+    ):
         busy = [stack.enter_context(hold(server.port)) for _ in range(4)]
         beyond = stack.enter_context(connect(server.port))
         assert ask(beyond) == 200 and ask(beyond, "/v1/models") == 503
@@ -86,8 +96,9 @@ def test_among_busy_connections_health_and_the_operator_are_answered(tmp_path):
         for _ in range(40):
             stack.enter_context(connect(server.port))
         assert eventually(lambda: status(server.url, "/health") == 200)
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(tmp_path / "admin")), base_url="http://localhost",
-                          timeout=PATIENCE_S) as operator:
+        with httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(tmp_path / "admin")), base_url="http://localhost", timeout=PATIENCE_S
+        ) as operator:
             assert operator.get("/debug/memory").status_code == 200
         assert not any(is_closed(client) for client in busy), "who is being served is not closed for others"
         busy[0].close()
@@ -95,7 +106,8 @@ def test_among_busy_connections_health_and_the_operator_are_answered(tmp_path):
 
 
 def ends(client, first=b""):
-    """Whether the server gives up a body of which a byte comes now and then, and says why, if that can still be heard."""
+    """Whether the server gives up a body of which a byte comes now and then, and says why, if that can still be
+    heard."""
     end = time.monotonic() + PATIENCE_S
     try:
         client.sendall(first)
@@ -113,6 +125,6 @@ def test_a_body_that_drips_in_ends():
     # 14 connections held 256 MiB with a byte every ten seconds each.
     with serving(small_model(), "--body-timeout", "2") as server, contextlib.ExitStack() as stack:
         assert ends(stack.enter_context(hold(server.port, 8 << 20)))
-        # What came fast at first is no credit for the rest.
+        # A fast beginning is no credit for the rest.
         assert ends(stack.enter_context(hold(server.port, 8 << 20)), b" " * (4 << 20))
         assert ask(stack.enter_context(connect(server.port))) == 200

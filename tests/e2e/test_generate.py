@@ -1,4 +1,5 @@
 """`pagoda generate` and where its input comes from."""
+
 import json
 import os
 import subprocess
@@ -9,8 +10,12 @@ from conftest import binary, small_model
 def test_a_pipe_is_read(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    program = subprocess.Popen([binary(), "generate", small_model(), "--input", pipe, "--output", "-"], stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True)
+    program = subprocess.Popen(
+        [binary(), "generate", small_model(), "--input", pipe, "--output", "-"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     pipe.write_text('{"prompt": "Once", "max_tokens": 2}\n' * 3)
     out, _ = program.communicate(timeout=60)
     assert program.returncode == 0
@@ -18,16 +23,25 @@ def test_a_pipe_is_read(tmp_path):
 
 
 def test_a_folder_is_no_input(tmp_path):
-    done = subprocess.run([binary(), "generate", small_model(), "--input", tmp_path, "--output", "-"], capture_output=True,
-                          text=True, timeout=60)
+    done = subprocess.run(
+        [binary(), "generate", small_model(), "--input", tmp_path, "--output", "-"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert f"cannot read {tmp_path}" in done.stderr
 
 
 def test_lines_of_a_pipe_are_answered_before_the_next_comes():
-    program = subprocess.Popen([binary(), "generate", small_model(), "-i", "-", "--temperature", "0"], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    program = subprocess.Popen(
+        [binary(), "generate", small_model(), "-i", "-", "--temperature", "0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     texts = []
     for _ in range(3):
         program.stdin.write('{"prompt": "Once", "max_tokens": 4}\n')

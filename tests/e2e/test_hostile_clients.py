@@ -1,4 +1,5 @@
 """One client costs nobody else anything: what stopped or killed the server for all, each tried from outside."""
+
 import contextlib
 import json
 import os
@@ -12,7 +13,6 @@ import time
 
 import httpx
 import pytest
-
 from conftest import binary, serving, small_model
 
 BODY = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0, "ignore_eos": True}
@@ -30,8 +30,10 @@ def processor_time(process):
 
 
 def request(path, body):
-    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
 
 
 def post(port, path, body, receive_buffer=0, source=None):
@@ -47,7 +49,7 @@ def post(port, path, body, receive_buffer=0, source=None):
 
 
 def test_giant_answers_that_nobody_reads_are_bounded():
-    # D1, D8: each is some 25 MB of JSON; readers that take nothing held all of it, twice, and /health waited for seconds.
+    # Each is some 25 MB of JSON; readers that take nothing held all of it, twice, and /health waited for seconds.
     body = json.dumps({"prompt": [[7] * 100] * 200, "max_tokens": 1, "prompt_logprobs": 20}).encode()
     with serving(small_model(), "--max-answer-memory", "32MiB") as server:
         httpx.post(server.url + "/v1/completions", json=BODY)
@@ -63,19 +65,29 @@ def test_giant_answers_that_nobody_reads_are_bounded():
         for client in clients:
             client.close()
         deadline = time.monotonic() + 30
-        while httpx.post(server.url + "/v1/completions", content=body, timeout=60,
-                         headers={"Content-Type": "application/json"}).status_code != 200:
+        while (
+            httpx.post(
+                server.url + "/v1/completions", content=body, timeout=60, headers={"Content-Type": "application/json"}
+            ).status_code
+            != 200
+        ):
             assert time.monotonic() < deadline, "the memory of those who left did not come back"
         never = json.dumps({"prompt": [[7] * 100] * 1000, "max_tokens": 1, "prompt_logprobs": 20}).encode()
-        refused = httpx.post(server.url + "/v1/completions", content=never, headers={"Content-Type": "application/json"})
+        refused = httpx.post(
+            server.url + "/v1/completions", content=never, headers={"Content-Type": "application/json"}
+        )
         assert refused.status_code == 400 and "--max-answer-memory" in refused.text
 
 
 def test_text_endpoints_have_bounds():
-    # D2: 30 MB of blanks to /tokenize held the one worker for ten seconds.
+    # 30 MB of blanks to /tokenize held the one worker for ten seconds.
     with serving(small_model()) as server:
+
         def status(path, body):
-            return httpx.post(server.url + path, content=body, headers={"Content-Type": "application/json"}, timeout=30).status_code
+            return httpx.post(
+                server.url + path, content=body, headers={"Content-Type": "application/json"}, timeout=30
+            ).status_code
+
         assert status("/tokenize", b'{"prompt":"' + b" " * 30_000_000 + b'"}') == 413
         assert status("/tokenize", b'{"prompt":"' + b" " * 7_000_000 + b'"}') == 400
         assert status("/detokenize", b'{"tokens":[' + b"7," * 15_000_000 + b"7]}") == 413
@@ -88,12 +100,15 @@ def bytes_of_bodies(server):
 
 
 def test_a_short_request_overtakes_long_ones():
-    # D2: one worker read for everybody, in order.
+    # One worker read for everybody, in order.
     long, short = (request("/tokenize", json.dumps({"prompt": text}).encode()) for text in ("a b" * 300_000, "a"))
     with serving(small_model()) as server:
         for _ in range(20):  # until the machine lets the short one come before the long ones are done
             with contextlib.ExitStack() as stack:
-                clients = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)) for _ in range(25)]
+                clients = [
+                    stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+                    for _ in range(25)
+                ]
                 for client in clients[1:]:
                     client.sendall(long[:-1])
                 deadline = time.monotonic() + 60
@@ -115,14 +130,20 @@ def thread_seconds(process, thread):
 
 
 def test_giant_answers_are_not_built_by_the_thread_that_serves_all():
-    # D8: while one was made, /health waited for seconds. 20 MB of JSON, of which the I/O thread only writes.
+    # While one was made, /health waited for seconds. 20 MB of JSON, of which the I/O thread only writes.
     body = json.dumps({"prompt": [[7] * 400] * 40, "max_tokens": 1, "prompt_logprobs": 20}).encode()
     with serving(small_model()) as server:
+
         def seconds():
             threads = os.listdir(f"/proc/{server.process.pid}/task")
-            return thread_seconds(server.process, server.process.pid), sum(thread_seconds(server.process, thread) for thread in threads)
+            return thread_seconds(server.process, server.process.pid), sum(
+                thread_seconds(server.process, thread) for thread in threads
+            )
+
         own, every = seconds()
-        answer = httpx.post(server.url + "/v1/completions", content=body, headers={"Content-Type": "application/json"}, timeout=120)
+        answer = httpx.post(
+            server.url + "/v1/completions", content=body, headers={"Content-Type": "application/json"}, timeout=120
+        )
         assert answer.status_code == 200 and len(answer.content) > 10_000_000
         after_own, after_every = seconds()
         print(f"{len(answer.content)} bytes: {after_own - own:.3f} of {after_every - every:.3f} s on the I/O thread")
@@ -130,7 +151,7 @@ def test_giant_answers_are_not_built_by_the_thread_that_serves_all():
 
 
 def test_one_peer_cannot_hold_all_room_for_bodies():
-    # D7: 256 MiB of unfinished bodies gave everyone else 503.
+    # 256 MiB of unfinished bodies gave everyone else 503.
     start = b'{"prompt":"'
     with serving(small_model()) as server:
         holders = []
@@ -140,14 +161,19 @@ def test_one_peer_cannot_hold_all_room_for_bodies():
             client.bind(("127.0.0.2", 0))
             client.connect(("127.0.0.1", server.port))
             client.settimeout(10)
-            head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(unfinished) + 9}\r\n\r\n"
+            head = (
+                "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length:"
+                f" {len(unfinished) + 9}\r\n\r\n"
+            )
             try:
                 client.sendall(head.encode() + unfinished)
             except OSError:
                 pass  # refused on the way
             holders.append(client)
         large = b'{"max_tokens":1,"prompt":"hi"' + b" " * 5_000_000 + b"}"
-        answer = httpx.post(server.url + "/v1/completions", content=large, headers={"Content-Type": "application/json"}, timeout=30)
+        answer = httpx.post(
+            server.url + "/v1/completions", content=large, headers={"Content-Type": "application/json"}, timeout=30
+        )
         assert answer.status_code == 200, answer.text
         for client in holders:
             client.close()
@@ -159,7 +185,9 @@ class PipedServer:
     def __enter__(self):
         self.process = subprocess.Popen(
             [binary(), "serve", str(small_model()), "--host", "127.0.0.1", "--port", "0", "--access-log"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
         for line in self.process.stderr:
             if found := re.search(rb"http://127\.0\.0\.1:(\d+)", line):
                 self.url = "http://127.0.0.1:" + found[1].decode()
@@ -173,7 +201,7 @@ class PipedServer:
 
 
 def test_a_log_reader_that_has_gone_costs_lines_alone():
-    # D6: the next line was SIGPIPE, and every stream cut.
+    # The next line was SIGPIPE, and every stream cut.
     with PipedServer() as server:
         server.process.stderr.close()
         for _ in range(20):
@@ -185,7 +213,7 @@ def test_a_log_reader_that_has_gone_costs_lines_alone():
 
 
 def test_a_log_reader_that_stands_still_costs_lines_alone():
-    # D6: after 1,430 requests everything hung, SIGTERM included.
+    # After 1,430 requests everything hung, SIGTERM included.
     with PipedServer() as server:
         with httpx.Client() as client:
             for _ in range(3000):
@@ -195,7 +223,7 @@ def test_a_log_reader_that_stands_still_costs_lines_alone():
 
 
 def test_sighup_cuts_no_stream():
-    # D9: it ended the server at once.
+    # It ended the server at once.
     with serving(small_model()) as server:
         events = []
 
@@ -215,7 +243,7 @@ def test_sighup_cuts_no_stream():
         assert any("SIGHUP" in line for line in server.log)
 
 
-HOSTILE = [  # what took 11 s, 5 s and 3 s
+HOSTILE = [  # these took 11 s, 5 s and 3 s
     "{% for i in range(90000) %}{% set x = messages[0].content|upper %}{% endfor %}",
     "{% set m = messages[0].content|list %}{% for i in range(90000) %}{% set x = m|sort %}{% endfor %}",
     "{% for i in range(90000) %}{% set x = messages|tojson %}{% endfor %}",
@@ -224,13 +252,16 @@ HOSTILE = [  # what took 11 s, 5 s and 3 s
 
 @pytest.mark.parametrize("template", HOSTILE)
 def test_a_template_has_little_time(tmp_path, template):
-    # D12: templates had steps and bytes, but no time.
+    # Templates had steps and bytes, but no time.
     path = tmp_path / "template.jinja"
     path.write_text(template)
     with serving(small_model(), "--chat-template", str(path)) as server:
         before = processor_time(server.process)
-        answer = httpx.post(server.url + "/v1/chat/completions", timeout=60,
-                            json={"messages": [{"role": "user", "content": "a b" * 20_000}], "max_tokens": 1})
+        answer = httpx.post(
+            server.url + "/v1/chat/completions",
+            timeout=60,
+            json={"messages": [{"role": "user", "content": "a b" * 20_000}], "max_tokens": 1},
+        )
         assert answer.status_code == 400 and "template" in answer.text, answer.text
         assert processor_time(server.process) - before < 1.5, "0.2 s of its thread's own time, and some to refuse it"
 
@@ -249,7 +280,6 @@ def raw(port, *pieces, end=False):
 
 
 def test_details_of_http(small_server):
-    # D14.
     port, body = small_server.port, json.dumps(BODY).encode()
     fields = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
     ended = raw(port, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + fields + b"\r\n" + body, end=True)
@@ -257,9 +287,18 @@ def test_details_of_http(small_server):
     assert b"HTTP/1.1 200 " in ended and b'"choices"' in ended
     old = raw(port, b"POST /v1/completions HTTP/1.0\r\nExpect: 100-continue\r\n" + fields + b"\r\n" + body)
     assert old.split()[1] == b"200", "no 100 for HTTP/1.0"
-    whole = raw(port, b"GET http://localhost:%d/health HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n\r\n" % (port, port))
+    whole = raw(
+        port,
+        b"GET http://localhost:%d/health HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n\r\n" % (port, port),
+    )
     assert whole.split()[1] == b"200", "RFC 9112 3.2.2"
-    packed = raw(port, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Encoding: gzip\r\n" + fields + b"\r\n" + body)
+    packed = raw(
+        port,
+        b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Encoding: gzip\r\n"
+        + fields
+        + b"\r\n"
+        + body,
+    )
     assert packed.split()[1] == b"415"
     for host in (b"[::1].evil.com", b"localhost:80@evil.com"):
         answer = raw(port, b"GET /v1/models HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")

@@ -1,4 +1,5 @@
 """The HTTP face of the program: health, metrics, keys, signals, load."""
+
 import concurrent.futures
 import os
 import shutil
@@ -10,7 +11,6 @@ import time
 
 import httpx
 import pytest
-
 from conftest import serving, small_model
 
 BODY = {"prompt": "Once upon a time", "max_tokens": 40, "temperature": 0, "ignore_eos": True}
@@ -29,15 +29,19 @@ def test_small_endpoints(http, valid):
 
 def test_allowed_hosts():
     with serving(small_model(), "--allowed-hosts", "my.box,Other") as server:
+
         def status(host):
             return httpx.get(server.url + "/health", headers={"Host": host}).status_code
+
         assert status(f"My.Box:{server.port}") == status("other") == status("localhost") == 200
         assert status(f"evil.example:{server.port}") == 403
 
 
 def test_tokenize_round_trip(http):
     text = "Hello, wörld! 你好 🙂\n\tdone"
-    tokens = http.post("/tokenize", json={"prompt": text, "add_special_tokens": False, "return_token_strs": True}).json()
+    tokens = http.post(
+        "/tokenize", json={"prompt": text, "add_special_tokens": False, "return_token_strs": True}
+    ).json()
     assert tokens["count"] == len(tokens["tokens"]) == len(tokens["token_strs"])
     assert tokens["max_model_len"] == 2048
     assert http.post("/detokenize", json={"tokens": tokens["tokens"]}).json() == {"prompt": text}
@@ -46,17 +50,44 @@ def test_tokenize_round_trip(http):
 def test_metrics_satisfy_promtool(server, http):
     http.post("/v1/completions", json={**BODY, "max_tokens": 4})
     text = http.get("/metrics").text
-    for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "prompt_tokens_total", "generation_tokens_total",
-                 "request_success_total", "time_to_first_token_seconds_bucket", "e2e_request_latency_seconds_bucket"):
+    for name in (
+        "num_requests_running",
+        "num_requests_waiting",
+        "kv_cache_usage_perc",
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "request_success_total",
+        "time_to_first_token_seconds_bucket",
+        "e2e_request_latency_seconds_bucket",
+    ):
         assert f"\nvllm:{name}" in "\n" + text, name
     ours = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE pagoda:")}
-    assert ours == {"pagoda:" + name for name in (
-        "kv_cache_slots_perc", "kv_cache_saved_perc", "num_preemptions_by_swap_total", "swapped_out_blocks_total",
-        "swapped_in_blocks_total", "kv_blocks_copied_total", "padded_tokens_total", "kv_map_calls_total",
-        "kv_mapped_pages_total", "kv_map_seconds_total", "kv_map_delayed_steps_total", "log_lines_dropped_total", "requests_refused_total",
-        "constraint_masks_total", "settled_rows_total",
-        "key_prompt_tokens_total", "key_cached_tokens_total", "key_completion_tokens_total", "key_requests_total",
-        "key_errors_total", "model_files_unchanged")}
+    assert ours == {
+        "pagoda:" + name
+        for name in (
+            "kv_cache_slots_perc",
+            "kv_cache_saved_perc",
+            "num_preemptions_by_swap_total",
+            "swapped_out_blocks_total",
+            "swapped_in_blocks_total",
+            "kv_blocks_copied_total",
+            "padded_tokens_total",
+            "kv_map_calls_total",
+            "kv_mapped_pages_total",
+            "kv_map_seconds_total",
+            "kv_map_delayed_steps_total",
+            "log_lines_dropped_total",
+            "requests_refused_total",
+            "constraint_masks_total",
+            "settled_rows_total",
+            "key_prompt_tokens_total",
+            "key_cached_tokens_total",
+            "key_completion_tokens_total",
+            "key_requests_total",
+            "key_errors_total",
+            "model_files_unchanged",
+        )
+    }
     assert "http_requests_total{" in text and "process_resident_memory_bytes" in text
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed: the metrics' format is not checked")
@@ -65,10 +96,15 @@ def test_metrics_satisfy_promtool(server, http):
     # 3) of vLLM too. Nothing else may be amiss, and the format itself must be sound.
     assert checked.returncode in (0, 3), checked.stderr
     complaints = [line for line in checked.stderr.splitlines() if "should not contain ':'" not in line]
-    assert complaints in ([], ['vllm:iteration_tokens_total non-counter metrics should not have "_total" suffix']), complaints
+    assert complaints in (
+        [],
+        ['vllm:iteration_tokens_total non-counter metrics should not have "_total" suffix'],
+    ), complaints
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"prompt":"\xff"}', b'{"prompt":"a","prompt":"b"}', b'{"prompt":NaN}', b"[" * 100])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"prompt":"\xff"}', b'{"prompt":"a","prompt":"b"}', b'{"prompt":NaN}', b"[" * 100]
+)
 def test_broken_bodies(http, body):
     answer = http.post("/v1/completions", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
@@ -77,7 +113,12 @@ def test_broken_bodies(http, body):
 
 def test_two_hundred_streams_of_which_a_third_hangs_up(small_server):
     def stream(number):
-        body = {**BODY, "prompt": f"Story number {number} tells", "stream": True, "stream_options": {"include_usage": True}}
+        body = {
+            **BODY,
+            "prompt": f"Story number {number} tells",
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
         text = ""
         with httpx.stream("POST", small_server.url + "/v1/completions", json=body, timeout=300) as answer:
             assert answer.status_code == 200
@@ -122,7 +163,9 @@ def test_keys():
 def test_metrics_all_under_pagoda():
     with serving(small_model(), "--metrics-prefix", "pagoda") as server:
         text = httpx.get(server.url + "/metrics").text
-        assert "\npagoda:num_requests_running{" in text and "\npagoda:padded_tokens_total{" in text and "vllm:" not in text
+        assert (
+            "\npagoda:num_requests_running{" in text and "\npagoda:padded_tokens_total{" in text and "vllm:" not in text
+        )
 
 
 def test_sigterm_lets_running_requests_finish():
@@ -130,7 +173,9 @@ def test_sigterm_lets_running_requests_finish():
         lines = []
 
         def stream():
-            with httpx.stream("POST", server.url + "/v1/completions", json={**BODY, "max_tokens": 300, "stream": True}, timeout=120) as answer:
+            with httpx.stream(
+                "POST", server.url + "/v1/completions", json={**BODY, "max_tokens": 300, "stream": True}, timeout=120
+            ) as answer:
                 lines.extend(answer.iter_lines())
 
         thread = threading.Thread(target=stream)
@@ -152,9 +197,11 @@ def test_sigterm_when_idle_is_quick():
 def test_idle_connections_cost_little(small_server):
     sockets = [socket.create_connection(("127.0.0.1", small_server.port)) for _ in range(500)]
     try:
+
         def rss():
             with open(f"/proc/{small_server.process.pid}/status", encoding="ascii") as status:
                 return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
+
         assert httpx.get(small_server.url + "/health").status_code == 200
         assert rss() > 0
     finally:
@@ -164,10 +211,12 @@ def test_idle_connections_cost_little(small_server):
 
 def test_an_idle_server_uses_no_cpu(small_server):
     assert small_server.wait_until_idle()
+
     def cpu_ticks():
         with open(f"/proc/{small_server.process.pid}/stat", encoding="ascii") as stat:
             fields = stat.read().rsplit(")", 1)[1].split()
         return int(fields[11]) + int(fields[12])
+
     time.sleep(0.5)
     before = cpu_ticks()
     time.sleep(2)

@@ -1,4 +1,5 @@
 """Keys: a file with roles and limits, read again while the server runs; usage by key."""
+
 import concurrent.futures
 import os
 import pathlib
@@ -10,7 +11,6 @@ import time
 import httpx
 import openai
 import pytest
-
 from conftest import binary, serving, small_model
 
 KEYS = """keys:
@@ -75,8 +75,13 @@ def test_several_keys_of_the_command_line_are_users():
 
 
 def test_sighup_reads_the_file_again_and_cuts_no_stream(keyed):
-    with httpx.stream("POST", keyed.url + "/v1/completions", headers=bearer("alices-key"), timeout=60,
-                      json={"prompt": "x", "max_tokens": 400, "ignore_eos": True, "stream": True}) as answer:
+    with httpx.stream(
+        "POST",
+        keyed.url + "/v1/completions",
+        headers=bearer("alices-key"),
+        timeout=60,
+        json={"prompt": "x", "max_tokens": 400, "ignore_eos": True, "stream": True},
+    ) as answer:
         lines = answer.iter_lines()
         next(lines)
         keyed.key_file.write_text(KEYS.replace("bobs-key", "bobs-other-key"))
@@ -99,8 +104,12 @@ def test_a_broken_file_keeps_the_keys_and_says_so(keyed):
 def test_a_broken_file_at_start_is_one_line(tmp_path):
     path = tmp_path / "keys.yaml"
     path.write_text("keys: [{name: alice, role: root, key: SECRET}]")
-    done = subprocess.run([binary(), "serve", str(small_model()), "--port", "0", "--api-key-file", str(path)],
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [binary(), "serve", str(small_model()), "--port", "0", "--api-key-file", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
     assert "keys.yaml:1: `role` is user, metrics or admin" in done.stderr and "SECRET" not in done.stderr
 
@@ -116,8 +125,13 @@ def test_key_new_prints_once_and_stores_the_hash(tmp_path):
     path = tmp_path / "keys.yaml"
     made = {}
     for name, role in (("alice", "user"), ("ops", "admin")):
-        done = subprocess.run([binary(), "key", "new", name, "--role", role, "--api-key-file", str(path)],
-                              capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            [binary(), "key", "new", name, "--role", role, "--api-key-file", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
         made[name] = done.stdout.strip()
         assert made[name] not in path.read_text() and made[name] not in done.stderr
     assert os.stat(path).st_mode & 0o777 == 0o600
@@ -145,8 +159,11 @@ def test_rate_limits_as_openais_client_sees_them(tmp_path):
 
 
 def test_prefixes_are_not_shared_between_keys(keyed):
-    body = {"prompt": "once upon a time there was a little girl who liked to read books " * 3, "max_tokens": 1,
-            "stream_options": None}
+    body = {
+        "prompt": "once upon a time there was a little girl who liked to read books " * 3,
+        "max_tokens": 1,
+        "stream_options": None,
+    }
 
     def cached(key):
         answer = httpx.post(keyed.url + "/v1/completions", json=body, headers=bearer(key), timeout=60).json()
@@ -159,15 +176,28 @@ def test_prefixes_are_not_shared_between_keys(keyed):
 
 def test_usage_is_exact_over_hang_ups(keyed):
     dice = random.Random(5)
-    jobs = [(dice.choice(["alices-key", "bobs-key"]), dice.choice(["whole", "stream", "hang up"]), dice.randint(1, 40),
-             dice.randint(1, 60)) for _ in range(120)]
+    jobs = [
+        (
+            dice.choice(["alices-key", "bobs-key"]),
+            dice.choice(["whole", "stream", "hang up"]),
+            dice.randint(1, 40),
+            dice.randint(1, 60),
+        )
+        for _ in range(120)
+    ]
 
     def ask(job):
         key, how, prompt_length, max_tokens = job
-        body = {"prompt": [dice.randint(3, 200) for _ in range(prompt_length)], "max_tokens": max_tokens,
-                "ignore_eos": True, "n": 2}
+        body = {
+            "prompt": [dice.randint(3, 200) for _ in range(prompt_length)],
+            "max_tokens": max_tokens,
+            "ignore_eos": True,
+            "n": 2,
+        }
         if how == "whole":
-            told = httpx.post(keyed.url + "/v1/completions", json=body, headers=bearer(key), timeout=120).json()["usage"]
+            told = httpx.post(keyed.url + "/v1/completions", json=body, headers=bearer(key), timeout=120).json()[
+                "usage"
+            ]
             return key, told["prompt_tokens"], told["completion_tokens"], True
         body |= {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
         seen = {}
@@ -184,7 +214,10 @@ def test_usage_is_exact_over_hang_ups(keyed):
 
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         done = list(pool.map(ask, jobs))
-    idle = lambda: usage(keyed)["alice"]["requests"] + usage(keyed)["bob"]["requests"] == len(jobs)
+
+    def idle():
+        return usage(keyed)["alice"]["requests"] + usage(keyed)["bob"]["requests"] == len(jobs)
+
     assert within(30, idle)
     now = usage(keyed)
     metrics = httpx.get(keyed.url + "/metrics", headers=bearer("proms-key")).text
@@ -196,10 +229,16 @@ def test_usage_is_exact_over_hang_ups(keyed):
         cut = sum(one[2] for one in mine if not one[3])
         left = now[name]["completion_tokens"] - complete
         assert cut <= left <= 2 * sum(job[3] for job in jobs if job[0] == key and job[1] == "hang up")
-        assert f'pagoda:key_prompt_tokens_total{{model_name="small",key="{name}"}} {now[name]["prompt_tokens"]}' in metrics
-    # The engine's own counts know no keys: both sums are the same but for tokens of a last step that nobody was brought.
-    engine = {line.split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in metrics.splitlines()
-              if line.startswith(("vllm:prompt_tokens_total{", "vllm:generation_tokens_total{"))}
+        assert (
+            f'pagoda:key_prompt_tokens_total{{model_name="small",key="{name}"}} {now[name]["prompt_tokens"]}' in metrics
+        )
+    # The engine's own counts know no keys: both sums are the same but for tokens of a last step that nobody was
+    # brought.
+    engine = {
+        line.split("{")[0]: float(line.rsplit(" ", 1)[1])
+        for line in metrics.splitlines()
+        if line.startswith(("vllm:prompt_tokens_total{", "vllm:generation_tokens_total{"))
+    }
     assert engine["vllm:prompt_tokens_total"] == sum(now[name]["prompt_tokens"] for name in now)
     ours = sum(now[name]["completion_tokens"] for name in now)
     hung_up = sum(job[1] == "hang up" for job in jobs)

@@ -1,4 +1,5 @@
 """kill -9 at any moment: whoever starts the server again finds nothing to clean up, and the same answers."""
+
 import os
 import pathlib
 import random
@@ -9,12 +10,15 @@ import threading
 import time
 
 import httpx
-
 from conftest import binary, small_model
 from secure_server import SecureServer, certificate
 
 KILLS = int(os.environ.get("PAGODA_KILLS", "8"))  # 100: PAGODA_KILLS=100 script/test --only e2e test_kill.py
-KEYS = "keys:\n" + "".join(f"- {{name: user{i}, key: key-{i}}}\n" for i in range(4)) + "- {name: ops, key: key-ops, role: admin}\n"
+KEYS = (
+    "keys:\n"
+    + "".join(f"- {{name: user{i}, key: key-{i}}}\n" for i in range(4))
+    + "- {name: ops, key: key-ops, role: admin}\n"
+)
 BODY = {"prompt": "Once upon a time", "max_tokens": 64, "temperature": 0, "ignore_eos": True}
 
 
@@ -25,7 +29,9 @@ def shared_memory():
 def client(base, trust, number, stop):
     """Asks until the server has gone, in every way there is."""
     dice = random.Random(number)
-    with httpx.Client(base_url=base, verify=trust, headers={"Authorization": f"Bearer key-{number % 4}"}, timeout=30) as http:
+    with httpx.Client(
+        base_url=base, verify=trust, headers={"Authorization": f"Bearer key-{number % 4}"}, timeout=30
+    ) as http:
         while not stop.is_set():
             body = {**BODY, "max_tokens": dice.randrange(1, 200), "prompt": "word " * dice.randrange(1, 300)}
             try:
@@ -44,8 +50,18 @@ def test_whatever_it_was_doing(tmp_path):
     trust = ssl.create_default_context(cafile=str(made))
     keys = tmp_path / "keys.yaml"
     keys.write_text(KEYS)
-    flags = ("--ssl-certfile", str(made), "--ssl-keyfile", str(key), "--api-key-file", str(keys),
-             "--admin-socket", str(tmp_path / "admin.sock"), "--poison-record", str(tmp_path / "poison"))
+    flags = (
+        "--ssl-certfile",
+        str(made),
+        "--ssl-keyfile",
+        str(key),
+        "--api-key-file",
+        str(keys),
+        "--admin-socket",
+        str(tmp_path / "admin.sock"),
+        "--poison-record",
+        str(tmp_path / "poison"),
+    )
     before, files = shared_memory(), None
     dice, ready, expected = random.Random(38), [], None
     for kill in range(KILLS):
@@ -54,7 +70,9 @@ def test_whatever_it_was_doing(tmp_path):
         ready.append(time.monotonic() - begin)
         base = f"https://127.0.0.1:{server.port}"
         try:
-            with httpx.Client(base_url=base, verify=trust, headers={"Authorization": "Bearer key-0"}, timeout=60) as http:
+            with httpx.Client(
+                base_url=base, verify=trust, headers={"Authorization": "Bearer key-0"}, timeout=60
+            ) as http:
                 answer = http.post("/v1/completions", json=BODY)
             assert answer.status_code == 200, answer.text
             expected = expected or answer.json()["choices"][0]["text"]
@@ -89,14 +107,19 @@ def test_while_it_starts(tmp_path):
     server.process.kill()
     server.process.wait()
     for _ in range(max(KILLS // 4, 2)):
-        process = subprocess.Popen([binary(), "serve", str(small_model()), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [binary(), "serve", str(small_model()), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         time.sleep(dice.random() * 0.2)
         process.kill()
         process.wait()
     server = SecureServer(small_model(), *flags)
     try:
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(tmp_path / "main.sock"),
-                                                        verify=ssl.create_default_context(cafile=str(made)))) as http:
+        with httpx.Client(
+            transport=httpx.HTTPTransport(
+                uds=str(tmp_path / "main.sock"), verify=ssl.create_default_context(cafile=str(made))
+            )
+        ) as http:
             assert http.get("https://localhost/health").status_code == 200
     finally:
         server.stop()

@@ -1,20 +1,25 @@
 """pagoda launch: a stand-in for each program says what it was started with."""
+
 import json
 import os
 import subprocess
 import sys
 
 import pytest
-
 from conftest import binary, serving, small_model
 
 PROGRAMS = ["claude", "codex", "vibe", "hermes", "gptme", "aider", "llm", "opencode", "qwen"]
-STAND_IN = f"#!{sys.executable}\nimport json, os, sys\njson.dump([sys.argv[1:], dict(os.environ)], open(os.environ['SAID'], 'w'))\nsys.exit(7)\n"
+STAND_IN = (
+    f"#!{sys.executable}\nimport json, os, sys\njson.dump([sys.argv[1:], dict(os.environ)], open(os.environ['SAID'],"
+    " 'w'))\nsys.exit(7)\n"
+)
 
 
 @pytest.fixture(scope="module")
 def server():
-    with serving(small_model(), "--served-model-name", "small", "org/other", "claude-*", "--api-key", "s3cret") as running:
+    with serving(
+        small_model(), "--served-model-name", "small", "org/other", "claude-*", "--api-key", "s3cret"
+    ) as running:
         yield running
 
 
@@ -27,8 +32,14 @@ class Launcher:
             (folder / "bin" / name).chmod(0o755)
 
     def __call__(self, *words, key="s3cret", path=True):
-        environment = {"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin" if path else "/nowhere", "HOME": str(self.folder), "PAGODA_CACHE": str(self.folder / "cache"),
-                       "SAID": str(self.folder / "said"), "PAGODA_API_KEY": key, "PAGODA_URL": self.url}
+        environment = {
+            "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin" if path else "/nowhere",
+            "HOME": str(self.folder),
+            "PAGODA_CACHE": str(self.folder / "cache"),
+            "SAID": str(self.folder / "said"),
+            "PAGODA_API_KEY": key,
+            "PAGODA_URL": self.url,
+        }
         return subprocess.run([binary(), "launch", *words], capture_output=True, text=True, timeout=60, env=environment)
 
     def said(self):
@@ -46,7 +57,7 @@ def test_each_is_started_with_its_arguments_and_told_the_server(launch, server, 
     assert done.returncode == 7, done.stderr  # the program's own: it has taken the place of pagoda
     arguments, environment = launch.said()
     at = arguments.index("-x")
-    assert arguments[at:at + 3] == ["-x", "--under_score", "two words"]
+    assert arguments[at : at + 3] == ["-x", "--under_score", "two words"]
     if name == "codex":  # whose subcommands look at what stands behind them alone
         assert at == 0 and 'model="small"' in arguments
     else:
@@ -73,20 +84,26 @@ def test_print_shows_what_a_shell_would_run(launch, server):
     assert shown[0].endswith("launch/vibe/config.toml:") and f'# api_base = "{server.url}/v1"' in shown
     assert shown[-1] == r"vibe 'a b' 'it'\''s'"
     done = launch("claude", "--print", "--", "-p", "hi")
-    code = subprocess.run(["sh", "-c", done.stdout], env={**os.environ, "PATH": f"{launch.folder / 'bin'}:/usr/bin:/bin", "SAID": str(launch.folder / "said")})
+    code = subprocess.run(
+        ["sh", "-c", done.stdout],
+        env={**os.environ, "PATH": f"{launch.folder / 'bin'}:/usr/bin:/bin", "SAID": str(launch.folder / "said")},
+    )
     assert code.returncode == 7
     arguments, environment = launch.said()
     assert arguments == ["-p", "hi"] and environment["ANTHROPIC_BASE_URL"] == server.url
     assert environment["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "512"
 
 
-@pytest.mark.parametrize("words, key, path, problem", [
-    (["claude", "--url", "http://127.0.0.1:1"], "s3cret", True, "pagoda serve MODEL"),
-    (["claude", "--url", "box"], "s3cret", True, "is not http://HOST:PORT"),
-    (["claude"], "wrong", True, "401"),
-    (["aider"], "s3cret", False, "pip install aider-chat"),
-    (["emacs"], "s3cret", True, "emacs"),
-])
+@pytest.mark.parametrize(
+    "words, key, path, problem",
+    [
+        (["claude", "--url", "http://127.0.0.1:1"], "s3cret", True, "pagoda serve MODEL"),
+        (["claude", "--url", "box"], "s3cret", True, "is not http://HOST:PORT"),
+        (["claude"], "wrong", True, "401"),
+        (["aider"], "s3cret", False, "pip install aider-chat"),
+        (["emacs"], "s3cret", True, "emacs"),
+    ],
+)
 def test_what_is_wrong_is_said_in_a_line(launch, words, key, path, problem):
     done = launch(*words, key=key, path=path)
     assert done.returncode == 2 and problem in done.stderr and done.stderr.count("\n") == 1, done.stderr

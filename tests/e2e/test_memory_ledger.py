@@ -1,4 +1,5 @@
 """The ledger of memory: what is promised is there, and what is too much is refused, also where there is little."""
+
 import contextlib
 import json
 import os
@@ -8,8 +9,6 @@ import threading
 import time
 
 import httpx
-import pytest
-
 from conftest import default_model, serving
 
 LIMIT = 600 << 20
@@ -17,7 +16,8 @@ LIMIT = 600 << 20
 
 @contextlib.contextmanager
 def limited(limit):
-    """(launcher, out_of_memory()): starts a program that may have `limit` bytes: in a cgroup, or where none can be made, of
+    """(launcher, out_of_memory()): starts a program that may have `limit` bytes: in a cgroup, or where none can be
+    made, of
     address space."""
     v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
     name = f"pagoda-test-{os.getpid()}-{time.monotonic_ns()}"
@@ -47,6 +47,7 @@ def limited(limit):
                 counts = dict(line.split() for line in (group / file).read_text().splitlines())
                 return int(counts.get("oom_kill", 0)) > 0
         return False
+
     try:
         yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"), out_of_memory
     finally:
@@ -73,7 +74,10 @@ def send(port, body, path="/v1/completions"):
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", port))
     client.settimeout(120)
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length:"
+        f" {len(body)}\r\n\r\n"
+    )
     with contextlib.suppress(OSError):
         client.sendall(head.encode() + body)
     return client
@@ -95,8 +99,10 @@ def test_the_ledger_adds_up(server):
     assert used["weights"] > 50 << 20 and used["KV cache"] > 0 and used["connections"] > 0
     unfinished = b'{"prompt":"' + b"a" * (1 << 20)
     client = socket.create_connection(("127.0.0.1", server.port))
-    client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                   b"Content-Length: 2000000\r\n\r\n" + unfinished)
+    client.sendall(
+        b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 2000000\r\n\r\n" + unfinished
+    )
     deadline = time.monotonic() + 30
     while {a["name"]: a["used"] for a in ledger(server)["accounts"]}["bodies"] < 1 << 20:
         assert time.monotonic() < deadline
@@ -106,7 +112,7 @@ def test_the_ledger_adds_up(server):
 
 
 def test_attacks_in_600_MiB_end_with_refusals():
-    # D5: the KV cache was planned from the machine's memory, and the kernel killed the server.
+    # The KV cache was planned from the machine's memory, and the kernel killed the server.
     with limited(LIMIT) as (launcher, out_of_memory), serving(default_model(), launcher=launcher) as server:
         told = ledger(server)
         assert told["limit"] <= LIMIT
@@ -118,20 +124,28 @@ def test_attacks_in_600_MiB_end_with_refusals():
                 seen.append(ledger(server))
                 assert httpx.get(server.url + "/health", timeout=30).status_code == 200
                 time.sleep(0.05)
+
         watcher = threading.Thread(target=look)
         watcher.start()
         try:
             statuses = []
-            # D1: answers of hundreds of megabytes.
+            # Answers of hundreds of megabytes.
             answers = json.dumps({"prompt": [[7] * 100] * 900, "max_tokens": 1, "prompt_logprobs": 20}).encode()
             smaller = json.dumps({"prompt": [[7] * 100] * 60, "max_tokens": 1, "prompt_logprobs": 20}).encode()
             clients = [send(server.port, answers) for _ in range(4)] + [send(server.port, smaller) for _ in range(4)]
             statuses += [status_of(client) for client in clients]
             # Bodies: some that never end, of many values, of long strings.
             clients += [send(server.port, b'{"prompt":"' + b"a" * (16 << 20)) for _ in range(8)]
-            bombs = [send(server.port, body, path) for path in ("/v1/completions", "/tokenize") for body in
-                     [b'{"prompt":[' + b"1," * 4_000_000 + b"1]}", b'{"prompt":[' + b"[]," * 1_000_000 + b"[]]}",
-                      b'{"prompt":"' + b"a b" * 1_000_000 + b'"}'] * 2]
+            bombs = [
+                send(server.port, body, path)
+                for path in ("/v1/completions", "/tokenize")
+                for body in [
+                    b'{"prompt":[' + b"1," * 4_000_000 + b"1]}",
+                    b'{"prompt":[' + b"[]," * 1_000_000 + b"[]]}",
+                    b'{"prompt":"' + b"a b" * 1_000_000 + b'"}',
+                ]
+                * 2
+            ]
             statuses += [status_of(client) for client in bombs]
             for client in clients + bombs:
                 client.close()
@@ -143,6 +157,7 @@ def test_attacks_in_600_MiB_end_with_refusals():
                 def fill(number):
                     body = {"prompt": [1 + number] + [7] * 900, "max_tokens": 16, "ignore_eos": True}
                     done.append(http.post("/v1/completions", json=body).status_code)
+
                 threads = [threading.Thread(target=fill, args=(number,)) for number in range(24)]
                 for thread in threads:
                     thread.start()
@@ -155,7 +170,13 @@ def test_attacks_in_600_MiB_end_with_refusals():
         for told in seen:
             check(told)
         assert len(seen) > 3
-        print(f"resident at most {max(told['resident'] for told in seen) >> 20} MiB, used by the ledger at most "
-              f"{max(told['used'] for told in seen) >> 20} of {told['limit'] >> 20} MiB; statuses {sorted(set(statuses))}, {sorted(set(done))}")
+        print(
+            f"resident at most {max(told['resident'] for told in seen) >> 20} MiB, used by the ledger at most"
+            f" {max(told['used'] for told in seen) >> 20} of {told['limit'] >> 20} MiB; statuses"
+            f" {sorted(set(statuses))}, {sorted(set(done))}"
+        )
         assert not out_of_memory() and server.process.poll() is None
-        assert httpx.post(server.url + "/v1/completions", json={"prompt": "Hi", "max_tokens": 4}, timeout=60).status_code == 200
+        assert (
+            httpx.post(server.url + "/v1/completions", json={"prompt": "Hi", "max_tokens": 4}, timeout=60).status_code
+            == 200
+        )

@@ -1,16 +1,19 @@
-"""D13: a model file that is changed under a running server changes no answer, and is told."""
+"""A model file that is changed under a running server changes no answer, and is told."""
+
 import os
 import shutil
 import time
 
 import httpx
 import pytest
-
 from conftest import serving, small_model
 
 
 def ask(server):
-    answer = httpx.post(server.url + "/v1/completions", json={"prompt": [3, 5, 7, 11], "max_tokens": 20, "temperature": 0, "return_token_ids": True})
+    answer = httpx.post(
+        server.url + "/v1/completions",
+        json={"prompt": [3, 5, 7, 11], "max_tokens": 20, "temperature": 0, "return_token_ids": True},
+    )
     assert answer.status_code == 200
     return answer.json()["choices"][0]["token_ids"]
 
@@ -36,7 +39,9 @@ def test_answers_stay_and_the_log_says_so(tmp_path, flags):
         assert told(server, "has changed since it was loaded")
         assert ask(server) == before
         assert "pagoda:model_files_unchanged" in (metrics := httpx.get(server.url + "/metrics").text)
-        assert [line.split()[-1] for line in metrics.splitlines() if line.startswith("pagoda:model_files_unchanged")] == ["0"]
+        assert [
+            line.split()[-1] for line in metrics.splitlines() if line.startswith("pagoda:model_files_unchanged")
+        ] == ["0"]
         os.truncate(path, 100)
         assert ask(server) == before
         os.remove(path)

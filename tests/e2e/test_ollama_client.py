@@ -1,4 +1,5 @@
 """What users of the official ollama client see."""
+
 import ollama
 import pytest
 

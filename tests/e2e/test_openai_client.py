@@ -1,4 +1,5 @@
 """What users of the official openai client see: answers, streams, errors; each valid by OpenAI's schema."""
+
 import asyncio
 
 import httpx
@@ -28,7 +29,9 @@ def test_models(client, valid):
 
 
 def test_completion(client, valid):
-    answer = client.completions.create(prompt="Once upon a time", max_tokens=12, extra_body={"ignore_eos": True}, **GREEDY)
+    answer = client.completions.create(
+        prompt="Once upon a time", max_tokens=12, extra_body={"ignore_eos": True}, **GREEDY
+    )
     valid("CreateCompletionResponse", answer)
     assert answer.id.startswith("cmpl-")
     assert answer.choices[0].text
@@ -75,7 +78,9 @@ def test_completion_stream(client, valid):
         if chunk.choices[0].logprobs:
             tokens += chunk.choices[0].logprobs.tokens
             # Offsets go on through the chunks.
-            assert chunk.choices[0].logprobs.text_offset[0] >= len("".join(tokens[:-len(chunk.choices[0].logprobs.tokens)]))
+            assert chunk.choices[0].logprobs.text_offset[0] >= len(
+                "".join(tokens[: -len(chunk.choices[0].logprobs.tokens)])
+            )
     assert text == whole.choices[0].text
     assert tokens == whole.choices[0].logprobs.tokens
 
@@ -84,10 +89,16 @@ def test_async_client(server, valid):
     async def ask():
         async with openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
             prompts = [f"Number {i} is" for i in range(8)]
-            answers = await asyncio.gather(*(client.completions.create(
-                prompt=p, max_tokens=6, extra_body={"ignore_eos": True}, **GREEDY) for p in prompts))
+            answers = await asyncio.gather(
+                *(
+                    client.completions.create(prompt=p, max_tokens=6, extra_body={"ignore_eos": True}, **GREEDY)
+                    for p in prompts
+                )
+            )
             pieces = []
-            async for chunk in await client.chat.completions.create(messages=MESSAGES, max_tokens=6, stream=True, **GREEDY):
+            async for chunk in await client.chat.completions.create(
+                messages=MESSAGES, max_tokens=6, stream=True, **GREEDY
+            ):
                 pieces.append(chunk)
             return answers, pieces
 
@@ -112,8 +123,9 @@ def test_chat_logprobs(client, valid):
 
 
 def test_n_choices(client, valid):
-    answer = client.completions.create(model="smol", prompt="Once", n=4, seed=7, max_tokens=12, temperature=1,
-                                       extra_body={"ignore_eos": True})
+    answer = client.completions.create(
+        model="smol", prompt="Once", n=4, seed=7, max_tokens=12, temperature=1, extra_body={"ignore_eos": True}
+    )
     valid("CreateCompletionResponse", answer)
     assert [c.index for c in answer.choices] == [0, 1, 2, 3]
     assert len({c.text for c in answer.choices}) > 1, "each choice draws its own random numbers"
@@ -130,7 +142,13 @@ def test_several_prompts(client, valid):
 
 
 def test_a_seed_repeats(client):
-    ask = lambda seed: client.completions.create(model="smol", prompt="Once", seed=seed, max_tokens=16, temperature=1.2).choices[0].text
+    def ask(seed):
+        return (
+            client.completions.create(model="smol", prompt="Once", seed=seed, max_tokens=16, temperature=1.2)
+            .choices[0]
+            .text
+        )
+
     assert ask(1) == ask(1)
     assert len({ask(seed) for seed in range(5)}) > 1
 
@@ -139,19 +157,30 @@ def test_stop_strings(client):
     plain = client.completions.create(prompt="One, two, three,", max_tokens=24, **GREEDY).choices[0]
     stop = plain.text[5:8]
     stopped = client.completions.create(prompt="One, two, three,", max_tokens=24, stop=[stop], **GREEDY).choices[0]
-    assert stopped.text == plain.text[:plain.text.index(stop)]
+    assert stopped.text == plain.text[: plain.text.index(stop)]
     assert stopped.finish_reason == "stop" and stopped.stop_reason == stop
-    kept = client.completions.create(prompt="One, two, three,", max_tokens=24, stop=stop, **GREEDY,
-                                     extra_body={"include_stop_str_in_output": True}).choices[0]
+    kept = client.completions.create(
+        prompt="One, two, three,", max_tokens=24, stop=stop, **GREEDY, extra_body={"include_stop_str_in_output": True}
+    ).choices[0]
     assert kept.text == stopped.text + stop
-    streamed = "".join(c.choices[0].text for c in client.completions.create(
-        prompt="One, two, three,", max_tokens=24, stop=[stop], stream=True, **GREEDY))
+    streamed = "".join(
+        c.choices[0].text
+        for c in client.completions.create(prompt="One, two, three,", max_tokens=24, stop=[stop], stream=True, **GREEDY)
+    )
     assert streamed == stopped.text
 
 
-@pytest.mark.parametrize("arguments, param", [
-    ({"temperature": -1}, "temperature"), ({"max_tokens": 0}, "max_tokens"), ({"n": 1000}, "n"),
-    ({"logit_bias": {"x": 1}}, "logit_bias"), ({"extra_body": {"top_k": "many"}}, "top_k"), ({"stop": [""]}, "stop.0")])
+@pytest.mark.parametrize(
+    "arguments, param",
+    [
+        ({"temperature": -1}, "temperature"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"n": 1000}, "n"),
+        ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"extra_body": {"top_k": "many"}}, "top_k"),
+        ({"stop": [""]}, "stop.0"),
+    ],
+)
 def test_bad_fields_are_named(client, arguments, param):
     with pytest.raises(openai.BadRequestError) as error:
         client.completions.create(**{"model": "smol", "prompt": "x", **arguments})
@@ -175,7 +204,11 @@ def test_unknown_model(client, valid):
 
 
 def test_request_id_goes_through(server):
-    answer = httpx.post(server.url + "/v1/completions", headers={"X-Request-Id": "abc-1"},
-                        json={"prompt": "x", "max_tokens": 1}, timeout=60)
+    answer = httpx.post(
+        server.url + "/v1/completions",
+        headers={"X-Request-Id": "abc-1"},
+        json={"prompt": "x", "max_tokens": 1},
+        timeout=60,
+    )
     assert answer.headers["x-request-id"] == "abc-1"
     assert answer.json()["id"] == "cmpl-abc-1"

@@ -1,11 +1,11 @@
 """/openapi.json: a document that validates, with every field that the routes take, in which real bodies validate."""
+
 import json
 import re
 
 import httpx
 import jsonschema
 import pytest
-
 from conftest import ROOT, serving, small_model
 
 SAMPLES = ROOT / "src/server/sample_bodies.h"
@@ -44,7 +44,16 @@ def test_the_document_is_openapi(document):
 
 
 # Taken without a meaning, as docs/clients.md says.
-IGNORED = {"metadata", "keep_alive", "flash_attention", "context_length", "name", "verbose", "cache_prompt", "max_tokens_per_doc"}
+IGNORED = {
+    "metadata",
+    "keep_alive",
+    "flash_attention",
+    "context_length",
+    "name",
+    "verbose",
+    "cache_prompt",
+    "max_tokens_per_doc",
+}
 
 
 def test_every_field_of_an_accepted_body_is_there_and_validates(document):
@@ -58,13 +67,33 @@ def test_every_field_of_an_accepted_body_is_there_and_validates(document):
     assert count > 30
 
 
-@pytest.mark.parametrize("change", [{"temperature": -1}, {"temperature": "hot"}, {"stream": "yes"}, {"top_p": 2}, {"n": 0}, {"n": 1.5}, {"messages": None},
-                                    {"messages": "a"}, {"stop": 5}, {"stream_options": {"include_usage": 3}}, {"max_tokens": 0.5}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"temperature": -1},
+        {"temperature": "hot"},
+        {"stream": "yes"},
+        {"top_p": 2},
+        {"n": 0},
+        {"n": 1.5},
+        {"messages": None},
+        {"messages": "a"},
+        {"stop": 5},
+        {"stream_options": {"include_usage": 3}},
+        {"max_tokens": 0.5},
+    ],
+)
 def test_what_the_server_refuses_does_not_validate(document, change):
     body = {"messages": [{"role": "user", "content": "a"}], **change}
     assert list(jsonschema.Draft202012Validator(schema_of(document, "/v1/chat/completions")).iter_errors(body)), change
 
 
 def test_null_is_as_good_as_absent(document):
-    body = {"messages": [{"role": "user", "content": "a"}], "temperature": None, "stop": None, "tools": None, "stream_options": None}
+    body = {
+        "messages": [{"role": "user", "content": "a"}],
+        "temperature": None,
+        "stop": None,
+        "tools": None,
+        "stream_options": None,
+    }
     jsonschema.validate(body, schema_of(document, "/v1/chat/completions"))

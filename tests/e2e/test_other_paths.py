@@ -1,11 +1,11 @@
 """What routers, editors and people ask for beside the clients' own paths."""
+
 import json
 
 import httpx
 import openai
 import pytest
-
-from conftest import small_model, serving
+from conftest import serving, small_model
 from small_model import write_small_model
 
 
@@ -46,19 +46,36 @@ def test_filling_in_the_middle_by_every_path(tmp_path):
     write_small_model(model, markers=["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"], control=True)
     before, after = "def f(", "return 1"
     as_text = f"<|fim_prefix|>{before}<|fim_suffix|>{after}<|fim_middle|>"
-    with serving(model, "--served-model-name", "coder") as server, httpx.Client(base_url=server.url, timeout=120) as http:
+    with (
+        serving(model, "--served-model-name", "coder") as server,
+        httpx.Client(base_url=server.url, timeout=120) as http,
+    ):
         client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
         asked = {"model": "coder", "max_tokens": 8, "temperature": 0}
         rendered = client.completions.create(prompt=as_text, **asked)
         filled = client.completions.create(prompt=before, suffix=after, **asked)
-        assert filled.choices[0].text == rendered.choices[0].text != client.completions.create(prompt=before, **asked).choices[0].text
+        assert (
+            filled.choices[0].text
+            == rendered.choices[0].text
+            != client.completions.create(prompt=before, **asked).choices[0].text
+        )
         assert filled.usage.prompt_tokens == rendered.usage.prompt_tokens
         pieces = client.completions.create(prompt=before, suffix=after, stream=True, **asked)
         assert "".join(piece.choices[0].text for piece in pieces) == rendered.choices[0].text
-        infilled = http.post("/infill", json={"input_prefix": before, "input_suffix": after, "n_predict": 8, "temperature": 0})
+        infilled = http.post(
+            "/infill", json={"input_prefix": before, "input_suffix": after, "n_predict": 8, "temperature": 0}
+        )
         assert infilled.json()["content"] == rendered.choices[0].text
-        generated = http.post("/api/generate", json={"model": "coder", "prompt": before, "suffix": after, "stream": False,
-                                                     "options": {"num_predict": 8, "temperature": 0}})
+        generated = http.post(
+            "/api/generate",
+            json={
+                "model": "coder",
+                "prompt": before,
+                "suffix": after,
+                "stream": False,
+                "options": {"num_predict": 8, "temperature": 0},
+            },
+        )
         assert generated.json()["response"] == rendered.choices[0].text
         assert "insert" in http.post("/api/show", json={"model": "coder"}).json()["capabilities"]
         # A marker in the user's own text is text.
@@ -76,8 +93,13 @@ def test_every_route_is_in_openapi_and_docs(http):
     described = http.get("/openapi.json").json()
     docs = http.get("/docs")
     assert docs.headers["content-type"].startswith("text/html")
-    for path, methods in [("/v1/chat/completions", {"post"}), ("/v1/messages", {"post"}), ("/api/chat", {"post"}),
-                          ("/v1/responses/{response_id}", {"get", "post", "delete"}), ("/health", {"get"})]:
+    for path, methods in [
+        ("/v1/chat/completions", {"post"}),
+        ("/v1/messages", {"post"}),
+        ("/api/chat", {"post"}),
+        ("/v1/responses/{response_id}", {"get", "post", "delete"}),
+        ("/health", {"get"}),
+    ]:
         assert methods <= set(described["paths"][path]), path
         assert path in docs.text
     for path, methods in described["paths"].items():

@@ -1,4 +1,5 @@
 """Overload is bounded in time: promises of the first token, deadlines, honest refusals."""
+
 import concurrent.futures
 import json
 import re
@@ -6,7 +7,6 @@ import time
 
 import httpx
 import pytest
-
 from conftest import default_model, serving
 
 BODY = {"prompt": "Once upon a time there was", "max_tokens": 24, "temperature": 0, "ignore_eos": True}
@@ -17,14 +17,22 @@ def post(server, body, headers=None, path="/v1/completions"):
 
 
 def events(server, body, headers=None):
-    with httpx.stream("POST", server.url + "/v1/completions", json={**BODY, **body, "stream": True}, headers=headers,
-                      timeout=120) as response:
+    with httpx.stream(
+        "POST", server.url + "/v1/completions", json={**BODY, **body, "stream": True}, headers=headers, timeout=120
+    ) as response:
         assert response.status_code == 200
         return [line[6:] for line in response.iter_lines() if line.startswith("data: ")]
 
 
-@pytest.mark.parametrize("how", [({"X-Request-Timeout": "1.0"}, {}), ({"x-envoy-expected-rq-timeout-ms": "1000"}, {}),
-                                 ({}, {"timeout": 1.0}), ({"X-Request-Timeout": "60"}, {"timeout": 1.0})])
+@pytest.mark.parametrize(
+    "how",
+    [
+        ({"X-Request-Timeout": "1.0"}, {}),
+        ({"x-envoy-expected-rq-timeout-ms": "1000"}, {}),
+        ({}, {"timeout": 1.0}),
+        ({"X-Request-Timeout": "60"}, {"timeout": 1.0}),
+    ],
+)
 def test_a_deadline_ends_an_answer_that_is_being_made(server, valid, how):
     headers, fields = how
     begin = time.monotonic()
@@ -39,13 +47,26 @@ def test_a_deadline_ends_an_answer_that_is_being_made(server, valid, how):
 
 def test_a_deadline_that_is_met_changes_nothing(server):
     plain = post(server, {}).json()["choices"][0]
-    for headers, fields in (({"X-Request-Timeout": "60.5"}, {}), ({"x-envoy-expected-rq-timeout-ms": "0"}, {}), ({}, {"timeout": 1e6})):
+    for headers, fields in (
+        ({"X-Request-Timeout": "60.5"}, {}),
+        ({"x-envoy-expected-rq-timeout-ms": "0"}, {}),
+        ({}, {"timeout": 1e6}),
+    ):
         assert post(server, fields, headers).json()["choices"][0] == plain
 
 
-@pytest.mark.parametrize("headers, fields", [({"X-Request-Timeout": "soon"}, {}), ({"X-Request-Timeout": "0"}, {}),
-                                             ({"X-Request-Timeout": "nan"}, {}), ({"X-Request-Timeout": "1s"}, {}),
-                                             ({"x-envoy-expected-rq-timeout-ms": "-1"}, {}), ({}, {"timeout": 0}), ({}, {"timeout": "5"})])
+@pytest.mark.parametrize(
+    "headers, fields",
+    [
+        ({"X-Request-Timeout": "soon"}, {}),
+        ({"X-Request-Timeout": "0"}, {}),
+        ({"X-Request-Timeout": "nan"}, {}),
+        ({"X-Request-Timeout": "1s"}, {}),
+        ({"x-envoy-expected-rq-timeout-ms": "-1"}, {}),
+        ({}, {"timeout": 0}),
+        ({}, {"timeout": "5"}),
+    ],
+)
 def test_a_deadline_that_is_none_is_refused(server, headers, fields):
     refused = post(server, fields, headers)
     assert refused.status_code == 400, refused.text
@@ -53,15 +74,18 @@ def test_a_deadline_that_is_none_is_refused(server, headers, fields):
 
 
 def test_who_would_wait_too_long_is_told_at_once_and_for_how_long():
-    with serving(default_model(), "--max-num-seqs", "1", "--max-queue-time", "1", "--max-model-len", "2048") as server, \
-            httpx.Client(base_url=server.url, timeout=300, limits=httpx.Limits(max_connections=None)) as client:
+    with (
+        serving(default_model(), "--max-num-seqs", "1", "--max-queue-time", "1", "--max-model-len", "2048") as server,
+        httpx.Client(base_url=server.url, timeout=300, limits=httpx.Limits(max_connections=None)) as client,
+    ):
+
         def timed(length, headers=None):
             begin = time.monotonic()
             response = client.post("/v1/completions", json={**BODY, "max_tokens": length}, headers=headers)
             return response, time.monotonic() - begin
 
-        # What this machine does in half a second (or as much as fits the context): 32 of them are a queue of
-        # seconds on a fast machine and on a slow one.
+        # The work of half a second on this machine (or as much as fits the context): 32 of them are a queue of seconds
+        # on a fast machine and on a slow one.
         timed(100)
         _, hundred = timed(100)
         length = int(min(max(100 * 0.5 / hundred, 20), 1500))
@@ -95,25 +119,29 @@ def test_who_would_wait_too_long_is_told_at_once_and_for_how_long():
 
 
 def test_the_first_token_comes_as_promised_under_a_flood():
-    # D3: all of them were taken, and waited for up to 40 s.
+    # All of them were taken, and waited for up to 40 s.
     with serving(default_model(), "--max-queue-time", "1", "--max-num-seqs", "32", "--max-model-len", "2048") as server:
         for _ in range(4):
             post(server, {})
-        first, refused, done = [], [], 0
+        first, refused, _done = [], [], 0
 
         def one(number):
             begin = time.monotonic()
-            with httpx.stream("POST", server.url + "/v1/completions", json={**BODY, "seed": number, "stream": True}, timeout=120) as response:
+            with httpx.stream(
+                "POST", server.url + "/v1/completions", json={**BODY, "seed": number, "stream": True}, timeout=120
+            ) as response:
                 if response.status_code != 200:
                     response.read()
                     return response.status_code, time.monotonic() - begin
                 for line in response.iter_lines():
                     if line.startswith("data: "):
                         return 200, time.monotonic() - begin
+
         with concurrent.futures.ThreadPoolExecutor(200) as pool:
             for status, took in pool.map(one, range(400)):
                 (first if status == 200 else refused).append(took)
         print(f"{len(first)} served, slowest first token {max(first):.2f} s; {len(refused)} refused")
         assert refused and len(first) >= 32
-        # The client's own 200 threads share the machine, and so may others: how near the promise is kept, the simulator says.
+        # The client's own 200 threads share the machine, and so may others: how near the promise is kept, the simulator
+        # says.
         assert sorted(first)[int(len(first) * 0.95)] < 15

@@ -1,11 +1,11 @@
 """`pagoda parse`: recorded outputs of many formats, and the command's own manners. No model is loaded."""
+
 import collections
 import json
 import os
 import subprocess
 
 import pytest
-
 from conftest import binary, shared_data
 
 FIELDS = ("id", "text", "tools", "tool_choice", "starts_in_reasoning")
@@ -14,8 +14,12 @@ FIELDS = ("id", "text", "tools", "tool_choice", "starts_in_reasoning")
 def parse(tmp_path, lines, *flags):
     path = tmp_path / "outputs.jsonl"
     path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
-    done = subprocess.run([str(binary()), "parse", "--input", str(path), *flags], timeout=300, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        [str(binary()), "parse", "--input", str(path), *flags],
+        timeout=300,
+        text=True,
+        capture_output=True,
+    )
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
@@ -44,15 +48,20 @@ def typed(value):
 
 
 def message(raw):
-    return ((raw.get("content") or "").strip(), (raw.get("reasoning_content") or "").strip(),
-            [(call["name"], comparable(call["arguments"])) for call in raw.get("tool_calls") or []])
+    return (
+        (raw.get("content") or "").strip(),
+        (raw.get("reasoning_content") or "").strip(),
+        [(call["name"], comparable(call["arguments"])) for call in raw.get("tool_calls") or []],
+    )
 
 
 @pytest.fixture(scope="module")
 def cases():
     path = shared_data() and shared_data() / "conformance/tool_calls.jsonl"
     if not path or not path.exists():
-        pytest.skip("the recorded outputs are not here (PAGODA_SHARED_DATA): formats are tested by their own cases only")
+        pytest.skip(
+            "the recorded outputs are not here (PAGODA_SHARED_DATA): formats are tested by their own cases only"
+        )
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -62,8 +71,12 @@ def test_recorded_outputs_give_the_message_that_projects_expect_for_every_cut(ca
         by_flags[case["tool_parser"], case["reasoning_parser"]].append(case)
     wrong = []
     for (tool, reasoning), some in by_flags.items():
-        code, got, err = parse(tmp_path, [{name: case[name] for name in FIELDS} for case in some],
-                               *flags_of(tool, reasoning), "--every-cut")
+        code, got, err = parse(
+            tmp_path,
+            [{name: case[name] for name in FIELDS} for case in some],
+            *flags_of(tool, reasoning),
+            "--every-cut",
+        )
         assert code == 0, err
         assert len(got) == len(some)
         for case, out in zip(some, got):
@@ -75,16 +88,22 @@ def test_recorded_outputs_give_the_message_that_projects_expect_for_every_cut(ca
 
 
 def test_one_line_each_bad_ones_in_their_place(tmp_path):
-    code, got, err = parse(tmp_path, ["{", "", '{"text": 1}', {"text": "a\u2028<tool_call>b", "tools": None}],
-                           "--tool-call-parser", "hermes")
+    code, got, err = parse(
+        tmp_path,
+        ["{", "", '{"text": 1}', {"text": "a\u2028<tool_call>b", "tools": None}],
+        "--tool-call-parser",
+        "hermes",
+    )
     assert (code, err) == (0, "")
     assert [list(line) for line in got] == [["error"], ["error"], ["content", "reasoning_content", "tool_calls"]]
     assert got[2] == {"content": "a\u2028<tool_call>b", "reasoning_content": None, "tool_calls": []}
 
 
 def test_arguments_are_json_or_what_the_model_wrote(tmp_path):
-    text = ("<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\":\n 1.50}"
-            "<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{\"a\":")
+    text = (
+        '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a":\n 1.50}'
+        '<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{"a":'
+    )
     code, got, _ = parse(tmp_path, [{"text": text}], *flags_of("kimi_k2", None), "--every-cut")
     assert code == 0
     assert got[0]["tool_calls"] == [{"name": "f", "arguments": {"a": 1.5}}, {"name": "g", "arguments": '{"a":'}]

@@ -1,4 +1,5 @@
 """bench/peers: the weights that peers get are the model's, and the table says what the samples say."""
+
 import importlib.machinery
 import importlib.util
 import json
@@ -7,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-
 from conftest import ROOT, binary
 
 PEERS = ROOT / "bench/peers"
@@ -28,12 +28,24 @@ def bench_path(monkeypatch):
 
 
 def answers(model, tmp_path, *flags):
-    requests = [{"prompt": [3, 1, 4, 1, 5], "max_tokens": 12, "temperature": 0, "ignore_eos": True, "logprobs": 1,
-                 "prompt_logprobs": 1}]
+    requests = [
+        {
+            "prompt": [3, 1, 4, 1, 5],
+            "max_tokens": 12,
+            "temperature": 0,
+            "ignore_eos": True,
+            "logprobs": 1,
+            "prompt_logprobs": 1,
+        }
+    ]
     given = tmp_path / "requests.jsonl"
     given.write_text("".join(json.dumps(r) + "\n" for r in requests))
-    done = subprocess.run([binary(), "generate", model, "-i", given, "-o", "-", "--dtype", "float32", *flags],
-                          stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [binary(), "generate", model, "-i", given, "-o", "-", "--dtype", "float32", *flags],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     choice = json.loads(done.stdout.splitlines()[0])["choices"][0]
     return choice["logprobs"]["token_logprobs"]
 
@@ -52,13 +64,21 @@ def test_the_folder_holds_the_weights_of_the_gguf_file(tmp_path):
 
 def test_the_table(bench_path):
     import report
+
     probe = {"threads": 2, "read_gbps": 40.0, "f32_gflops": 234.0, "bf16_gflops": 468.0, "int8_gops": 936.0}
-    samples = [{"row": "http64.output", "engine": "Pagoda bf16", "value": v, "others": o}
-               for v, o in ((400, 0.0), (440, 0.02), (420, 0.05), (90, 0.5))]
+    samples = [
+        {"row": "http64.output", "engine": "Pagoda bf16", "value": v, "others": o}
+        for v, o in ((400, 0.0), (440, 0.02), (420, 0.05), (90, 0.5))
+    ]
     samples += [{"row": "http64.output", "engine": "vLLM bf16", "value": v, "others": 0.0} for v in (300, 310, 280)]
     samples += [{"row": "prefix.ttft", "engine": "Pagoda bf16", "value": 0.7, "others": 0.9}]
-    shape = {"parameters": 134515008, "block_parameters": 106203456, "layers": 30, "attention": 576,
-             "bytes": {"bf16": 269030016}}
+    shape = {
+        "parameters": 134515008,
+        "block_parameters": 106203456,
+        "layers": 30,
+        "attention": 576,
+        "bytes": {"bf16": 269030016},
+    }
     table = report.markdown({"samples": samples, "probes": [probe, probe | {"read_gbps": 20.0}], "model": shape})
     lines = table.splitlines()
     assert lines[0] == "| median / best | Pagoda bf16 | vLLM bf16 | of the best peer | of the limit |"
@@ -79,13 +99,29 @@ def test_samples_of_one_engine_over_http(tmp_path):
     if not (pathlib.Path(binary()).parent / "bench/machine_probe").exists():
         pytest.skip("no machine_probe: configure with -DPAGODA_BENCH=ON")
     from conftest import Server, small_model
+
     found = tmp_path / "found.json"
     server = Server(small_model(), "--max-model-len", "auto")
     try:
         # The model of --server is the server's own affair; the default one is only asked for its shape.
-        done = subprocess.run([sys.executable, PEERS / "run", "--engines", "none", "--rounds", "1", "--cases", "batch16",
-                               "--server", f"other=http://127.0.0.1:{server.port}", "--json", found],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [
+                sys.executable,
+                PEERS / "run",
+                "--engines",
+                "none",
+                "--rounds",
+                "1",
+                "--cases",
+                "batch16",
+                "--server",
+                f"other=http://127.0.0.1:{server.port}",
+                "--json",
+                found,
+            ],
+            capture_output=True,
+            text=True,
+        )
     finally:
         server.stop()
     assert done.returncode == 0, done.stderr

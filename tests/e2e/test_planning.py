@@ -1,5 +1,6 @@
 """`bench calibrate --served` and `plan`: from a machine that nobody knows to an answer with its interval, and clear
 errors on the way."""
+
 import json
 import os
 import pathlib
@@ -41,7 +42,7 @@ def test_a_served_calibration_keeps_the_scatter_and_plans(tmp_path):
     assert "fitted to" in done.stdout
     assert time.monotonic() - begin < 120
     model = json.loads(cost.read_text())
-    # Of steps with prompts only where there are a hundred, which a starved machine does not get to.
+    # Steps with prompts only if there are a hundred, which a starved machine does not get to.
     assert len(model["decode_scatter"]) == 100 and len(model.get("prompt_scatter", [])) in (0, 100)
     assert model["decode_scatter"][0] < 1 < model["decode_scatter"][-1]
     assert len(model["linear_points"]) > 2 and model["linear_points"][0][1] > 0
@@ -52,8 +53,26 @@ def test_a_served_calibration_keeps_the_scatter_and_plans(tmp_path):
     step_ms = 1e3 * model["linear_points"][0][1]
     # A starved machine's scatter is above any limit: what is planned here is without it.
     cost.write_text(json.dumps({name: value for name, value in model.items() if "scatter" not in name}))
-    ask = ["plan", *POOL, "--cost-model", cost, "--workload", LOAD_TO_PLAN, "--max-num-seqs", "4", "--ttft-p99", 300 * step_ms, "--tpot-p99",
-           100 * step_ms, "--seeds", "4", "--max-queue-time", "0", "--output-json", "-"]
+    ask = [
+        "plan",
+        *POOL,
+        "--cost-model",
+        cost,
+        "--workload",
+        LOAD_TO_PLAN,
+        "--max-num-seqs",
+        "4",
+        "--ttft-p99",
+        300 * step_ms,
+        "--tpot-p99",
+        100 * step_ms,
+        "--seeds",
+        "4",
+        "--max-queue-time",
+        "0",
+        "--output-json",
+        "-",
+    ]
     done = run(*ask)
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
@@ -83,7 +102,9 @@ def test_a_poor_fit_and_a_roofline_are_told(tmp_path):
 def test_a_small_calibration_is_no_answer(tmp_path):
     model = json.loads(run("simulate", "--cost-model", "a100-40gb/opt-125m/tp1", "--print-cost-model").stdout)
     small = tmp_path / "small.json"
-    small.write_text(json.dumps({**model, "linear_points": [[1, 0.01], [512, 0.1]], "fitted_steps": 120, "fitted_sequences": 3}))
+    small.write_text(
+        json.dumps({**model, "linear_points": [[1, 0.01], [512, 0.1]], "fitted_steps": 120, "fitted_sequences": 3})
+    )
     done = run("plan", "--workload", "alpaca", "--cost-model", small)
     assert done.returncode == 2 and "the calibration is too small: it has 120 steps" in done.stderr, done.stderr
     assert not done.stdout

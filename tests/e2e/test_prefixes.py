@@ -1,17 +1,20 @@
 """Shared prefixes (§4.4 of the paper) through --prefix-file and /admin/prefixes."""
+
 import json
 import subprocess
 
 import httpx
 import pytest
-
 from conftest import binary, serving, small_model
 
 RULES = [5 + i % 200 for i in range(37)]  # two blocks of 16, and 5 tokens
 
 
 def complete(http, **body):
-    answer = http.post("/v1/completions", json={"temperature": 0, "max_tokens": 8, "ignore_eos": True, "return_token_ids": True, **body})
+    answer = http.post(
+        "/v1/completions",
+        json={"temperature": 0, "max_tokens": 8, "ignore_eos": True, "return_token_ids": True, **body},
+    )
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -72,22 +75,29 @@ def test_adding_and_dropping_while_serving(prefixed):
     assert added.json() == {"object": "prefix", "name": "a b/ü", "num_tokens": 20, "num_blocks": 2}
     assert http.get("/debug/kv").json()["num_free_blocks"] == before - 2
     assert cached(complete(http, prompt=list(range(20, 45)))) == 20
-    assert http.delete("/admin/prefixes/a%20b%2F%C3%BC").json() == {"object": "prefix.deleted", "name": "a b/ü", "deleted": True}
+    assert http.delete("/admin/prefixes/a%20b%2F%C3%BC").json() == {
+        "object": "prefix.deleted",
+        "name": "a b/ü",
+        "deleted": True,
+    }
     assert http.get("/debug/kv").json()["num_free_blocks"] == before
     assert cached(complete(http, prompt=list(range(20, 45)))) == 0
 
 
-@pytest.mark.parametrize("body, status, param", [
-    ({"name": "rules", "token_ids": [1]}, 409, "name"),
-    ({"token_ids": [1]}, 400, "name"),
-    ({"name": "x"}, 400, "text"),
-    ({"name": "x", "text": "a", "token_ids": [1]}, 400, "token_ids"),
-    ({"name": "x", "token_ids": [1, 10**6]}, 400, "token_ids.1"),
-    ({"name": "x", "text": ""}, 400, "text"),
-    ({"name": "x", "text": "a " * 5000}, 400, "text"),
-    ({"name": "x" * 300, "text": "a"}, 400, "name"),
-    ({"name": "x", "messages": []}, 400, "messages"),
-])
+@pytest.mark.parametrize(
+    "body, status, param",
+    [
+        ({"name": "rules", "token_ids": [1]}, 409, "name"),
+        ({"token_ids": [1]}, 400, "name"),
+        ({"name": "x"}, 400, "text"),
+        ({"name": "x", "text": "a", "token_ids": [1]}, 400, "token_ids"),
+        ({"name": "x", "token_ids": [1, 10**6]}, 400, "token_ids.1"),
+        ({"name": "x", "text": ""}, 400, "text"),
+        ({"name": "x", "text": "a " * 5000}, 400, "text"),
+        ({"name": "x" * 300, "text": "a"}, 400, "name"),
+        ({"name": "x", "messages": []}, 400, "messages"),
+    ],
+)
 def test_errors_name_the_field(prefixed, body, status, param):
     _, http = prefixed
     answer = http.post("/admin/prefixes", json=body)
@@ -102,20 +112,31 @@ def test_dropping_what_is_not_there(prefixed):
     assert http.get("/admin/prefixes/rules").status_code == 405
 
 
-@pytest.mark.parametrize("text, flags, part", [
-    ("[", [], "--prefix-file"),
-    ('[{"name":"a","text":"b"},{"name":"a","text":"c"}]', [], "1.name"),
-    ('[{"name":"a"}]', [], "0.text"),
-    ('[{"name":"a","token_ids":[%s]}]' % ",".join(["5"] * 400), ["--kv-cache-memory-bytes", "64KiB"], '"a"'),
-    ('[]', ["--scheduler", "orca"], "--prefix-file"),
-    (None, [], "--prefix-file"),
-])
+@pytest.mark.parametrize(
+    "text, flags, part",
+    [
+        ("[", [], "--prefix-file"),
+        ('[{"name":"a","text":"b"},{"name":"a","text":"c"}]', [], "1.name"),
+        ('[{"name":"a"}]', [], "0.text"),
+        (
+            '[{{"name":"a","token_ids":[{}]}}]'.format(",".join(["5"] * 400)),
+            ["--kv-cache-memory-bytes", "64KiB"],
+            '"a"',
+        ),
+        ("[]", ["--scheduler", "orca"], "--prefix-file"),
+        (None, [], "--prefix-file"),
+    ],
+)
 def test_a_bad_file_is_one_line_and_exit_code_2(tmp_path, text, flags, part):
     path = tmp_path / "prefixes.json"
     if text is not None:
         path.write_text(text)
-    ended = subprocess.run([binary(), "serve", small_model(), "--port", "0", "--prefix-file", path, *flags],
-                           capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [binary(), "serve", small_model(), "--port", "0", "--prefix-file", path, *flags],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert ended.returncode == 2
     lines = [line for line in ended.stderr.splitlines() if line.startswith("pagoda: ")]
     assert len(lines) == 1 and part in lines[0], ended.stderr

@@ -1,4 +1,5 @@
 """`pagoda pull` and its neighbours against a hub of ours on loopback, which breaks off, lies, redirects and refuses."""
+
 import collections
 import hashlib
 import http.server
@@ -6,15 +7,14 @@ import json
 import os
 import random
 import signal
-import subprocess
 import ssl
+import subprocess
 import sys
 import threading
 import time
 
 import httpx
 import pytest
-
 from conftest import Server, binary, small_model
 from test_transport import certificate
 
@@ -93,21 +93,29 @@ class Hub:
         etag = self.etags.get(file) or (hashlib.sha256(data).hexdigest() if large else git_sha1(data))
         if server == "hub" and large:
             where = f"http://localhost:{self.store.server_port}{path}" if not self.loops else path
-            return self.reply(handler, 302, Location=where, X_Repo_Commit=COMMIT, ETag='"other"',
-                              X_Linked_Etag=f'"{etag}"', X_Linked_Size=self.sizes.get(file, len(data)))
+            return self.reply(
+                handler,
+                302,
+                Location=where,
+                X_Repo_Commit=COMMIT,
+                ETag='"other"',
+                X_Linked_Etag=f'"{etag}"',
+                X_Linked_Size=self.sizes.get(file, len(data)),
+            )
         if server == "store" and handler.command == "HEAD":
             return self.reply(handler, 403)  # as stores do whose addresses are signed for GET
         if handler.command == "GET" and self.once[file]:
             return self.once[file].pop(0)(handler)
         begin = int((handler.headers["Range"] or "bytes=0-")[6:-1])
-        if begin:
-            fields = {"Content_Range": f"bytes {begin}-{len(data) - 1}/{len(data)}"}
-        else:
-            fields = {}
+        fields = {"Content_Range": f"bytes {begin}-{len(data) - 1}/{len(data)}"} if begin else {}
         if handler.command == "HEAD" or not self.slow_s:
             body = data[begin:] if handler.command == "GET" else b""
-            return self.reply(handler, 206 if begin else 200, body, **{"ETag": f'W/"{etag}"',
-                                                                         "Content_Length": len(data) - begin, **fields})
+            return self.reply(
+                handler,
+                206 if begin else 200,
+                body,
+                **{"ETag": f'W/"{etag}"', "Content_Length": len(data) - begin, **fields},
+            )
         handler.send_response(206 if begin else 200)
         handler.send_header("Content-Length", str(len(data) - begin))
         for field, value in fields.items():
@@ -115,7 +123,7 @@ class Hub:
         handler.end_headers()
         for at in range(begin, len(data), 65536):
             try:
-                handler.wfile.write(data[at:at + 65536])
+                handler.wfile.write(data[at : at + 65536])
             except OSError:
                 return None
             time.sleep(self.slow_s)
@@ -127,12 +135,14 @@ def status(code, **fields):
 
 def cut(data):
     """An answer that promises more than it brings."""
+
     def answer(handler):
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(data) * 2))
         handler.end_headers()
         handler.wfile.write(data)
         handler.close_connection = True
+
     return answer
 
 
@@ -142,16 +152,27 @@ def whole(data):
 
 @pytest.fixture
 def hub():
-    made = Hub({"config.json": b"{}", "model.safetensors": random.Random(1).randbytes(300_000), "README.md": b"x",
-                "pytorch_model.bin": b"y" * 5000})
+    made = Hub(
+        {
+            "config.json": b"{}",
+            "model.safetensors": random.Random(1).randbytes(300_000),
+            "README.md": b"x",
+            "pytorch_model.bin": b"y" * 5000,
+        }
+    )
     yield made
     made.stop()
 
 
 @pytest.fixture
 def environment(hub, tmp_path):
-    return {**os.environ, "HF_ENDPOINT": hub.endpoint, "HF_TOKEN": TOKEN, "HF_HUB_CACHE": str(tmp_path),
-            "HF_HUB_OFFLINE": ""}
+    return {
+        **os.environ,
+        "HF_ENDPOINT": hub.endpoint,
+        "HF_TOKEN": TOKEN,
+        "HF_HUB_CACHE": str(tmp_path),
+        "HF_HUB_OFFLINE": "",
+    }
 
 
 def run(environment, *arguments):
@@ -161,10 +182,17 @@ def run(environment, *arguments):
 
 def check(hub, environment, files=("config.json", "model.safetensors")):
     """huggingface_hub finds the same bytes, without a network."""
-    code = ("import sys, huggingface_hub as h; print(h.snapshot_download(sys.argv[1], local_files_only=True), "
-            "h.try_to_load_from_cache(sys.argv[1], sys.argv[2]))")
-    found = subprocess.run([sys.executable, "-c", code, REPO, files[0]], env={**environment, "HF_HUB_OFFLINE": "1"},
-                           capture_output=True, text=True, timeout=120)
+    code = (
+        "import sys, huggingface_hub as h; print(h.snapshot_download(sys.argv[1], local_files_only=True), "
+        "h.try_to_load_from_cache(sys.argv[1], sys.argv[2]))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, REPO, files[0]],
+        env={**environment, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert found.returncode == 0, found.stderr
     snapshot, first = found.stdout.split()
     assert first == f"{snapshot}/{files[0]}"
@@ -203,7 +231,10 @@ def test_breaks_and_refusals_are_tried_again_and_gone_on_with(hub, environment):
     assert code == 0 and "429, too many requests; again in 3.0 s" in error, error
     check(hub, environment)
     assert [one[3] for one in hub.gets("model.safetensors") if one[0] == "store"] == [
-        None, "bytes=100000-", "bytes=100000-"]
+        None,
+        "bytes=100000-",
+        "bytes=100000-",
+    ]
 
 
 def test_wrong_bytes_are_fetched_once_more_and_then_refused(hub, environment, tmp_path):
@@ -220,8 +251,9 @@ def test_wrong_bytes_are_fetched_once_more_and_then_refused(hub, environment, tm
         assert not list(tmp_path.rglob("*.incomplete")) and not list(tmp_path.glob("models--*/refs/main"))
 
 
-@pytest.mark.parametrize("size, message", [(299_999, "more than the 299999 bytes"), (10**16, "too full"),
-                                           (-1, "neither ETag nor size")])
+@pytest.mark.parametrize(
+    "size, message", [(299_999, "more than the 299999 bytes"), (10**16, "too full"), (-1, "neither ETag nor size")]
+)
 def test_lies_about_the_size(hub, environment, tmp_path, size, message):
     hub.sizes["model.safetensors"] = size
     if size == -1:
@@ -263,7 +295,7 @@ def test_killed_in_the_middle_and_gone_on_with(hub, environment, tmp_path):
     assert again[0] == 2 and "by another program" in again[2]
     process.send_signal(signal.SIGKILL)
     process.wait()
-    part, = tmp_path.rglob("*.incomplete")
+    (part,) = tmp_path.rglob("*.incomplete")
     size = part.stat().st_size
     assert "not whole" in run(environment, "list")[1]
     hub.slow_s = 0
@@ -274,13 +306,19 @@ def test_killed_in_the_middle_and_gone_on_with(hub, environment, tmp_path):
 
 def test_a_name_in_every_form_and_one_model_of_several(hub, environment):
     hub.files = {"a-Q4_K_M.gguf": b"4" * 2000, "a-Q8_0.gguf": b"8" * 3000}
-    for name in (f"hf.co/{REPO}:Q8_0", f"https://huggingface.co/{REPO}/blob/main/a-Q8_0.gguf", f"https://hf.co/{REPO}:Q4_K_M"):
+    for name in (
+        f"hf.co/{REPO}:Q8_0",
+        f"https://huggingface.co/{REPO}/blob/main/a-Q8_0.gguf",
+        f"https://hf.co/{REPO}:Q4_K_M",
+    ):
         code, out, error = run(environment, "pull", name)
         assert code == 0 and out.endswith("Q4_K_M.gguf" if "Q4" in name else "Q8_0.gguf"), error
     assert len(hub.gets("a-Q8_0.gguf")) == 2  # the hub and the store, once
     rows = [one for one in json.loads(run(environment, "ls", "--json")[1]) if one["name"] == REPO]
     assert [(one["tag"], one["type"], one["size"], one["whole"], one["default"]) for one in rows] == [
-        ("Q4_K_M", "gguf", 2000, True, False), ("Q8_0", "gguf", 3000, True, False)]
+        ("Q4_K_M", "gguf", 2000, True, False),
+        ("Q8_0", "gguf", 3000, True, False),
+    ]
     assert all(one["modified"].startswith("20") and os.path.exists(one["path"]) for one in rows)
     assert f"{REPO}:Q8_0" in run(environment, "list")[1]
     assert run(environment, "rm", REPO + ":Q8_0")[1].startswith(f"removed {REPO}:Q8_0, 0.0 MiB")
@@ -296,7 +334,7 @@ def test_the_default_model_is_listed(environment, tmp_path):
     folder = tmp_path / "cache/models"
     folder.mkdir(parents=True)
     (folder / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"x" * 100)
-    row, = json.loads(run({**environment, "PAGODA_CACHE": str(tmp_path / "cache")}, "list", "--json")[1])
+    (row,) = json.loads(run({**environment, "PAGODA_CACHE": str(tmp_path / "cache")}, "list", "--json")[1])
     assert (row["name"], row["tag"], row["size"], row["default"]) == ("SmolLM2-135M-Instruct", "Q4_1", 100, True)
 
 

@@ -1,4 +1,6 @@
-"""Ranks started by mpirun: on one machine, with a rank lost, and in two network namespaces that stand for two machines."""
+"""Ranks started by mpirun: on one machine, with a rank lost, and in two network namespaces that stand for two
+machines."""
+
 import json
 import os
 import random
@@ -8,9 +10,7 @@ import subprocess
 import threading
 import time
 
-import httpx
 import pytest
-
 from conftest import binary, default_model, serving
 from test_tensor_parallel import Stream, alive, generate, health, wait_until
 
@@ -77,23 +77,30 @@ def test_ranks_that_sum_answer_too(tmp_path, whole):
 
 
 def test_what_cannot_be_split_is_said_once():
-    done = subprocess.run([*MPIRUN[:-1], "16", binary(), "serve", default_model(), "--port", "0"], env=ENV,
-                          capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*MPIRUN[:-1], "16", binary(), "serve", default_model(), "--port", "0"],
+        env=ENV,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 2
     assert done.stderr.count("over 16 ranks") == 1
 
 
 def test_the_flag_must_agree_with_mpirun():
-    done = subprocess.run([*MPIRUN, binary(), "serve", default_model(), "--tp", "4"], env=ENV, capture_output=True,
-                          text=True, timeout=120)
+    done = subprocess.run(
+        [*MPIRUN, binary(), "serve", default_model(), "--tp", "4"], env=ENV, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 2
     assert "mpirun has started 2 ranks" in done.stderr
 
 
 def test_without_its_plugin_the_program_says_what_is_missing(tmp_path):
     shutil.copy2(binary(), tmp_path / "pagoda")
-    done = subprocess.run([*MPIRUN, tmp_path / "pagoda", "serve", default_model()], env=ENV, capture_output=True,
-                          text=True, timeout=120)
+    done = subprocess.run(
+        [*MPIRUN, tmp_path / "pagoda", "serve", default_model()], env=ENV, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode != 0
     assert "MPI cannot be used" in done.stderr and "libpagoda_mpi.so" in done.stderr
 
@@ -104,8 +111,17 @@ def test_without_its_plugin_the_program_says_what_is_missing(tmp_path):
 def test_a_lost_rank_ends_all(rank, number):
     shared_before = set(os.listdir("/dev/shm"))
     recovery = ["--enable-recovery"] if number == signal.SIGKILL else []
-    with serving(default_model(), "--max-model-len", "2048", "--rank-timeout", str(RANK_TIMEOUT_S),
-                 "--kv-cache-memory-bytes", "64MiB", launcher=[*MPIRUN, *recovery], env=ENV) as running:
+    with serving(
+        default_model(),
+        "--max-model-len",
+        "2048",
+        "--rank-timeout",
+        str(RANK_TIMEOUT_S),
+        "--kv-cache-memory-bytes",
+        "64MiB",
+        launcher=[*MPIRUN, *recovery],
+        env=ENV,
+    ) as running:
         ranks = rank_processes(running.process.pid)
         assert len(ranks) == 2
         streams = [Stream(running.url) for _ in range(2)]
@@ -155,9 +171,34 @@ case $host in 10.77.0.2) exec ip netns exec {b} unshare --uts bash -c "hostname 
         agent.chmod(0o755)
         hosts = tmp_path / "hosts"
         hosts.write_text("10.77.0.1 slots=1\n10.77.0.2 slots=1\n")
-        yield a, b, ["ip", "netns", "exec", a, "mpirun", "--hostfile", str(hosts), "-n", "2", "--map-by", "node",
-                     "--bind-to", "none", "--mca", "plm_rsh_agent", str(agent), "--mca", "btl_tcp_if_include",
-                     "10.77.0.0/24", "--mca", "oob_tcp_if_include", "10.77.0.0/24"]
+        yield (
+            a,
+            b,
+            [
+                "ip",
+                "netns",
+                "exec",
+                a,
+                "mpirun",
+                "--hostfile",
+                str(hosts),
+                "-n",
+                "2",
+                "--map-by",
+                "node",
+                "--bind-to",
+                "none",
+                "--mca",
+                "plm_rsh_agent",
+                str(agent),
+                "--mca",
+                "btl_tcp_if_include",
+                "10.77.0.0/24",
+                "--mca",
+                "oob_tcp_if_include",
+                "10.77.0.0/24",
+            ],
+        )
     finally:
         for name in (a, b):  # a broken link leaves mpirun's daemon waiting
             pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()
@@ -167,8 +208,12 @@ case $host in 10.77.0.2) exec ip netns exec {b} unshare --uts bash -c "hostname 
 
 
 def in_namespace(name, *curl):
-    return subprocess.Popen(["ip", "netns", "exec", name, "curl", "-sS", "--max-time", "60", *curl], text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        ["ip", "netns", "exec", name, "curl", "-sS", "--max-time", "60", *curl],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def test_two_network_namespaces(tmp_path, whole, two_machines):
@@ -176,9 +221,26 @@ def test_two_network_namespaces(tmp_path, whole, two_machines):
 
 
 def test_only_rank_zero_needs_the_address(two_machines):
-    process = subprocess.Popen([*two_machines[2], binary(), "serve", default_model(), "--host", "10.77.0.1", "--port", "0",
-                                "--max-model-len", "256", "--kv-cache-memory-bytes", "64MiB"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENV)
+    process = subprocess.Popen(
+        [
+            *two_machines[2],
+            binary(),
+            "serve",
+            default_model(),
+            "--host",
+            "10.77.0.1",
+            "--port",
+            "0",
+            "--max-model-len",
+            "256",
+            "--kv-cache-memory-bytes",
+            "64MiB",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENV,
+    )
     deadline = threading.Timer(120, process.kill)
     deadline.start()
     try:
@@ -196,14 +258,27 @@ def test_only_rank_zero_needs_the_address(two_machines):
 
 def test_a_broken_link_is_told_to_clients(two_machines):
     a, b, launcher = two_machines
-    with serving(default_model(), "--max-model-len", "2048", "--rank-timeout", str(RANK_TIMEOUT_S),
-                 "--kv-cache-memory-bytes", "64MiB", launcher=launcher, env=ENV) as running:
+    with serving(
+        default_model(),
+        "--max-model-len",
+        "2048",
+        "--rank-timeout",
+        str(RANK_TIMEOUT_S),
+        "--kv-cache-memory-bytes",
+        "64MiB",
+        launcher=launcher,
+        env=ENV,
+    ) as running:
         ranks = rank_processes(running.process.pid)
         there = subprocess.run(["ip", "netns", "pids", b], capture_output=True, text=True).stdout.split()
         assert str(ranks[1]) in there and str(ranks[0]) not in there
         body = json.dumps({"prompt": "Once upon a time", "max_tokens": 1500, "ignore_eos": True, "stream": True})
-        stream = in_namespace(a, "-N", running.url + "/v1/completions", "-d", body, "-H", "Content-Type: application/json")
-        assert any("data: " in line for line in iter(stream.stdout.readline, ""))  # behind the comment that opens the stream
+        stream = in_namespace(
+            a, "-N", running.url + "/v1/completions", "-d", body, "-H", "Content-Type: application/json"
+        )
+        assert any(
+            "data: " in line for line in iter(stream.stdout.readline, "")
+        )  # behind the comment that opens the stream
         run("ip", "-n", a, "link", "set", a, "down")
         broken = time.monotonic()
         code = ""

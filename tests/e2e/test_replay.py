@@ -3,6 +3,7 @@
 The load has what changes decisions: plain, parallel, best_of and beam requests at once, shared prefixes that come and
 go, clients that hang up in the middle, in a cache that is too small for them.
 """
+
 import concurrent.futures
 import json
 import re
@@ -12,7 +13,6 @@ import time
 
 import httpx
 import pytest
-
 from conftest import Server, binary, small_model
 
 # Blocks of 16 tokens.
@@ -39,18 +39,37 @@ RULES = [5 + i % 200 for i in range(37)]
 
 
 def bench(server, workload, *flags):
-    done = subprocess.run([binary(), "bench", "serve", "--base-url", server.url, "--disable-tqdm", "--workload",
-                           f"uniform:input=5-40,output=4-40,{workload}", *flags], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [
+            binary(),
+            "bench",
+            "serve",
+            "--base-url",
+            server.url,
+            "--disable-tqdm",
+            "--workload",
+            f"uniform:input=5-40,output=4-40,{workload}",
+            *flags,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Failed requests:                         0" in done.stdout
 
 
 def hang_up(server, tokens_to_read):
     """A stream whose reader leaves after some of it."""
-    body = json.dumps({"prompt": "Once upon a time", "max_tokens": 100, "ignore_eos": True, "stream": True, "n": 2}).encode()
+    body = json.dumps(
+        {"prompt": "Once upon a time", "max_tokens": 100, "ignore_eos": True, "stream": True, "n": 2}
+    ).encode()
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
-        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                           b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        connection.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % len(body)
+            + body
+        )
         seen = b""
         while seen.count(b"data:") < tokens_to_read:
             piece = connection.recv(4096)
@@ -62,7 +81,9 @@ def hang_up(server, tokens_to_read):
 def best_of(server):
     with httpx.Client(base_url=server.url, timeout=60) as http:
         for i in range(5):
-            answer = http.post("/v1/completions", json={"prompt": f"Once {i}", "max_tokens": 30, "best_of": 3, "n": 2, "seed": i})
+            answer = http.post(
+                "/v1/completions", json={"prompt": f"Once {i}", "max_tokens": 30, "best_of": 3, "n": 2, "seed": i}
+            )
             assert answer.status_code == 200, answer.text
 
 
@@ -85,9 +106,12 @@ def test_a_recorded_run_is_decided_again(mode, tmp_path):
     length = [] if "--max-model-len" in flags else ["--max-model-len", "128"]
     server = Server(small_model(), *SMALL, *length, *flags, "--record", log)
     try:
-        loads = [lambda: bench(server, "requests=30,rate=300,seed=1"),
-                 lambda: bench(server, "requests=10,rate=200,seed=2,n=3"),
-                 lambda: bench(server, "requests=10,rate=200,seed=3,prefix=33"), lambda: best_of(server)]
+        loads = [
+            lambda: bench(server, "requests=30,rate=300,seed=1"),
+            lambda: bench(server, "requests=10,rate=200,seed=2,n=3"),
+            lambda: bench(server, "requests=10,rate=200,seed=3,prefix=33"),
+            lambda: best_of(server),
+        ]
         if paged:
             loads += [lambda: bench(server, "requests=8,rate=100,seed=4,beam=3"), lambda: prefixes(server)]
         with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -101,8 +125,9 @@ def test_a_recorded_run_is_decided_again(mode, tmp_path):
         assert server.stop() == 0
     done = subprocess.run([binary(), "simulate", "--replay", log], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    steps, requests = map(int, re.search(r"(\d+) steps and (\d+) requests replayed, every decision the same",
-                                         done.stdout).groups())
+    steps, requests = map(
+        int, re.search(r"(\d+) steps and (\d+) requests replayed, every decision the same", done.stdout).groups()
+    )
     assert steps > 50 and requests >= 53
     if mode in ("recompute", "swap", "whole prompts without a cache", "priority"):
         assert preemptions > 0, "the cache is to be too small"

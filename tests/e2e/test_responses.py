@@ -1,11 +1,11 @@
 """What users of the official openai client see of /v1/responses; everything valid by OpenAI's own schema."""
+
 import subprocess
 import time
 
 import openai
 import pytest
-
-from conftest import binary, shared_data, serving, default_model
+from conftest import binary, default_model, serving, shared_data
 from openapi import Validator
 
 GREEDY = {"model": "smol", "temperature": 0, "max_output_tokens": 16}
@@ -37,16 +37,26 @@ def test_a_stream_is_the_whole_response_in_pieces(client, conforms):
     assert last.response.status == whole.status
     assert kinds[:2] == ["response.created", "response.in_progress"]
     assert [event for event in kinds if "delta" not in event][2:] == [
-        "response.output_item.added", "response.content_part.added", "response.output_text.done",
-        "response.content_part.done", "response.output_item.done", "response." + whole.status]
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response." + whole.status,
+    ]
 
 
 def test_a_conversation_goes_on_from_what_is_stored(client, conforms):
     first = client.responses.create(input="Name a colour.", **GREEDY)
     second = client.responses.create(input="Another one.", previous_response_id=first.id, **GREEDY)
-    by_hand = client.responses.create(input=[
-        {"role": "user", "content": "Name a colour."}, {"role": "assistant", "content": first.output_text},
-        {"role": "user", "content": "Another one."}], **GREEDY)
+    by_hand = client.responses.create(
+        input=[
+            {"role": "user", "content": "Name a colour."},
+            {"role": "assistant", "content": first.output_text},
+            {"role": "user", "content": "Another one."},
+        ],
+        **GREEDY,
+    )
     assert second.output_text == by_hand.output_text
     assert second.usage.input_tokens == by_hand.usage.input_tokens
     assert client.responses.retrieve(second.id).output_text == second.output_text
@@ -94,8 +104,13 @@ def test_a_stream_in_the_background_goes_on_without_its_client(client, conforms)
 
 
 def test_a_cancelled_one_frees_the_engine(client, server):
-    made = client.responses.create(input="Count.", background=True, model="smol", max_output_tokens=1500,
-                                   extra_body={"seed": 1, "ignore_eos": True})
+    made = client.responses.create(
+        input="Count.",
+        background=True,
+        model="smol",
+        max_output_tokens=1500,
+        extra_body={"seed": 1, "ignore_eos": True},
+    )
     assert client.responses.cancel(made.id).status == "cancelled"
     assert server.wait_until_idle(10)
     assert client.responses.retrieve(made.id).status == "cancelled"
@@ -108,18 +123,33 @@ def test_counted_tokens_are_those_of_the_prompt(client):
 
 
 def test_tools_are_declared_and_their_results_taken(client, conforms):
-    tools = [{"type": "function", "name": "weather", "description": "of a city", "strict": True,
-              "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]
-    answer = client.responses.create(input=[
-        {"role": "user", "content": "Weather in Oslo?"},
-        {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"city": "Oslo"}'},
-        {"type": "function_call_output", "call_id": "c1", "output": "rain"}], tools=tools, **GREEDY)
+    tools = [
+        {
+            "type": "function",
+            "name": "weather",
+            "description": "of a city",
+            "strict": True,
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        }
+    ]
+    answer = client.responses.create(
+        input=[
+            {"role": "user", "content": "Weather in Oslo?"},
+            {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"city": "Oslo"}'},
+            {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+        ],
+        tools=tools,
+        **GREEDY,
+    )
     conforms("Response", answer)
 
 
 def test_errors_name_the_field(client):
-    for arguments, param in [({"input": 3}, "input"), ({"input": "x", "conversation": "c"}, "conversation"),
-                             ({"input": "x", "previous_response_id": "resp_none"}, "previous_response_id")]:
+    for arguments, param in [
+        ({"input": 3}, "input"),
+        ({"input": "x", "conversation": "c"}, "conversation"),
+        ({"input": "x", "previous_response_id": "resp_none"}, "previous_response_id"),
+    ]:
         with pytest.raises(openai.APIStatusError) as error:
             client.responses.create(**arguments, **GREEDY)
         assert error.value.param == param
@@ -128,10 +158,22 @@ def test_errors_name_the_field(client):
 def test_kept_answers_outlive_the_server(tmp_path):
     """Asked for and gone on with after a restart; bounded; what is damaged is gone, and nothing else."""
     folder = tmp_path / "kept"
-    flags = ["--max-model-len", "512", "--served-model-name", "smol", "--response-store-dir", str(folder), "--response-store-bytes", "1MiB"]
+    flags = [
+        "--max-model-len",
+        "512",
+        "--served-model-name",
+        "smol",
+        "--response-store-dir",
+        str(folder),
+        "--response-store-bytes",
+        "1MiB",
+    ]
 
     def asking(work):
-        with serving(default_model(), *flags) as server, openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
+        with (
+            serving(default_model(), *flags) as server,
+            openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client,
+        ):
             return work(client)
 
     def make(client):
@@ -141,6 +183,7 @@ def test_kept_answers_outlive_the_server(tmp_path):
             time.sleep(0.05)
             made = client.responses.retrieve(made.id)
         return first, made
+
     first, second = asking(make)
     assert len(list(folder.glob("*.answer"))) == 2
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.answer"))
@@ -152,6 +195,7 @@ def test_kept_answers_outlive_the_server(tmp_path):
         assert third.usage.input_tokens > first.usage.input_tokens
         client.responses.delete(second.id)
         return third
+
     third = asking(go_on)
     assert len(list(folder.glob("*.answer"))) == 2
     for path in folder.glob("*.answer"):
@@ -163,20 +207,31 @@ def test_kept_answers_outlive_the_server(tmp_path):
         for id in first.id, second.id:
             with pytest.raises(openai.NotFoundError):
                 client.responses.retrieve(id)
-        for i in range(4):  # the bound holds for what is on disk
+        for _i in range(4):  # the bound holds for what is on disk
             client.responses.create(input="x", metadata={"a": "b"}, instructions="y" * 300, **GREEDY)
+
     asking(after)
     with serving(default_model(), *flags) as server:
-        done = subprocess.run([str(binary()), "serve", str(default_model()), "--port", "0", *flags], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 2 and "another server" in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+        done = subprocess.run(
+            [str(binary()), "serve", str(default_model()), "--port", "0", *flags],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert (
+            done.returncode == 2 and "another server" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+        ), done.stderr
         assert server.process.poll() is None
 
 
 def test_without_a_store_nothing_is_kept():
-    with serving(default_model(), "--max-model-len", "256", "--served-model-name", "smol",
-                 "--response-store-bytes", "0") as server:
-        with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
-            made = client.responses.create(input="Hi.", **GREEDY)
-            assert made.output_text and not made.to_dict()["store"]
-            with pytest.raises(openai.NotFoundError):
-                client.responses.retrieve(made.id)
+    with (
+        serving(
+            default_model(), "--max-model-len", "256", "--served-model-name", "smol", "--response-store-bytes", "0"
+        ) as server,
+        openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client,
+    ):
+        made = client.responses.create(input="Hi.", **GREEDY)
+        assert made.output_text and not made.to_dict()["store"]
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(made.id)

@@ -1,11 +1,11 @@
 """`pagoda run-batch`: lines of every endpoint without a server, and gone on with after a kill."""
+
 import json
 import signal
 import subprocess
 import time
 
 import pytest
-
 from conftest import binary, default_model
 
 FLAGS = ["--max-model-len", "512", "--served-model-name", "smol"]
@@ -16,8 +16,22 @@ def line(custom_id, url, body):
 
 
 def run(folder, *flags):
-    return subprocess.run([binary(), "run-batch", str(default_model()), "-i", folder / "in.jsonl", "-o",
-                           folder / "out.jsonl", *FLAGS, *flags], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [
+            binary(),
+            "run-batch",
+            str(default_model()),
+            "-i",
+            folder / "in.jsonl",
+            "-o",
+            folder / "out.jsonl",
+            *FLAGS,
+            *flags,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 def answers(folder):
@@ -28,18 +42,28 @@ CHAT = {"messages": [{"role": "user", "content": "Say hello."}], "temperature": 
 
 
 def test_a_line_of_each_endpoint_and_wrong_ones(tmp_path):
-    (tmp_path / "in.jsonl").write_text("\n".join([
-        line("chat", "/v1/chat/completions", CHAT),
-        line("responses", "/v1/responses", {"input": "Say hello.", "temperature": 0, "max_output_tokens": 8}),
-        line("messages", "/v1/messages", CHAT),
-        line("empty", "/v1/messages", {"messages": [{"role": "user", "content": []}], "max_tokens": 2}),
-        line("ollama", "/api/chat", {"messages": CHAT["messages"], "stream": False,
-                                     "options": {"temperature": 0, "num_predict": 8}}),
-        line("tokens", "/tokenize", {"prompt": "Hello"}),
-        "{no json", "",
-        line("nowhere", "/v1/nothing", {}),
-        line("field", "/v1/chat/completions", {**CHAT, "temperature": "hot"}),
-        line("stream", "/v1/chat/completions", {**CHAT, "stream": True})]) + "\n")
+    (tmp_path / "in.jsonl").write_text(
+        "\n".join(
+            [
+                line("chat", "/v1/chat/completions", CHAT),
+                line("responses", "/v1/responses", {"input": "Say hello.", "temperature": 0, "max_output_tokens": 8}),
+                line("messages", "/v1/messages", CHAT),
+                line("empty", "/v1/messages", {"messages": [{"role": "user", "content": []}], "max_tokens": 2}),
+                line(
+                    "ollama",
+                    "/api/chat",
+                    {"messages": CHAT["messages"], "stream": False, "options": {"temperature": 0, "num_predict": 8}},
+                ),
+                line("tokens", "/tokenize", {"prompt": "Hello"}),
+                "{no json",
+                "",
+                line("nowhere", "/v1/nothing", {}),
+                line("field", "/v1/chat/completions", {**CHAT, "temperature": "hot"}),
+                line("stream", "/v1/chat/completions", {**CHAT, "stream": True}),
+            ]
+        )
+        + "\n"
+    )
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
     got = answers(tmp_path)
@@ -63,11 +87,30 @@ def test_a_line_of_each_endpoint_and_wrong_ones(tmp_path):
 
 def test_after_a_kill_it_goes_on(tmp_path):
     number = 60
-    (tmp_path / "in.jsonl").write_text("".join(
-        line(f"l{i}", "/v1/completions", {"prompt": f"{i}:", "temperature": 0, "max_tokens": 40, "ignore_eos": True}) + "\n"
-        for i in range(number)))
-    process = subprocess.Popen([binary(), "run-batch", str(default_model()), "-i", tmp_path / "in.jsonl", "-o",
-                                tmp_path / "out.jsonl", *FLAGS, "--max-num-seqs", "4"], stderr=subprocess.DEVNULL)
+    (tmp_path / "in.jsonl").write_text(
+        "".join(
+            line(
+                f"l{i}", "/v1/completions", {"prompt": f"{i}:", "temperature": 0, "max_tokens": 40, "ignore_eos": True}
+            )
+            + "\n"
+            for i in range(number)
+        )
+    )
+    process = subprocess.Popen(
+        [
+            binary(),
+            "run-batch",
+            str(default_model()),
+            "-i",
+            tmp_path / "in.jsonl",
+            "-o",
+            tmp_path / "out.jsonl",
+            *FLAGS,
+            "--max-num-seqs",
+            "4",
+        ],
+        stderr=subprocess.DEVNULL,
+    )
     deadline = time.monotonic() + 120
     out = tmp_path / "out.jsonl"
     while time.monotonic() < deadline and (not out.exists() or out.read_bytes().count(b"\n") < 3):

@@ -1,11 +1,11 @@
 """Under a service manager: what it is told, and when."""
+
 import os
 import signal
 import socket
 import time
 
 import httpx
-
 from conftest import serving, small_model
 
 
@@ -36,6 +36,7 @@ def test_sighup_takes_the_log_level_from_the_config_file(tmp_path):
     config = tmp_path / "pagoda.yaml"
     config.write_text("log-level: info\n")
     with serving(small_model(), "--access-log", "--config", str(config)) as server:
+
         def seen(text):
             return any(text in line for line in server.log)
 
@@ -43,6 +44,7 @@ def test_sighup_takes_the_log_level_from_the_config_file(tmp_path):
             config.write_text(f"log-level: {level}\n")
             server.process.send_signal(signal.SIGHUP)
             wait(lambda: seen(said))
+
         httpx.get(server.url + "/health-one")
         wait(lambda: seen("/health-one"))
         reload("warning", "log level: warning")

@@ -1,4 +1,5 @@
 """/sleep, /wake_up, /is_sleeping, /reset_prefix_cache and /tokenizer_info, as vLLM has them, with a real model."""
+
 import concurrent.futures
 import json
 import pathlib
@@ -8,38 +9,59 @@ import time
 
 import httpx
 import pytest
-
 from conftest import Server, binary, default_model, serving, small_model
 
-PROMPT = "The capital of France is Paris, the capital of Spain is Madrid, the capital of Italy is Rome, and the capital of Japan is"
+PROMPT = (
+    "The capital of France is Paris, the capital of Spain is Madrid, the capital of Italy is Rome, and the capital of"
+    " Japan is"
+)
 
 
 def resident(pid):
     """Bytes of the process and of its ranks that are in memory, of files mapped and of its own."""
     children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return sum(int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{p}/status").read_text())[1]) << 10 for p in [pid, *children])
+    return sum(
+        int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{p}/status").read_text())[1]) << 10
+        for p in [pid, *children]
+    )
 
 
 def answer(http, **more):
-    done = http.post("/v1/completions", json={"prompt": PROMPT, "max_tokens": 12, "temperature": 0, "logprobs": 1, **more})
+    done = http.post(
+        "/v1/completions", json={"prompt": PROMPT, "max_tokens": 12, "temperature": 0, "logprobs": 1, **more}
+    )
     assert done.status_code == 200, done.text
     body = done.json()
-    return body["choices"][0]["text"], body["choices"][0]["logprobs"], body["usage"]["prompt_tokens_details"]["cached_tokens"]
+    return (
+        body["choices"][0]["text"],
+        body["choices"][0]["logprobs"],
+        body["usage"]["prompt_tokens_details"]["cached_tokens"],
+    )
 
 
-@pytest.mark.parametrize("flags", [(), ("--no-weight-cache",), ("--tensor-parallel-size", "2"), ("--kv-manager", "virtual")],
-                         ids=["mapped", "packed", "two ranks", "virtual"])
+@pytest.mark.parametrize(
+    "flags",
+    [(), ("--no-weight-cache",), ("--tensor-parallel-size", "2"), ("--kv-manager", "virtual")],
+    ids=["mapped", "packed", "two ranks", "virtual"],
+)
 def test_weights_go_and_come_back_the_same(flags):
-    with serving(default_model(), "--max-model-len", "2048", *flags) as server, \
-            httpx.Client(base_url=server.url, timeout=120) as http:
+    with (
+        serving(default_model(), "--max-model-len", "2048", *flags) as server,
+        httpx.Client(base_url=server.url, timeout=120) as http,
+    ):
         before = answer(http)
         full = resident(server.process.pid)
         assert http.post("/sleep?level=1").status_code == 200
         assert http.get("/is_sleeping").json() == {"is_sleeping": True}
-        assert server.metrics()['vllm:engine_sleep_state{model_name="SmolLM2-135M-Instruct.Q4_1",sleep_state="weights_offloaded"}'] == 1
+        assert (
+            server.metrics()[
+                'vllm:engine_sleep_state{model_name="SmolLM2-135M-Instruct.Q4_1",sleep_state="weights_offloaded"}'
+            ]
+            == 1
+        )
         assert http.get("/health").status_code == 200
         asleep = resident(server.process.pid)
-        weights = 80 << 20  # of about 90 MB in the file
+        weights = 80 << 20  # about 90 MB in the file
         assert full - asleep > weights, (full, asleep)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             waiting = pool.submit(answer, http)
@@ -62,7 +84,10 @@ def server_waits(server, count=1, timeout_s=30):
 
 
 def test_a_stream_that_is_aborted_ends_with_an_error_and_a_kept_one_goes_on():
-    with serving(default_model(), "--max-model-len", "2048") as server, httpx.Client(base_url=server.url, timeout=120) as http:
+    with (
+        serving(default_model(), "--max-model-len", "2048") as server,
+        httpx.Client(base_url=server.url, timeout=120) as http,
+    ):
         body = {"prompt": PROMPT, "max_tokens": 60, "temperature": 0, "ignore_eos": True, "stream": True}
         whole = stream(http, body)
         assert len(whole) > 40 and whole[-1] == "[DONE]"  # a token of half a character has no event of its own

@@ -1,29 +1,51 @@
-"""What the server says as it starts on models in the shape of popular ones: nothing that looks like a fault where there is
+"""What the server says as it starts on models in the shape of popular ones: nothing that looks like a fault where there
+is
 none, and what was chosen for the operator."""
+
 import json
 import pathlib
 import struct
 
 import pytest
-
 from conftest import serving
 
 FAMILIES = pathlib.Path(__file__).resolve().parents[1] / "fixtures/families"
-# What hubs' config.json say beside what transformers saves.
+# Keys that hubs' config.json have beside those that transformers saves.
 QWEN = {"use_sliding_window": False, "sliding_window": 131072, "max_window_layers": 2, "use_mrope": False}
 POPULAR = {  # the shape of: (fixture, more of config.json)
     "Qwen2.5-VL": ("qwen2_5_vl", {}),
     "Qwen3": ("qwen3_yarn", {"attention_bias": False, **QWEN}),
     "Qwen3.5": ("qwen3_5_wrapped", {}),
-    "Llama-3.x": ("llama_yarn", {"pretraining_tp": 1, "rope_scaling": {
-        "rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64}, "rope_parameters": None}),
+    "Llama-3.x": (
+        "llama_yarn",
+        {
+            "pretraining_tp": 1,
+            "rope_scaling": {
+                "rope_type": "llama3",
+                "factor": 32.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+            "rope_parameters": None,
+        },
+    ),
     "Gemma-3n": ("gemma3n_plain", {}),
     "Mistral-Small-3": ("mistral3_wrapped", {}),
     "Phi-4-mini": ("phi3_long", {"embd_pdrop": 0.0, "resid_pdrop": 0.0}),
     "gpt-oss": ("gpt_oss", {"swiglu_limit": 7.0, "router_aux_loss_coef": 0.9, "output_router_logits": False}),
-    "DeepSeek-V3": ("deepseek_v3", {"ep_size": 1, "num_nextn_predict_layers": 1, "topk_method": "noaux_tc", "scoring_func": "sigmoid",
-                                    "seq_aux": True, "aux_loss_alpha": 0.001, "moe_layer_freq": 1}),
+    "DeepSeek-V3": (
+        "deepseek_v3",
+        {
+            "ep_size": 1,
+            "num_nextn_predict_layers": 1,
+            "topk_method": "noaux_tc",
+            "scoring_func": "sigmoid",
+            "seq_aux": True,
+            "aux_loss_alpha": 0.001,
+            "moe_layer_freq": 1,
+        },
+    ),
     "SmolLM3": ("smollm3_window", {}),
     "GLM-4.x": ("glm4_moe", {"num_nextn_predict_layers": 1}),
     "Ministral-3": ("ministral3", {}),
@@ -37,20 +59,39 @@ def write_folder(folder, fixture, more=None, tensors=()):
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
     vocab = {"a": 0, "b": 1, "</s>": 2, "<|im_end|>": 3}
-    (folder / "tokenizer.json").write_text(json.dumps({
-        "added_tokens": [{"id": 3, "content": "<|im_end|>", "special": True}],
-        "model": {"type": "WordLevel", "unk_token": "a", "vocab": vocab}}))
-    (folder / "tokenizer_config.json").write_text(json.dumps({
-        "eos_token": "<|im_end|>", "chat_template": "{{ messages[0]['content'] }}"}))
-    (folder / "generation_config.json").write_text(json.dumps({"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.8,
-                                                               "eos_token_id": [3, 2], "transformers_version": "4.51.0"}))
+    (folder / "tokenizer.json").write_text(
+        json.dumps(
+            {
+                "added_tokens": [{"id": 3, "content": "<|im_end|>", "special": True}],
+                "model": {"type": "WordLevel", "unk_token": "a", "vocab": vocab},
+            }
+        )
+    )
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"eos_token": "<|im_end|>", "chat_template": "{{ messages[0]['content'] }}"})
+    )
+    (folder / "generation_config.json").write_text(
+        json.dumps(
+            {
+                "do_sample": True,
+                "temperature": 0.7,
+                "top_k": 20,
+                "top_p": 0.8,
+                "eos_token_id": [3, 2],
+                "transformers_version": "4.51.0",
+            }
+        )
+    )
     header, at = {}, 0
     for name, shape, *_ in [*made["tensors"], *tensors]:
         size = 1 if name.endswith(("_blocks", "_scales")) else 4
         for extent in shape:
             size *= extent
-        header[name] = {"dtype": "U8" if name.endswith(("_blocks", "_scales")) else "F32", "shape": shape,
-                        "data_offsets": [at, at + size]}
+        header[name] = {
+            "dtype": "U8" if name.endswith(("_blocks", "_scales")) else "F32",
+            "shape": shape,
+            "data_offsets": [at, at + size],
+        }
         at += size
     text = json.dumps(header).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(at))

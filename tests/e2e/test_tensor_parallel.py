@@ -1,4 +1,5 @@
 """A model split over processes: the same answers, and no rank that outlives another."""
+
 import json
 import os
 import pathlib
@@ -11,7 +12,6 @@ import time
 
 import httpx
 import pytest
-
 from conftest import binary, default_model, serving
 
 PROMPTS = ["The capital of France is", "Once upon a time", "1, 2, 3, 4,"]
@@ -47,14 +47,31 @@ def generate(tmp_path, *flags, beams=True, launcher=(), env=None, program=None):
     source = tmp_path / "prompts.jsonl"
     bodies = [{"prompt": p, "max_tokens": 24, "temperature": 0} for p in PROMPTS]
     if beams:
-        bodies.append({"prompt": PROMPTS[1], "max_tokens": 12, "n": 2, "best_of": 2, "use_beam_search": True, "temperature": 0})
-        bodies.append({"prompt": PROMPTS[2], "max_tokens": 10, "n": 2, "best_of": 4, "use_beam_search": True, "temperature": 0,
-                       "num_beam_groups": 2, "diversity_penalty": 0.5})
+        bodies.append(
+            {"prompt": PROMPTS[1], "max_tokens": 12, "n": 2, "best_of": 2, "use_beam_search": True, "temperature": 0}
+        )
+        bodies.append(
+            {
+                "prompt": PROMPTS[2],
+                "max_tokens": 10,
+                "n": 2,
+                "best_of": 4,
+                "use_beam_search": True,
+                "temperature": 0,
+                "num_beam_groups": 2,
+                "diversity_penalty": 0.5,
+            }
+        )
     bodies.append({"prompt": PROMPTS[0], "max_tokens": 12, "n": 2, "best_of": 3, "seed": 8})
     bodies.append({"prompt": PROMPTS[1], "max_tokens": 16, "n": 3, "seed": 5, "temperature": 0.8})
     source.write_text("".join(json.dumps(body) + "\n" for body in bodies))
-    done = subprocess.run([*launcher, program or binary(), "generate", default_model(), "-i", source, "-o", "-",
-                           *flags], capture_output=True, text=True, timeout=300, env=env)
+    done = subprocess.run(
+        [*launcher, program or binary(), "generate", default_model(), "-i", source, "-o", "-", *flags],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=env,
+    )
     assert done.returncode == 0, done.stderr
     return [[choice["text"] for choice in json.loads(line)["choices"]] for line in done.stdout.splitlines()]
 
@@ -64,7 +81,9 @@ def whole(tmp_path_factory):
     return generate(tmp_path_factory.mktemp("whole"))
 
 
-@pytest.mark.parametrize("flags", [["-tp", "2"], ["--tensor-parallel-size", "4"], ["--tp", "3", "--kv-manager", "virtual"]])
+@pytest.mark.parametrize(
+    "flags", [["-tp", "2"], ["--tensor-parallel-size", "4"], ["--tp", "3", "--kv-manager", "virtual"]]
+)
 def test_the_answers_are_those_of_one_process(tmp_path, whole, flags):
     assert generate(tmp_path, *flags) == whole
 
@@ -74,16 +93,21 @@ def test_so_they_are_under_a_scheduler_without_beams(tmp_path):
     assert generate(tmp_path, *flags, "--tp", "2", beams=False) == generate(tmp_path, *flags, beams=False)
 
 
-@pytest.mark.parametrize("flags, words", [
-    (["--tp", "16"], ["over 16 ranks", "3 for keys and values"]),
-    (["--tensor-parallel-size", "0"], ["--tensor-parallel-size: 0 is not between 1 and 64"]),
-    (["--tensor-parallel-size", "65"], ["--tensor-parallel-size: 65 is not between 1 and 64"]),
-    (["--tensor-parallel-size", "2.5"], ["--tensor-parallel-size: '2.5' is not a whole number"]),
-    (["--tp", "2", "--rank-timeout", "-1"], ["--rank-timeout: -1 is not between"]),
-    (["--tp", "2", "--max-model-len", "9999999"], ["9999999"]),
-])
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (["--tp", "16"], ["over 16 ranks", "3 for keys and values"]),
+        (["--tensor-parallel-size", "0"], ["--tensor-parallel-size: 0 is not between 1 and 64"]),
+        (["--tensor-parallel-size", "65"], ["--tensor-parallel-size: 65 is not between 1 and 64"]),
+        (["--tensor-parallel-size", "2.5"], ["--tensor-parallel-size: '2.5' is not a whole number"]),
+        (["--tp", "2", "--rank-timeout", "-1"], ["--rank-timeout: -1 is not between"]),
+        (["--tp", "2", "--max-model-len", "9999999"], ["9999999"]),
+    ],
+)
 def test_what_cannot_be_is_refused_in_one_line(flags, words):
-    done = subprocess.run([binary(), "serve", default_model(), "--port", "0", *flags], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [binary(), "serve", default_model(), "--port", "0", *flags], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if " INFO " not in line and not line.startswith("INFO")]
     assert len(lines) == 1, done.stderr
@@ -133,8 +157,17 @@ def shared_memory():
 def lose(rank, number, seed):
     """Serves on 3 ranks, streams, does `number` to a rank at some moment, and checks what follows."""
     shared_before = shared_memory()
-    with serving(default_model(), "--tp", "3", "--max-model-len", "2048", "--rank-timeout", str(RANK_TIMEOUT_S),
-                 "--kv-cache-memory-bytes", "64MiB") as running:
+    with serving(
+        default_model(),
+        "--tp",
+        "3",
+        "--max-model-len",
+        "2048",
+        "--rank-timeout",
+        str(RANK_TIMEOUT_S),
+        "--kv-cache-memory-bytes",
+        "64MiB",
+    ) as running:
         front = running.process.pid
         ranks = [front, *children(front)]
         assert len(ranks) == 3
@@ -169,8 +202,11 @@ def test_a_lost_rank_ends_all_and_every_client_is_told(rank, number):
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_a_rank_killed_at_start_ends_all(rank):
-    process = subprocess.Popen([binary(), "serve", default_model(), "--port", "0", "--tp", "3"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [binary(), "serve", default_model(), "--port", "0", "--tp", "3"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         assert wait_until(lambda: len(children(process.pid)) == 2, 30)
         ranks = [process.pid, *children(process.pid)]
@@ -184,7 +220,9 @@ def test_a_rank_killed_at_start_ends_all(rank):
 
 
 def test_a_rank_lost_while_idle_is_noticed():
-    with serving(default_model(), "--tp", "2", "--max-model-len", "256", "--rank-timeout", str(RANK_TIMEOUT_S)) as running:
+    with serving(
+        default_model(), "--tp", "2", "--max-model-len", "256", "--rank-timeout", str(RANK_TIMEOUT_S)
+    ) as running:
         (child,) = children(running.process.pid)
         time.sleep(1.5)
         assert health(running.url) == 200
@@ -199,9 +237,28 @@ def test_generate_fails_when_a_rank_dies(tmp_path):
     body = {"prompt": "Once upon a time", "max_tokens": 32, "ignore_eos": True, "return_token_ids": True}
     num_lines = 400
     source.write_text((json.dumps(body) + "\n") * num_lines)
-    process = subprocess.Popen([binary(), "generate", default_model(), "-i", source, "-o", output, "--tp", "2", "--max-num-seqs", "4",
-                                "--max-model-len", "256", "--rank-timeout", str(RANK_TIMEOUT_S)],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [
+            binary(),
+            "generate",
+            default_model(),
+            "-i",
+            source,
+            "-o",
+            output,
+            "--tp",
+            "2",
+            "--max-num-seqs",
+            "4",
+            "--max-model-len",
+            "256",
+            "--rank-timeout",
+            str(RANK_TIMEOUT_S),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert wait_until(lambda: output.exists() and output.stat().st_size > 0, 60)
         (child,) = children(process.pid)

@@ -1,14 +1,22 @@
 """Tool calls and reasoning through the server, as the openai client reads them. The model is made to write a line by a
 chat template that repeats it: what is tested is what the server makes of it, not what the model thinks of it."""
+
 import json
 
 import openai
 import pytest
-
 from conftest import default_model, serving
 
-TOOLS = [{"type": "function", "function": {"name": "get_weather", "description": "Weather of a city", "parameters": {
-    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Weather of a city",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        },
+    }
+]
 CALL = 'Sure. <tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
 
 
@@ -16,15 +24,30 @@ CALL = 'Sure. <tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}
 def parrot(tmp_path_factory):
     template = tmp_path_factory.mktemp("tools") / "parrot.jinja"
     template.write_text("{% for i in range(9) %}{{ messages[-1]['content'] }}\n{% endfor %}")
-    with serving(default_model(), "--max-model-len", "2048", "--served-model-name", "smol", "--chat-template", str(template),
-                 "--tool-call-parser", "hermes", "--reasoning-parser", "qwen3", "--enable-auto-tool-choice") as server:
-        with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=120) as client:
-            yield client
+    with (
+        serving(
+            default_model(),
+            "--max-model-len",
+            "2048",
+            "--served-model-name",
+            "smol",
+            "--chat-template",
+            str(template),
+            "--tool-call-parser",
+            "hermes",
+            "--reasoning-parser",
+            "qwen3",
+            "--enable-auto-tool-choice",
+        ) as server,
+        openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=120) as client,
+    ):
+        yield client
 
 
 def ask(client, line, **fields):
-    return client.chat.completions.create(model="smol", messages=[{"role": "user", "content": line}], temperature=0,
-                                          max_tokens=80, stop=["\n"], **fields)
+    return client.chat.completions.create(
+        model="smol", messages=[{"role": "user", "content": line}], temperature=0, max_tokens=80, stop=["\n"], **fields
+    )
 
 
 def test_a_call_and_its_answer_go_round(parrot, valid):
@@ -34,12 +57,19 @@ def test_a_call_and_its_answer_go_round(parrot, valid):
     assert (choice.finish_reason, choice.message.content) == ("tool_calls", "Sure.")
     [call] = choice.message.tool_calls
     assert (call.type, call.function.name, json.loads(call.function.arguments)) == (
-        "function", "get_weather", {"city": "Paris"})
+        "function",
+        "get_weather",
+        {"city": "Paris"},
+    )
     # The client sends the message back as it is, with the tool's answer behind it.
-    history = [{"role": "user", "content": "x"}, choice.message,
-               {"role": "tool", "tool_call_id": call.id, "content": "It is warm."}]
-    again = parrot.chat.completions.create(model="smol", messages=history, tools=TOOLS, max_tokens=40, temperature=0,
-                                           stop=["\n"])
+    history = [
+        {"role": "user", "content": "x"},
+        choice.message,
+        {"role": "tool", "tool_call_id": call.id, "content": "It is warm."},
+    ]
+    again = parrot.chat.completions.create(
+        model="smol", messages=history, tools=TOOLS, max_tokens=40, temperature=0, stop=["\n"]
+    )
     assert again.choices[0].message.content == "It is warm."
     assert again.choices[0].finish_reason == "stop" and not again.choices[0].message.tool_calls
 
@@ -62,8 +92,14 @@ def test_a_streamed_call_is_the_same(parrot, valid):
 
 
 def test_the_clients_own_stream_helper_reads_it(parrot):
-    with parrot.chat.completions.stream(model="smol", messages=[{"role": "user", "content": CALL}], temperature=0,
-                                        max_tokens=80, tools=TOOLS, extra_body={"stop": ["\n"]}) as stream:
+    with parrot.chat.completions.stream(
+        model="smol",
+        messages=[{"role": "user", "content": CALL}],
+        temperature=0,
+        max_tokens=80,
+        tools=TOOLS,
+        extra_body={"stop": ["\n"]},
+    ) as stream:
         message = stream.get_final_completion().choices[0].message
     assert message.tool_calls[0].function.name == "get_weather"
     assert json.loads(message.tool_calls[0].function.arguments) == {"city": "Paris"}
@@ -88,8 +124,9 @@ def test_reasoning_has_a_field_of_its_own(parrot):
 
 
 def test_a_call_cut_off_by_max_tokens_is_text(parrot):
-    choice = parrot.chat.completions.create(model="smol", messages=[{"role": "user", "content": CALL}], temperature=0,
-                                            max_tokens=12, tools=TOOLS).choices[0]
+    choice = parrot.chat.completions.create(
+        model="smol", messages=[{"role": "user", "content": CALL}], temperature=0, max_tokens=12, tools=TOOLS
+    ).choices[0]
     assert choice.finish_reason == "length" and not choice.message.tool_calls
     assert CALL.startswith(choice.message.content)
 

@@ -1,4 +1,5 @@
 """--otlp-traces-endpoint against a collector of ours on loopback."""
+
 import http.server
 import json
 import socket
@@ -7,7 +8,6 @@ import threading
 import time
 
 import httpx
-
 from conftest import binary, serving, small_model
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -51,8 +51,12 @@ def values(span):
 
 
 def complete(server, headers=None, **more):
-    return httpx.post(server.url + "/v1/completions", headers=headers, timeout=60,
-                      json={"prompt": [5] * 20, "max_tokens": 6, "temperature": 0, "ignore_eos": True, **more})
+    return httpx.post(
+        server.url + "/v1/completions",
+        headers=headers,
+        timeout=60,
+        json={"prompt": [5] * 20, "max_tokens": 6, "temperature": 0, "ignore_eos": True, **more},
+    )
 
 
 def test_a_span_for_each_request_with_its_phases():
@@ -66,7 +70,12 @@ def test_a_span_for_each_request_with_its_phases():
         after = time.time_ns()
         first, second = collector.wait_for(2)
         assert collector.resources[0]["attributes"][0]["value"]["stringValue"] == "pagoda"
-        assert (first["traceId"], first["parentSpanId"], first["kind"], first["name"]) == (TRACE, PARENT, 2, "llm_request")
+        assert (first["traceId"], first["parentSpanId"], first["kind"], first["name"]) == (
+            TRACE,
+            PARENT,
+            2,
+            "llm_request",
+        )
         assert second["traceId"] != TRACE and "parentSpanId" not in second and len(second["traceId"]) == 32
         assert len(first["spanId"]) == 16 and first["spanId"] != second["spanId"] and "status" not in first
         for span in (first, second):
@@ -79,7 +88,11 @@ def test_a_span_for_each_request_with_its_phases():
             assert told["gen_ai.usage.prompt_tokens"] == "20" and told["gen_ai.usage.completion_tokens"] == "6"
             assert told["gen_ai.response.model"] == "small" and told["url.path"] == "/v1/completions"
             assert told["gen_ai.request.max_tokens"] == "6" and told["gen_ai.request.temperature"] == 0
-            phases = told["gen_ai.latency.time_in_queue"] + told["gen_ai.latency.time_in_model_prefill"] + told["gen_ai.latency.time_in_model_decode"]
+            phases = (
+                told["gen_ai.latency.time_in_queue"]
+                + told["gen_ai.latency.time_in_model_prefill"]
+                + told["gen_ai.latency.time_in_model_decode"]
+            )
             assert 0 < phases <= told["gen_ai.latency.e2e"]
         assert values(second)["pagoda.usage.cached_tokens"] == "16"
         assert server.metric("trace_spans_sent_total") == 2
@@ -88,10 +101,14 @@ def test_a_span_for_each_request_with_its_phases():
 def test_a_client_that_hangs_up_and_a_collector_that_is_not_there():
     collector = Collector()
     with serving(small_model(), "--otlp-traces-endpoint", collector.url) as server:
-        with httpx.stream("POST", server.url + "/v1/completions", timeout=60,
-                          json={"prompt": [5] * 20, "max_tokens": 400, "ignore_eos": True, "stream": True}) as answer:
+        with httpx.stream(
+            "POST",
+            server.url + "/v1/completions",
+            timeout=60,
+            json={"prompt": [5] * 20, "max_tokens": 400, "ignore_eos": True, "stream": True},
+        ) as answer:
             next(answer.iter_lines())
-        span, = collector.wait_for(1)
+        (span,) = collector.wait_for(1)
         assert values(span)["pagoda.client_hung_up"] is True
         collector.answer = 503
         assert complete(server).status_code == 200
@@ -114,6 +131,10 @@ def test_nobody_waits_for_a_collector_that_hangs():
 
 
 def test_an_endpoint_that_is_none():
-    done = subprocess.run([binary(), "serve", small_model(), "--port", "0", "--otlp-traces-endpoint", "collector"],
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [binary(), "serve", small_model(), "--port", "0", "--otlp-traces-endpoint", "collector"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2 and "--otlp-traces-endpoint" in done.stderr

@@ -1,4 +1,5 @@
 """Models that make vectors: the clients' own packages, what transformers gives, and what is refused."""
+
 import asyncio
 import base64
 import json
@@ -10,7 +11,6 @@ import httpx
 import ollama
 import openai
 import pytest
-
 import vector_models
 from conftest import binary, serving, small_model
 
@@ -77,6 +77,7 @@ def test_many_at_once_have_the_bits_of_one_alone(bert):
         one = [client.embeddings.create(model="bert", input=text) for text in texts]
         together, *alone = await asyncio.gather(client.embeddings.create(model="bert", input=texts), *one)
         return [entry.embedding for entry in together.data], [answer.data[0].embedding for answer in alone]
+
     together, alone = asyncio.run(all_of_them())
     assert together == alone
     server.wait_until_idle()
@@ -111,8 +112,15 @@ def test_scores_of_a_cross_encoder(cross):
         assert entry["relevance_score"] == scores[entry["index"]]
     assert ranked["usage"]["total_tokens"] == score["usage"]["total_tokens"]
     for path in "/v1/rerank", "/v2/rerank":
-        again = http.post(path, json={"query": "dog", "documents": [{"text": text} for text in documents],
-                                      "top_n": 3, "return_documents": False}).json()
+        again = http.post(
+            path,
+            json={
+                "query": "dog",
+                "documents": [{"text": text} for text in documents],
+                "top_n": 3,
+                "return_documents": False,
+            },
+        ).json()
         assert [entry["index"] for entry in again["results"]] == [entry["index"] for entry in ranked["results"]]
         assert "document" not in again["results"][0]
     # The second text's type counts: the other way round is another score.
@@ -149,55 +157,89 @@ def test_a_language_model_pools_its_last_token(decoder):
 
 def test_each_kind_of_server_refuses_the_others_calls(decoder, small_server):
     http = httpx.Client(base_url=decoder.url)
-    for path, body in (("/v1/completions", {"prompt": "a"}), ("/completion", {"prompt": "a"}),
-                       ("/api/generate", {"model": "small", "prompt": "a"}), ("/classify", {"input": "a"})):
+    for path, body in (
+        ("/v1/completions", {"prompt": "a"}),
+        ("/completion", {"prompt": "a"}),
+        ("/api/generate", {"model": "small", "prompt": "a"}),
+        ("/classify", {"input": "a"}),
+    ):
         assert http.post(path, json=body).status_code == 400, path
     http = httpx.Client(base_url=small_server.url)
     name = http.get("/v1/models").json()["data"][0]["id"]
-    for path, body in (("/v1/embeddings", {"input": "a"}), ("/pooling", {"input": "a"}), ("/classify", {"input": "a"}),
-                       ("/score", {"text_1": "a", "text_2": "b"}), ("/rerank", {"query": "a", "documents": ["b"]}),
-                       ("/api/embed", {"model": name, "input": "a"})):
+    for path, body in (
+        ("/v1/embeddings", {"input": "a"}),
+        ("/pooling", {"input": "a"}),
+        ("/classify", {"input": "a"}),
+        ("/score", {"text_1": "a", "text_2": "b"}),
+        ("/rerank", {"query": "a", "documents": ["b"]}),
+        ("/api/embed", {"model": name, "input": "a"}),
+    ):
         answer = http.post(path, json=body)
         assert answer.status_code == 400 and "pooling" in str(answer.json()), path
 
 
-@pytest.mark.parametrize("body, param", [
-    ({}, "input"), ({"input": []}, "input"), ({"input": ""}, "input"), ({"input": 5}, "input"),
-    ({"input": [[]]}, "input.0"), ({"input": ["a", 7]}, "input.1"), ({"input": [[1, -2]]}, "input.0.1"),
-    ({"input": "a", "dimensions": 0}, "dimensions"), ({"input": "a", "dimensions": 65}, "dimensions"),
-    ({"input": "a", "encoding_format": "hex"}, "encoding_format"), ({"input": ["a"] * 2049}, "input"),
-    ({"input": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"), ({"messages": [{"role": "user", "content": "a"}]}, "messages"),
-    ({"input": "a", "model": "nothing"}, "model")])
+@pytest.mark.parametrize(
+    "body, param",
+    [
+        ({}, "input"),
+        ({"input": []}, "input"),
+        ({"input": ""}, "input"),
+        ({"input": 5}, "input"),
+        ({"input": [[]]}, "input.0"),
+        ({"input": ["a", 7]}, "input.1"),
+        ({"input": [[1, -2]]}, "input.0.1"),
+        ({"input": "a", "dimensions": 0}, "dimensions"),
+        ({"input": "a", "dimensions": 65}, "dimensions"),
+        ({"input": "a", "encoding_format": "hex"}, "encoding_format"),
+        ({"input": ["a"] * 2049}, "input"),
+        ({"input": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
+        ({"messages": [{"role": "user", "content": "a"}]}, "messages"),
+        ({"input": "a", "model": "nothing"}, "model"),
+    ],
+)
 def test_what_is_wrong_is_named(decoder, body, param):
     answer = httpx.post(decoder.url + "/v1/embeddings", json=body)
     assert answer.status_code in (400, 404, 501) and answer.json()["error"]["param"] == param
 
 
 def test_a_batch_of_embeddings_and_the_flags(tmp_path):
-    lines = [{"custom_id": str(i), "method": "POST", "url": "/v1/embeddings", "body": {"input": text}}
-             for i, text in enumerate(["the tale", "a stone", "the tale"])]
+    lines = [
+        {"custom_id": str(i), "method": "POST", "url": "/v1/embeddings", "body": {"input": text}}
+        for i, text in enumerate(["the tale", "a stone", "the tale"])
+    ]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = [binary(), "run-batch", small_model(), "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl"]
-    done = subprocess.run([*command, "--runner", "pooling", "--pooler-config", '{"pooling_type": "MEAN"}'],
-                          capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*command, "--runner", "pooling", "--pooler-config", '{"pooling_type": "MEAN"}'],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     answers = sorted(map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines()), key=lambda a: a["custom_id"])
     vectors = [answer["response"]["body"]["data"][0]["embedding"] for answer in answers]
     assert vectors[0] == vectors[2] != vectors[1]
-    for flags, said in ((["--pooler-config", '{"pooling_type": "MAX"}'], "LAST, CLS or MEAN"),
-                        (["--hf-overrides", '{"num_layers": 3}'], "config.json"),  # a GGUF file has none
-                        (["--hf-overrides", '{"classifier_from_token": ["no"]}'], "two tokens"),
-                        (["--runner", "pooling", "--prefix-file", "x"], "--prefix-file")):
+    for flags, said in (
+        (["--pooler-config", '{"pooling_type": "MAX"}'], "LAST, CLS or MEAN"),
+        (["--hf-overrides", '{"num_layers": 3}'], "config.json"),  # a GGUF file has none
+        (["--hf-overrides", '{"classifier_from_token": ["no"]}'], "two tokens"),
+        (["--runner", "pooling", "--prefix-file", "x"], "--prefix-file"),
+    ):
         refused = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=120)
         assert refused.returncode != 0 and said in refused.stderr, flags
 
 
 def test_an_encoder_is_refused_what_it_cannot_do(tmp_path):
     folder, _ = vector_models.write("bert", tmp_path / "m")
-    for flags, said in ((["--runner", "generate"], "--runner pooling"), (["--kv-manager", "virtual"], "keeps no K/V"),
-                        (["--scheduler", "orca"], "keeps no K/V"), (["--tensor-parallel-size", "2"], "one rank")):
-        refused = subprocess.run([binary(), "serve", folder, "--port", "0", *flags], capture_output=True, text=True,
-                                 timeout=120)
+    for flags, said in (
+        (["--runner", "generate"], "--runner pooling"),
+        (["--kv-manager", "virtual"], "keeps no K/V"),
+        (["--scheduler", "orca"], "keeps no K/V"),
+        (["--tensor-parallel-size", "2"], "one rank"),
+    ):
+        refused = subprocess.run(
+            [binary(), "serve", folder, "--port", "0", *flags], capture_output=True, text=True, timeout=120
+        )
         assert refused.returncode != 0 and said in refused.stdout + refused.stderr, (flags, refused.stderr)
 
 
@@ -205,7 +247,9 @@ def test_a_mean_over_many_steps_has_the_bits_of_one_step():
     text = "the tale of a stone and a king " * 12
     vectors = []
     for flags in ([], ["--max-num-batched-tokens", "16", "--max-num-seqs", "8"]):
-        with serving(small_model(), "--runner", "pooling", "--pooler-config", '{"pooling_type": "MEAN"}', *flags) as server:
+        with serving(
+            small_model(), "--runner", "pooling", "--pooler-config", '{"pooling_type": "MEAN"}', *flags
+        ) as server:
             answer = httpx.post(server.url + "/v1/embeddings", json={"input": [text, "a stone", text]}).json()
             vectors.append([entry["embedding"] for entry in answer["data"]])
     assert vectors[0] == vectors[1] and vectors[0][0] == vectors[0][2] != vectors[0][1]

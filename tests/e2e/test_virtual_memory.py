@@ -1,5 +1,7 @@
-"""`--kv-manager virtual` takes memory as it is used: a pool of gigabytes starts as small as a paged one, grows with what
+"""`--kv-manager virtual` takes memory as it is used: a pool of gigabytes starts as small as a paged one, grows with
+what
 is held, and gives back what nobody holds."""
+
 import concurrent.futures
 import pathlib
 import random
@@ -7,7 +9,6 @@ import re
 import time
 
 import httpx
-
 from conftest import default_model, serving
 
 POOL = 4 << 30
@@ -38,10 +39,22 @@ def becomes(condition, timeout_s=60):
 
 
 def test_memory_is_taken_with_use_and_given_back():
-    flags = ["--kv-cache-memory-bytes", str(POOL), "--max-model-len", "4096", "--max-queue-time", "0", "--kv-cache-dtype", "float32"]
+    flags = [
+        "--kv-cache-memory-bytes",
+        str(POOL),
+        "--max-model-len",
+        "4096",
+        "--max-queue-time",
+        "0",
+        "--kv-cache-dtype",
+        "float32",
+    ]
     with serving(default_model(), *flags) as server:
         paged = settled(server)
-    with serving(default_model(), *flags, "--kv-manager", "virtual") as server, httpx.Client(base_url=server.url, timeout=300) as http:
+    with (
+        serving(default_model(), *flags, "--kv-manager", "virtual") as server,
+        httpx.Client(base_url=server.url, timeout=300) as http,
+    ):
         start = settled(server)
         assert start < paged + SLACK, (start >> 20, paged >> 20)
         kv = http.get("/debug/kv").json()
@@ -65,8 +78,10 @@ def test_memory_is_taken_with_use_and_given_back():
             return memory(server, "RssShmem") < used / 2
 
         given = becomes(given_back)
-        print(f"start {start >> 20} MiB, paged {paged >> 20}; pool: {begun >> 20} at start, {used >> 20} with {held / 2**20:.0f} held, "
-              f"{memory(server, 'RssShmem') >> 20} after that")
+        print(
+            f"start {start >> 20} MiB, paged {paged >> 20}; pool: {begun >> 20} at start, {used >> 20} with"
+            f" {held / 2**20:.0f} held, {memory(server, 'RssShmem') >> 20} after that"
+        )
         # Free pages are made ready beside it, as many as are in use.
         assert 0.9 * held < used < begun + 2 * held + SLACK < POOL / 2
         assert given

@@ -1,4 +1,5 @@
 """The cache of packed weights, from outside: pack, list, clear; what a server maps; who makes a file."""
+
 import os
 import pathlib
 import shutil
@@ -17,8 +18,13 @@ def cache(tmp_path):
 
 
 def run(cache, *arguments, code=0):
-    done = subprocess.run([binary(), *map(str, arguments)], env={**os.environ, "PAGODA_CACHE": str(cache)},
-                          capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [binary(), *map(str, arguments)],
+        env={**os.environ, "PAGODA_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == code, done.stderr
     return done.stdout
 
@@ -34,7 +40,15 @@ def copy_of_model(folder):
 
 
 def serve(cache, model, *flags):
-    return serving(model, *flags, "--served-model-name", "model", "--kv-cache-memory-bytes", "64M", env={**os.environ, "PAGODA_CACHE": str(cache)})
+    return serving(
+        model,
+        *flags,
+        "--served-model-name",
+        "model",
+        "--kv-cache-memory-bytes",
+        "64M",
+        env={**os.environ, "PAGODA_CACHE": str(cache)},
+    )
 
 
 def maps(server):
@@ -114,8 +128,12 @@ def test_a_changed_or_damaged_file_is_made_anew(cache, tmp_path):
 def test_killed_while_packing(cache, tmp_path):
     model = copy_of_model(tmp_path)
     for wait in (0.005, 0.02, 0.05):
-        process = subprocess.Popen([binary(), "pack", str(model)], env={**os.environ, "PAGODA_CACHE": str(cache)},
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [binary(), "pack", str(model)],
+            env={**os.environ, "PAGODA_CACHE": str(cache)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         time.sleep(wait)
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "models/read_config.h"
 #include "loader/hf_source.h"
 #include "loader/model_files.h"
+#include "models/read_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -30,7 +30,7 @@ void check_error(const pagoda::Status& status) {
   check(http == 400 || http == 404 || http == 501);
 }
 
-// What was accepted keeps to every limit, and can be answered.
+// An accepted call keeps to every limit, and can be answered.
 void check_call(pagoda::ParsedCall call, const pagoda::ApiContext& context) {
   check(!call.requests.empty() && call.requests.size() * static_cast<std::size_t>(call.response.n) <= 1024);
   for (const pagoda::Request& request : call.requests) {

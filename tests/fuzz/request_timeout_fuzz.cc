@@ -24,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (deadline < kNow || pagoda::to_seconds(deadline - kNow) > pagoda::kMaxTimeoutS + 1) std::abort();
   }
   const std::string_view key = pagoda::key_of(first, second);
-  if (!key.empty() && (key.data() < text.data() || key.data() + key.size() > text.data() + size)) std::abort();
+  if (!key.empty() && (key.data() < text.data() || key.data() + key.size() > text.data() + size))
+    std::abort();
   return 0;
 }

@@ -1,5 +1,6 @@
-// What a client may send instead of a handshake, and after it: any bytes, in any pieces. OpenSSL is not the aim
-// (it is fuzzed elsewhere); our loop around it is: it ends, with an error or not, and leaves nothing behind.
+// Bytes that a client may send instead of a handshake, and after it: any bytes, in any pieces. OpenSSL is not
+// the aim (it is fuzzed elsewhere); our loop around it is: it ends, with an error or not, and leaves nothing
+// behind.
 // links: server
 #include <openssl/evp.h>
 #include <openssl/pem.h>

@@ -1,4 +1,6 @@
-"""By the names under which vLLM has them. An engine's memory is its own: there is nothing of the process to clean up."""
+"""By the names under which vLLM has them. An engine's memory is its own: there is nothing of the process to clean
+up."""
+
 import gc
 
 

@@ -1,4 +1,5 @@
 """By the names under which vLLM has them."""
+
 from . import cleanup_dist_env_and_memory, destroy_distributed_environment, destroy_model_parallel
 
 __all__ = ["cleanup_dist_env_and_memory", "destroy_distributed_environment", "destroy_model_parallel"]

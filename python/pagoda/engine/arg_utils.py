@@ -1,4 +1,5 @@
 """By the name under which vLLM has it."""
+
 from ..engine_args import AsyncEngineArgs, EngineArgs
 
 __all__ = ["AsyncEngineArgs", "EngineArgs"]

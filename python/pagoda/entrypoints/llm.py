@@ -1,4 +1,5 @@
 """By the name under which vLLM has it."""
+
 from ..llm import LLM
 
 __all__ = ["LLM"]

@@ -1,4 +1,6 @@
-"""What vLLM's own scripts take from vllm.utils.argparse_utils: a parser of the command line that knows engine arguments."""
+"""What vLLM's own scripts take from vllm.utils.argparse_utils: a parser of the command line that knows engine
+arguments."""
+
 from __future__ import annotations
 
 import argparse
@@ -11,7 +13,8 @@ def value_of(text: str) -> bool | str:
 
 
 class FlexibleArgumentParser(argparse.ArgumentParser):
-    """--max_model_len is --max-model-len. Once EngineArgs.add_cli_args() has been called, a flag that the parser does not
+    """--max_model_len is --max-model-len. Once EngineArgs.add_cli_args() has been called, a flag that the parser does
+    not
     know is the engine's, which says so itself if it knows it neither."""
 
     takes_engine_args = False
@@ -24,6 +27,7 @@ class FlexibleArgumentParser(argparse.ArgumentParser):
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         import sys
+
         words = [self._dashed(word) for word in (sys.argv[1:] if args is None else args)]
         if not self.takes_engine_args:
             return super().parse_args(words, namespace)
@@ -36,7 +40,11 @@ class FlexibleArgumentParser(argparse.ArgumentParser):
             if not equals and rest and not rest[0].startswith("--"):
                 text, equals = rest.pop(0), "="
             off = name.startswith("no-") and not equals
-            setattr(known, name.removeprefix("no-" if off else "").replace("-", "_"), not off if not equals else value_of(text))
+            setattr(
+                known,
+                name.removeprefix("no-" if off else "").replace("-", "_"),
+                not off if not equals else value_of(text),
+            )
         return known
 
     @staticmethod

@@ -44,8 +44,7 @@ void add_text(Content& content, std::string text) {
   content.parts.push_back({.text = std::move(text)});
 }
 
-// What tools of the provider's servers gave back stands in the assistant's turn, and is a message to the
-// model.
+// Results of the provider's own tools stand in the assistant's turn; the model reads them as a message.
 bool is_server_result(std::string_view type) {
   return type.ends_with("_tool_result") && type != "tool_result";
 }
@@ -223,7 +222,7 @@ void read_messages(FieldReader& fields, Conversation& conversation, Warnings& wa
     if (!inner.ok()) fields.fail(inner.status());
   }
   if (!fields.ok()) return;
-  // What the assistant has begun is gone on with.
+  // A last message of the assistant is continued.
   const ChatMessage* last = last_of(conversation.messages);
   if (last != nullptr && last->role == "assistant" && last->tool_calls.empty() &&
       last->content.form != Content::Form::none) {

@@ -24,7 +24,8 @@ Result<ApiGeneration> infill(const ApiCall& call, const ApiContext& context) {
   return generation(true, call, context);
 }
 
-// "params" of /props: the sampling defaults that the model's files state. A client picks its own for the others.
+// "params" of /props: the sampling defaults that the model's files state. A client picks its own for the
+// others.
 void stated_sampling(const SamplingDefaults& defaults, JsonWriter& json) {
   json.key("params").begin_object();
   if (defaults.temperature) json.key("temperature").float32(*defaults.temperature);

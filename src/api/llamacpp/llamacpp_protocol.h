@@ -1,5 +1,5 @@
 #pragma once
-// What editors look for at llama.cpp's server: /completion, /infill, /props, /lora-adapters. Its other paths
+// llama.cpp's own routes, which editors use: /completion, /infill, /props, /lora-adapters. Its other paths
 // are OpenAI's, and /slots and /health are the server's own.
 #include "api/protocol.h"
 

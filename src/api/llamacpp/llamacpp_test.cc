@@ -134,7 +134,10 @@ TEST(LlamaProps, StatesTheSamplingOfTheModelsFilesAlone) {
   TestModel model(1000);
   const auto params = [&model] {
     for (const ApiRoute& route : llamacpp_protocol().routes)
-      if (route.facts.path == "/props") return parse_json(std::get<AnswerHandler>(route.handler)({}, model.context)->body)->at("default_generation_settings").at("params");
+      if (route.facts.path == "/props")
+        return parse_json(std::get<AnswerHandler>(route.handler)({}, model.context)->body)
+            ->at("default_generation_settings")
+            .at("params");
     return json::value();
   };
   EXPECT_EQ(params(), json::object());

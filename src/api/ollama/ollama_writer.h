@@ -44,7 +44,7 @@ class OllamaWriter final : public StateWriter {
   const std::string id_, created_;
   Line pending_;              // not yet written
   std::vector<Call> calls_;   // a line has no part of a call: they are told whole
-  std::size_t num_told_ = 0;  // of calls_
+  std::size_t num_told_ = 0;  // calls_ written so far
 };
 
 // {"error": "…"}

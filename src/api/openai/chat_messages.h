@@ -15,7 +15,7 @@ struct ChatPrompt {
   std::vector<ToolSpec> tools;  // that the model may call: none for tool_choice none
   ToolChoice choice;
   ReasoningWish reasoning;
-  ToolOrigins origins;  // of these tools
+  ToolOrigins origins;  // origins of these tools
   Warnings warnings;
   std::string continued;  // the content of a last message that is being continued; else empty
 };

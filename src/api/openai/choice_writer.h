@@ -16,7 +16,7 @@
 
 namespace pagoda {
 
-// What has been written and not yet sent, and how much of it is enough for now.
+// Text that is written and not yet sent, and how much of it is enough for now.
 struct PieceBuffer {
   std::string text;
   std::size_t limit = 0;

@@ -24,7 +24,7 @@ struct ResponseOptions : AnswerOptions {
   bool continuous_usage = false;  // usage in every chunk
   bool echo = false;
   std::string echo_prefix;          // chat: the message that is being continued
-  bool cumulative_logprob = false;  // of each choice, even without logprobs
+  bool cumulative_logprob = false;  // for each choice, even without logprobs
   bool prompt_logprobs = false;     // in vLLM's form
   bool tokens_as_ids = false;       // "token_id:17" instead of a token's text
 };

@@ -36,7 +36,7 @@ std::vector<TokenId> encode_text(FieldReader& fields, std::string_view source, c
   return {};
 }
 
-// What follows a prefix is the next message: the template must not open the assistant's turn.
+// A prefix is followed by the next message, so the template must not open the assistant's turn.
 std::vector<TokenId> encode_messages(FieldReader& fields, const json::object& object, const std::string& path,
                                      const ApiContext& context) {
   json::object chat = object;

@@ -25,7 +25,7 @@ struct ResponseBuilder::State {
   std::vector<bool> closed;                  // by choice: its last chunk has been written
   std::vector<std::int32_t> written_tokens;  // by choice: tokens accounted for in its last chunk
   std::size_t num_written = 0;               // choices of a body
-  Steps writing;                             // what take() was in the middle of
+  Steps writing;                             // the steps that take() has begun
   bool ended = false;                        // [DONE], or the body, has been written
 
   State(ResponseOptions call, const ApiContext& api)

@@ -1,15 +1,11 @@
 #pragma once
-// ResponseBuilder: RequestOutputs in; out comes either one response body or server-sent events. Shared by
-// the HTTP server and the offline `generate` command. Does the detokenising, the stop strings and the
-// accounting of usage.
-//
+// ResponseBuilder: RequestOutputs in; one response body or server-sent events out. Shared by the HTTP server
+// and the offline `generate` command. It detokenises, looks for stop strings and counts usage.
 //     add(prompt, output)* -> take_stops() -> take_events()*   (streaming)
 //                                          -> body()           (finished, not streaming)
-//
 // Invariant: once finished(), further add() calls change nothing; every choice has a finish reason, or
-// error() says why not.
-// Source of the shapes: OpenAI's API reference; vLLM's OpenAI server for the extensions.
-// Threads: none; one at a time.
+// error() says why not. Source of the shapes: OpenAI's API reference; vLLM's OpenAI server for the
+// extensions. Threads: none; one at a time.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

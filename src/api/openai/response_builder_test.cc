@@ -400,7 +400,7 @@ TEST(ResponseBuilder, TheBestSoFarStandsBesideTheChoicesAndIsReplacedByThem) {
   EXPECT_EQ(events[2].as_string(), "[DONE]");
 }
 
-// D8: a body, or one event of a stream, is written a little at a time, and what has been written is freed.
+// A body, or one event of a stream, is written a little at a time, and what has been written is freed.
 TEST(ResponseBuilder, PiecesJoinedAreTheWhole) {
   const auto answered = [](Call& call, std::size_t num_prompts, std::int32_t n) {
     for (std::size_t prompt = 0; prompt < num_prompts; ++prompt) {

@@ -94,7 +94,7 @@ void read_early_stopping(FieldReader& fields, SamplingParams& sampling) {
     fields.fail("early_stopping", "must be true, false or \"never\"");
 }
 
-// What goes together is for the engine to say; here are types and ranges.
+// Reads types and ranges; the engine checks combinations.
 void read_beam_search(FieldReader& fields, SamplingParams& sampling, const ResponseOptions& response) {
   assign(sampling.beam_width, fields.integer("beam_width", 1, kMaxChoices));
   assign(sampling.length_penalty, fields.number("length_penalty", -10, 10));

@@ -26,7 +26,7 @@ struct PoolingCall {
   // the others'; 0: each request is a pair.
   std::size_t num_compared = 0;
   std::vector<std::string> documents;  // rerank
-  std::size_t top_n = 0;               // of them; 0: all
+  std::size_t top_n = 0;               // how many to return; 0: all
   bool return_documents = true;
   std::vector<Request> requests;
 };

@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-// Of vectors of length 1: the cosine between them.
+// The dot product, which is the cosine for vectors of length 1.
 float product(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) sum += static_cast<double>(a[i]) * b[i];

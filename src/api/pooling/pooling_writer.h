@@ -30,7 +30,7 @@ class PoolingWriter final : public VectorWriter {
   PoolingCall call_;  // without its requests
   const ApiContext& context_;
   std::vector<float> scores_;
-  std::vector<std::size_t> order_;  // of rerank: documents, the best first
+  std::vector<std::size_t> order_;  // documents of a rerank, best first
 };
 
 }  // namespace pagoda

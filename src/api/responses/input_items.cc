@@ -14,7 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What an item is to the model.
+// How the model reads an item.
 enum class ItemForm : std::uint8_t {
   message,
   agent_message,  // another agent's, to this one

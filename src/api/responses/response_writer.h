@@ -40,7 +40,7 @@ class ResponseWriter final : public StateWriter {
   struct Item {
     Kind kind;
     std::string id;
-    std::string text = {};  // of its part, or the arguments or input
+    std::string text = {};  // text of its part, or the arguments or input
     std::string name = {}, group = {}, call_id = {};
     std::int32_t call = -1;
     bool done = false;

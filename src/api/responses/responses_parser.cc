@@ -110,7 +110,8 @@ void read_previous(FieldReader& fields, std::string_view owner, const ApiContext
 }
 
 // Items that earlier answers of the same owner took or gave, in place of references to them.
-void replace_references(FieldReader& fields, std::string_view owner, const ApiContext& context, json::array& input) {
+void replace_references(FieldReader& fields, std::string_view owner, const ApiContext& context,
+                        json::array& input) {
   for (std::size_t i = 0; i < input.size() && fields.ok(); ++i) {
     const json::object* item = input[i].if_object();
     if (item == nullptr) continue;
@@ -126,10 +127,11 @@ void replace_references(FieldReader& fields, std::string_view owner, const ApiCo
         context.answers == nullptr ? std::nullopt : context.answers->find(response_of_item(*id), owner);
     std::optional<json::object> found = stored ? item_of(*stored, *id) : std::nullopt;
     if (!found)
-      return fields.fail(not_found(concat("Item with id '", to_valid_utf8(*id),
-                                          "' not found. Items are not persisted when `store` is set to false. Try "
-                                          "again with `store` set to true, or remove this item from your input."))
-                             .with_param("input"));
+      return fields.fail(
+          not_found(concat("Item with id '", to_valid_utf8(*id),
+                           "' not found. Items are not persisted when `store` is set to false. Try "
+                           "again with `store` set to true, or remove this item from your input."))
+              .with_param("input"));
     input[i] = *std::move(found);
   }
 }

@@ -20,7 +20,7 @@ struct ResponsesCall {
   bool store = false;                  // asked for, and there is a store
   boost::json::object shown;           // the fields of the response that only repeat the call
   boost::json::array conversation;     // all items up to here, those of earlier answers too
-  std::size_t first_of_this_call = 0;  // of `conversation`
+  std::size_t first_of_this_call = 0;  // first message of this call in `conversation`
 };
 
 Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_view owner,

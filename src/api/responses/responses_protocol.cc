@@ -27,8 +27,8 @@ Status in_its_words(const Status& error) {
   return std::move(named).with_param(concat("input", param.substr(std::string_view("messages").size())));
 }
 
-// What the events of an answer can take: each repeats the request's fields, or has a token and names around
-// it. At most a sixteenth of the store: a longer stream is not kept beyond that.
+// The size that an answer's events can reach: each repeats the request's fields, or has a token and names
+// around it. At most a sixteenth of the store: a longer stream is not kept beyond that.
 std::size_t log_bytes(const ApiCall& call, const Request& request, const AnswerStore& store) {
   constexpr std::size_t kFew = 65536, kToken = 400;
   const auto tokens = static_cast<std::size_t>(request.sampling.max_tokens);

@@ -361,9 +361,12 @@ TEST(StoredResponses, CanBeGoneOnWithRetrievedAndDeletedByTheirOwner) {
       std::string item = reference;
       return item.replace(item.find('%'), 1, id);
     };
-    const std::string given(first.events().empty() ? (*parse_json(first.out)).at("output").at(0).at("id").as_string() : "");
-    const Result<ResponsesCall> by_id = kept.parse(
-        concat(R"("input":[)", refer("item_0_resp_1"), ",", refer(given), R"(,{"role":"user","content":"more"}])"), "me");
+    const std::string given(
+        first.events().empty() ? (*parse_json(first.out)).at("output").at(0).at("id").as_string() : "");
+    const Result<ResponsesCall> by_id =
+        kept.parse(concat(R"("input":[)", refer("item_0_resp_1"), ",", refer(given),
+                          R"(,{"role":"user","content":"more"}])"),
+                   "me");
     ASSERT_TRUE(by_id) << by_id.error().message();
     const std::vector<ChatMessage>& told = by_id->chat.conversation.messages;
     ASSERT_EQ(told.size(), 3u);
@@ -374,7 +377,8 @@ TEST(StoredResponses, CanBeGoneOnWithRetrievedAndDeletedByTheirOwner) {
         const Result<ResponsesCall> none = kept.parse(concat(R"("input":[)", refer(unknown), "]"), owner);
         ASSERT_FALSE(none) << unknown;
         EXPECT_EQ(none.error().code(), StatusCode::not_found);
-        EXPECT_NE(none.error().message().find(concat("Item with id '", unknown, "' not found.")), std::string::npos);
+        EXPECT_NE(none.error().message().find(concat("Item with id '", unknown, "' not found.")),
+                  std::string::npos);
       }
     EXPECT_FALSE(kept.parse(concat(R"("input":[)", refer(given), "]"), "other"));
   }
@@ -423,7 +427,7 @@ TEST(StoredResponses, InTheBackgroundAreInProgressUntilTheyEndOrAreCancelled) {
   kept.store.check_invariants();
 }
 
-// What the background makes is followed from its beginning, from its middle, and when it is over.
+// A background answer is streamed from its beginning, from its middle, and after its end.
 TEST(StoredResponses, AStreamInTheBackgroundIsFollowed) {
   Kept kept;
   NoDetached detached;

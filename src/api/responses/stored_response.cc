@@ -57,7 +57,8 @@ std::optional<json::object> item_of(const StoredAnswer& stored, std::string_view
   }
   for (json::value& item : items) {
     const json::value* id = item.as_object().if_contains("id");
-    if (id != nullptr && id->is_string() && std::string_view(id->as_string()) == item_id) return std::move(item.as_object());
+    if (id != nullptr && id->is_string() && std::string_view(id->as_string()) == item_id)
+      return std::move(item.as_object());
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What /v1/responses keeps of a call in the AnswerStore: the response as it was answered, and the
+// The record of a /v1/responses call in the AnswerStore: the response as it was answered, and the
 // conversation that it answers. Threads: any.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>

@@ -19,9 +19,9 @@
 #include "cli/assembly/model_overrides.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/pooling.h"
-#include "cli/assembly/sampling_defaults.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
+#include "cli/assembly/sampling_defaults.h"
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/cache_events.h"
@@ -65,7 +65,7 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
   const MemoryPlan memory = model.runner.memory_plan();
   const std::vector<KvGroup>& groups = plan.groups.groups;
   const std::int64_t num_blocks = plan.kv.num_blocks;
-  std::int64_t pages_per_row = 0;  // of a token that every layer keeps; windows give rows back later
+  std::int64_t pages_per_row = 0;  // pages of a token that every layer keeps; windows give rows back later
   for (const KvGroup& group : groups) pages_per_row += group.is_state() ? 0 : group.pages_per_row;
   MemoryTable out{.weight_bytes = totals.weight_bytes,
                   .embedding_bytes = model.runner.embedding_bytes(),
@@ -145,7 +145,7 @@ struct AssembledEngine::Parts {
   int num_threads = 0;
   std::int32_t vector_size = 0;
   std::string computes_on;
-  std::unique_ptr<Recorder> recorder;             // of --record
+  std::unique_ptr<Recorder> recorder;             // for --record
   std::unique_ptr<KvEventPublisher> kv_events;    // null: nothing is published
   std::unique_ptr<CacheEvents> cache_events;      // connects it to the engine
   std::unique_ptr<PoisonRecord> poison;           // null: none is kept

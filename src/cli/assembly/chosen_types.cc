@@ -16,7 +16,8 @@ std::string chosen_arithmetic(std::string_view dtype, std::span<const StoredMatr
     std::int64_t bytes = 0;
   };
   std::array<Share, 4> shares = {Share{LinearType::int8, "int8"}, Share{LinearType::bfloat16, "bfloat16"},
-                                 Share{LinearType::float16, "float16"}, Share{LinearType::float32, "float32"}};
+                                 Share{LinearType::float16, "float16"},
+                                 Share{LinearType::float32, "float32"}};
   std::int64_t all = 0;
   for (const StoredMatrices& matrices : stored) {
     const auto type = choose_linear_type(dtype, matrices.dtype, detected_cpu_level());

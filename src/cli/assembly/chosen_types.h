@@ -1,7 +1,6 @@
 #pragma once
-// What --dtype auto and --kv-cache-dtype auto come to for a model, in the words of these flags: for the
-// memory table and `pagoda inspect`. The choices themselves: kernels/linear.h,
-// model_runner/kv_layout_choice.h.
+// Resolves --dtype auto and --kv-cache-dtype auto for a model, in the words of these flags: for the memory
+// table and `pagoda inspect`. The choices themselves: kernels/linear.h, model_runner/kv_layout_choice.h.
 #include <cstdint>
 #include <span>
 #include <string>

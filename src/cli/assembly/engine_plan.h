@@ -22,11 +22,11 @@ struct ModelNumbers {
   std::int32_t max_positions = 0, vocab_size = 0;
   std::int32_t max_num_batched_tokens = 0;
   KvGroupPlan kv_plan;   // without groups nothing is kept (encoders)
-  KvLayout page_layout;  // of a page of it
+  KvLayout page_layout;  // layout of a page
   std::int64_t page_granule = 0;
-  std::int64_t kv_block_bytes = 0;     // of all ranks
-  std::vector<std::int32_t> kv_heads;  // of each rank
-  LoadedRunner::KvRoom kv_room;
+  std::int64_t kv_block_bytes = 0;     // all ranks together
+  std::vector<std::int32_t> kv_heads;  // by rank
+  LoadedRunner::KvHeadroom kv_room;
   RotationRule rotation;
 };
 ModelNumbers model_numbers(LoadedRunner& runner, const ModelConfig& config,
@@ -37,7 +37,7 @@ struct EnginePlan {
   KvGroupPlan groups;  // with this cache's block size
   KvPlan kv;
   std::int64_t block_bytes = 0, num_swap_blocks = 0;
-  std::optional<VirtualMemory> virtual_memory;  // of --kv-manager virtual
+  std::optional<VirtualMemory> virtual_memory;  // for --kv-manager virtual
 };
 Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& model, const HostMemory& host);
 

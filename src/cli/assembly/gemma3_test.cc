@@ -66,7 +66,7 @@ TEST(Gemma3, PredictsATextLongerThanItsWindow) {
   ASSERT_GT(ids->size(), count);
   ids->resize(count);
 
-  RunnerOptions options;  // of the types that a server would choose
+  RunnerOptions options;  // types that a server would choose
   options.dtype = "auto";
   options.threads = 2;
   options.num_blocks = 200;

@@ -36,8 +36,8 @@ std::string token() {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
     if (std::string value = variable(name); !value.empty()) return value;
   if (is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return {};
-  constexpr std::size_t kMostBytes = 4096;
-  const auto text = read_text_file(hub_token_file_from_environment(), kMostBytes);
+  constexpr std::size_t kMaxBytes = 4096;
+  const auto text = read_text_file(hub_token_file_from_environment(), kMaxBytes);
   if (!text) return {};
   const std::size_t first = text->find_first_not_of(" \t\r\n"), last = text->find_last_not_of(" \t\r\n");
   return first == std::string::npos ? std::string() : text->substr(first, last - first + 1);
@@ -88,9 +88,10 @@ Status fetch_if_missing(EngineFlags& flags) {
   auto name = parse_pull_name(flags.model);
   if (!name) return ok_status();  // the loader says what is wrong with it
   if (!flags.revision.empty()) {
-    name = parse_pull_name(concat(name->name.repository, "@", flags.revision,
-                                  name->tag.empty() ? "" : concat(":", name->tag)));
-    if (!name) return invalid_argument(concat("--revision: '", printable(flags.revision), "' is no revision"));
+    name = parse_pull_name(
+        concat(name->name.repository, "@", flags.revision, name->tag.empty() ? "" : concat(":", name->tag)));
+    if (!name)
+      return invalid_argument(concat("--revision: '", printable(flags.revision), "' is no revision"));
     if (std::ranges::all_of(flags.served_model_names, is_pattern))
       flags.served_model_names.insert(flags.served_model_names.begin(), flags.model);
     flags.model = concat(name->name.repository, "@", flags.revision);

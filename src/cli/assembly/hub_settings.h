@@ -1,6 +1,6 @@
 #pragma once
-// What hub/ needs, from the environment: HF_ENDPOINT, HF_TOKEN (or the file of `hf auth
-// login`), HF_HUB_OFFLINE, and the cache (hub_paths.h).
+// Settings of hub/ from the environment: HF_ENDPOINT, HF_TOKEN (or the file of `hf auth login`),
+// HF_HUB_OFFLINE, and the cache (hub_paths.h).
 // Fetching shows its progress on stderr.
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
@@ -12,9 +12,8 @@ namespace pagoda {
 // HF_HUB_OFFLINE.
 Result<Pulled> pull_with_progress(const PullName& name, const std::string& token = {});
 
-// Where the model is ORG/NAME[:TAG] and nothing here has that name: fetches it. With a tag, flags.model
-// becomes the file, served under the name that was typed unless another is given. Under mpirun nothing is
-// fetched.
+// Fetches a model named ORG/NAME[:TAG] unless a file or folder has that name. With a tag, flags.model becomes
+// the file, served under the name that was typed unless another is given. Under mpirun nothing is fetched.
 Status fetch_if_missing(EngineFlags& flags);
 
 // The same for a command without an engine: a path; of ORG/NAME the folder or file in the cache.

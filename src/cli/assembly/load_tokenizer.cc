@@ -16,7 +16,7 @@ namespace pagoda {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::int32_t kNormalToken = 1, kControlToken = 3;  // of tokenizer.ggml.token_type
+constexpr std::int32_t kNormalToken = 1, kControlToken = 3;  // values of tokenizer.ggml.token_type
 using Made = Result<std::unique_ptr<Tokenizer>>;
 
 Made named(Made made, const std::string& path) {

@@ -26,12 +26,12 @@ class LoadedRunner {
   const std::vector<std::string>& ignored_tensors() const;
   bool head_is_tied() const;         // to the embedding
   std::int32_t vector_size() const;  // 0: it generates
-  RankTotals totals() const;         // of all ranks
+  RankTotals totals() const;         // sums over all ranks
   // Bytes that are there for a KV cache, and so many of them that the rest of the model still takes.
-  struct KvRoom {
+  struct KvHeadroom {
     std::int64_t available = 0, taken = 0;
   };
-  KvRoom kv_room() const;
+  KvHeadroom kv_room() const;
   std::string computes_on() const;  // "4 threads, avx512 kernels"
 
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks);

@@ -1,6 +1,6 @@
 #pragma once
-// What this machine offers: usable cores and measured memory bandwidth. Read once at
-// start, by the commands that size or report something.
+// Usable cores and measured memory bandwidth of this machine. Read once at start, by the commands that size
+// or report something.
 #include <cstdint>
 
 #include "base/thread_pool.h"

@@ -44,7 +44,7 @@ HostMemory host_memory() {
 
 Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_positions,
                              std::span<const KvGroup> groups, std::int64_t block_bytes,
-                             const LoadedRunner::KvRoom& given, const HostMemory& host) {
+                             const LoadedRunner::KvHeadroom& given, const HostMemory& host) {
   if (groups.empty()) return plan_without_kv(flags, max_positions, host);
   const std::int64_t available = host.available_bytes;
   const std::int64_t others = uses_device(flags) ? 0 : growth_bytes(available) + clients_bytes(available);
@@ -121,7 +121,7 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
 
 MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
                                          GrammarService::Options& options) {
-  constexpr std::int64_t kMostAtOnce = 4;
+  constexpr std::int64_t kMaxAtOnce = 4;
   const std::int64_t share = ledger.left() / 16;
   options.cache_bytes = std::min(options.cache_bytes, share);
   options.max_grammar_bytes = std::min(options.max_grammar_bytes, share);
@@ -129,7 +129,7 @@ MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
   const std::int64_t room =
       std::max<std::int64_t>(1, 2 * share / std::max<std::int64_t>(1, options.max_grammar_bytes));
   options.max_at_once =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(num_threads, 1, std::min(kMostAtOnce, room)));
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(num_threads, 1, std::min(kMaxAtOnce, room)));
   const std::int64_t bytes = options.cache_bytes + options.max_at_once * options.max_grammar_bytes;
   const auto account = ledger.add_account("grammars", bytes, bytes);
   CHECK(account.has_value());

@@ -27,7 +27,7 @@ struct KvPlan {
 // The memory that the host has left, within cgroups and setrlimit.
 struct HostMemory {
   std::int64_t available_bytes = 0;
-  std::int64_t private_bytes = 0;  // of this process
+  std::int64_t private_bytes = 0;  // this process's
   std::int64_t mappings = 0;       // that it may still make
 };
 HostMemory host_memory();
@@ -36,7 +36,7 @@ HostMemory host_memory();
 // grows; its swap space is the process's.
 Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_positions,
                              std::span<const KvGroup> groups, std::int64_t block_bytes,
-                             const LoadedRunner::KvRoom& room, const HostMemory& host);
+                             const LoadedRunner::KvHeadroom& room, const HostMemory& host);
 
 // With the accounts of what is taken at start. What lies on a device is not this process's memory.
 std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device);

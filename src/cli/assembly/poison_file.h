@@ -1,6 +1,6 @@
 #pragma once
-// Where `serve` remembers what an engine died of (engine/poison_record.h): a file for each port, since a
-// server that is started again has the same one.
+// Names the file in which `serve` keeps the requests that an engine died of (engine/poison_record.h): a file
+// for each port, since a server that is started again has the same one.
 #include <memory>
 #include <string>
 

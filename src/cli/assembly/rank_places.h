@@ -17,8 +17,8 @@ struct RankPlace {
   int sharing = 1;          // ranks that have these cores
 };
 
-// Of the ranks 0 … num_ranks-1 of one machine. `allowed`: cores that this process may use. invalid_argument:
-// lists that do not fit the ranks or the machine.
+// Places the ranks 0 … num_ranks-1 of one machine. `allowed`: cores that this process may use.
+// invalid_argument: lists that do not fit the ranks or the machine.
 Result<std::vector<RankPlace>> plan_rank_places(const CpuListFlag& flag, std::int32_t num_ranks,
                                                 const std::vector<NumaNode>& nodes, const CpuList& allowed);
 

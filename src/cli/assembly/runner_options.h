@@ -4,8 +4,8 @@
 
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
-#include "models/model_config.h"
 #include "model_runner/local_model_runner.h"
+#include "models/model_config.h"
 
 namespace pagoda {
 

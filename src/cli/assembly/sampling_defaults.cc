@@ -24,7 +24,7 @@ struct Field {
   bool above = false;  // `least` itself is none
   bool whole = false;
 };
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a generation_config.json
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // a generation_config.json
 constexpr std::array<Field, 6> kFields = {{{"temperature", 0, 100},
                                            {"top_p", 0, 1, true},
                                            {"top_k", -1, 1e9, false, true},
@@ -132,7 +132,7 @@ Result<json::object> fields_named(const std::string& name, const ModelSource& so
   std::error_code error;
   const std::string path =
       std::filesystem::is_directory(name, error) ? concat(name, "/generation_config.json") : name;
-  const auto text = read_text_file(path, kMostBytes);
+  const auto text = read_text_file(path, kMaxBytes);
   if (!text) return text.error().annotate("--generation-config");
   const auto file = parse_json_object(*text, path);
   if (!file) return file.error().annotate("--generation-config");

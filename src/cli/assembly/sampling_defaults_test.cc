@@ -37,7 +37,8 @@ class SamplingDefaultsOf : public ::testing::Test {
 
 TEST_F(SamplingDefaultsOf, UsableValuesAreTaken) {
   const SamplingDefaults defaults = with(
-      "\xEF\xBB\xBF{\"temperature\": 0.5, \"top_p\": 1, \"top_k\": 20, \"min_p\": 0, \"repetition_penalty\": 1.5,}");
+      "\xEF\xBB\xBF{\"temperature\": 0.5, \"top_p\": 1, \"top_k\": 20, \"min_p\": 0, \"repetition_penalty\": "
+      "1.5,}");
   EXPECT_EQ(defaults.temperature, 0.5f);
   EXPECT_EQ(defaults.top_p, 1.0f);
   EXPECT_EQ(defaults.top_k, 20);
@@ -47,10 +48,17 @@ TEST_F(SamplingDefaultsOf, UsableValuesAreTaken) {
 }
 
 TEST_F(SamplingDefaultsOf, OthersAreNamedAndLeftOut) {
-  const std::pair<const char*, const char*> kBad[] = {
-      {"temperature", "-1"}, {"temperature", "\"hot\""}, {"top_p", "0"},   {"top_p", "1.5"},
-      {"top_k", "-2"},       {"top_k", "2.5"},           {"top_k", "1e300"}, {"min_p", "2"},
-      {"min_p", "NaN"},      {"repetition_penalty", "0"}, {"repetition_penalty", "true"}};
+  const std::pair<const char*, const char*> kBad[] = {{"temperature", "-1"},
+                                                      {"temperature", "\"hot\""},
+                                                      {"top_p", "0"},
+                                                      {"top_p", "1.5"},
+                                                      {"top_k", "-2"},
+                                                      {"top_k", "2.5"},
+                                                      {"top_k", "1e300"},
+                                                      {"min_p", "2"},
+                                                      {"min_p", "NaN"},
+                                                      {"repetition_penalty", "0"},
+                                                      {"repetition_penalty", "true"}};
   for (const auto& [name, value] : kBad) {
     SCOPED_TRACE(std::string(name) + " " + value);
     const SamplingDefaults defaults = with("{\"" + std::string(name) + "\": " + value + "}");

@@ -1,5 +1,5 @@
 #pragma once
-// What GET /tokenizer_info says: tokenizer_config.json of the model, or what a GGUF file has of it, with the
+// The body of GET /tokenizer_info: tokenizer_config.json of the model, or its like from a GGUF file, with the
 // chat template that is used.
 #include <string>
 

@@ -12,9 +12,10 @@ namespace pagoda {
 namespace {
 
 constexpr std::int32_t kEagerBlocks = 1;
-constexpr std::int64_t kMappingsForOthers = 4096;                   // libraries, stacks, malloc
-constexpr std::int64_t kMostResidentFree = std::int64_t{48} << 20;  // bytes; a quarter more at times
-constexpr std::int64_t kMaxAddressSpace = std::int64_t{1} << 45;  // of slots, unless --kv-slots asks for more
+constexpr std::int64_t kMappingsForOthers = 4096;                  // libraries, stacks, malloc
+constexpr std::int64_t kMaxResidentFree = std::int64_t{48} << 20;  // bytes; a quarter more at times
+// Address space for slots, unless --kv-slots asks for more.
+constexpr std::int64_t kMaxAddressSpace = std::int64_t{1} << 45;
 
 }  // namespace
 
@@ -84,7 +85,7 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
   if (plan.num_tensors > 1)
     out.layout.layer_stride = plan.page_bytes * out.shape.num_slots * out.shape.blocks_per_slot;
   out.most_resident_free = static_cast<std::int32_t>(
-      std::clamp<std::int64_t>(kMostResidentFree / plan.block_bytes(), 1, num_blocks));
+      std::clamp<std::int64_t>(kMaxResidentFree / plan.block_bytes(), 1, num_blocks));
   if (!flags.kv_precreate_pages) {
     // Enough that the longest sequence alone can always go on.
     out.num_created = static_cast<std::int32_t>(std::min<std::int64_t>(num_blocks, pages));

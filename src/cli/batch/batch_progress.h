@@ -26,7 +26,7 @@ class BatchProgress {
   Status write(std::string_view line);
 
  private:
-  std::map<std::int64_t, std::string> custom_ids_;  // of the lines that were answered before
+  std::map<std::int64_t, std::string> custom_ids_;  // lines that were answered before
   std::ofstream file_;
   std::string path_;
 };

@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
 
-// Where calls say that they have something to be looked at.
+// Rung by calls that have news.
 class Bell {
  public:
   void ring(std::int64_t line) {
@@ -192,7 +192,7 @@ class BatchRun {
     json.key("error").null().end_object();
     write(out);
   }
-  // Of a line that is no call.
+  // Writes the error of a line that is no call.
   void write_failure(const Line& line, std::string_view code, std::string_view message) {
     std::string out;
     JsonWriter json(out);
@@ -218,7 +218,7 @@ class BatchRun {
   const MemoryBudget::AccountId account_;
   Bell bell_;
   std::map<std::int64_t, Line> running_;  // by the line's number
-  std::int64_t number_ = 0;               // of the line that is being looked at
+  std::int64_t number_ = 0;               // the present line
   std::int64_t num_done_ = 0;
   std::uint64_t next_request_ = 1;
   Status status_;

@@ -15,8 +15,8 @@
 namespace pagoda {
 namespace {
 
-// What a decode step of all requests streams, halfway through: weights once, and each one's keys and values.
-// Nothing where requests share some of theirs or have several.
+// Bytes that a decode step of all requests streams, halfway through: weights once, and each one's keys and
+// values. None where requests share some of theirs or have several sequences.
 std::optional<double> bytes_of_step(const MemoryTable& memory, const BenchShape& shape) {
   const BenchDecoding& decoding = shape.decoding;
   if (std::max(decoding.n, decoding.best_of) > 1 || decoding.beam_width > 0 || decoding.prefix_len > 0)

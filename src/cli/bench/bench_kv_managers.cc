@@ -54,7 +54,7 @@ struct KernelCase {
   std::string label;
   KvLayout layout;
   KvStorage storage;
-  std::vector<std::int32_t> table;  // of all sequences, one after the other
+  std::vector<std::int32_t> table;  // all sequences, one after the other
   std::int32_t blocks_per_sequence = 0;
 };
 
@@ -110,7 +110,7 @@ Result<KernelCase> virtual_case(std::string label, const KvLayout& layout, std::
 }
 
 struct KernelTimes {
-  double prefill_us = 0, decode_us = 0;  // of one layer, all sequences
+  double prefill_us = 0, decode_us = 0;  // one layer, all sequences
 };
 
 KernelTimes time_kernel(const KernelContext& context, const KernelCase& test, std::int32_t num_query_heads) {

@@ -11,7 +11,7 @@ namespace pagoda {
 struct BenchKvManagersArgs {
   EngineFlags engine;  // --kv-cache-memory-bytes: for each manager; absent: 48 MiB
   std::int32_t num_prompts = 32;
-  std::int32_t num_iters = 1;  // of serving; the median counts
+  std::int32_t num_iters = 1;  // rounds of serving; the median counts
   std::string only;            // kernel, map or serve; empty: all
   std::string output_json;     // file; empty: none
   std::string output_svg;      // the same

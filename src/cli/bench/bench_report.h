@@ -1,5 +1,5 @@
 #pragma once
-// What `pagoda bench` has measured, as a table and as JSON.
+// Results of `pagoda bench`, as a table and as JSON.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,12 +15,12 @@ namespace pagoda {
 struct Spread {
   double median = 0, best = 0;  // best: the largest
 };
-Spread spread(std::vector<double> values);  // of at least one
+Spread spread(std::vector<double> values);  // at least one value
 
 // The shares of the paper's Fig. 2 and Fig. 15 over a stretch of time.
 struct KvAccount {
-  double token = 0, reserved = 0, internal = 0, external = 0, cached = 0;  // of all slots
-  double waste = 0;                                                        // of the allocated ones
+  double token = 0, reserved = 0, internal = 0, external = 0, cached = 0;  // shares of all slots
+  double waste = 0;                                                        // share of the allocated ones
   double saved = 0;                                                        // blocks, by sharing
   std::int64_t blocks_copied = 0, preemptions = 0;
 };
@@ -35,7 +35,7 @@ struct BenchFigures {
   std::optional<Spread>
       bandwidth;  // bytes a second that the host's memory gave around the runs; none: a device
   std::optional<double> step_bytes;  // weights, K and V that a decode step of all requests reads, if known
-  std::optional<Spread> share;       // of it that decode steps used, where what a step reads is known
+  std::optional<Spread> share;       // share that decode steps used, where a step's reads are known
   KvAccount kv;
   const RankSteps* ranks = nullptr;  // null: one rank
   std::int32_t num_ranks = 1;

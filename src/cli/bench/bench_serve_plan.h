@@ -1,5 +1,5 @@
 #pragma once
-// What the flags of `bench serve` say of requests, before the server has been asked anything.
+// The requests that the flags of `bench serve` describe, before the server has been asked anything.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,7 +17,7 @@ namespace pagoda {
 struct BenchPlan {
   WorkloadSpec spec;
   TraceOptions trace;
-  std::int32_t output_tokens = 0;  // of every request, instead of the data set's; 0: as it says
+  std::int32_t output_tokens = 0;  // every request's, instead of the data set's; 0: as it says
   bool ignore_eos = false;
 };
 

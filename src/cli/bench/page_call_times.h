@@ -1,13 +1,13 @@
 #pragma once
-// What a call on a PageArena takes on this machine: medians of a few dozen. Not of a server's, whose pages may
-// still have to be found. Threads: any.
+// Times of calls on a PageArena on this machine: medians of a few dozen. A server's calls may take longer,
+// since its pages may still have to be found. Threads: any.
 #include <cstdint>
 
 #include "base/status.h"
 
 namespace pagoda {
 
-struct PageCallTimes {  // microseconds
+struct PageCallTimes {                                           // microseconds
   double map_us = 0, replace_us = 0, map8_us = 0, unmap_us = 0;  // map8: eight pages in one call
   double create_us = 0;                                          // memory for a page that has none
 };

@@ -14,7 +14,7 @@ namespace pagoda {
 class ChatBackend {
  public:
   virtual ~ChatBackend() = default;
-  virtual std::string name() const = 0;  // of who answers, for people
+  virtual std::string name() const = 0;  // the model's or server's name, for people
   // An answer that was interrupted is one. Else the error that the server would give, or that it gave.
   virtual Status answer(boost::json::object body, const AnswerWatcher& watcher) = 0;
 };

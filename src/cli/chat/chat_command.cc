@@ -27,7 +27,8 @@ constexpr const char* kHelp =
     "/system TEXT       replace the system prompt and begin anew\n"
     "/clear             forget the conversation\n"
     "/retry             answer the last message again\n"
-    "/set NAME VALUE    temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed of later answers\n"
+    "/set NAME VALUE    temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed of later "
+    "answers\n"
     "/exit              leave (also end of input)\n"
     "Several lines: between two lines of \"\"\", or with \\ at a line's end.\n"
     "Ctrl-C ends the answer that runs, or drops what is typed.\n";
@@ -47,7 +48,7 @@ void catch_interrupts() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-// Where shells keep theirs: below XDG_STATE_HOME.
+// Below XDG_STATE_HOME, as shells keep theirs.
 std::string history_file() {
   const char* state = std::getenv("XDG_STATE_HOME");
   const char* home = std::getenv("HOME");
@@ -56,15 +57,13 @@ std::string history_file() {
 }
 
 // Those of an answer, as the API calls them.
-constexpr std::array<std::string_view, 7> kParameters = {
-    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens", "seed"};
+constexpr std::array<std::string_view, 7> kParameters = {"temperature",        "top_p",      "top_k", "min_p",
+                                                         "repetition_penalty", "max_tokens", "seed"};
 
 class Conversation {
  public:
   Conversation(ChatBackend& backend, const ChatArgs& args)
-      : backend_(backend),
-        system_(args.system_prompt),
-        parameters_({{"max_tokens", args.max_tokens}}) {
+      : backend_(backend), system_(args.system_prompt), parameters_({{"max_tokens", args.max_tokens}}) {
     const SamplingFlags& given = args.engine.sampling;
     const auto add = [this](const char* name, const auto& value) {
       if (value) parameters_[name] = *value;
@@ -125,7 +124,7 @@ class Conversation {
  private:
   ChatBackend& backend_;
   std::string system_;
-  boost::json::object parameters_;  // what was said of them; the rest is the model's
+  boost::json::object parameters_;  // parameters that were set; the rest is the model's
   boost::json::array messages_;
 };
 
@@ -191,7 +190,8 @@ bool obey(const std::string& command, Conversation& conversation) {
   } else if (name == "/set") {
     const std::size_t gap = std::min(rest.find(' '), rest.size());
     if (!conversation.set(rest.substr(0, gap), rest.substr(std::min(gap + 1, rest.size()))))
-      std::printf("/set NAME NUMBER: temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed\n");
+      std::printf(
+          "/set NAME NUMBER: temperature, top_p, top_k, min_p, repetition_penalty, max_tokens or seed\n");
   } else {
     std::printf("no command %s; /help lists them\n", printable(name).c_str());
   }

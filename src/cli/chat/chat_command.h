@@ -10,12 +10,12 @@ namespace pagoda {
 
 struct ChatArgs {
   EngineFlags engine;
-  std::string url;                 // of a server that answers instead; empty: none
+  std::string url;                 // a server that answers instead; empty: none
   std::string system_prompt;       // empty: none
-  std::string first;               // of run: a model, or the prompt (typed_words.h)
+  std::string first;               // first word of run: a model, or the prompt (typed_words.h)
   std::string prompt;              // not empty: answer this one and leave (--quick)
-  std::int32_t max_tokens = 1024;  // of one answer
-  bool history = true;  // what was typed is kept for the next time
+  std::int32_t max_tokens = 1024;  // one answer
+  bool history = true;             // typed lines are kept for the next time
 };
 
 Status run_chat(const ChatArgs& args);

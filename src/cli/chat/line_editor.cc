@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kHistoryLines = 1000;
 
-// What libedit hands to a function without an argument of ours.
+// State that libedit hands to a function without an argument of ours.
 struct Entered {
   bool done = false;
   std::optional<std::string> line;
@@ -83,7 +83,7 @@ LineEditor::~LineEditor() {
 // just before poll() would not end it.
 std::optional<std::string> LineEditor::edit_line(const std::string& prompt) {
   g_entered = {};
-  eventfd_t earlier = 0;  // what ended an answer is not meant for this line
+  eventfd_t earlier = 0;  // a key that ended an answer is not meant for this line
   eventfd_read(interrupts_, &earlier);
   edit_->install(prompt.c_str(), [](char* line) {
     g_entered.done = true;

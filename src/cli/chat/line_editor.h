@@ -9,15 +9,15 @@ namespace pagoda {
 
 class LineEditor {
  public:
-  // `history_file`: kept there, readable by its owner only; empty: not kept. `interrupts`: an eventfd that does
-  // not block and that a signal's handler adds to; it outlives the editor, which only reads it.
+  // `history_file`: kept there, readable by its owner only; empty: not kept. `interrupts`: an eventfd that
+  // does not block and that a signal's handler adds to; it outlives the editor, which only reads it.
   LineEditor(std::string history_file, int interrupts);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
 
   // The next line, without its end; nullopt: there are no more, or a signal came, and the line was dropped.
   std::optional<std::string> read(const std::string& prompt);
-  void remember(const std::string& text);  // what was entered, in one piece
+  void remember(const std::string& text);  // remembers an entry, in one piece
   bool on_terminal() const { return terminal_; }
 
  private:

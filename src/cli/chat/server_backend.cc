@@ -13,7 +13,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr int kTimeoutSeconds = 600;  // to the first token of a long prompt on a busy server
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
 // The text at `pointer`; empty: there is none.
 std::string text_at(const json::value& value, std::string_view pointer) {
@@ -32,7 +32,7 @@ class ServerBackend final : public ChatBackend {
  public:
   ServerBackend(Url url, std::string key) : url_(std::move(url)), key_(std::move(key)) {}
 
-  // Where no model is named: the first that there is.
+  // Without a named model, takes the first one.
   Status choose_model(const std::string& model) {
     model_ = model;
     if (!model_.empty()) return ok_status();
@@ -48,7 +48,7 @@ class ServerBackend final : public ChatBackend {
     body["model"] = model_;
     body["stream"] = true;
     SseScanner events;
-    std::string other;  // of an answer that is no stream
+    std::string other;  // body of an answer that is no stream
     Status failed;
     int status = 0;
     bool interrupted = false;
@@ -73,7 +73,7 @@ class ServerBackend final : public ChatBackend {
                                    if (status == 200)
                                      return events.feed(piece, on_event) ? failed
                                                                          : corrupt_data("an endless event");
-                                   if (other.size() + piece.size() <= kMostBytes) other.append(piece);
+                                   if (other.size() + piece.size() <= kMaxBytes) other.append(piece);
                                    return ok_status();
                                  }};
     const auto head = http_call({.url = at("/chat/completions"),
@@ -101,7 +101,7 @@ class ServerBackend final : public ChatBackend {
         concat(url_.authority(), ": ", status, message.empty() ? "" : ", ", printable(message)));
   }
 
-  const Url url_;  // of the API: ends with /v1
+  const Url url_;  // the API's address: ends with /v1
   const std::string key_;
   std::string model_;
 };

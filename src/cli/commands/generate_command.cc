@@ -168,8 +168,8 @@ std::int64_t count_lines(const std::string& path) {
 Status write_text(AssembledEngine& engine, const std::string& prompt, std::int32_t max_tokens,
                   std::ostream& output) {
   const boost::json::object body = {{"prompt", prompt}, {"max_tokens", max_tokens}};
-  const AnswerWatcher watcher = {
-      .show = [&output](std::string_view piece) { output << piece << std::flush; }, .interrupted = {}};
+  const AnswerWatcher watcher = {.show = [&output](std::string_view piece) { output << piece << std::flush; },
+                                 .interrupted = {}};
   PAGODA_RETURN_IF_ERROR(stream_answer(engine, CallKind::completion, body, RequestId{1}, watcher));
   output << std::endl;
   return output ? ok_status() : internal_error("cannot write the output");
@@ -181,7 +181,7 @@ Status run_generate(const GenerateArgs& args) {
   std::ifstream input_file;
   std::int64_t num_lines = 0;
   EngineFlags flags = args.engine;
-  std::string prompt;  // where it is typed
+  std::string prompt;  // prompt if it is typed
   const bool is_typed = args.input.empty();
   if (is_typed) {
     auto words = typed_words(args.first, args.second, !flags.model.empty());
@@ -218,9 +218,9 @@ Status run_generate(const GenerateArgs& args) {
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
   std::ostream& output = args.output == "-" ? std::cout : output_file;
   std::istream& input = from_stdin ? std::cin : input_file;
-  const Status status =
-      is_typed ? write_text(**engine, prompt, args.max_tokens, output)
-               : Generation(**engine, input, output, num_lines, from_stdin).run(max_in_flight);
+  const Status status = is_typed
+                            ? write_text(**engine, prompt, args.max_tokens, output)
+                            : Generation(**engine, input, output, num_lines, from_stdin).run(max_in_flight);
   (*engine)->stop();
   return status;
 }

@@ -12,7 +12,7 @@ namespace pagoda {
 struct GenerateArgs {
   EngineFlags engine;
   std::string first, second;      // words: see typed_words.h
-  std::int32_t max_tokens = 256;  // of the answer to a typed prompt
+  std::int32_t max_tokens = 256;  // answer to a typed prompt
   std::string input;              // JSON Lines; "-": stdin; empty: a typed prompt
   std::string output = "-";       // JSON Lines, or the text; "-": stdout
 };

@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-// What the file holds. Whether a tokenizer is well-formed is text/'s to say: loader/ reads only its frame.
+// Describes the file. Whether a tokenizer is well-formed is text/'s to say: loader/ reads only its frame.
 Result<Description> describe_file(const std::string& path) {
   Result<Description> description = describe(path, hub_paths_from_environment());
   if (description && description->format == "tokenizer.json") {

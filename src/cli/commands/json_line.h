@@ -1,5 +1,5 @@
 #pragma once
-// What tokenize, render and parse print: JSON on one line, in ASCII.
+// Output of tokenize, render and parse: JSON on one line, in ASCII.
 #include <string>
 #include <string_view>
 

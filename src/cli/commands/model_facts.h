@@ -1,7 +1,6 @@
 #pragma once
-// What `pagoda inspect` and docs/models.md say of a model beyond what its file says: its family, what was
-// tried of it, the memory that keys and values take, and how fast this machine could be at most. Threads:
-// any.
+// Facts of `pagoda inspect` and docs/models.md about a model beyond its file: its family, what was tested,
+// the memory that keys and values take, and how fast this machine could be at most. Threads: any.
 #include "models/describe.h"
 
 namespace pagoda {

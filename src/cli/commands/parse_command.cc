@@ -160,7 +160,7 @@ int fail(std::string_view message, int code = 2) {
   return code;
 }
 
-// Where the message differs from the whole text's, or nothing.
+// The first cut at which the message differs from the whole text's, or nothing.
 std::string differing_cut(const Case& one, const Message& whole) {
   for (std::size_t step = 1; step <= 3; ++step) {
     const Result<Message> message = parse_cut(one, step, step);

@@ -9,8 +9,9 @@ struct ParseArgs {
   std::string tool_parser;       // vLLM's names, or auto; empty: none
   std::string reasoning_parser;  // likewise
   std::string template_path;     // the chat template that auto is found in
-  std::string input;             // empty: only what `auto` finds in the template is printed; else {"text", "tools", "tool_choice", "starts_in_reasoning", "id"} a line
-  bool every_cut = false;        // also feed each text in pieces, cut at every place
+  std::string input;       // empty: only what `auto` finds in the template is printed; else {"text", "tools",
+                           // "tool_choice", "starts_in_reasoning", "id"} a line
+  bool every_cut = false;  // also feed each text in pieces, cut at every place
 };
 
 // {"content", "reasoning_content", "tool_calls": [{"name", "arguments"}]} on stdout, one line for each line

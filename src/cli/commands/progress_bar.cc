@@ -56,7 +56,9 @@ void ProgressBar::draw(std::int64_t done, const std::string& note) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   };
   const bool is_bytes = unit_ == "bytes";
-  const auto amount = [is_bytes](double value) { return is_bytes ? fixed(value / (1 << 20), 1) : fixed(value, 0); };
+  const auto amount = [is_bytes](double value) {
+    return is_bytes ? fixed(value / (1 << 20), 1) : fixed(value, 0);
+  };
   const std::string unit = is_bytes ? "MiB" : unit_;
   std::string line = concat(label_, ": ");
   if (total_ > 0) {
@@ -68,7 +70,7 @@ void ProgressBar::draw(std::int64_t done, const std::string& note) {
     line += concat(amount(static_cast<double>(done)), " ", unit);
   }
   line += concat(" [", fixed(since(start_), 1), " s");
-  // Of what was done since the first update: a download that goes on has begun somewhere.
+  // The rate since the first update: a download that is resumed did not begin at 0.
   const double rate = static_cast<double>(done - begun_at_) / std::max(since(begun_), 1e-3);
   if (rate > 0) {
     if (is_bytes) line += concat(", ", amount(rate), " MiB/s");

@@ -10,8 +10,8 @@ namespace pagoda {
 
 class ProgressBar {
  public:
-  // `unit`: "bytes" are shown as MiB. `total` 0: not known; elsewhere than on a terminal each doubling of what is
-  // done then has a line.
+  // `unit`: "bytes" are shown as MiB. `total` 0: not known; elsewhere than on a terminal each doubling of
+  // what is done then has a line.
   ProgressBar(std::string label, std::int64_t total, std::string unit);
   ~ProgressBar();  // ends the line
   ProgressBar(const ProgressBar&) = delete;
@@ -28,7 +28,7 @@ class ProgressBar {
   bool terminal_;
   std::chrono::steady_clock::time_point start_, last_draw_, begun_;
   std::int64_t last_tenth_ = 0, next_line_ = 1;
-  std::int64_t begun_at_ = -1;  // what was done already at the first update
+  std::int64_t begun_at_ = -1;  // done already at the first update
   bool drawn_ = false;
 };
 

@@ -83,16 +83,15 @@ std::vector<RunningServer> running_servers() {
     struct stat facts = {};
     if (stat(each->path().c_str(), &facts) != 0 || facts.st_uid != geteuid()) continue;
     std::vector<std::string> words = words_in(each->path() / "cmdline");
-    if (words.size() < 2 || words[1] != "serve" ||
-        std::filesystem::path(words[0]).filename() != "pagoda")
+    if (words.size() < 2 || words[1] != "serve" || std::filesystem::path(words[0]).filename() != "pagoda")
       continue;
     words.erase(words.begin(), words.begin() + 2);
     RunningServer server{.pid = pid, .memory_bytes = resident_bytes(each->path())};
     if (const auto flags = flags_of(each->path(), std::move(words))) {
       const std::vector<std::string>& names = flags->served_model_names;
       server.model = !names.empty() ? names.front() : flags->model.empty() ? "default" : flags->model;
-      server.address = flags->server.uds.empty() ? concat(flags->server.host, ":", flags->server.port)
-                                                 : flags->server.uds;
+      server.address =
+          flags->server.uds.empty() ? concat(flags->server.host, ":", flags->server.port) : flags->server.uds;
     }
     servers.push_back(std::move(server));
   }

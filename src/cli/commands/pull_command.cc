@@ -28,7 +28,8 @@ int flushed() { return std::fflush(stdout) == 0 ? 0 : fail("cannot write to stan
 
 int no_name(const std::string& name) {
   return fail(
-      concat("'", printable(name), "' is no model's name: ORG/NAME, ORG/NAME:TAG, ORG/NAME@REVISION, or one of `pagoda models`"));
+      concat("'", printable(name),
+             "' is no model's name: ORG/NAME, ORG/NAME:TAG, ORG/NAME@REVISION, or one of `pagoda models`"));
 }
 
 std::string spelled(const CachedModel& model) {
@@ -105,7 +106,7 @@ int run_list(const ListArgs& args) {
   if (!models.empty()) std::printf("%-*s  %-11s  %12s  %s\n", column, "NAME", "TYPE", "SIZE", "MODIFIED");
   for (const CachedModel& model : models) {
     total += model.bytes;
-    const std::string note = model.incomplete                 ? "  (not whole)"
+    const std::string note = model.incomplete                ? "  (not whole)"
                              : first && model.path == *first ? "  (default)"
                                                              : "";
     std::printf("%-*s  %-11s  %12s  %s%s\n", column, spelled(model).c_str(), model.type.c_str(),

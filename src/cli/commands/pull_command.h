@@ -14,7 +14,8 @@ struct ModelsArgs {};
 
 // Prints the path of what is to be served: the GGUF file, or the folder.
 int run_pull(const PullArgs& args);
-// What is on this machine: the Hugging Face cache, and what script/model has put into Pagoda's own.
+// Lists the models on this machine: the Hugging Face cache, and those that script/model has put into Pagoda's
+// own.
 int run_list(const ListArgs& args);
 int run_rm(const PullArgs& args);
 // The short names of hub/short_names.h.

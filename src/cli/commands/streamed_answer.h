@@ -1,6 +1,6 @@
 #pragma once
-// stream_answer(): one call of the API by the engine in this process, its text handed on as it comes. Threads:
-// the caller's; it blocks until the answer is over.
+// stream_answer(): one call of the API by the engine in this process, its text handed on as it comes.
+// Threads: the caller's; it blocks until the answer is over.
 #include <boost/json/object.hpp>
 #include <functional>
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace pagoda {
 
-// What is said while an answer comes: pieces of its text go out, and whether it is to be ended comes in.
+// Takes pieces of an answer's text as they come, and says whether to end it.
 struct AnswerWatcher {
   std::function<void(std::string_view)> show;
   std::function<bool()> interrupted;

@@ -60,7 +60,7 @@ std::string answer(const Tokenizer& tokenizer, const TokenizeArgs& args, const s
                      : encode_line(tokenizer, value.get_object(), args.add_special_tokens);
 }
 
-// What stands in a file for what was typed: a text, or ids with spaces or commas between.
+// Reads a file in the form that is typed: a text, or ids with spaces or commas between.
 Result<std::string> typed_line(const std::string& text, bool decode) {
   if (!decode) return json_line("text", text);
   std::string ids = text;

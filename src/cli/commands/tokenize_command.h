@@ -5,7 +5,7 @@
 namespace pagoda {
 
 struct TokenizeArgs {
-  std::string tokenizer;            // what load_tokenizer takes
+  std::string tokenizer;            // an argument of load_tokenizer
   std::string text = {};            // without `input`: see typed_words.h; with decode ids between spaces
   std::string input;                // {"text": ...} a line; with decode {"ids": [...]}; "-": stdin
   bool decode = false;              // special tokens are written out

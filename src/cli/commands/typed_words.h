@@ -1,5 +1,5 @@
 #pragma once
-// What people type after a command: a model and a text, either of them left out. `pagoda generate "a
+// Words that people type after a command: a model and a text, either of them left out. `pagoda generate "a
 // prompt"`, `pagoda generate MODEL "a prompt"`, `cat text | pagoda generate MODEL`.
 #include <string>
 #include <string_view>

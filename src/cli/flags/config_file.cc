@@ -17,7 +17,7 @@ namespace {
 using Shape = FlagValue::Shape;
 
 constexpr std::size_t kMaxBytes = 1 << 20;
-constexpr int kMaxNodes = 10'000;  // of one value; aliases count each time
+constexpr int kMaxNodes = 10'000;  // nodes of one value; aliases count each time
 
 int line_of(const YAML::Node& node) { return node.Mark().line + 1; }
 
@@ -137,7 +137,7 @@ class Reader {
       return array;
     }
     if (node.IsNull()) return boost::json::value(nullptr);
-    // What is not quoted and reads as a number or a truth value is one.
+    // An unquoted text that reads as a number or a truth value is one.
     if (node.Tag() != "!") {
       boost::system::error_code error;
       boost::json::value plain = boost::json::parse(node.Scalar(), error);

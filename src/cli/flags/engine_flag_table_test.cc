@@ -8,8 +8,8 @@
 
 #include "cli/flags/environment.h"
 #include "cli/flags/parse_command_line.h"
-#include "cli/flags/store_flags.h"
 #include "cli/flags/peer_flags.h"
+#include "cli/flags/store_flags.h"
 
 namespace pagoda {
 namespace {
@@ -179,12 +179,13 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
 }
 
 TEST(EngineFlags, FlagsWithoutEffectAreNamedOnce) {
-  const Parsed accepted = parse({"--enforce-eager", "--gpu-memory-utilization", "0.9", "--enforce-eager", "-ngl",
-                                 "99", "--no-mmap", "-fa", "-O3", "--tensor-parallel-size", "1"});
+  const Parsed accepted = parse({"--enforce-eager", "--gpu-memory-utilization", "0.9", "--enforce-eager",
+                                 "-ngl", "99", "--no-mmap", "-fa", "-O3", "--tensor-parallel-size", "1"});
   EXPECT_EQ(accepted.error, "");
-  EXPECT_EQ(ignored_flags_text(accepted.ignored),
-            "no effect here: --enforce-eager, --gpu-memory-utilization, --compilation-config, --n-gpu-layers, "
-            "--flash-attn, --no-mmap");
+  EXPECT_EQ(
+      ignored_flags_text(accepted.ignored),
+      "no effect here: --enforce-eager, --gpu-memory-utilization, --compilation-config, --n-gpu-layers, "
+      "--flash-attn, --no-mmap");
 }
 
 // Each row starts a server, or is refused with its reason: none is unknown, none clashes with another row.
@@ -197,9 +198,8 @@ TEST(EngineFlags, EveryFlagOfThePeersIsAnswered) {
       SCOPED_TRACE(name);
       std::vector<std::string> arguments = {(name.size() == 1 ? "-" : "--") + name};
       if (flag.shape != FlagValue::Shape::on && flag.shape != FlagValue::Shape::on_off)
-        arguments.emplace_back(flag.rule == PeerFlag::Rule::only
-                                   ? flag.accepted.substr(0, flag.accepted.find(' '))
-                                   : "7");
+        arguments.emplace_back(
+            flag.rule == PeerFlag::Rule::only ? flag.accepted.substr(0, flag.accepted.find(' ')) : "7");
       const std::string error = parse(arguments).error;
       if (flag.rule == PeerFlag::Rule::refused)
         EXPECT_TRUE(error.ends_with(flag.why) && !flag.why.empty()) << error;
@@ -215,10 +215,30 @@ TEST(EngineFlags, EveryFlagOfThePeersIsAnswered) {
 
 // A command line of llama-server.
 TEST(EngineFlags, LlamaServersNamesOfOurFlags) {
-  const Parsed parsed =
-      parse({"-m", "m.gguf", "-c", "4096", "-np", "4", "-t", "2", "--alias", "small", "--chat-template-file",
-             "t.jinja", "--temp", "0.5", "--top-k", "20", "--repeat-penalty", "1.1", "-b", "512", "--no-webui",
-             "-v", "--api-prefix", "/m/"});
+  const Parsed parsed = parse({"-m",
+                               "m.gguf",
+                               "-c",
+                               "4096",
+                               "-np",
+                               "4",
+                               "-t",
+                               "2",
+                               "--alias",
+                               "small",
+                               "--chat-template-file",
+                               "t.jinja",
+                               "--temp",
+                               "0.5",
+                               "--top-k",
+                               "20",
+                               "--repeat-penalty",
+                               "1.1",
+                               "-b",
+                               "512",
+                               "--no-webui",
+                               "-v",
+                               "--api-prefix",
+                               "/m/"});
   ASSERT_EQ(parsed.error, "");
   const EngineFlags& flags = parsed.flags;
   EXPECT_EQ(flags.model, "m.gguf");
@@ -243,8 +263,9 @@ TEST(EngineFlags, LlamaServersNamesOfOurFlags) {
 }
 
 TEST(EngineFlags, DottedNamesMakeJson) {
-  const Parsed parsed = parse({"--hf_overrides.rope_scaling.factor", "2", "--hf-overrides.architectures=[\"A\"]",
-                               "--default-chat-template-kwargs.mode", "short"});
+  const Parsed parsed =
+      parse({"--hf_overrides.rope_scaling.factor", "2", "--hf-overrides.architectures=[\"A\"]",
+             "--default-chat-template-kwargs.mode", "short"});
   ASSERT_EQ(parsed.error, "");
   EXPECT_EQ(parsed.flags.hf_overrides, R"({"rope_scaling":{"factor":2},"architectures":["A"]})");
   EXPECT_EQ(parsed.flags.default_chat_template_kwargs, R"({"mode":"short"})");

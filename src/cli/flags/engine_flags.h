@@ -15,37 +15,38 @@ namespace pagoda {
 // --cpu-list: which cores each rank of this machine has.
 struct CpuListFlag {
   bool automatic = true;                // one rank a NUMA node, where there are several of both
-  std::vector<std::vector<int>> lists;  // of rank 0, 1, …, each ascending; empty: none were given
+  std::vector<std::vector<int>> lists;  // lists of rank 0, 1, …, each ascending; empty: none were given
 };
 
-// What the HTTP front needs. Accepted (and unused) by offline commands, so that one set of flags
-// describes an engine everywhere.
+// Flags of the HTTP server. Accepted (and unused) by offline commands, so that one set of flags describes an
+// engine everywhere.
 struct ServerFlags {
   std::string host = "127.0.0.1";
   std::int32_t port = 8000;                             // 0: any free port, printed at start
   std::string uds;                                      // Unix socket instead of host and port; empty: none
   std::string admin_socket;                             // Unix socket of the operator, beside; empty: none
   std::string ssl_certfile, ssl_keyfile, ssl_ca_certs;  // PEM; without the first: no TLS
-  std::int32_t ssl_cert_reqs = 0;                       // of clients: 0 none, 1 optional, 2 required
+  std::int32_t ssl_cert_reqs = 0;  // clients' certificates: 0 none, 1 optional, 2 required
   std::int64_t response_store_bytes = std::int64_t{64} << 20;
-  std::string response_store_dir;            // where those answers outlive the process; empty: in memory
-  std::vector<std::string> apis;             // names of protocols; empty: all
-  std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
-  std::string api_key_file;                  // YAML; empty: none
-  std::optional<bool> isolate_prefix_cache;  // of one key from another; absent: where there are several
+  std::string response_store_dir;     // folder in which those answers outlive the process; empty: in memory
+  std::vector<std::string> apis;      // names of protocols; empty: all
+  std::vector<std::string> api_keys;  // empty: none is asked for; else any one of them is accepted
+  std::string api_key_file;           // YAML; empty: none
+  std::optional<bool> isolate_prefix_cache;  // between keys; absent: if there are several
   std::string otlp_traces_endpoint;          // http(s)://HOST:PORT/PATH; empty: no spans
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;
   bool trust_request_chat_template = false;  // a request may bring its own
-  std::string metrics_prefix = "vllm";  // of vLLM's names, without the colon; our own are always "pagoda:"
+  // Prefix of vLLM's names, without the colon; our own are always "pagoda:".
+  std::string metrics_prefix = "vllm";
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
-  std::int64_t max_answer_memory = std::int64_t{1} << 30;  // of all answers being made and sent
+  std::int64_t max_answer_memory = std::int64_t{1} << 30;  // all answers being made and sent
   std::int64_t max_header_bytes = std::int64_t{64} << 10;
   std::int32_t max_connections = 4096;  // more are refused with 503
   std::int32_t io_threads = 0;          // 0: one for each eight cores, at most four
   double header_timeout_s = 10.0;       // from accept, or the previous response's end, to whole headers
-  double body_timeout_s = 30.0;         // of a body, without a byte of it
+  double body_timeout_s = 30.0;         // without a byte of the body
   double write_timeout_s = 60.0;        // a client that takes nothing for so long is hung up on
   double keep_alive_timeout_s = 75.0;   // idle connection
   double shutdown_timeout_s = 30.0;     // SIGTERM: running requests may take so long to finish
@@ -63,18 +64,18 @@ struct SamplingFlags {
   std::optional<std::int32_t> top_k, max_tokens;
 };
 
-// Of --device emulated (device/emulated/emulated_device.h).
+// Flags of --device emulated (device/emulated/emulated_device.h).
 struct EmulatedDeviceFlags {
   std::int64_t memory_bytes = std::int64_t{256} << 20;
-  std::int64_t granule_bytes = std::int64_t{2} << 20;    // of virtual memory: what can be mapped
-  std::uint64_t seed = 0;                                // of the order in which its streams run
+  std::int64_t granule_bytes = std::int64_t{2} << 20;    // mapping granularity of virtual memory
+  std::uint64_t seed = 0;                                // orders the work of its streams
   std::int64_t lost_launch = 0, refused_allocation = 0;  // faults, counted from 1; 0: none
 };
 inline constexpr std::int64_t kMinEmulatedGranule = 4096;
 inline constexpr std::int64_t kMinEmulatedMemory = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxEmulatedMemory = std::int64_t{1} << 40;
 
-// Of a model's rotation, instead of what its files say; empty or 0: as they say.
+// The model's rotation, instead of its files'; empty or 0: as they say.
 struct RopeFlags {
   std::string scaling = {};  // none, linear, yarn
   double scale = 0, freq_scale = 0, freq_base = 0;
@@ -87,7 +88,7 @@ struct EngineFlags {
 
   // model
   std::string model;                            // folder, .gguf file or ORG/NAME; empty: the default model
-  std::string revision;                         // of ORG/NAME on the hub; empty: main
+  std::string revision;                         // revision of ORG/NAME on the hub; empty: main
   std::string hf_token;                         // for the hub; empty: the environment's
   std::string tokenizer;                        // empty: the model's own
   std::string chat_template;                    // path of a Jinja file; empty: the model's own
@@ -104,7 +105,7 @@ struct EngineFlags {
   std::string generation_config = "auto";                // auto, vllm or a path
   SamplingFlags sampling;
   std::int32_t max_logprobs = 20;  // that a request may ask for; -1: all of the vocabulary
-  std::string override_kv;                               // of GGUF: KEY=TYPE:VALUE,...
+  std::string override_kv;         // GGUF metadata: KEY=TYPE:VALUE,...
   RopeFlags rope;
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.
   std::optional<std::int32_t> max_model_len;
@@ -113,15 +114,15 @@ struct EngineFlags {
   // KV cache
   std::string kv_cache_dtype = "auto";                // auto, float32, bfloat16, float16, int8
   std::optional<std::int64_t> kv_cache_memory_bytes;  // absent: kv_cache_memory_fraction decides
-  double kv_cache_memory_fraction = 0.5;  // of the memory that is available once the weights are loaded
+  double kv_cache_memory_fraction = 0.5;  // share of the memory that is available once the weights are loaded
   std::int32_t block_size = 16;           // 1..256
   bool enable_prefix_caching = true;
   std::string prefix_file;            // JSON; shared prefixes pinned at start
   std::string kv_manager = "auto";    // auto, paged, virtual, reserved
   std::string reserve = "auto";       // auto, oracle, pow2, max
-  std::int64_t swap_space_bytes = 0;  // what exceeds the KV cache is not used
+  std::int64_t swap_space_bytes = 0;  // never more than the KV cache
   KvEventsConfig kv_events;           // serve: what the prefix cache holds is published there
-  // of kv_manager virtual
+  // kv_manager virtual alone
   std::int64_t kv_page_size = 0;    // bytes; 0: what block_size tokens take, rounded up to 4 KiB
   std::int32_t kv_slots = 0;        // 0: twice max_num_seqs
   bool kv_slicing = true;           // one tensor over all layers of a slot; else one for each layer
@@ -139,7 +140,7 @@ struct EngineFlags {
   std::string preemption_mode = "auto";    // auto, swap, recompute
   std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
-  // Who would wait longer to be begun gets 429; absent: chosen by the command; 0: nobody does.
+  // A request whose expected wait is longer gets 429; absent: chosen by the command; 0: no limit.
   std::optional<double> max_queue_time_s;
 
   // Drafts several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
@@ -155,7 +156,7 @@ struct EngineFlags {
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512
   bool weight_cache = true;        // keep packed weights in the cache directory, and map them from there
-  std::int64_t weight_cache_bytes = std::int64_t{100} << 30;  // of all of them
+  std::int64_t weight_cache_bytes = std::int64_t{100} << 30;  // size of the whole cache
 
   // ranks
   std::int32_t tensor_parallel_size = 1;

@@ -17,7 +17,7 @@ using Environment = std::function<std::string(const char* name)>;
 // "PAGODA_MAX_MODEL_LEN"; empty where the environment does not set the flag.
 std::string environment_name(const Flag& flag);
 
-// What the flag's variable gives it, as on the command line: of switches "true" or "false". Empty: nothing.
+// The value of a flag's variable, as on the command line: "true" or "false" for switches. Empty: none.
 // invalid_argument: a switch that is neither.
 Result<std::vector<std::string>> environment_value(const Flag& flag, const Environment& environment);
 

@@ -23,7 +23,7 @@ struct FlagValue {
     on,        // --x alone
   };
   Shape shape = Shape::one;
-  std::string type = {};  // what help shows for the value: "N", "PATH"; empty where choices say it
+  std::string type = {};  // placeholder of the value in help: "N", "PATH"; empty where choices say it
   std::vector<std::string> choices = {};  // empty: anything that `store` takes
   std::string low = {}, high = {};        // range of a number, as text; empty: no limit worth telling
   std::string default_text = {};          // empty: none to tell
@@ -64,7 +64,7 @@ struct Command {
   std::vector<Flag> flags = {};  // its own first
   std::vector<Command> subcommands = {};
   std::vector<std::string> aliases = {};  // other names that are understood: "ls"
-  std::function<int()> run = {};  // once the flags are stored; empty: help is shown. The exit code
+  std::function<int()> run = {};          // once the flags are stored; empty: help is shown. The exit code
 };
 
 }  // namespace pagoda

@@ -1,7 +1,7 @@
 #pragma once
-// What flags take: checked numbers, sizes, choices, switches. Each parses a flag's text into a variable,
-// which must outlive the row, and says what is wrong in words that follow the flag's name. The default that
-// help tells is the variable's value at the time of declaration.
+// Values of flags: checked numbers, sizes, choices, switches. Each parses a flag's text into a variable,
+// which must outlive the row, and reports an error in words that follow the flag's name. The default in help
+// is the variable's value at the time of declaration.
 #include <cstdint>
 #include <functional>
 #include <limits>

@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kColumn = 36;  // where descriptions begin
+constexpr std::size_t kColumn = 36;  // column of the descriptions
 
 std::string line(std::string left, const std::string& right) {
   left.insert(0, "  ");

@@ -58,13 +58,15 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
        .value = refusing_fp8(
            flags::choice(flags.kv_cache_dtype, {"auto", "float32", "bfloat16", "float16", "int8"})),
        .help = "keys and values",
-       .details =
-           "keys and values. `auto`: `float32` and `float16` with such a `--dtype`, `float16` beside matrices in 8 "
-           "bits, as of quantised files, and where keys have large biases or norms (Qwen2, Qwen2.5), otherwise "
-           "`bfloat16`; the memory table at start and `pagoda inspect` say which. "
-           "`int8`: 53 % of their memory, with one scale for each token's key and value of a head; as reproducible "
-           "as the others, for heads of at most 512; loses much where some channels of keys are large "
-           "([its cost in quality](performance.md#what-the-default-numbers-cost-in-quality))"},
+       .details = "keys and values. `auto`: `float32` and `float16` with such a `--dtype`, `float16` beside "
+                  "matrices in 8 "
+                  "bits, as of quantised files, and where keys have large biases or norms (Qwen2, Qwen2.5), "
+                  "otherwise "
+                  "`bfloat16`; the memory table at start and `pagoda inspect` say which. "
+                  "`int8`: 53 % of their memory, with one scale for each token's key and value of a head; as "
+                  "reproducible "
+                  "as the others, for heads of at most 512; loses much where some channels of keys are large "
+                  "([its cost in quality](performance.md#what-the-default-numbers-cost-in-quality))"},
       {.name = "block-size",
        .value = flags::int32(flags.block_size, 1, 256),
        .help = "tokens in a block, 1 to 256"},

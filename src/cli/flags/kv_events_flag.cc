@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kMostOfAnything = 100'000'000;
+constexpr std::int64_t kMaxOfAnything = 100'000'000;
 
 Status refuse(const std::string& field, std::string_view problem) {
   return invalid_argument(concat("'", field, "' ", problem)).with_param(field);
@@ -46,7 +46,7 @@ Result<KvEventsConfig> parse_kv_events_config(const std::string& json) {
                    std::ranges::find(numbers, name, [](const auto& n) { return std::string(n.first); });
                number != std::end(numbers)) {
       *number->second = value.is_double() ? 0 : value.to_number<std::int64_t>(error);
-      if (error || *number->second < 1 || *number->second > kMostOfAnything)
+      if (error || *number->second < 1 || *number->second > kMaxOfAnything)
         return refuse(name, "must be a whole number from 1 on");
     } else {
       return refuse(name, "is no field of it");

@@ -107,12 +107,10 @@ bool names_a_model(const std::string& word) {
 }
 
 // A name on the hub, or one of the short names.
-bool names_a_model_of_the_hub(const std::string& word) {
-  return parse_pull_name(word).has_value();
-}
+bool names_a_model_of_the_hub(const std::string& word) { return parse_pull_name(word).has_value(); }
 
-// A flag that takes all words up to the next one takes a MODEL behind it, too: `--served-model-name n m.gguf`.
-// Where no MODEL is given and the last of several words can name one, that word is the MODEL.
+// A flag that takes all words up to the next one takes a MODEL behind it, too: `--served-model-name n
+// m.gguf`. Where no MODEL is given and the last of several words can name one, that word is the MODEL.
 Status move_model_out(CommandLine& line) {
   const std::vector<Flag>& flags = line.command->flags;
   std::optional<std::size_t> model;

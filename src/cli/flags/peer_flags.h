@@ -24,13 +24,14 @@ struct PeerFlag {
   std::string_view names;  // without dashes, with spaces between; the first is the row's
   FlagValue::Shape shape;
   Rule rule = Rule::no_effect;
-  std::string_view accepted = {};  // of `only`: words with spaces between
-  std::string_view why = {};       // of what is refused
+  std::string_view accepted = {};  // values for `only`, with spaces between
+  std::string_view why = {};       // reason of a refusal
 };
 
 std::span<const PeerFlag> peer_flag_table();
 
-// The table as hidden rows. A flag without effect adds its spelling to `ignored`, which must outlive the rows.
+// The table as hidden rows. A flag without effect adds its spelling to `ignored`, which must outlive the
+// rows.
 std::vector<Flag> peer_flags(std::vector<std::string>& ignored);
 
 // Flags of `vllm bench serve`, likewise.

@@ -94,10 +94,10 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "api-key",
        .value = flags::several(flags.api_keys, "KEY"),
        .help = "required of clients; one or several [env PAGODA_API_KEY]",
-       .details =
-           "required of clients, which send `Authorization: Bearer KEY`; takes all words up to the next flag. "
-           "A single one may do everything, several are users. `ps` does not show it; better still is "
-           "PAGODA_API_KEY",
+       .details = "required of clients, which send `Authorization: Bearer KEY`; takes all words up to the "
+                  "next flag. "
+                  "A single one may do everything, several are users. `ps` does not show it; better still is "
+                  "PAGODA_API_KEY",
        .secret = true},
       {.name = "api-key-file",
        .value = flags::text(flags.api_key_file, "FILE"),

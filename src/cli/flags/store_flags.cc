@@ -45,7 +45,7 @@ Status store_flags(const CommandLine& line, const Environment& environment) {
       given[i] = {(*file)[i].values, concat(config, ":", (*file)[i].line, ": ", flags[i].name)};
     }
   }
-  // What the command line says comes last: a word (MODEL) and a flag (--model) may mean the same.
+  // The command line has the last word: a word (MODEL) and a flag (--model) may mean the same.
   for (const bool typed : {false, true}) {
     for (std::size_t i = 0; i < flags.size(); ++i) {
       if (given[i].values.empty()) {

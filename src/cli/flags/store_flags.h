@@ -1,6 +1,7 @@
 #pragma once
-// What was given to a command's flags -> the structs that its rows point into. The command line comes before
-// the environment, that before the file of --config; of one source a flag takes all its values.
+// Stores the values given for a command's flags into the structs that its rows point into. The command line
+// comes before the environment, that before the file of --config; a flag takes all its values from one
+// source.
 #include "base/status.h"
 #include "cli/flags/environment.h"
 #include "cli/flags/parse_command_line.h"

@@ -10,7 +10,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::size_t kLongestShortName = 5;  // "-ncmoe"
-constexpr int kMaxDepth = 16;                 // of --a.b.c
+constexpr int kMaxDepth = 16;                 // depth of --a.b.c
 
 void add_names(const Command& command, std::set<std::string>& names) {
   for (const Flag& flag : command.flags) {
@@ -32,7 +32,7 @@ void double_dash(std::string& argument, const std::set<std::string>& names) {
   if (names.contains("-" + argument.substr(0, end))) argument.insert(0, 1, '-');
 }
 
-// What is no JSON is a string.
+// Text that is no JSON is a string.
 boost::json::value value_of(const std::string& text) {
   boost::system::error_code error;
   boost::json::value value = boost::json::parse(text, error);
@@ -65,10 +65,10 @@ std::vector<std::string> in_declared_spelling(const Command& root, std::vector<s
   std::set<std::string> names;
   add_names(root, names);
   std::vector<std::string> out;
-  std::vector<std::pair<std::size_t, boost::json::object>> objects;  // where in `out` each one's text stands
+  std::vector<std::pair<std::size_t, boost::json::object>> objects;  // index in `out` of each object's text
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string& argument = arguments[i];
-    if (argument == "--") {  // what follows is no flag
+    if (argument == "--") {  // no flags follow
       std::move(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end(), std::back_inserter(out));
       break;
     }

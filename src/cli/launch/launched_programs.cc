@@ -10,7 +10,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::int64_t kMostAnswerTokens = 65536;
+constexpr std::int64_t kMaxAnswerTokens = 65536;
 
 // A JSON string is also one of TOML and of YAML.
 std::string as_string(std::string_view text) { return json::serialize(json::string(text)); }
@@ -69,7 +69,7 @@ Launch hermes(const LaunchTarget& target) {
                               "\n  api_key: ", as_string(target.some_key()), "\n");
   if (target.max_model_len > 0)  // it asks for answers of 65,536 tokens otherwise, whatever the context
     config += concat("  context_length: ", target.max_model_len,
-                     "\n  max_tokens: ", std::min(target.max_model_len / 2, kMostAnswerTokens), "\n");
+                     "\n  max_tokens: ", std::min(target.max_model_len / 2, kMaxAnswerTokens), "\n");
   return {.variables = {{"HERMES_HOME", target.folder}}, .files = {{"config.yaml", config}}};
 }
 

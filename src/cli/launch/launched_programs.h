@@ -12,11 +12,11 @@
 namespace pagoda {
 
 struct LaunchTarget {
-  std::string url = {};  // of the server, without /v1
+  std::string url = {};  // the server, without /v1
   std::string model = {};
   std::int64_t max_model_len = 0;  // 0: not known
   std::string key = {};            // empty: the server wants none
-  std::string folder = {};         // of files that are written for the program
+  std::string folder = {};         // files that are written for the program
 
   std::string api() const { return url + "/v1"; }
   // Programs that insist on a key get a word for one.

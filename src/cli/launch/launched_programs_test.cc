@@ -1,4 +1,4 @@
-// What each program is told: where the server is and which model it has, whatever stands in a name.
+// Each program gets the server's address and model, whatever a name contains.
 #include "cli/launch/launched_programs.h"
 
 #include <gtest/gtest.h>

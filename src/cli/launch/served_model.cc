@@ -12,7 +12,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr int kTimeoutSeconds = 30;
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
 // The body of a GET as JSON, and its status.
 Result<std::pair<int, json::value>> fetched(const Url& api, std::string_view path, const std::string& key) {
@@ -22,7 +22,7 @@ Result<std::pair<int, json::value>> fetched(const Url& api, std::string_view pat
   const BodyTaker keep = {.begin = [](const HttpHead&) { return ok_status(); },
                           .piece =
                               [&body](std::string_view piece) {
-                                if (body.size() + piece.size() > kMostBytes)
+                                if (body.size() + piece.size() > kMaxBytes)
                                   return corrupt_data("a body without end");
                                 body.append(piece);
                                 return ok_status();

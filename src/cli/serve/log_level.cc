@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-// What the file has for --log-level; empty: nothing.
+// The file's --log-level; empty: none.
 Result<std::string> level_in(const std::string& config) {
   const Command root = command_table();
   const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
@@ -18,7 +18,8 @@ Result<std::string> level_in(const std::string& config) {
   const auto values = read_config_file(config, *serve);
   if (!values) return values.error();
   for (std::size_t i = 0; i < serve->flags.size(); ++i)
-    if (serve->flags[i].name == "log-level" && !(*values)[i].values.empty()) return (*values)[i].values.back();
+    if (serve->flags[i].name == "log-level" && !(*values)[i].values.empty())
+      return (*values)[i].values.back();
   return std::string();
 }
 

@@ -8,7 +8,7 @@ namespace pagoda {
 // "debug", "INFO", … ; invalid_argument: none of them.
 Status set_log_level_by_name(const std::string& name);
 
-// What the file says now, unless the command line or the environment said something else at the start.
+// Reads the level from the file again, unless the command line or the environment set one at the start.
 class LogLevelReload {
  public:
   explicit LogLevelReload(const EngineFlags& flags);

@@ -163,7 +163,7 @@ Status run_serve(const ServeArgs& args) {
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
   config.memory = &(*engine)->ledger();
-  // Of the clock that the server and the engine go by: every steady clock is the same.
+  // The clock of server and engine: every steady clock is the same.
   const SteadyClock clock;
   std::unique_ptr<OtlpExporter> spans;  // outlives the server
   if (!flags.otlp_traces_endpoint.empty()) {

@@ -9,8 +9,8 @@ struct ServeArgs {
   EngineFlags engine;
 };
 
-// What a server has where nobody says otherwise, and other commands do not: a goal for the gaps between tokens
-// and a bound on waiting. `plan` answers for such servers.
+// Defaults of a server that other commands do not have: a goal for the gaps between tokens and a bound on
+// waiting. `plan` answers for such servers.
 void set_serving_defaults(EngineFlags& flags);
 
 Status run_serve(const ServeArgs& args);

@@ -32,7 +32,7 @@ std::string folder_of(const std::string& file) {
   return path.empty() ? "/" : path.string();
 }
 
-// Where a folder's links lead to, one level down, too: a hub's cache has its files elsewhere.
+// Adds the targets of a folder's links, one level down, too: a hub's cache has its files elsewhere.
 void add_with_links(const fs::path& path, std::vector<std::string>& out) {
   std::error_code error;
   const auto add_file = [&out](const fs::path& file) {
@@ -47,7 +47,8 @@ void add_with_links(const fs::path& path, std::vector<std::string>& out) {
     return add_file(path);
   }
   out.push_back(path.string());
-  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
     constexpr int kMaxDepth = 2;
     if (entry.depth() >= kMaxDepth) entry.disable_recursion_pending();
     std::error_code unknown;
@@ -60,12 +61,27 @@ void add_with_links(const fs::path& path, std::vector<std::string>& out) {
 SandboxRules sandbox_of(const EngineFlags& flags) {
   SandboxRules rules;
   // Libraries, name resolution, time zones, and what the kernel tells of the machine and the process.
-  rules.readable = {"/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/ssl", "/lib", "/lib64",
-                    "/etc/ld.so.cache", "/etc/ssl", "/usr/share/zoneinfo", "/etc/localtime", "/etc/hosts",
-                    "/etc/host.conf", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/proc", "/sys",
+  rules.readable = {"/usr/lib",
+                    "/usr/lib64",
+                    "/usr/local/lib",
+                    "/usr/local/ssl",
+                    "/lib",
+                    "/lib64",
+                    "/etc/ld.so.cache",
+                    "/etc/ssl",
+                    "/usr/share/zoneinfo",
+                    "/etc/localtime",
+                    "/etc/hosts",
+                    "/etc/host.conf",
+                    "/etc/resolv.conf",
+                    "/etc/nsswitch.conf",
+                    "/etc/gai.conf",
+                    "/proc",
+                    "/sys",
                     "/dev/urandom"};
   std::error_code ignored;
-  fs::create_directories(cache_directory(), ignored);  // what is not there when the sandbox is entered stays out
+  // A folder that is missing when the sandbox is entered stays out.
+  fs::create_directories(cache_directory(), ignored);
   rules.writable = {"/dev/null", "/dev/shm", cache_directory()};
   const HubPaths hub = hub_paths_from_environment();
   for (const std::string& path : hub.cache_dirs) rules.readable.push_back(path);

@@ -1,6 +1,6 @@
 #pragma once
-// What a server may still do once it has its flags (base/sandbox.h): read its model, keys, certificates and the
-// system's libraries; write its caches, stores, logs and sockets. Threads: before any exists.
+// Rights that a server keeps once it has its flags (base/sandbox.h): read its model, keys, certificates and
+// the system's libraries; write its caches, stores, logs and sockets. Threads: before any exists.
 #include <string>
 
 #include "base/sandbox.h"

@@ -44,7 +44,7 @@ void ServiceManager::notify(std::string_view state) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, socket_.data(), socket_.size());
-  if (socket_[0] == '@') address.sun_path[0] = '\0';  // of the abstract namespace
+  if (socket_[0] == '@') address.sun_path[0] = '\0';  // abstract namespace
   const int descriptor = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) return;
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());

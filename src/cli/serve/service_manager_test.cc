@@ -1,4 +1,4 @@
-// What a service manager hears, at a socket of its own.
+// Messages to a service manager, at a socket of its own.
 #include "cli/serve/service_manager.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #pragma once
-// What `serve` prints once it listens: where it is, a command that a newcomer can paste into another
-// terminal, and where the page is. The command works on this server as it was started: with its keys, its
-// TLS, its protocols and what its model makes. A key is never printed. Text only.
+// The lines that `serve` prints once it listens: its address, a command that a newcomer can paste into
+// another terminal, and the page's address. The command works on this server as it was started: with its
+// keys, its TLS, its protocols and its kind of model. A key is never printed. Text only.
 #include <string>
 #include <string_view>
 

@@ -37,7 +37,7 @@ class StepTimes final : public StepObserver {
     if (!steps_.empty() && report.started - finished_ < kSmallGap)
       steps_.back().seconds = to_seconds(report.started - started_);
     else if (!steps_.empty())
-      steps_.pop_back();  // what came after it is not known
+      steps_.pop_back();  // the step after it is not known
     MeasuredStep step;
     step.tokens = report.batch.num_tokens;
     step.sequences = static_cast<double>(report.batch.sequences.size());
@@ -143,7 +143,7 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   out.max_num_batched_tokens = options->max_num_batched_tokens;
   out.parameters = static_cast<double>(engine.memory().weight_bytes);
   out.bytes_per_parameter = 1;
-  // Of scores and of values: in latent attention each head meets rows, of which the values are a part.
+  // Scores and values: in latent attention each head meets rows, of which the values are a part.
   const LatentConfig& latent = config.latent;
   out.attention_width = config.num_heads * (latent.rank > 0 ? 0.5 * (latent.row_size() + latent.rank)
                                                             : static_cast<double>(config.head_size));
@@ -153,11 +153,11 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   return out;
 }
 
-// Of a block as the virtual manager has it by default: 16 tokens of all layers.
+// A block as the virtual manager has it by default: 16 tokens of all layers.
 Status measure_mapping(const EngineFlags& flags, CostModel& model) {
   const auto pages = static_cast<std::int64_t>(
       std::ceil(model.kv_bytes_per_token * flags.block_size / static_cast<double>(kPageGranule)));
-  // Of each the fastest of three rounds in turns: a busy machine would make one page dearer than many.
+  // The fastest of three rounds by turns: a busy machine would make one page dearer than many.
   PageCallTimes one, many;
   for (int round = 0; round < 3; ++round) {
     for (auto [times, bytes] :

@@ -12,9 +12,9 @@ namespace pagoda {
 struct CalibrateArgs {
   EngineFlags engine;
   std::string output = "-";
-  std::vector<std::string> logs;    // of serve --record: their steps, instead of measuring
+  std::vector<std::string> logs;    // logs of serve --record: their steps, instead of measuring
   bool served = false;              // measures a server under load instead of the engine by itself
-  double seconds = 60;              // of that load
+  double seconds = 60;              // duration of that load
   std::int32_t max_batch = 64;      // sequences
   std::int32_t max_context = 1024;  // tokens
 };

@@ -35,12 +35,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr double kStartSeconds = 600;  // a large model is read from a slow disk
-constexpr double kTurnSeconds = 3;     // of one number of clients: the machine's speed changes over minutes
-constexpr std::size_t kLeastRequests = 200;
+// Time for one number of clients: the machine's speed changes over minutes.
+constexpr double kTurnSeconds = 3;
+constexpr std::size_t kMinRequests = 200;
 constexpr double kLonger = 4;  // times what was asked for, at most
 constexpr const char* kModelName = "calibrated";
-constexpr std::int32_t kLeastPrompt = 8, kLeastAnswer = 4, kMostAnswer = 64;
-// Of every other turn: with long prompts about, hardly a step is decodes alone.
+constexpr std::int32_t kMinPrompt = 8, kMinAnswer = 4, kMaxAnswer = 64;
+// Every other round: with long prompts about, hardly a step is decodes alone.
 constexpr std::int32_t kShortPrompt = 64, kLongAnswer = 256;
 constexpr std::int32_t kFewer =
     4;  // clients with long prompts: what they have begun has to end after their turn
@@ -132,8 +133,8 @@ class Mixture final : public Workload {
   Result<std::optional<WorkloadRequest>> next() override {
     if (SteadyClock().now() >= end_) return std::optional<WorkloadRequest>();
     WorkloadRequest out;
-    out.prompt_tokens = between(kLeastPrompt, most_prompt_);
-    out.output_tokens = between(kLeastAnswer, most_answer_);
+    out.prompt_tokens = between(kMinPrompt, most_prompt_);
+    out.output_tokens = between(kMinAnswer, most_answer_);
     return std::optional(out);
   }
 
@@ -159,7 +160,7 @@ Status wait_until_ready(ServerProcess& server, const LoadOptions& options) {
   return unavailable(concat("the server was not ready within ", kStartSeconds, " s"));
 }
 
-// Of all requests so far, by the server's metrics.
+// Sum over all requests so far, by the server's metrics.
 Result<double> engine_ttft_sum(const LoadOptions& options) {
   const auto answer = fetch(options, "/metrics");
   if (!answer) return answer.error();
@@ -192,8 +193,8 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
   const TimeNs latest = start + static_cast<TimeNs>(kLonger * load.seconds * 1e9);
   std::size_t asked = 0;
   double engine_ttft = 0;
-  std::vector<double> outside;  // of each turn
-  const auto enough = [&] { return asked >= kLeastRequests || clock.now() >= latest; };
+  std::vector<double> outside;  // for each round
+  const auto enough = [&] { return asked >= kMinRequests || clock.now() >= latest; };
   for (std::uint64_t turn = 0; turn < all_turns || clock.now() < end || !enough(); ++turn) {
     LoadOptions options = base;
     const bool is_short = turn % 2 == 0;
@@ -210,7 +211,7 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
       return write_body(request, index, body);
     };
     Mixture mixture(is_short ? std::min(kShortPrompt, load.max_context) : load.max_context,
-                    is_short ? std::clamp(load.max_context, kMostAnswer, kLongAnswer) : kMostAnswer, turn,
+                    is_short ? std::clamp(load.max_context, kMaxAnswer, kLongAnswer) : kMaxAnswer, turn,
                     clock.now() + static_cast<TimeNs>(turn_s * 1e9));
     const auto result = run_load(mixture, options);
     if (!result) return result.error();

@@ -14,10 +14,10 @@
 namespace pagoda {
 
 struct ServedLoad {
-  double seconds = 60;              // of load, by turns of 1, 2, 4, … max_batch clients
+  double seconds = 60;              // load, by rounds of 1, 2, 4, … max_batch clients
   std::int32_t max_batch = 64;      // clients at once
   std::int32_t max_context = 1024;  // tokens of the longest prompts
-  std::int32_t vocab_size = 0;      // of the model
+  std::int32_t vocab_size = 0;      // the model's
 };
 
 struct ServedSteps {

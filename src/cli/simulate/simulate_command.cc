@@ -110,7 +110,7 @@ Status run_compare(const SimulateArgs& args) {
   options.num_blocks = real->header.num_blocks;
   options.num_swap_blocks = real->header.num_swap_blocks;
   options.make_parts = parts_factory(args.engine);
-  // Where steps scatter, one simulation is one draw: several say what to expect.
+  // One simulation of steps that scatter is one draw: several say what to expect.
   const int draws = cost->decode_scatter.empty() ? 1 : kCompareDraws;
   std::optional<SimulationSummary> simulated;
   double steps = 0;

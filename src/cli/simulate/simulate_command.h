@@ -22,7 +22,7 @@ struct SimulateArgs {
   std::string trace;              // short for --workload trace:FILE
   std::int32_t replicas = 1;
   std::string router = "round-robin";
-  double max_seconds = 0;  // of simulated time; 0: to the end
+  double max_seconds = 0;  // simulated time; 0: to the end
   std::string output_json, output_csv, plot;
   std::string live_out;  // the run as the page at / shows it
   std::optional<std::uint64_t> fault_seed;

@@ -86,8 +86,8 @@ struct CublasLt::Library {
   }
 };
 
-// Of one shape. The library's matrices lie by columns: y by rows is its transpose by columns, [n, rows] =
-// weight^T of [k, n] by x of [k, rows].
+// The plan of one shape. The library's matrices lie by columns: y by rows is its transpose by columns, [n,
+// rows] = weight^T of [k, n] by x of [k, rows].
 struct CublasLt::Plan {
   const Library* library = nullptr;
   Descriptor product = nullptr, weight = nullptr, x = nullptr, y = nullptr;

@@ -20,7 +20,7 @@ std::span<const Kernel> cuda_kernels();
 
 namespace {
 
-// What driver_memory.h has of cuda.h's structs.
+// driver_memory.h's copies of cuda.h's structs.
 static_assert(sizeof(DriverAllocation) == sizeof(CUmemAllocationProp) &&
               offsetof(DriverAllocation, location) == offsetof(CUmemAllocationProp, location) &&
               offsetof(DriverAllocation, usage) == offsetof(CUmemAllocationProp, allocFlags.usage));
@@ -117,7 +117,7 @@ class CudaDevice final : public Device {
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::unique_ptr<CublasLt> products_;
-  std::byte* workspace_ = nullptr;  // of one stream's products: the runner has one
+  std::byte* workspace_ = nullptr;  // for one stream's products: the runner has one
   Status lost_;
 };
 

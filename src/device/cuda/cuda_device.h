@@ -9,7 +9,7 @@
 
 namespace pagoda::device {
 
-// What device code this program holds, in one line: "kernels for sm_80 and sm_90a, …", or that there is none.
+// The device code in this program, in one line: "kernels for sm_80 and sm_90a, …", or that there is none.
 std::string cuda_build();
 
 // The library that --device-products cublaslt would use, in one line; or why none.

@@ -13,7 +13,7 @@
 
 namespace pagoda::device {
 
-// Where the driver's function of this name is; null: it has none.
+// The address of the driver's function of this name; null: it has none.
 using DriverLookUp = std::function<void*(const char* name)>;
 
 // As cuda.h has them; cuda_device.cc holds them against it.
@@ -37,7 +37,7 @@ struct DriverAccess {
 
 class DriverMemory final : public VirtualMemory {
  public:
-  // Of this device. unavailable: the driver has not all of the calls.
+  // For this device. unavailable: the driver lacks some of the calls.
   static Result<std::unique_ptr<DriverMemory>> create(const DriverLookUp& look_up, std::int32_t device);
 
   std::size_t granule() const override { return granule_; }
@@ -74,11 +74,11 @@ class DriverMemory final : public VirtualMemory {
   DriverAllocation allocation_;
   std::size_t granule_ = 0;
   std::map<std::byte*, std::size_t> reserved_;  // and how much
-  std::mutex mutex_;                            // of physical_, which map() reads
+  std::mutex mutex_;                            // guards physical_, which map() reads
   std::vector<Physical> physical_;
 };
 
-// Of a call of the driver's: resource_exhausted: it has no memory; invalid_argument: everything else.
+// The status of a driver call. resource_exhausted: it has no memory; invalid_argument: everything else.
 Status driver_answer(int result, const char* call);
 
 }  // namespace pagoda::device

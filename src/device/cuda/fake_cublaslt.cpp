@@ -15,7 +15,7 @@ int alive = 0, failing_status = 0;
 
 struct Object {
   std::string kind;
-  int type = 0;  // of a layout
+  int type = 0;  // element type of a layout
   std::uint64_t rows = 0, columns = 0;
   std::int64_t stride = 0;
   std::map<int, std::string> attributes = {};  // as bytes

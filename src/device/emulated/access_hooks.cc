@@ -1,7 +1,7 @@
-// What the compiler calls at every load and store of an emulated kernel. Kernel sources are compiled with
-// -fsanitize=thread, which names each access by a function; those functions are here instead of in a library,
-// so that the sources stay plain CUDA C++. In a build with -fsanitize=thread itself the names are taken:
-// there kernels run unchecked (src/CMakeLists.txt). This file itself is compiled without.
+// Functions that the compiler calls at every load and store of an emulated kernel. Kernel sources are
+// compiled with -fsanitize=thread, which names each access by a function; those functions are here instead of
+// in a library, so that the sources stay plain CUDA C++. In a build with -fsanitize=thread itself the names
+// are taken: there kernels run unchecked (src/CMakeLists.txt). This file itself is compiled without.
 #ifndef PAGODA_DEVICE_UNCHECKED
 #include "device/emulated/block_runner.h"
 

@@ -63,7 +63,7 @@ void BlockRunner::run_block() {
   ++blocks_run_;
   block_phase_ = 0;
   for (Warp& warp : warps_) warp.phase = 0;
-  if (std::exchange(has_groups_, false))  // of the block before, which may have failed
+  if (std::exchange(has_groups_, false))  // groups of the block before, which may have failed
     for (Copies& copies : copies_) copies = {};
   if (num_copies_ > 0) std::ranges::fill(copied_by_, 0);
   num_copies_ = 0;
@@ -190,7 +190,7 @@ void BlockRunner::finish(const Copy& copy) {
   if (copy.taken > 0) std::memcpy(copy.to, copy.from, copy.taken);
 }
 
-// Who has a copy under way into these bytes of shared memory.
+// The threads that have a copy under way into these bytes of shared memory.
 std::string BlockRunner::under_way(std::size_t in_shared, std::size_t size) const {
   for (std::size_t at = in_shared / kCopyBytes; at <= (in_shared + size - 1) / kCopyBytes; ++at)
     if (copied_by_[at] != 0)

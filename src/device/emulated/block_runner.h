@@ -21,7 +21,7 @@
 
 namespace pagoda::device::emulated {
 
-// What an emulated Kernel::entry is.
+// The type of an emulated Kernel::entry.
 using KernelEntry = void (*)(const void* args);
 
 class BlockRunner {
@@ -62,21 +62,21 @@ class BlockRunner {
   // Ends the launch with this fault of the thread that runs.
   [[noreturn]] void refuse(const char* what);
 
-  // Of the compiler's hooks. Nothing happens where no kernel runs.
+  // Called by the compiler's hooks. Does nothing while no kernel runs.
   static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind);
 
  private:
   enum class State : std::uint8_t { runs, at_block_barrier, at_warp_barrier, ended };
   struct Warp {
     std::uint32_t phase = 0;
-    std::array<WordsOfLanes, 2> values;  // of this phase and of the one before, which some lanes still read
+    std::array<WordsOfLanes, 2> values;  // this phase's and the one's before, which some lanes still read
   };
   struct Copy {
     std::byte* to;
     const std::byte* from;
     std::size_t taken;
   };
-  struct Copies {                           // of a thread
+  struct Copies {                           // copies of a thread
     std::vector<std::vector<Copy>> groups;  // committed, the oldest first
     std::vector<Copy> open;
   };
@@ -103,7 +103,7 @@ class BlockRunner {
   std::vector<State> states_;
   std::vector<Warp> warps_;
   std::vector<Copies> copies_;
-  std::vector<std::uint16_t> copied_by_;  // of each kCopyBytes of shared memory: 1 + the thread, or 0
+  std::vector<std::uint16_t> copied_by_;  // for each kCopyBytes of shared memory: 1 + the thread, or 0
   bool has_groups_ = false;               // something is in copies_
   std::size_t num_copies_ = 0;            // under way
 

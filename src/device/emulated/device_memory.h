@@ -30,7 +30,7 @@ class DeviceMemory {
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name);
   Status free(std::byte* memory);
   std::size_t free_bytes() const;
-  // What do(VirtualSpace&) gives, while no kernel and no copy runs.
+  // The result of do(VirtualSpace&), while no kernel and no copy runs.
   template <class Do>
   auto with_space(const Do& run) {
     const std::lock_guard lock(*mutex_);
@@ -54,7 +54,7 @@ class DeviceMemory {
   bool contains(std::uintptr_t address) const { return allocates(address) || space_->contains(address); }
   // Notes an access; empty, or what is wrong with it. Needs contains(address).
   std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now);
-  // What is wrong with touching the whole range from outside of kernels; empty: nothing.
+  // The fault in touching the whole range from outside of kernels; empty: none.
   std::string range(const std::byte* from, std::size_t size) const;
 
  private:
@@ -64,14 +64,14 @@ class DeviceMemory {
     bool freed = false;
     AccessShadow shadow;
   };
-  static constexpr std::size_t kUnit = 256;        // of alignment
+  static constexpr std::size_t kUnit = 256;        // alignment
   static constexpr std::size_t kGuard = 2 * 4096;  // between allocations
 
   DeviceMemory() = default;
   bool allocates(std::uintptr_t address) const { return address - base() < address_bytes_; }
   void protect(bool open);
   std::uintptr_t base() const { return reinterpret_cast<std::uintptr_t>(data_); }
-  // Of which an address is; what it is just behind, if it is in nobody's; null: before all.
+  // The allocation that holds an address, or the last one before it; null: it is before all.
   const Allocation* find(std::uintptr_t address) const;
   std::string fault(const Allocation* near, std::uintptr_t address, std::size_t size) const;
 
@@ -79,7 +79,7 @@ class DeviceMemory {
   std::size_t capacity_ = 0, used_ = 0;
   std::size_t address_bytes_ = 0, next_ = 0;  // offsets from next_ on were never given out
   bool open_ = false;
-  std::unique_ptr<std::mutex> mutex_;  // of what is open, and of space_
+  std::unique_ptr<std::mutex> mutex_;  // guards the open ranges and space_
   std::unique_ptr<VirtualSpace> space_;
   std::vector<Allocation> allocations_;  // ascending
   mutable std::size_t last_found_ = 0;

@@ -1,15 +1,13 @@
 #pragma once
-// EmulatedDevice: a Device in software that is stricter than hardware, for the proof of kernels and of a
-// runner's order of work where no GPU is. It runs the kernel sources themselves (kernels/), compiled for the
-// host, and finds
-//   * what host code does with device memory (SIGSEGV: it is mapped only while kernels and copies run),
-//   * reads of what nobody wrote (it is NaN), accesses outside of an allocation, and of freed ones,
-//   * races of threads, barriers that some of them miss (block_runner.h),
-//   * what drivers may let pass: double maps, accesses before set_access(), half granules (virtual_space.h),
-//   * orders of streams that no event holds (stream_queues.h: any order, by the seed),
-// and fails where it is told to. It says nothing about speed, about caches and memory models of real devices,
-// or about what nvcc makes of the sources. A fault is an error with the kernel, the block and the thread in
-// it, and sticks. Threads: one caller.
+// EmulatedDevice: a Device in software, stricter than hardware, that proves kernels and a runner's order of
+// work without a GPU. It runs the kernel sources (kernels/), compiled for the host, and finds
+//   * host accesses to device memory (SIGSEGV: it is mapped only while kernels and copies run),
+//   * reads of unwritten memory (NaN), accesses outside of allocations or after free,
+//   * races of threads, barriers that some threads miss (block_runner.h),
+//   * mapping errors that drivers may let pass (virtual_space.h), orders that no event holds
+//     (stream_queues.h).
+// It can be told to fail. It says nothing about speed, caches or memory models of real devices. A fault is a
+// sticky error that names kernel, block and thread. Threads: one caller.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,8 +23,8 @@ inline constexpr std::size_t kDeviceGranule = std::size_t{2} << 20;  // as every
 
 struct EmulatedOptions {
   std::size_t memory_bytes = std::size_t{256} << 20;
-  std::size_t granule = kDeviceGranule;  // of reserved addresses and what is mapped there
-  std::uint64_t seed = 0;                // of the order of streams, blocks and threads
+  std::size_t granule = kDeviceGranule;  // granularity of reserved addresses and mappings
+  std::uint64_t seed = 0;                // orders streams, blocks and threads
   // Faults on demand, counted from 1; 0: none. What the n-th call of the kind asks for is refused; and the
   // n-th launch to run loses the device.
   std::int64_t refused_allocation = 0, lost_launch = 0;

@@ -204,7 +204,7 @@ TEST(EmulatedDevice, AnEventIsOfItsLatestRecord) {
     Work work({.seed = seed});
     const StreamId other = *work.device->create_stream();
     const EventId done = *work.device->create_event();
-    // Of an event that was never recorded nobody waits.
+    // An event that was never recorded delays nobody.
     ASSERT_TRUE(work.device->wait(other, done).ok());
     ASSERT_TRUE(work.device->synchronize(other).ok());
     ASSERT_TRUE(work.device->record(done, work.stream).ok());

@@ -44,7 +44,7 @@ pagoda_switch_stacks:
 namespace pagoda::device::emulated {
 namespace {
 
-// What a fiber that begins calls. A new stack cannot be handed arguments in a way all machines share.
+// The first call of a fiber. A new stack cannot be handed arguments in a way all machines share.
 struct Start {
   void (*body)(void*) = nullptr;
   void* argument = nullptr;

@@ -25,7 +25,7 @@ struct Planted {
 };
 std::span<const Planted> planted_kernels();
 
-// Of a warp: a product whose fragments are filled and read element by element, as the PTX ISA has them.
+// A warp's product whose fragments are filled and read element by element, as the PTX ISA has them.
 struct FragmentArgs {
   const float *a = nullptr, *b = nullptr;  // [16][16], [16][8]
   float* out = nullptr;                    // [16][8]

@@ -35,7 +35,7 @@ class StreamQueues {
     enum class What : std::uint8_t { task, record, wait } what = What::task;
     Task task = {};
     EventId event = {};
-    std::uint64_t round = 0;  // of the event
+    std::uint64_t round = 0;  // round of the event
   };
   struct Event {
     std::uint64_t recorded = 0, reached = 0;  // rounds put into a stream, and run
@@ -45,7 +45,7 @@ class StreamQueues {
   bool ready(const std::deque<Entry>& queue);
   std::uint64_t draw();
   Status put(StreamId stream, Entry entry);
-  Status run_one(bool& any);  // of a stream that the seed chooses
+  Status run_one(bool& any);  // runs one item of a stream that the seed chooses
 
   std::uint64_t seed_, drawn_ = 0;
   std::vector<std::deque<Entry>> streams_;

@@ -1,7 +1,6 @@
 #pragma once
-// What kernels/tile_words.cuh has of PTX, on the emulated device: asynchronous copies into shared memory and
-// the warp's operations on 8x8 and 16x8 matrices of bfloat16, by the layouts of fragments that PTX ISA
-// documents
+// The PTX of kernels/tile_words.cuh on the emulated device: asynchronous copies into shared memory and the
+// warp's operations on 8x8 and 16x8 matrices of bfloat16, by the layouts of fragments that PTX ISA documents
 // ("Matrix Fragments for mma.m16n8k16", "ldmatrix"). Sums of products are in f32, k ascending: hardware's
 // order is its own. Threads: those of the block that runs.
 #include <cstddef>

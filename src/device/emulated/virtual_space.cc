@@ -57,7 +57,7 @@ Result<PhysicalId> VirtualSpace::create(std::size_t bytes) {
     return invalid_argument(
         concat("physical memory of ", bytes, " bytes, which is no multiple of the granule of ", granule_));
   if (file_ < 0) file_ = ::memfd_create("pagoda-device", MFD_CLOEXEC);
-  // What is destroyed is a hole, and never used again.
+  // Destroyed memory is a hole in the file, and never used again.
   if (file_ < 0 || ::ftruncate(file_, static_cast<off_t>(file_bytes_ + bytes)) != 0)
     return refused("physical memory");
   const std::vector<std::byte> nobody(granule_, std::byte{0xFF});

@@ -57,7 +57,7 @@ TEST(VirtualSpace, APageIsTheSameBytesWhereverItIsShown) {
   ASSERT_TRUE(space.copy_in(1, 7).ok());
   ASSERT_TRUE(space.copy_out(5, 2 * kPage).ok());  // over two mappings
   EXPECT_EQ(space.host[kPage - 1], std::byte{7});
-  EXPECT_EQ(space.host[kPage], std::byte{0xFF});  // what nobody wrote
+  EXPECT_EQ(space.host[kPage], std::byte{0xFF});  // never written
   // It keeps them while nobody shows it.
   ASSERT_TRUE(space.device->unmap(space.at(5), 2 * kPage).ok());
   ASSERT_TRUE(space.device->unmap(space.at(1), kPage).ok());
@@ -128,7 +128,7 @@ TEST(VirtualSpace, WhatTouchesItTooEarlyOrTooLateIsAFault) {
     space.show(2, 0);
     EXPECT_NE(space.copy_out(2, 2 * kPage).message().find("where nothing is mapped"), std::string::npos);
   }
-  // What is in a stream and has not run is not done with.
+  // Work in a stream that has not run is not done.
   Space space;
   space.show(2, 0);
   ASSERT_TRUE(space.device->copy_out(space.stream, space.host, space.at(2), kPage).ok());

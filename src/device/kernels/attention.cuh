@@ -57,7 +57,7 @@ __device__ __forceinline__ int lane_elements(const AttentionArgs& args) {
   return (args.cache.head_size - lane + 31) / 32;
 }
 
-// What the row and head make of the tokens of one split.
+// The partial result of a row and head over the tokens of one split.
 template <class T>
 __device__ __forceinline__ void attend_split(const AttentionArgs& args, const RowAndHead& at, int split,
                                              Softmax& state) {

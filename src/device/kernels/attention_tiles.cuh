@@ -23,13 +23,13 @@ namespace pagoda::device::kernels {
 template <int padded>
 struct TileSizes {
   static constexpr int kTokens = tile_tokens(padded), kStride = tile_stride(padded);
-  static constexpr int kColumns = padded < 128 ? padded : 128;  // of values, that a warp sums up
+  static constexpr int kColumns = padded < 128 ? padded : 128;  // columns of values that a warp sums up
   static constexpr int kWarpsOfRows = kTileWarps * kColumns / padded;
   static constexpr int kStageElements = 2 * kTokens * kStride;  // keys, then values
   static_assert(kSplitTokens % kTokens == 0 && 16 * kWarpsOfRows == tile_rows(padded));
 };
 
-// What a thread has of the warp's 16 rows: two of them, lane / 4 and 8 further; of 8 columns, 2 * (lane % 4)
+// A thread's part of the warp's 16 rows: two of them, lane / 4 and 8 further; of 8 columns, 2 * (lane % 4)
 // and the next: sums[n] of the n-th 8 columns are those of the first row, then those of the second.
 struct TileRow {
   bool there;
@@ -117,8 +117,8 @@ __device__ __forceinline__ void load_queries(const AttentionArgs& args, const Ti
     }
 }
 
-// Starts the copies of the tile of tokens that begins at `token`. What no row sees is not read: zeros; and so is
-// what a head has not of its last 16 elements.
+// Starts the copies of the tile of tokens that begins at `token`. What no row sees is not read: zeros; and so
+// is what a head has not of its last 16 elements.
 template <int padded>
 __device__ __forceinline__ void copy_tile(const AttentionArgs& args, const TileOfRows& tile, int token,
                                           Bf16* stage) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ float sum_of_row(float x) {
   return x;
 }
 
-// What the warp's rows make of the tokens from `token` on, whose keys and values are in `stage`.
+// Adds the tokens from `token` on, whose keys and values are in `stage`, to the warp's rows.
 template <int padded>
 __device__ __forceinline__ void attend_tile(const AttentionArgs& args, const TileRow (&rows)[2],
                                             const std::uint32_t (&query)[padded / 16][4], int token,
@@ -157,7 +157,7 @@ __device__ __forceinline__ void attend_tile(const AttentionArgs& args, const Til
   using Sizes = TileSizes<padded>;
   const int size = args.cache.head_size, lane = static_cast<int>(threadIdx.x % 32);
   const int low8 = lane % 8, second = lane / 8 % 2 * 8,
-            third = lane / 16 * 8;  // of the matrices that lanes name
+            third = lane / 16 * 8;  // third of the matrices that lanes name
   float scores[Sizes::kTokens / 8][4] = {};
 #pragma unroll
   for (int n = 0; n < Sizes::kTokens / 16; ++n)

@@ -27,7 +27,7 @@ __device__ __forceinline__ float to_float(Bf16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
 }
 
-// Of a cache of 8 bits: a token's head has a scale beside them.
+// An 8-bit cache: a token's head has a scale beside them.
 struct Int8 {
   std::int8_t value;
 };
@@ -42,7 +42,7 @@ __device__ __forceinline__ void store(Bf16* to, float x) {
   to->bits = static_cast<std::uint16_t>((is_nan ? bits | 0x400000u : rounded) >> 16);
 }
 
-// Of all lanes, the same in each: halves of the warp are added first.
+// The sum over all lanes, the same in each: halves of the warp are added first.
 __device__ __forceinline__ float warp_sum(float x) {
   for (int other = 16; other > 0; other /= 2) x += __shfl_xor_sync(kAllLanes, x, other);
   return x;
@@ -56,8 +56,8 @@ __device__ __forceinline__ float warp_max(float x) {
   return x;
 }
 
-// Of all threads of the block, a multiple of 32 of them; `shared` has room for a float a warp, and may be
-// used for something else after the next barrier.
+// The sum over all threads of the block, a multiple of 32 of them; `shared` has room for a float a warp, and
+// may be used for something else after the next barrier.
 __device__ __forceinline__ float block_sum(float x, float* shared) {
   x = warp_sum(x);
   const unsigned warps = blockDim.x / 32;

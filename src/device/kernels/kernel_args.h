@@ -1,5 +1,5 @@
 #pragma once
-// What kernels take: plain structs of device pointers and numbers, one a kernel, the same for nvcc and for
+// Arguments of kernels: plain structs of device pointers and numbers, one a kernel, the same for nvcc and for
 // the host's compiler. Activations are f32, row-major. Weights and K and V are f32 or bf16, as the kernel's
 // name ends. Launch shapes stand beside the kernels and are made by kernel_launches.h.
 #include <cstddef>
@@ -60,7 +60,7 @@ struct RoundRowsArgs {
   std::int32_t width = 0;
 };
 
-// What stands between the matrices of a feed-forward, as in kernels/activation.h.
+// The function between the matrices of a feed-forward, as in kernels/activation.h.
 enum class Function : std::int32_t { silu, gelu_tanh, gelu_erf, relu, relu2, clamped_silu };
 // out[r, i] = f(in[r, i]) (gated: * in[r, width + i]; + 1 and clamped, for clamped_silu)
 struct ActivateArgs {
@@ -141,9 +141,9 @@ struct CombineArgs {
   std::int32_t accumulate = 0;
 };
 
-// Where K and V lie. A block of the cache has block_size token slots of every layer:
-// [layer][K|V][KV head][slot][head_size]. In 8 bits a slot is padded to a multiple of 4, and behind a head's
-// slots lie their scales, an f32 each.
+// The place of K and V. A block of the cache has block_size token slots of every layer: [layer][K|V][KV
+// head][slot][head_size]. In 8 bits a slot is padded to a multiple of 4, and behind a head's slots lie their
+// scales, an f32 each.
 struct CacheArgs {
   void* cache = nullptr;
   std::int64_t block_elements = 0;  // from one block to the next
@@ -151,8 +151,8 @@ struct CacheArgs {
   std::int32_t block_size = 0, num_kv_heads = 0, head_size = 0;
 };
 
-// Of each row's query, key and value heads: norms of queries and keys, rotation (halves), and keys and values
-// into their slots. Queries stay in place; keys are left there as they were written.
+// For each row's query, key and value heads: norms of queries and keys, rotation (halves), and keys and
+// values into their slots. Queries stay in place; keys are left there as they were written.
 struct RopeAndWriteArgs {
   CacheArgs cache;
   float* qkv = nullptr;                                    // [rows, (query + 2 KV heads) * head_size]
@@ -165,13 +165,14 @@ struct RopeAndWriteArgs {
   std::int32_t norm_stride = 0;  // from a head's weights to the next one's; 0: all have the same
   std::int32_t centred = 0;      // the norm takes the mean away first
   std::int32_t norm_behind = 0;  // weights behind the rotation, which keeps what the norm divides by
-  // Queries are scaled by 1 + warmth * ln(1 + floor((position + warm_offset) / warm_positions)).
-  float warmth = 0;
-  std::int32_t warm_offset = 0, warm_positions = 1;
+  // Queries are scaled by 1 + query_temperature * ln(1 + floor((position + temperature_offset) /
+  // temperature_positions)).
+  float query_temperature = 0;
+  std::int32_t temperature_offset = 0, temperature_positions = 1;
 };
 
 // Attention of rows over the cache, which has their own keys and values already.
-inline constexpr std::int32_t kSplitTokens = 256;  // of contexts: what is summed up by itself
+inline constexpr std::int32_t kSplitTokens = 256;  // tokens of a context that are summed up by themselves
 inline constexpr std::int32_t kMaxHeadSize = 512, kMaxHeadGroup = 16;  // query heads of a KV head
 struct AttentionArgs {
   CacheArgs cache;
@@ -188,7 +189,7 @@ struct AttentionArgs {
   float* out = nullptr;  // [all rows, query heads * head_size]
   std::int32_t num_query_heads = 0, table_width = 0, splits = 0;
   std::int32_t window = 0;  // sees so many tokens, itself included; 0: all
-  std::int32_t chunks = 0;  // of `window` tokens: sees those of its own alone
+  std::int32_t chunks = 0;  // chunks of `window` tokens: a token sees its own chunk alone
   float scale = 1, softcap = 0;
 };
 
@@ -199,7 +200,7 @@ struct CopyBlocksArgs {
   std::int64_t block_bytes = 0;                       // a multiple of 8
 };
 
-// What a request's parameters do to one token's logit, in this order. A token has at most one in a row.
+// A change of one token's logit by a request's parameters, in this order. A token has at most one in a row.
 struct LogitEdit {
   std::int32_t token = 0;
   std::int32_t masked = 0;
@@ -208,7 +209,7 @@ struct LogitEdit {
   std::int32_t output_count = 0;  // for frequency and presence
 };
 struct EditRow {
-  std::int32_t row = 0;                    // of the logits
+  std::int32_t row = 0;                    // row of the logits
   std::int32_t first_edit = 0, edits = 0;  // in EditLogitsArgs::edits
   // First words of masks with a bit for each token that may be drawn, or -1. Where the second and the edits
   // leave nothing, the best of what the first leaves is drawn: EditLogitsArgs::best.
@@ -224,15 +225,16 @@ struct EditLogitsArgs {
   std::int32_t vocabulary = 0;
 };
 
-// What is drawn from a row; as Sampler (sampler/sampler.h) has it.
+// A row's draws; as Sampler (sampler/sampler.h) has it.
 struct DrawRow {
   float temperature = 0;     // 0: greedy
   float min_p_distance = 0;  // from the largest logit to the least that stays; -infinity: off
   float top_p = 1;
   std::int32_t top_k = 0;  // 0: off
   std::uint64_t seed = 0, first_stream = 0, position = 0;
-  std::int32_t first_draw = 0, draws = 1;  // of SampleRowsArgs::tokens; candidate i is of stream first + i
-  std::int32_t has_best = 0;               // SampleRowsArgs::best[row] is what a row without anything gives
+  // Index in SampleRowsArgs::tokens; candidate i is drawn from stream first + i.
+  std::int32_t first_draw = 0, draws = 1;
+  std::int32_t has_best = 0;  // SampleRowsArgs::best[row] is what a row without anything gives
 };
 struct SampleRowsArgs {
   const float* logits = nullptr;  // [gridDim.x, vocabulary]

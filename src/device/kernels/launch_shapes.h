@@ -4,15 +4,15 @@
 
 namespace pagoda::device {
 
-// Of a row's block (rows.cuh); of a norm's from kWideRow elements on.
+// Threads of a row's block (rows.cuh); of a norm's from kWideRow elements on.
 inline constexpr std::int32_t kRowThreads = 128, kWideRowThreads = 512, kWideRow = 1024;
 
 inline constexpr std::int32_t kLinearTile = 16, kLinearDepth = 32;
 inline constexpr std::uint32_t kLinearSharedBytes = 2 * kLinearTile * (kLinearDepth + 1) * sizeof(float);
 
-// Of products by tiles (linear_tiles.cuh): what a block has of the rows of x and of the rows of the weights,
-// how much of k a stage has, how its warps share rows and columns of y, how many stages are in shared memory,
-// and whether x comes in bfloat16 or is rounded by the block.
+// A product by tiles (linear_tiles.cuh): a block's rows of x and rows of the weights, a stage's share of k,
+// the warps' division of rows and columns of y, the number of stages in shared memory, and whether x comes in
+// bfloat16 or is rounded by the block.
 struct ProductTile {
   std::int32_t rows, columns, depth, warps_of_rows, warps_of_columns, stages;
   bool rounded;
@@ -48,12 +48,13 @@ constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32
                                     (tile.rounded ? 0 : 2 * 2 * tile.rows * tile.depth));
 }
 
-// Of attention by tiles (attention_tiles.cuh), for heads of up to `padded`: 64, 128 or 256.
+// Attention by tiles (attention_tiles.cuh), for heads of up to `padded`: 64, 128 or 256.
 inline constexpr std::int32_t kTileWarps = 4;
 constexpr std::int32_t tile_rows(std::int32_t padded) {
   return padded > 128 ? 32 : 64;
 }  // query heads of tokens
-constexpr std::int32_t tile_tokens(std::int32_t padded) { return padded > 128 ? 16 : 32; }  // of the context
+// Tokens of the context.
+constexpr std::int32_t tile_tokens(std::int32_t padded) { return padded > 128 ? 16 : 32; }
 // Elements from a token to the next in shared memory: eight more, so that eight tokens lie in different
 // banks.
 constexpr std::int32_t tile_stride(std::int32_t padded) { return padded + 8; }
@@ -62,12 +63,12 @@ constexpr std::uint32_t tile_shared_bytes(std::int32_t padded) {
   return static_cast<std::uint32_t>(2 * 2 * tile_tokens(padded) * tile_stride(padded) * 2);
 }
 
-// Of a row's choice of experts (mixture.cuh).
+// Shared memory for a row's choice of experts (mixture.cuh).
 inline std::uint32_t route_shared_bytes(std::int32_t experts, std::int32_t groups) {
   return static_cast<std::uint32_t>(3 * experts + 2 * groups) * static_cast<std::uint32_t>(sizeof(float));
 }
 
-inline constexpr std::int32_t kSampleThreads = 256;  // of a row of logits (sampling.cuh)
+inline constexpr std::int32_t kSampleThreads = 256;  // a row of logits (sampling.cuh)
 inline constexpr std::uint32_t kSampleSharedBytes = (kSampleThreads + 4) * sizeof(std::uint64_t);
 
 }  // namespace pagoda::device

@@ -8,14 +8,14 @@
 
 namespace pagoda::device::kernels {
 
-// What a thread's line of the tile reads and writes: a row of x times `factor`, and a row of y. Null: no row.
+// A thread's line of the tile: a row of x times `factor`, and a row of y. Null: no row.
 struct TileLine {
   const float* x;
   float* y;
   float factor;
 };
 
-// Of weights [n, k] the one at (row, k); and where those begin that lie so many rows further. Quantised ones
+// The weight at (row, k) of [n, k]; and the start of weights that lie so many rows further. Quantised ones
 // are widened as the host's dequantiser has it, in float32.
 template <class T>
 __device__ __forceinline__ float weight_at(const T* weight, std::int64_t row, int k_end, int k) {

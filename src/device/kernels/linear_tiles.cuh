@@ -29,29 +29,30 @@ struct alignas(8) TwoFloats {
 };
 
 template <class T>
-inline constexpr int kGroupBytes = static_cast<int>(sizeof(T));  // of 32 weights of a row
+inline constexpr int kGroupBytes = static_cast<int>(sizeof(T));  // 32 weights of a row
 template <>
 inline constexpr int kGroupBytes<Bf16> = 64;
 
 template <class T, ProductTile tile>
 struct ProductSizes {
   static constexpr int kThreads = 32 * tile.warps_of_rows * tile.warps_of_columns;
-  static constexpr int kRows = tile.rows / tile.warps_of_rows;           // of a warp
-  static constexpr int kColumns = tile.columns / tile.warps_of_columns;  // of a warp
+  static constexpr int kRows = tile.rows / tile.warps_of_rows;           // rows of a warp
+  static constexpr int kColumns = tile.columns / tile.warps_of_columns;  // columns of a warp
   static constexpr int kM = kRows / 16, kN = kColumns / 8;
   // As registers allow beside the sums.
   static constexpr int kStepsAtOnce = kM * kN > 16 ? 1 : tile.depth / 32,
                        kCopiesAtOnce = kM * kN > 16 ? 2 : 16;
-  static constexpr int kPieces = product_pieces(tile, kGroupBytes<T>);  // of 16 bytes, of a row of weights
+  // Pieces of 16 bytes in a row of weights.
+  static constexpr int kPieces = product_pieces(tile, kGroupBytes<T>);
   static constexpr int kPitch = product_pitch(tile, kGroupBytes<T>);
   static constexpr int kStageBytes = product_stage_bytes(tile, kGroupBytes<T>);  // weights, then x
   static constexpr int kRowBytes = 2 * tile.depth;
-  static constexpr int kChunks = tile.depth / 8;                     // of 8 elements, of a row of x
-  static constexpr int kOwnChunks = tile.rows * kChunks / kThreads;  // of a thread that rounds
+  static constexpr int kChunks = tile.depth / 8;                     // chunks of 8 elements in a row of x
+  static constexpr int kOwnChunks = tile.rows * kChunks / kThreads;  // chunks of a thread that rounds
   static_assert(tile.rows * kChunks % kThreads == 0 && tile.depth % 64 == 0);
 };
 
-// Where piece `piece` of line `line` lies: eight lines that are read at once are in different banks.
+// The place of piece `piece` of line `line`: eight lines that are read at once are in different banks.
 __device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
   return line * line_bytes + 16 * (piece ^ (line & 7));
 }
@@ -113,11 +114,11 @@ struct BatchLines {
   __device__ __forceinline__ float factor(int) const { return 1; }
 };
 
-// What a thread rounds of a stage's rows of x, on its way from memory to shared memory.
+// A thread's part of a stage's rows of x, rounded on its way from memory to shared memory.
 template <class T, ProductTile tile>
 struct OwnChunks {
   static constexpr int kCount = ProductSizes<T, tile>::kOwnChunks;
-  const float* x[kCount];  // of the row; null: there is none
+  const float* x[kCount];  // the row; null: there is none
   float factor[kCount];
   FourFloats halves[kCount][2];
 };
@@ -167,7 +168,7 @@ __device__ __forceinline__ void store_rows(const OwnChunks<T, tile>& own, unsign
   }
 }
 
-// Of 8 rows of weights from `column` of the block's on, and of k from `first_k` of the stage's on: the right
+// 8 rows of weights from `column` of the block's on, and k from `first_k` of the stage's on: the right
 // matrices of two products. This lane's row is column + lane / 4; its k in each 8: 2 * (lane % 4) and the
 // next.
 template <class T, ProductTile tile>
@@ -366,7 +367,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args, const Lines
   int place = 0;
   for (int i = 0; i < stages; ++i) {
     copies_wait<tile.stages - 2>();
-    __syncthreads();  // what was copied and rounded is there, and the stage before is free
+    __syncthreads();  // copied and rounded data is there, and the stage before is free
     const int before = place == 0 ? tile.stages - 1 : place - 1;
     copy(i + tile.stages - 1, before);
     if constexpr (!tile.rounded)

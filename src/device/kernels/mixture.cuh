@@ -21,8 +21,8 @@ __device__ __forceinline__ Best better(const Best& a, const Best& b) {
   return a.id < b.id ? a : b;
 }
 
-// Of ids lane, lane + 32, …, `value_of` giving what an id is worth, and `open` whether it may be chosen; the
-// same in all lanes.
+// The best of ids lane, lane + 32, …, `value_of` giving an id's worth, and `open` whether it may be chosen;
+// the same in all lanes.
 template <class ValueOf, class Open>
 __device__ __forceinline__ Best best_of(int count, const ValueOf& value_of, const Open& open) {
   Best best = {0, -1};

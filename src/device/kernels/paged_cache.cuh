@@ -35,7 +35,7 @@ __device__ __forceinline__ T* cache_slot(const CacheArgs& cache, int block, bool
          static_cast<std::int64_t>(slot) * slot_elements<T>(cache);
 }
 
-// Of a cache in 8 bits: what a slot's elements are multiplied by.
+// An 8-bit cache's factor of a slot's elements.
 __device__ __forceinline__ float* cache_scale(const CacheArgs& cache, int block, bool value, int kv_head,
                                               int slot) {
   Int8* const slots = cache_head<Int8>(cache, block, value, kv_head);
@@ -99,15 +99,16 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   }
   const bool before = weight != nullptr && args.norm_behind == 0,
              behind = weight != nullptr && args.norm_behind != 0;
-  float warm = 1;
-  if (is_query && args.warmth != 0)
-    warm += args.warmth * log1pf(static_cast<float>((position + args.warm_offset) / args.warm_positions));
+  float factor = 1;
+  if (is_query && args.query_temperature != 0)
+    factor += args.query_temperature *
+              log1pf(static_cast<float>((position + args.temperature_offset) / args.temperature_positions));
   const auto normed = [&](int i) {
     return before ? (x[i] - mean) * scale * weight[i] : behind ? x[i] * scale : x[i];
   };
   const auto keep = [&](int i, float value) {
     if (behind) value *= weight[i];
-    x[i] = is_query ? value * warm : value;
+    x[i] = is_query ? value * factor : value;
   };
   // A lane has both elements of a pair: nobody else reads what it writes.
   const int half = args.rotary_size / 2;

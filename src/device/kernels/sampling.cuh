@@ -28,7 +28,7 @@ __device__ __forceinline__ bool allowed(const std::uint32_t* mask, int token) {
   return (mask[token / 32] >> (token % 32) & 1u) != 0;
 }
 
-// Of all threads: the largest value, in all of them. `room`: of kSampleThreads.
+// The largest value of all threads, in all of them. `room`: for kSampleThreads.
 __device__ __forceinline__ Weight block_max(Weight x, Weight* room) {
   __syncthreads();
   room[threadIdx.x] = x;
@@ -54,7 +54,7 @@ __device__ __forceinline__ Weight sum_before(Weight x, Weight* room, Weight& tot
 }
 
 struct Run {
-  int first, end;  // of tokens
+  int first, end;  // tokens
 };
 __device__ __forceinline__ Run run_of_thread(int vocabulary) {
   const int each = (vocabulary + kSampleThreads - 1) / kSampleThreads;
@@ -109,7 +109,7 @@ __global__ void edit_logits(EditLogitsArgs args) {
   }
 }
 
-// What is left of a row of logits, as weights.
+// A row of logits as weights, after the cuts so far.
 struct Weights {
   const float* logits;
   float largest, threshold, scale;
@@ -154,7 +154,7 @@ __device__ __forceinline__ float kth_largest(const float* logits, int vocabulary
   return of_key(prefix);
 }
 
-// Of those with the least weight that top_p leaves, so many stay: the first.
+// The number of tokens to keep among those with the least weight that top_p leaves: the first.
 struct Edge {
   Weight weight, count;
 };

@@ -21,7 +21,7 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool ther
 #endif
 }
 
-// What this thread has copied since the last call becomes a group.
+// Makes a group of this thread's copies since the last call.
 __device__ __forceinline__ void copies_commit() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");

@@ -7,10 +7,10 @@
 
 struct MpiFunctions {
   int (*init)(int* rank, int* size);
-  int (*start_broadcast)(void* data, int bytes);                              // from rank 0
-  int (*start_sum)(float* data, int count);                                   // in place, on every rank
+  int (*start_broadcast)(void* data, int bytes);           // from rank 0
+  int (*start_sum)(float* data, int count);                // in place, on every rank
   int (*start_all_gather)(float* all, const int* counts);  // floats of each rank, its own in their place
-  int (*start_gather)(const void* mine, void* all, const int* counts);        // bytes of each rank, to rank 0
+  int (*start_gather)(const void* mine, void* all, const int* counts);  // bytes of each rank, to rank 0
   int (*start_barrier)();
   int (*test)(int* done);
   void (*describe)(int error, char* text, int size);

@@ -13,7 +13,7 @@ namespace {
 
 MPI_Request request = MPI_REQUEST_NULL;
 int rank = 0, size = 1;
-std::vector<int> offsets;  // of the operation under way
+std::vector<int> offsets;  // the operation under way
 
 void set_offsets(const int* counts) {
   offsets.assign(static_cast<std::size_t>(size), 0);

@@ -122,7 +122,7 @@ std::int32_t last_partition(const AttentionTile& tile) {
 struct Piece {
   const AttentionUnit* unit;
   std::int32_t kv_head, partition;
-  std::size_t state;  // where its softmax state begins, in floats
+  std::size_t state;  // start of its softmax state, in floats
 };
 
 constexpr std::size_t state_floats(std::size_t row_heads, std::size_t value_width) {
@@ -161,7 +161,7 @@ void attend_split(const KernelContext& context, const AttentionCall& call,
                   std::span<const AttentionUnit> units) {
   static thread_local Scratch scratch;
   static thread_local std::vector<Piece> all;
-  static thread_local std::vector<std::size_t> begins;  // of each unit's states, in floats
+  static thread_local std::vector<std::size_t> begins;  // starts of each unit's states, in floats
   const std::int32_t kv_heads = call.args.layout.num_kv_heads,
                      threads = static_cast<std::int32_t>(num_threads(context));
   const auto size_of = [&](const AttentionTile& tile) {
@@ -249,9 +249,9 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
 
   // 32 query rows share each reading of K and V; more would leave threads idle at the end. Of a latent cache
   // all heads do, which are many and wide: so many rows that what they keep meanwhile stays near the core.
-  constexpr std::int32_t kMostRows = 32, kLatentRowHeads = 128;
+  constexpr std::int32_t kMaxRows = 32, kLatentRowHeads = 128;
   const std::int32_t rows_of_unit =
-      layout.latent_size > 0 ? std::clamp(kLatentRowHeads / call.group, 1, kMostRows) : kMostRows;
+      layout.latent_size > 0 ? std::clamp(kLatentRowHeads / call.group, 1, kMaxRows) : kMaxRows;
   const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
   bool write_first = false;
   std::int32_t longest = 0;
@@ -273,11 +273,11 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
 
   const std::int64_t kv_heads = layout.num_kv_heads;
   const auto tiles = static_cast<std::int64_t>(units.size()) * kv_heads;
-  // Where partitions are computed apart their states lie in memory all at once: within reason.
-  constexpr std::int64_t kMostStates = std::int64_t{64} << 20;  // floats
+  // The states of partitions that are computed apart lie in memory all at once: within reason.
+  constexpr std::int64_t kMaxStates = std::int64_t{64} << 20;  // floats
   const std::int64_t states = num_rows * args.num_query_heads * ceil_div(longest, kPartition) * value_width;
-  const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition && states <= kMostStates;
-  // What is there already is not written at all.
+  const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition && states <= kMaxStates;
+  // No key: K/V are already in the cache.
   const bool writes = args.key != nullptr;
   write_first = write_first || split;
   const auto sequences = static_cast<std::int64_t>(args.sequences.size());

@@ -60,7 +60,8 @@ void gather_group(const AttentionCall& call, const AttentionSequence& sequence, 
   }
 }
 
-// What a tile attends to in a partition: tokens [first, last), groups [begin, end), relative to its start.
+// The tokens that a tile attends to in a partition: tokens [first, last), groups [begin, end), relative to
+// its start.
 struct TileGroups {
   TileGroups(const AttentionTile& tile, std::int32_t partition)
       : first(tile.first_token(0, partition)),
@@ -121,7 +122,7 @@ void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std:
     const std::int64_t source =
         (sequence.query_start + row) * args.row_stride + static_cast<std::int64_t>(kv_head) * d_count;
     const float* const key = args.key + source;
-    const float* const value = address.latent ? key : args.value + source;  // of which nothing is written
+    const float* const value = address.latent ? key : args.value + source;  // a latent cache stores no values
     if (args.layout.dtype == DType::f32) {
       scatter_row(call, slot, key, value, keys, values);
       continue;

@@ -1,5 +1,5 @@
 #pragma once
-// What the parts of paged_attention share: one call's facts, and where K and V lie.
+// Shared by the parts of paged_attention: one call's facts, and the place of K and V.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,13 +8,13 @@
 
 namespace pagoda::cpu {
 
-// What one paged_attention call knows from the start.
+// Facts of one paged_attention call that hold from its start.
 struct AttentionCall {
   const PagedAttentionArgs& args;
   const AttentionKernels& kernels;
   const AttentionKernelsOfType& of_type;
   KvAddress address;
-  // Of one group of padded width, as the kernels read it: of K, and of V.
+  // One group of padded width, as the kernels read it: K, and V.
   KvAddress group_address, value_address;
   std::int32_t group;               // query heads per KV head
   std::int32_t width, value_width;  // head sizes padded to 16
@@ -25,7 +25,7 @@ struct AttentionCall {
   }
 };
 
-// Where one thread reads on when it is through with a (sequence, KV head): its next one, or none.
+// The next (sequence, KV head) of a thread that is through with one, or none.
 struct NextPiece {
   const AttentionSequence* sequence = nullptr;
   std::int32_t kv_head = 0;
@@ -38,7 +38,7 @@ void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std:
 // into the cache meanwhile, unless one of the functions below says what.
 PartitionKv find_partition(const AttentionCall& call, const AttentionSequence& sequence,
                            const AttentionTile& tile, std::int32_t kv_head, std::int32_t partition);
-// What is a partition ahead in this tile, and behind its last one the next piece.
+// Prefetches a partition ahead in this tile, and behind its last one the next piece.
 void read_on(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
              std::int32_t kv_head, std::int32_t partition, const NextPiece& next, PartitionKv& kv);
 // One partition of any tile.

@@ -14,7 +14,7 @@ using namespace simd;  // NOLINT: this file is the body of one translation unit
 constexpr float kLog2e = 1.44269504088896341f;  // scores become exponents of 2
 
 struct FloatKv {
-  using Input = float;                          // of queries and probabilities
+  using Input = float;                          // queries and probabilities
   static constexpr int kStep = 1, kBytes = 64;  // elements of Input in one step, bytes of one vector
   using Vector = F;
   PAGODA_INLINE Vector load_vector(const std::byte* p) { return load(reinterpret_cast<const float*>(p)); }

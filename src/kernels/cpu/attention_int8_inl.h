@@ -15,7 +15,7 @@ constexpr float kRadix = 254.0f, kLargest = 127.0f * 254.0f + 126.0f;
 constexpr float kSmallest = 1e-30f;
 
 constexpr int kDigits = sizeof(QuadInput) == 1 ? 2 : 1;
-constexpr int kGroupInputs = 16 * kDigits;  // what 16 numbers are written as
+constexpr int kGroupInputs = 16 * kDigits;  // bytes of 16 numbers
 
 // The sums of some numbers' digits, by lanes.
 struct DigitSums {
@@ -42,7 +42,7 @@ PAGODA_INLINE void put_digits(QuadInput* p, F x, DigitSums& sums) {
   }
 }
 struct Starts {
-  std::int32_t of[kDigits];  // of the sums of each digit's products
+  std::int32_t of[kDigits];  // sums of each digit's products
 };
 PAGODA_INLINE Starts starts_of(const DigitSums& sums) {
   Starts starts;

@@ -19,19 +19,19 @@ constexpr std::int32_t kPartitionGroups = 256 / 16;
 // Consecutive query rows of one sequence, all query heads of one KV head: row-head i is row i / group,
 // head i % group.
 struct AttentionTile {
-  const float* query = nullptr;  // of the first row and head
+  const float* query = nullptr;  // first row and head
   std::int64_t query_stride = 0;
-  float* output = nullptr;  // of the first row and head
+  float* output = nullptr;  // first row and head
   std::int64_t output_stride = 0;
   std::int32_t num_rows = 0, group = 0;
   std::int32_t head_size = 0, value_size = 0;
   std::int32_t width = 0, value_width = 0;  // these rounded up to 16
-  std::int32_t first_position = 0;          // of the first row
+  std::int32_t first_position = 0;          // the first row's
   std::int32_t window = 0;
   bool chunks = false;   // as in PagedAttentionArgs
   std::int32_t end = 0;  // above 0: so many tokens, of which all see each other; 0: each sees those before it
   float scale = 1, softcap = 0;
-  const float *sinks = nullptr, *slopes = nullptr;  // of the first head, or null
+  const float *sinks = nullptr, *slopes = nullptr;  // the first head's, or null
 
   bool shapes_scores() const { return softcap > 0 || slopes != nullptr; }
   std::int32_t num_row_heads() const { return num_rows * group; }

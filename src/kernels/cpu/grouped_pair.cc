@@ -92,7 +92,7 @@ class GroupTiles {
 
  private:
   std::vector<GroupTile> tiles_;
-  std::vector<std::int64_t> begins_;  // of each thread's, and the end
+  std::vector<std::int64_t> begins_;  // starts of each thread's part, and the end
   std::int64_t count_ = 0, threads_ = 1;
 };
 
@@ -101,7 +101,7 @@ std::int64_t cost_of_tile(std::int64_t total, std::int64_t threads) {
   return std::clamp<std::int64_t>(total / (threads * 8), std::int64_t{64} << 10, std::int64_t{1} << 20);
 }
 
-// What the groups' rows are made of: the input, normalised once for all groups that take it.
+// The source of the groups' rows: the input, normalised once for all groups that take it.
 const float* plain_rows(const KernelContext& context, const LinearInput& input, std::int64_t num_rows,
                         std::int64_t k, std::int64_t* stride) {
   *stride = input.stride;

@@ -1,5 +1,5 @@
 #pragma once
-// What linear and attention share of 8-bit numbers, over the sixteen lanes of simd_*.h.
+// Operations on 8-bit numbers that linear and attention share, over the sixteen lanes of simd_*.h.
 #include "kernels/cpu/unroll.h"
 
 namespace pagoda::cpu {

@@ -14,7 +14,7 @@ namespace pagoda::cpu {
 
 class LargestOfRows {
  public:
-  // Of `num_rows` rows; in `scratch`, until its next use.
+  // For `num_rows` rows; in `scratch`, until its next use.
   LargestOfRows(const KernelContext& context, std::int64_t num_rows, Scratch& scratch)
       : context_(context), stride_(round_up(num_rows, 16)) {
     const auto count = static_cast<std::size_t>(num_threads(context) * stride_);

@@ -15,7 +15,7 @@ inline std::int64_t lines_per_step(std::int64_t lines, std::int64_t steps) {
 // Pieces of memory of one length, a multiple of a line.
 struct LaterPieces {
   const std::byte* const* first = nullptr;
-  std::int64_t bytes = 0;  // of each
+  std::int64_t bytes = 0;  // bytes of each
 };
 
 // One panel's: `per_step` at a time, from piece to piece, until none are left.

@@ -47,7 +47,7 @@ class StripTiles {
   }
   std::int64_t strips() const { return strips_; }
   std::int64_t count() const { return count_; }
-  // Where a tile of for_tiles is.
+  // The place of a tile of for_tiles.
   std::int64_t place(std::int64_t tile) const {
     return tile % threads_ * (count_ / threads_) + tile / threads_;
   }
@@ -80,7 +80,7 @@ StripTiles cut_strips(const LinearSegment& segment, std::int64_t unit, std::int6
           row_tiles == 1};
 }
 
-// What a thread reads first of the run of weights that is multiplied after this one, by as many rows.
+// The start of the run of weights that a thread multiplies after this one, by as many rows.
 const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const LinearSegment& run,
                                    std::int64_t num_rows, std::int64_t threads, int thread) {
   const bool last = &run == &weight.runs.back();
@@ -131,7 +131,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     for_tiles(context, tiles, [&](std::int64_t tile, int thread) {
       const std::int64_t place = cut.place(tile / row_tiles), row_tile = tile % row_tiles;
       const std::int64_t strip = cut.begin(place);
-      const bool last = tile + threads >= tiles;  // of this thread
+      const bool last = tile + threads >= tiles;  // the last one of this thread
       const std::int64_t next = last ? strips : cut.begin(cut.place((tile + threads) / row_tiles));
       multiply_tile(
           context, thread, weight, segment, panels,

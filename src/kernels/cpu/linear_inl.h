@@ -17,7 +17,7 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const st
   Kernel::template run<kRows, kCols, true>(t, row, panel, strip, ahead);
 }
 
-// What the tile brings for others, for all panels of all its strips.
+// The lines that the tile prefetches for others, for all panels of all its strips.
 LaterReads later_reads(const LinearTile& t) {
   const std::int64_t at_once = t.panels.two_strips ? kStrips : 1;
   const std::int64_t panels = (t.num_strips + at_once - 1) / at_once * (t.last_panel - t.first_panel);

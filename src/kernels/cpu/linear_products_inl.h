@@ -49,13 +49,13 @@ PAGODA_INLINE void prefetch_results(const LinearTile& t, std::int64_t row, std::
 
 static_assert(kStrips <= kMaxStrips);
 
-// What a panel brings into the cache for those after it, and for others: so many lines with each step of its
-// own work, since many at once would hold it up. Rounded up: the last steps may repeat what the next panel
-// begins with.
+// The lines that a panel prefetches for those after it, and for others: so many with each step of its own
+// work, since many at once would hold it up. Rounded up: the last steps may repeat the next panel's first
+// lines.
 struct Ahead {
   const std::byte* next = nullptr;
   std::int64_t next_lines = 0;
-  const std::byte* step = nullptr;  // of `next`, this step's
+  const std::byte* step = nullptr;  // this step's part of `next`
   LaterLines later;
 };
 // At the begin of a step all of its lines but the first kOneByOne, which fetch_one takes.
@@ -69,9 +69,9 @@ PAGODA_INLINE void fetch(Ahead& ahead) {
     prefetch_far(ahead.next);
   for_lines_of_step(ahead.later, [](const std::byte* line) { prefetch_far(line); });
 }
-// Where memory is what a panel waits for, it should always have something to do: then the lines come one by
-// one, each with a line of weights, and not sixteen at once. Few rows fetch one for each that they multiply,
-// some twice when they are one of several small panels: to ask would cost one row up to 20 % (AVX2).
+// A panel that waits for memory should always have something to do: then the lines come one by one, each with
+// a line of weights, and not sixteen at once. Few rows fetch one for each that they multiply, some twice when
+// they are one of several small panels: a branch would cost one row up to 20 % (AVX2).
 template <int kOneByOne, int kRows>
 PAGODA_INLINE void fetch_one(const Ahead& ahead, std::int64_t line) {
   if (line < kOneByOne && (kRows < kFetchRows || line < ahead.next_lines))
@@ -182,12 +182,12 @@ struct Int8Kernel {
   static constexpr int kStep = 64;
   static constexpr bool kNibbles = kFormat == PackedFormat::q4, kMinima = kFormat != PackedFormat::q8;
   static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
-  static constexpr std::int64_t kHalfBytes = kNibbles ? 256 : 512;  // of the weights of 32 inputs
+  static constexpr std::int64_t kHalfBytes = kNibbles ? 256 : 512;  // weights of 32 inputs
 
   // Adds the products of half a group. `w`: its scales; x: the panel's group.
   template <int kRows, int kCols, int kOneByOne>
-  PAGODA_INLINE void add_half(const LinearTile& t, const Ahead& ahead, const std::byte* group,
-                              const std::byte* x, int half, F (&acc)[kRows][kCols]) {
+  PAGODA_INLINE void add_sublayer(const LinearTile& t, const Ahead& ahead, const std::byte* group,
+                                  const std::byte* x, int half, F (&acc)[kRows][kCols]) {
     const auto* const q = reinterpret_cast<const QuadInput*>(x) + 32 * half;
     const auto* const scale = reinterpret_cast<const float*>(x + kRows * kGroupRowBytes) + half * kRows;
     const auto* const term = reinterpret_cast<const std::int32_t*>(scale + 2 * kRows);
@@ -238,7 +238,8 @@ struct Int8Kernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    // Of two strips the questions for so many lines would leave too few registers (measured: half the speed).
+    // With two strips the prefetches of so many lines would leave too few registers (measured: half the
+    // speed).
     constexpr int kOneByOne = !kFetch || kCols > 1 ? 0 : !kNibbles ? 16 : kRows < kFetchRows ? 8 : 0;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
@@ -252,8 +253,8 @@ struct Int8Kernel {
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += group_bytes(kRows)) {
       fetch<kOneByOne>(ahead);
-      add_half<kRows, kCols, kOneByOne>(t, ahead, data, x, 0, acc);
-      add_half<kRows, kCols, kOneByOne>(t, ahead, data, x, 1, acc);
+      add_sublayer<kRows, kCols, kOneByOne>(t, ahead, data, x, 0, acc);
+      add_sublayer<kRows, kCols, kOneByOne>(t, ahead, data, x, 1, acc);
     }
     PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) {

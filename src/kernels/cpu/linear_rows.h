@@ -10,7 +10,7 @@ namespace pagoda::cpu {
 
 class PreparedRows {
  public:
-  // Of `num_rows` rows that `weight` multiplies; not filled yet. In `scratch`, until its next use.
+  // For `num_rows` rows that `weight` multiplies; not filled yet. In `scratch`, until its next use.
   PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight, std::int64_t num_rows,
                Scratch& scratch);
   // The same, where the caller says: lie_at() comes before all else.
@@ -43,7 +43,7 @@ class PreparedRows {
   std::byte* data_ = nullptr;
 };
 
-// What a product of a caller's floats multiplies. Many rows are prepared once for all threads. A few each
+// The left factor of a product of a caller's floats. Many rows are prepared once for all threads. A few each
 // thread prepares for itself with its first tile: that is sooner than to hand them out, wait for them, and
 // read them from another core's cache.
 class InputRows {

@@ -14,10 +14,10 @@ namespace {
 struct TileProducts {
   float* values;
   std::int64_t first_row, rows, column, columns;  // whole strips of columns
-  std::int64_t end;                               // of the columns that exist
+  std::int64_t end;                               // end of the columns that exist
 };
 
-// What is done with a tile's products that do not go straight to y.
+// Passes on a tile's products that do not go straight to y.
 void pass_on(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
              const TileProducts& tile, const Products& out) {
   const std::int64_t columns = tile.columns, rows = tile.rows;

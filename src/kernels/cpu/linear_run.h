@@ -9,7 +9,7 @@
 
 namespace pagoda::cpu {
 
-// Where the products go: to y, to where the next matrix will read them, or nowhere.
+// The destination of the products: y, the input of the next matrix, or none.
 struct Products {
   float* y = nullptr;
   const PreparedRows* next = nullptr;
@@ -17,7 +17,7 @@ struct Products {
   LinearOutput output = {};
 };
 
-constexpr std::int64_t kTileRowBytes = std::int64_t{384} << 10;  // of prepared rows that a tile takes
+constexpr std::int64_t kTileRowBytes = std::int64_t{384} << 10;  // prepared rows of a tile
 
 // Strips whose results are whole groups of 64: what is cut between them can go into prepared rows.
 std::int64_t group_strips(const PackedLinear::Storage& weight);
@@ -26,10 +26,10 @@ std::int64_t group_strips(const PackedLinear::Storage& weight);
 std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, const Panels& panels);
 
 struct RunTile {
-  const std::byte* x = nullptr;  // of all panels
+  const std::byte* x = nullptr;  // all panels' input
   std::int64_t strip = 0, num_strips = 0;
   std::int64_t first_panel = 0, last_panel = 0;
-  const std::byte* next_weights = nullptr;  // what the thread will most likely read next, or null
+  const std::byte* next_weights = nullptr;  // the thread's next weights, most likely, or null
   bool past_caches = false;
   const ReadAhead* read_ahead = nullptr;
   ReadAhead::Range later = {};

@@ -39,7 +39,7 @@ struct LinearTile {
   std::int64_t k = 0;
   std::int64_t num_strips = 0;
   std::int64_t last_columns = kStrip;       // columns of the last strip that exist
-  const std::byte* next_weights = nullptr;  // what this thread will most likely read next, or null
+  const std::byte* next_weights = nullptr;  // this thread's next weights, most likely, or null
   std::int64_t bytes_ahead = kNextStrips;   // how far ahead of a strip its weights are fetched; 0: not at all
 
   Panels panels;
@@ -51,18 +51,18 @@ struct LinearTile {
   const std::byte* const* later = nullptr;
   std::int64_t later_piece_bytes = 0, later_begin = 0, later_end = 0;
 
-  float* y = nullptr;  // of the tile's first row and column
+  float* y = nullptr;  // the tile's first row and column
   std::int64_t first_row = 0;
   std::int64_t y_stride = 0;
-  const float* bias = nullptr;  // of the first column, or null
+  const float* bias = nullptr;  // the first column's, or null
   bool accumulate = false;
   bool past_caches = false;  // whole lines of y go straight to memory; y and its rows are aligned to lines
 };
 
 using LinearTileFunction = void (*)(const LinearTile& tile);
 
-// Where one row's activations go: each group's (64 inputs) lie `step` bytes behind the one before, what the
-// second half of a group has `half` numbers behind the first's.
+// The place of one row's activations: each group (64 inputs) lies `step` bytes behind the one before, the
+// second half of a group `half` numbers behind the first.
 struct QuantizedRow {
   std::byte* q;
   float* scale;
@@ -72,14 +72,14 @@ struct QuantizedRow {
 };
 
 struct LinearKernels {
-  LinearTileFunction tiles[kNumPackedFormats];  // what unpacks and multiplies panels of each PackedFormat
-  // Of a full panel; stream: of one strip at a time; nibble: some weights are q4.
+  LinearTileFunction tiles[kNumPackedFormats];  // unpack and multiply panels of each PackedFormat
+  // Rows of a full panel; stream: of one strip at a time; nibble: some weights are q4.
   std::int64_t f32_rows, bf16_rows, int8_rows, stream_int8_rows, stream_nibble_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
   // x rounded to bf16, as the bf16 kernel of this level wants it: groups of 32 inputs `step` bytes apart, the
   // last filled up with zeros.
   void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t step);
-  std::int64_t bf16_bytes, int8_bytes;  // of one element that round_row and quantize_row write
+  std::int64_t bf16_bytes, int8_bytes;  // one element that round_row and quantize_row write
   // Weights of one step: round((x - minimum) * inverse), half to even, in 0..255; writes up to the next
   // multiple of 16.
   void (*row_weights)(const float* x, std::int64_t k, float minimum, float inverse, std::uint8_t* out);

@@ -128,7 +128,7 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
   }
 }
 
-// Of strips of both by turns.
+// Interleaves strips of both.
 std::int64_t plan_gated(PackedLinear::Storage& storage) {
   const std::int64_t strips = ceil_div(storage.n, kStrip);
   LinearSegment segment;
@@ -147,7 +147,7 @@ std::int64_t plan_gated(PackedLinear::Storage& storage) {
 }
 
 // The biases of a gated pair go with its strips.
-std::vector<float> by_turns(const std::vector<float>& bias, std::int64_t n) {
+std::vector<float> interleaved(const std::vector<float>& bias, std::int64_t n) {
   std::vector<float> out(static_cast<std::size_t>(2 * round_up(n, kStrip)));
   for (std::int64_t i = 0; i < 2 * n; ++i) {
     const std::int64_t matrix = i / n, column = i % n;
@@ -199,7 +199,7 @@ std::int64_t plan_panels(PackedLinear::Storage& storage) {
 
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage) {
   if (storage.form == LinearForm::gated && !storage.bias.empty())
-    storage.bias = by_turns(storage.bias, storage.n);
+    storage.bias = interleaved(storage.bias, storage.n);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const TensorView& view = weights[i];
     const LinearSegment& segment = storage.segments[i];

@@ -109,7 +109,7 @@ PAGODA_INLINE F apply(F x) {
   return x;
 }
 
-// What the activated gate is multiplied by.
+// The factor of the activated gate.
 template <Activation kActivation>
 PAGODA_INLINE F factor(F up) {
   if constexpr (kActivation == Activation::clamped_silu)

@@ -16,7 +16,7 @@ namespace {
 constexpr int kRowHeads = 4;
 constexpr int score_groups(int row_heads) { return row_heads <= 2 ? 2 : 1; }
 constexpr int value_vectors(int row_heads) { return row_heads <= 2 ? 2 : 1; }
-constexpr int kStateVectors = 1;  // of a row of a state in linear attention
+constexpr int kStateVectors = 1;  // a row of a state in linear attention
 constexpr int kInt8RowHeads = 6;
 constexpr int int8_columns(int row_heads) { return row_heads <= 3 ? 2 : 1; }
 
@@ -240,7 +240,7 @@ PAGODA_INLINE void store_bf16(std::uint16_t* p, F x) {
 // Sixteen vectors of sixteen words, turned, as simd_avx512.h says: four quarters of eight by eight.
 PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t stride) {
   for (int part = 0; part < 4; ++part) {
-    const int first = part / 2 * 8, word = part % 2 * 8;  // of the vectors, and in them
+    const int first = part / 2 * 8, word = part % 2 * 8;  // index of the vectors, and within them
     __m256 rows[8], pairs[8];
     PAGODA_UNROLL
     for (int i = 0; i < 8; ++i)
@@ -269,7 +269,7 @@ PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t
   const __m256i order =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
   for (int part = 0; part < 4; ++part) {
-    const int first = part / 2 * 4, half = part % 2;  // of the vectors, and of each
+    const int first = part / 2 * 4, half = part % 2;  // index of the vectors, and half of each
     __m256i rows[4];
     PAGODA_UNROLL
     for (int i = 0; i < 4; ++i)

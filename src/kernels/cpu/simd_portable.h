@@ -16,7 +16,7 @@ namespace {
 constexpr int kRowHeads = 2;
 constexpr int score_groups(int) { return 1; }
 constexpr int value_vectors(int) { return 1; }
-constexpr int kStateVectors = 1;  // of a row of a state in linear attention
+constexpr int kStateVectors = 1;  // a row of a state in linear attention
 constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
@@ -54,7 +54,7 @@ PAGODA_INLINE void store_n(float* p, const F& x, std::int64_t n) {
   for (int i = 0; i < 16 && i < n; ++i) p[i] = x.v[i];
 }
 PAGODA_INLINE void store(float* p, const F& x) { std::memcpy(p, x.v, sizeof x.v); }
-PAGODA_INLINE void store_past(float* p, const F& x) { store(p, x); }  // of no use here
+PAGODA_INLINE void store_past(float* p, const F& x) { store(p, x); }  // no use here
 PAGODA_INLINE void fence() {}
 PAGODA_INLINE F add(const F& a, const F& b) {
   return map([&](int i) { return a.v[i] + b.v[i]; });

@@ -1,5 +1,5 @@
 #pragma once
-// What the files of this folder define, one WeightFormat each, and the little they share.
+// The formats of this folder, one WeightFormat each, and the little they share.
 #include <cstring>
 
 #include "kernels/weight_format.h"
@@ -39,7 +39,7 @@ inline void scale_min(int j, Bytes s, int& scale, int& min) {
   }
 }
 
-// What the 4-bit numbers of IQ4_NL and IQ4_XS stand for.
+// The values of the 4-bit numbers of IQ4_NL and IQ4_XS.
 inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
 

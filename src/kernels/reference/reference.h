@@ -15,7 +15,7 @@ void rms_norm(const float* x, std::int64_t width, const float* weight, float eps
 void layer_norm(const float* x, std::int64_t width, const float* weight, const float* bias, float eps,
                 float* out);
 float activation(Activation activation, float x);
-float gate_factor(Activation activation, float up);  // what the activated gate is multiplied by
+float gate_factor(Activation activation, float up);  // factor of the activated gate
 void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
           const float* cos_sin);
 void heads_to_unit(float* x, std::int32_t num_heads, std::int32_t head_size, float eps, float scale);

@@ -25,7 +25,7 @@ void read_apertus(Hyperparameters& h, ModelConfig& config) {
     config.rope_original_positions = 8192;
   }
   if (config.activation != "xielu") h.refuse("config.json: 'hidden_act' of Apertus can only be 'xielu'");
-  config.activation = "silu";  // of no matrix
+  config.activation = "silu";  // no matrix has it
 }
 
 Result<DecoderConfig> describe(const ModelConfig& config) {

@@ -48,7 +48,7 @@ void read_falcon(Hyperparameters& h, ModelConfig& config) {
               .eos = 11,
               .tied = true});
   const bool grouped = h.boolean("new_decoder_architecture", false);
-  h.find("num_kv_heads");  // of the grouped ones
+  h.find("num_kv_heads");  // models with grouped heads
   if (grouped)
     config.num_kv_heads = h.integer("num_kv_heads", config.num_heads);
   else if (h.boolean("multi_query", true))

@@ -22,7 +22,7 @@ float deviations_of(float share) {
   return static_cast<float>(low);
 }
 
-// Of each layer the share of features that are cut off; 0: its feed-forward is dense.
+// The share of features that each layer cuts off; 0: its feed-forward is dense.
 void read_sparsity(Hyperparameters& h, ModelConfig& config) {
   constexpr float kDense = -std::numeric_limits<float>::infinity();
   constexpr std::string_view kName = "activation_sparsity_pattern";
@@ -87,7 +87,7 @@ void read_gemma3n(Hyperparameters& h, ModelConfig& config) {
   config.num_streams = h.integer("altup_num_inputs", 4);
   config.scaled_streams = h.boolean("altup_correct_scale", true);
   h.only("altup_active_idx", 0);
-  h.find("altup_coef_clip");  // of training
+  h.find("altup_coef_clip");  // training alone
   config.learned_residual = h.integer("laurel_rank", 64);
   read_sparsity(h, config);
   if (config.activation != "gelu_pytorch_tanh")

@@ -24,7 +24,7 @@ void read_windows(Hyperparameters& h, ModelConfig& config) {
   finish_windows(h, config);
 }
 
-// What each layer has of its own: {"5": {"head_dim": 512}, ...}
+// Values of single layers: {"5": {"head_dim": 512}, ...}
 void read_layer_config(Hyperparameters& h, ModelConfig& config) {
   const json::object* layers = h.object("per_layer_config");
   if (layers == nullptr) return;
@@ -87,7 +87,7 @@ void read_gemma4(Hyperparameters& h, ModelConfig& config) {
   for (const LayerSizes& layer : config.layer_sizes)
     config.head_size = std::max(config.head_size, layer.head_size);
   read_rope_by_layer(h, config, 1000000.0f, 10000.0f);
-  if (h.find("rope_parameters") == nullptr) config.rope_turned = config.head_size / 8 * 2;
+  if (h.find("rope_parameters") == nullptr) config.rotary_dims = config.head_size / 8 * 2;
 
   config.layer_input_size = h.integer("hidden_size_per_layer_input", 256);
   if (config.layer_input_size > 0 && h.integer("vocab_size_per_layer_input", 262144) != config.vocab_size)

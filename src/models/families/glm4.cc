@@ -37,7 +37,7 @@ WeightNames glm4_names(ModelFormat format) {
   return names;
 }
 
-// Of those that see, converters lay out the rotated rows by halves, as llama.cpp's rotation in sections wants
+// Converters lay out the rotated rows of models that see by halves, as llama.cpp's rotation in sections wants
 // them.
 void read_gguf(Hyperparameters& h, ModelConfig& config) {
   read_gguf_common(h, {.interleaved_rows = true}, config);

@@ -65,7 +65,7 @@ WeightNames names(ModelFormat format) {
                               .weight = "",
                               .bias = "_bias",
                               .transposed = true,
-                              .by_turns = true};
+                              .interleaved = true};
   ExpertNames blocks = values;
   blocks.weight = "_blocks";
   blocks.scales = "_scales";

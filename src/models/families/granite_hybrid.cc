@@ -31,7 +31,7 @@ WeightNames granite_names(ModelFormat format) {
   WeightNames names = with_mamba2(llama_names(format), format, "mamba");
   if (format == ModelFormat::gguf) return names;
   names.experts = granitemoe_experts();
-  names.fused_gate_up = "shared_mlp.input_linear";  // of models without experts
+  names.fused_gate_up = "shared_mlp.input_linear";  // models without experts
   names.down = "shared_mlp.output_linear";
   return names;
 }

@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-// Of four layers the first sees everything, the others have a window. Each may rotate by a base of its own,
+// The first of four layers sees everything, the others have a window. Each may rotate by a base of its own,
 // or not at all: base 0.
 void read_granite_swa(Hyperparameters& h, ModelConfig& config) {
   read_common(h,
@@ -45,7 +45,7 @@ WeightNames swa_names(ModelFormat format) {
   return names;
 }
 
-// Of four layers the first sees everything. The file has no other base for windows.
+// The first of four layers sees everything. The file has no other base for windows.
 void read_gguf(Hyperparameters& h, ModelConfig& config) {
   read_gguf_common(h, {.interleaved_rows = true}, config);
   read_granite_scales(h, config);

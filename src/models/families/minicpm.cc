@@ -26,7 +26,7 @@ void read_minicpm(Hyperparameters& h, ModelConfig& config) {
   if (config.num_layers < 1 || config.hidden_size < 1) return;
   config.residual_scale = h.number("scale_depth", 1) / std::sqrt(static_cast<float>(config.num_layers));
   config.logit_scale = h.number("dim_model_base", 1) / static_cast<float>(config.hidden_size);
-  h.only("sparse_config", nullptr);  // of blocks of the context, some alone
+  h.only("sparse_config", nullptr);  // attention to some blocks of the context alone
 }
 
 // Old files leave out the scales of the first models.

@@ -72,7 +72,7 @@ WeightNames modern_bert_names(ModelFormat format) {
           .fused_gate_up = "mlp.Wi"};
 }
 
-// Of so many layers the first sees everything.
+// The first of so many layers sees everything.
 void read_gguf(Hyperparameters& h, ModelConfig& config) {
   read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .encoder = true}, config);
   config.activation = h.string("hidden_activation", "gelu");

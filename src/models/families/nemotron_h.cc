@@ -35,7 +35,7 @@ void read_nemotron_h(Hyperparameters& h, ModelConfig& config) {
   config.tie_embeddings = false;  // whatever the file says: its head is there
   h.only("moe_latent_size", nullptr);
   h.only("mamba_hidden_act", "silu");
-  // Of how it was trained, and of what follows from other h or from the tensors.
+  // Options of training, and options that follow from others or from the tensors.
   for (const std::string_view name :
        {"chunk_size", "expand", "mamba_ssm_cache_dtype", "moe_shared_expert_overlap", "mtp_layers_block_type",
         "n_shared_experts", "rescale_prenorm_residual", "time_step_floor", "time_step_limit", "time_step_max",

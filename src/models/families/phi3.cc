@@ -20,7 +20,7 @@ void read_phi3(Hyperparameters& h, ModelConfig& config) {
   absent.partial = 1;
   read_common(h, absent, config);
   config.sliding_window = h.integer("sliding_window", 0);
-  h.find("original_max_position_embeddings");  // of rotations that have it
+  h.find("original_max_position_embeddings");  // rotations that have it
 }
 
 WeightNames names(ModelFormat format) {

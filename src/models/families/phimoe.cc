@@ -38,7 +38,7 @@ void read_phimoe(Hyperparameters& h, ModelConfig& config) {
   experts.near = 2 * h.number("router_jitter_noise", 0.01f);
   for (const std::string_view other :
        {"input_jitter_noise", "lm_head_bias", "original_max_position_embeddings"})
-    h.find(other);  // of training; as the tensors say; beside the scaling
+    h.find(other);  // training; as the tensors say; beside the scaling
 }
 
 WeightNames names(ModelFormat format) {

@@ -21,7 +21,7 @@ void read_qwen2(Hyperparameters& h, ModelConfig& config) {
   read_qwen_windows(h, 28, config);
 }
 
-// Of Qwen2-VL and Qwen2.5-VL. Text has one position for all of a token's three.
+// Qwen2-VL and Qwen2.5-VL. Text has one position for all of a token's three.
 void read_qwen2_vl(Hyperparameters& h, ModelConfig& config) {
   read_common(h,
               {.vocab_size = 152064,

@@ -27,7 +27,7 @@ void read_qwen3_vl_moe(Hyperparameters& h, ModelConfig& config) {
   read_sparse_layers(h, config);
 }
 
-// Where experts are in one tensor, their matrices are stored [in, out].
+// Experts in one tensor have their matrices stored [in, out].
 WeightNames vl_names(ModelFormat format) {
   WeightNames result = qwen3_moe_names(format);
   for (ExpertNames& form : result.experts)

@@ -9,7 +9,7 @@ void read(Hyperparameters& h, ModelConfig& config) {
   read_common(h,
               {.vocab_size = 196608,
                .hidden_size = 4096,
-               .intermediate_size = 10240,  // of no layer
+               .intermediate_size = 10240,  // no layer has it
                .num_layers = 48,
                .num_heads = 64,
                .num_kv_heads = 8,

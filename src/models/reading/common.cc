@@ -1,4 +1,4 @@
-// What most families have under the same names.
+// Fields that most families have under the same names.
 #include <algorithm>
 #include <limits>
 
@@ -115,7 +115,7 @@ void read_glm(Hyperparameters& h, ModelConfig& config) {
   config.eos_token_ids = {151329, 151336, 151338};
 }
 
-// What all of them have.
+// Fields that all of them have.
 void read_cohere_like(Hyperparameters& h, Defaults absent, ModelConfig& config) {
   absent.eps_name = "layer_norm_eps";
   read_common(h, absent, config);

@@ -61,7 +61,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
                            .beta_fast = config.rope_beta_fast,
                            .beta_slow = config.rope_beta_slow,
                            .truncate = config.rope_truncate,
-                           .turned = config.rope_turned,
+                           .turned = config.rotary_dims,
                            .divisors = config.rope_short_factors,
                            .long_divisors = config.rope_long_factors,
                            .attention_factor = config.rope_attention_factor};

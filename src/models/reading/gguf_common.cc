@@ -1,4 +1,4 @@
-// What GGUF metadata say of every family.
+// GGUF metadata that every family has.
 #include <algorithm>
 #include <limits>
 
@@ -20,7 +20,7 @@ void read_sizes(Hyperparameters& h, ModelConfig& config) {
   const std::int32_t most = *std::ranges::max_element(heads);
   const std::vector<std::int32_t> kv_heads =
       h.written("attention.head_count_kv") ? of_layers("attention.head_count_kv") : heads;
-  // Where all layers have experts, some files leave it out.
+  // If all layers have experts, some files leave it out.
   const auto absent = h.written("expert_feed_forward_length") ? std::optional<std::int32_t>(0) : std::nullopt;
   const std::vector<std::int32_t> inner = of_layers("feed_forward_length", absent);
   if (kv_heads.size() != heads.size() || inner.size() != heads.size()) return;
@@ -76,7 +76,7 @@ void read_gguf_common(Hyperparameters& h, const GgufTraits& family, ModelConfig&
   config.rotates = family.rotates;
   config.attention_bias = family.layer_norm || config.type == "qwen2";
   config.rope_interleaved_rows = family.interleaved_rows;
-  // Of families that have either, RMS norms where the file says how.
+  // Families with either kind have RMS norms if the file has that key.
   const bool either = family.may_have_rms_norms && h.written("rms_norm_eps");
   config.norm_eps = h.number(family.layer_norm && !either ? "layer_norm_eps" : "rms_norm_eps");
   if (family.rotates) read_gguf_rope(h, config);

@@ -12,7 +12,7 @@ std::int32_t size_of(Hyperparameters& h, std::string_view name, std::int32_t oth
   return std::clamp(h.integer(name, otherwise), -1, 1 << 20);
 }
 
-// Where the rotation is stretched, by whatever rule, the products of queries and rows are scaled, too.
+// A stretched rotation scales the products of queries and rows, too, by whatever rule.
 float stretched_scale(Hyperparameters& h, const ModelConfig& config) {
   const json::object* object = h.object("rope_scaling");
   if (object == nullptr || object->empty()) object = h.object("rope_parameters");

@@ -42,7 +42,7 @@ void read_deepseek_like(Hyperparameters& h, const DeepSeekDefaults& absent, Mode
   experts.scale = h.number("routed_scaling_factor", 1.0f);
   experts.groups = h.integer("n_group", absent.groups);
   experts.groups_used = h.integer("topk_group", absent.groups_used);
-  // Of dots.llm1 it has what others call topk_method.
+  // dots.llm1 has the values that others call topk_method.
   const bool sigmoid = absent.score == ExpertScore::sigmoid;
   if (!sigmoid || h.string("scoring_func", "sigmoid") != "noaux_tc")
     h.only("scoring_func", sigmoid ? "sigmoid" : "softmax");

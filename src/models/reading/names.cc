@@ -4,7 +4,7 @@
 namespace pagoda {
 namespace {
 
-// Of all families. Old files have a tensor for each expert.
+// All families. Old files have a tensor for each expert.
 std::vector<ExpertNames> gguf_expert_names() {
   const ExpertNames all = {.router = "ffn_gate_inp",
                            .correction = "exp_probs_b.bias",

@@ -78,7 +78,7 @@ void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view wh
   const std::string type = rope.string("rope_type", rope.string("type", "default"));
   const float partial = rope.number("partial_rotary_factor", 0);
   if (type == "proportional") {  // frequencies of the whole head, of which the first alone turn
-    config.rope_turned =
+    config.rotary_dims =
         static_cast<std::int32_t>((partial > 0 ? partial : 1.0f) * static_cast<float>(config.head_size / 2)) *
         2;
     config.rope_factor = rope.number("factor", 1);
@@ -112,7 +112,7 @@ void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view wh
   }
 }
 
-// Of one kind of scaling, they may stand beside another, which does without them.
+// Options of one kind of scaling may stand beside another, which does without them.
 void sort_others(Hyperparameters& rope, std::string_view where, ModelConfig& config) {
   for (const std::string_view name : {"factor",
                                       "low_freq_factor",

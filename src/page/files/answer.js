@@ -5,7 +5,7 @@ import {contentOf} from './files.js';
 import {chatChunks, ApiFailure} from './api.js';
 import {requestFields} from './settings.js';
 
-// What the server reads: the way to `parent`, without what only the page knows.
+// The request's messages: the way to `parent`, without the fields that only the page knows.
 export function messagesFor(chat, parent) {
   const out = chat.settings.system ? [{role: 'system', content: chat.settings.system}] : [];
   for (const node of pathTo(chat, parent)) {

@@ -1,8 +1,8 @@
 // Text files that go with a message: read and checked, shown as chips, and what the model reads of them.
 import {h, iconButton, plural} from './dom.js';
 
-const kMaxBytes = 512 * 1024;  // of one file
-const kMaxFiles = 10;  // of one message
+const kMaxBytes = 512 * 1024;  // one file
+const kMaxFiles = 10;  // one message
 
 export function sizeText(bytes) {
   if (bytes < 1024) return plural(bytes, 'byte');
@@ -51,7 +51,7 @@ export async function readFiles(already, chosen) {
   return {files: [...files.values()], problems};
 }
 
-// What a kept or imported message may hold.
+// Accepts the files of a kept or imported message.
 export const areFiles = (files) => files === undefined || Array.isArray(files) &&
   files.every((file) => file !== null && typeof file === 'object' && typeof file.name === 'string' && typeof file.text === 'string');
 

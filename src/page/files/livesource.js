@@ -1,5 +1,5 @@
-// Where frames come from: the server's stream, or a file of a run. A stream is open only while somebody looks, and
-// begins anew, with a snapshot, after a break.
+// The source of frames: the server's stream, or a file of a run. A stream is open only while somebody looks,
+// and begins anew, with a snapshot, after a break.
 import {events, ApiFailure} from './api.js';
 
 export class LiveStream {
@@ -41,8 +41,8 @@ export class LiveStream {
   }
 }
 
-// Where a recording can be looked at: behind each frame that tells of steps, with the news that came before the next
-// one, and before the first. {ends: index of the last frame of each stop; single: each is one step}
+// The stops of a recording: behind each frame with steps, with the news that came before the next one, and
+// before the first. {ends: index of the last frame of each stop; single: each is one step}
 export function stopsOf(frames) {
   const ends = [];
   let single = true;

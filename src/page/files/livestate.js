@@ -19,7 +19,7 @@ export class LiveState {
     this.owners = [];    // by block: sequence ids
     this.changed = new Set();  // blocks since the last time somebody took them
     this.steps = [];
-    this.events = [];    // of the last frame
+    this.events = [];    // the last frame's
     this.lastEvent = new Map();  // block -> text
     this.ended = [];
     this.missed = 0;

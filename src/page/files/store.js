@@ -89,7 +89,7 @@ export function pathTo(chat, id) {
   return nodes;
 }
 
-// What a file may bring: only what we would have written ourselves.
+// Accepts only files that we would have written ourselves.
 function isChat(chat) {
   return chat !== null && typeof chat === 'object' && typeof chat.id === 'string' && typeof chat.title === 'string' &&
     chat.nodes !== null && typeof chat.nodes === 'object' && chat.chosen !== null && typeof chat.chosen === 'object' &&

@@ -1,4 +1,4 @@
-// Where the time of an answer went, as a bar of parts. Told by the server (`timings`); else what the page saw.
+// The division of an answer's time, as a bar of parts. Measured by the server (`timings`); else by the page.
 import {h} from './dom.js';
 
 const kParts = [['queue_ms', 'queued', 'queue'], ['prompt_ms', 'prefill', 'prefill'],

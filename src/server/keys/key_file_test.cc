@@ -6,7 +6,7 @@ namespace pagoda {
 namespace {
 
 constexpr const char* kHash =
-    "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";  // of "secret"
+    "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";  // SHA-256 of "secret"
 
 TEST(KeyFile, EveryField) {
   const auto keys = parse_key_file(std::string(R"(keys:

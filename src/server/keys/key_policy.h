@@ -1,7 +1,7 @@
 #pragma once
-// What a key's entry means for the requests of a call: whose they are, which prefixes they share, what they
-// may ask for. Between a protocol's parser, which knows no keys, and the engine, which knows tenants only.
-// Errors: invalid_argument in the words of a client's mistake. Threads: any.
+// Applies a key's entry to the requests of a call: tenant, shared prefixes, permissions. Between a protocol's
+// parser, which knows no keys, and the engine, which knows tenants only. Errors: invalid_argument, worded for
+// the client. Threads: any.
 #include <span>
 #include <string_view>
 
@@ -17,7 +17,7 @@ std::string_view tenant_of(const ApiKey& key, std::string_view peer);
 // With `isolate`, prefixes are shared under one key only.
 Status apply_key(const ApiKey& key, std::string_view peer, bool isolate, std::span<Request> requests);
 
-// What a call may need at most, and what it needs for certain.
+// Tokens that a call may need at most, and that it needs for certain.
 struct TokenNeed {
   std::int64_t all = 0, prompts = 0;
 };

@@ -21,7 +21,7 @@
 
 namespace pagoda {
 
-// What stays with a key's name.
+// State that stays with a key's name.
 struct KeyAccount {
   KeyAccount(MetricsRegistry& registry, std::string key_name)
       : name(std::move(key_name)), usage(registry, name) {}
@@ -55,16 +55,16 @@ class KeyStore {
   std::size_t num_keys() const;
   // Null: no key, or none of ours. Never null where no key is required.
   std::shared_ptr<const ApiKey> find(std::string_view key) const;
-  // Who comes by the operator's own socket.
+  // The key of requests over the operator's own socket.
   std::shared_ptr<const ApiKey> operator_key() const { return operator_; }
 
-  // Of every name there was since the start.
+  // Accounts of every name since the start.
   std::vector<std::shared_ptr<const KeyAccount>> accounts() const;
 
  private:
   struct Ring {
     std::vector<std::shared_ptr<const ApiKey>> keys;
-    std::vector<std::pair<KeyDigest, std::size_t>> digests;  // of keys[i]
+    std::vector<std::pair<KeyDigest, std::size_t>> digests;  // digests of keys[i]
   };
   struct FileIdentity {
     std::int64_t size = -1, mtime_ns = 0, inode = 0;

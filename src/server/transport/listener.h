@@ -31,14 +31,14 @@ class Listener {
   Acceptor& acceptor() { return acceptor_; }
   bool is_local() const { return !path_.empty(); }
   bool is_loopback() const { return loopback_; }  // a TCP address of this machine alone
-  std::uint16_t port() const;                     // of TCP
+  std::uint16_t port() const;                     // TCP port
   const std::string& name() const { return name_; }
 
  private:
   Listener(boost::asio::io_context& io, std::string name) : acceptor_(io), name_(std::move(name)) {}
   Acceptor acceptor_;
   std::string name_, path_;
-  std::uint64_t inode_ = 0;  // of the path: another server may have taken it over since
+  std::uint64_t inode_ = 0;  // inode of the path: another server may have taken it over since
   bool loopback_ = false;
 };
 

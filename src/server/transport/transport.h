@@ -39,7 +39,7 @@ class Transport {
   boost::asio::awaitable<Read> read_some(boost::asio::mutable_buffer space);
   // The same; `done` is called later, never from within.
   void async_read(boost::asio::mutable_buffer space, ReadHandler done);
-  // What is taken at once; would_block: nothing is just now, and wait_to_write() is next.
+  // Returns what was taken at once; would_block: nothing now, call wait_to_write() next.
   std::size_t write_now(std::string_view data, ErrorCode& error);
   boost::asio::awaitable<ErrorCode> wait_to_write();
 
@@ -51,7 +51,7 @@ class Transport {
   void close();
 
  private:
-  // What an SSL call that did not succeed means; would_block sets wants_write_.
+  // The meaning of an SSL call's failure; would_block sets wants_write_.
   ErrorCode tls_error(int result);
   std::size_t tls_read(boost::asio::mutable_buffer space, ErrorCode& error);
 

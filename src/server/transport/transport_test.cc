@@ -47,7 +47,7 @@ class TlsClient {
     int version = 0;               // the only one; 0: any
     std::string alpn = {};         // one protocol; empty: none is offered
     std::string certificate = {};  // the client's own
-    std::string ciphers = {};      // of TLS 1.2
+    std::string ciphers = {};      // TLS 1.2 alone
   };
   explicit TlsClient(std::uint16_t port) : TlsClient(port, Options()) {}
   TlsClient(std::uint16_t port, const Options& options) : context_(SSL_CTX_new(TLS_client_method())) {
@@ -226,7 +226,7 @@ TEST(Tls, BadFilesAreToldByName) {
     ASSERT_FALSE(context.has_value());
     EXPECT_EQ(context.error().message().find("error:"), std::string::npos) << context.error().message();
   }
-  // What would have no effect is no plain server.
+  // Options without an effect are no plain server.
   for (const TlsFiles& files :
        {files_of("", good), files_of("", "", good), files_of("", "", "", 2), files_of(good, "", other, 0)}) {
     EXPECT_FALSE(TlsStore().load(files).ok());

@@ -90,7 +90,8 @@ class AddressedStage : public AnswerStage {
  protected:
   virtual Kind kind_of(std::string_view header) const = 0;
   virtual std::vector<WrittenCall> read_calls(std::string_view header, std::string_view body) const = 0;
-  // Of a call whose body is its arguments, so that a held one can be told while it is written; else empty.
+  // The name of a call whose body is its arguments, so that a held one can be told while it is written; else
+  // empty.
   virtual std::string_view name_of(std::string_view) const { return {}; }
   const ToolContext& context() const { return context_; }
 
@@ -147,10 +148,10 @@ class AddressedStage : public AnswerStage {
   bool in_header_ = true;
   Kind kind_ = Kind::other;
   bool messages_begun_ = false, content_begun_ = false, reasoning_begun_ = false;
-  bool told_ = false;  // the call is told while it is written
+  bool told_ = false;     // the call is told while it is written
   bool started_ = false;  // kStart stands before the header
   std::string header_;
-  std::string body_;  // of a call
+  std::string body_;  // body of a call
 };
 
 class HarmonyStage final : public AddressedStage {

@@ -16,7 +16,7 @@ struct WrittenCall {
   std::string id = {};         // the model's own; empty: none
 };
 
-// Where a stage writes to: the message, or the next stage.
+// A stage's output: the message, or the next stage.
 class AnswerOutput {
  public:
   virtual ~AnswerOutput() = default;

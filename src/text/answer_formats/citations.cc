@@ -9,7 +9,7 @@ constexpr std::size_t kMaxTag = 256;
 
 enum class Tag { whole, maybe, none };
 
-// What `text`, which begins with '<', begins with.
+// Reads the tag at the start of `text`, which begins with '<'.
 Tag read_tag(std::string_view text) {
   if (text == kOpen) return Tag::whole;
   if (kOpen.starts_with(text) || kClose.starts_with(text)) return Tag::maybe;

@@ -12,7 +12,7 @@ class CitationFilter {
   using Sink = std::function<void(std::string_view)>;
 
   void push(std::string_view text, const Sink& out);
-  void finish(const Sink& out);  // what looked like a tag and was none
+  void finish(const Sink& out);  // passes on text that looked like a tag and was none
 
  private:
   std::string held_;  // begins with '<', or is empty

@@ -10,7 +10,7 @@ namespace pagoda::answer {
 namespace {
 
 struct InvokeTags {
-  std::string_view open;  // of a parameter, up to its name
+  std::string_view open;  // opening of a parameter, up to its name
   std::string_view close;
   bool trimmed = false;  // white space around a value is markup
 };

@@ -14,8 +14,8 @@ namespace {
 
 struct JsonBlock {
   std::string_view name;
-  Markers open;        // what stands before the JSON
-  Markers close = {};  // what may stand behind it
+  Markers open;        // before the JSON
+  Markers close = {};  // behind it, if any
   char bare = 0;  // '{' or '[': JSON may also stand without a marker, if its first key looks like a call's
   bool bare_first = false;  // then only at the beginning of the content
   std::string_view name_key = "name";

@@ -24,7 +24,7 @@ class JsonScanner {
   // Gives how many bytes were taken: up to the end of the value, or up to the byte that is wrong.
   std::size_t take(std::string_view text);
   State state() const { return state_; }
-  const std::string& raw() const { return raw_; }  // what was taken
+  const std::string& raw() const { return raw_; }  // the text taken so far
 
  private:
   enum class Expect { value, key_or_end, key, colon, comma_or_end, string, scalar, value_or_end };
@@ -56,6 +56,6 @@ std::vector<JsonMember> json_members(std::string_view object);
 // JSON on one line as Python's json.dumps writes it, non-ASCII as it is.
 std::string dump_json(const boost::json::value& value);
 
-std::string_view trim(std::string_view text);  // of ASCII white space
+std::string_view trim(std::string_view text);  // ASCII white space
 
 }  // namespace pagoda::answer

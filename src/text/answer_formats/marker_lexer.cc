@@ -8,7 +8,7 @@ namespace pagoda::answer {
 namespace {
 
 struct Found {
-  std::size_t at = 0;       // where a marker begins, or may begin, or the end of the text
+  std::size_t at = 0;       // a marker's or possible marker's start, or the end of the text
   std::string_view marker;  // empty: it may begin, and the text ends before that is known
 };
 

@@ -17,7 +17,7 @@ class MarkerLexer {
 
   void push(std::string_view text);
   void push_token(std::string_view text, bool special);  // a marker is a special token or none (by_token)
-  void finish();                                         // what was held is text; then the stage's end
+  void finish();                                         // held text is text; then ends the stage
 
  private:
   void run(bool ended);

@@ -233,7 +233,7 @@ class PythonCallStage final : public AnswerStage {
   ContentPolicy content_;
   Markers begin_, between_, inside_;
   State state_ = State::fresh;
-  std::string raw_;  // what is held: white space before anything, a list, a block
+  std::string raw_;  // held text: white space before anything, a list, a block
   CallListScanner scanner_;
 };
 

@@ -120,7 +120,7 @@ AnswerFormatNames detect_answer_formats(std::string_view source) {
       return {std::string(format.tool_parser), std::string(format.reasoning_parsers.front())};
   }
   AnswerFormatNames names;
-  // Of the formats whose signs are there, the one with the longest signs: "<tool_call>" is in many.
+  // The format whose matching signs are longest: "<tool_call>" is in many.
   std::size_t most = 0;
   for (const answer::ToolFormat& format : answer::tool_formats()) {
     if (!answer::has_all(source, format.template_signs)) continue;

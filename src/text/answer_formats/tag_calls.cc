@@ -7,11 +7,7 @@
 namespace pagoda::answer {
 namespace {
 
-enum class UnknownTool {
-  pass,
-  drop,
-  text
-};  // what happens to a call to a tool that the request does not declare
+enum class UnknownTool { pass, drop, text };  // a call to a tool that the request does not declare
 
 struct TagFormat {
   std::string_view name;
@@ -321,8 +317,8 @@ class TagCallStage final : public AnswerStage {
   bool in_section_ = false;
   bool calls_told_ = false;  // in this section
   std::string raw_;          // the section since its last call
-  std::string loose_;        // what of it is neither markers nor a call
-  std::string body_;         // of the call under way
+  std::string loose_;        // text outside markers and calls
+  std::string body_;         // body of the call under way
 };
 
 std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_view name) {

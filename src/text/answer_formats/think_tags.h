@@ -18,13 +18,13 @@ struct ThinkTags {
   std::vector<std::string_view> begin = {};
   std::vector<std::string_view> end = {};
   bool usually_open = false;      // the state where nobody says whether the prompt opened the reasoning
-  bool only_if_open = false;      // where the prompt did not open it, there is no reasoning at all
+  bool only_if_open = false;      // no reasoning at all unless the prompt opened it
   bool repeats = false;           // reasoning may begin again after the answer has begun
   bool markers_are_text = false;  // stray markers in the answer are the answer's
   std::vector<std::string_view> implied_end =
       {};  // a call's marker that ends the reasoning without its end marker
   std::vector<std::string_view> dropped = {};  // markup around the answer
-  std::string_view label = {};   // what the reasoning begins with that is no reasoning ("thought")
+  std::string_view label = {};   // first word of the block, no part of the reasoning ("thought")
   std::string_view prefix = {};  // put before the content
   bool cites = false;            // <co>…</co: 0:[1]>: the tags are taken out
 };

@@ -11,7 +11,7 @@
 
 namespace pagoda::answer {
 
-// What a stage that reads tool calls gets from the pipeline; all of it outlives the stage.
+// A tool-call stage's view of the pipeline; all of it outlives the stage.
 struct ToolContext {
   const ToolTypes& tools;
   AnswerOutput& out;
@@ -23,8 +23,8 @@ using Markers = std::vector<std::string_view>;
 struct ToolFormat {
   std::string_view name;  // vLLM's, of --tool-call-parser
   std::unique_ptr<AnswerStage> (*make)(const ToolContext& context, std::string_view name);
-  // What a chat template writes itself if its model uses this format: all of one row's strings. Rows of the
-  // table are tried in order. Empty: never found by `auto`.
+  // Strings that the chat template of a model with this format writes itself: all of one row's strings. Rows
+  // of the table are tried in order. Empty: never found by `auto`.
   std::vector<std::string_view> template_signs = {};
 };
 

@@ -27,7 +27,7 @@ enum Type : unsigned {
 
 constexpr int kMaxReferences = 16;  // one after the other
 constexpr int kMaxChoices =
-    256;  // of anyOf and the like that one look-up visits: references may make a tree of them
+    256;  // entries of anyOf and the like that one look-up visits: references may make a tree of them
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 

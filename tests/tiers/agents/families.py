@@ -1,4 +1,6 @@
-"""How models of five kinds write a call and an answer, and their templates: written here, by the same rules as the real ones."""
+"""How models of five kinds write a call and an answer, and their templates: written here, by the same rules as the real
+ones."""
+
 import json
 import pathlib
 
@@ -17,44 +19,115 @@ def as_text(value):
 
 
 def chatml_json(name, arguments):
-    first = ["<think>", f"\n{THOUGHT}\n", "</think>", f"\n\n{CONTENT}\n", "<tool_call>", f"\n{as_json(name, arguments)}\n", "</tool_call>"]
-    return {"template": "chatml_json", "special": ["<|im_start|>", "<|im_end|>"], "begins": ["\n"], "marker": "<tool_response>",
-            "first": first, "second": [DONE], "parsers": ("hermes", "qwen3")}
+    first = [
+        "<think>",
+        f"\n{THOUGHT}\n",
+        "</think>",
+        f"\n\n{CONTENT}\n",
+        "<tool_call>",
+        f"\n{as_json(name, arguments)}\n",
+        "</tool_call>",
+    ]
+    return {
+        "template": "chatml_json",
+        "special": ["<|im_start|>", "<|im_end|>"],
+        "begins": ["\n"],
+        "marker": "<tool_response>",
+        "first": first,
+        "second": [DONE],
+        "parsers": ("hermes", "qwen3"),
+    }
 
 
 def chatml_tags(name, arguments):
     tags = "".join(f"<parameter={key}>\n{as_text(value)}\n</parameter>\n" for key, value in arguments.items())
-    first = [f"{THOUGHT}\n", "</think>", f"\n\n{CONTENT}\n", "<tool_call>", f"\n<function={name}>\n{tags}</function>\n", "</tool_call>"]
-    return {"template": "chatml_tags", "special": ["<|im_start|>", "<|im_end|>"], "begins": ["<think>\n", "\n"], "marker": "<tool_response>",
-            "first": first, "second": ["It is there.\n", "</think>", f"\n\n{DONE}"], "parsers": ("qwen3_coder", "qwen3")}
+    first = [
+        f"{THOUGHT}\n",
+        "</think>",
+        f"\n\n{CONTENT}\n",
+        "<tool_call>",
+        f"\n<function={name}>\n{tags}</function>\n",
+        "</tool_call>",
+    ]
+    return {
+        "template": "chatml_tags",
+        "special": ["<|im_start|>", "<|im_end|>"],
+        "begins": ["<think>\n", "\n"],
+        "marker": "<tool_response>",
+        "first": first,
+        "second": ["It is there.\n", "</think>", f"\n\n{DONE}"],
+        "parsers": ("qwen3_coder", "qwen3"),
+    }
 
 
 def glm(name, arguments):
-    tags = "".join(f"<arg_key>{key}</arg_key>\n<arg_value>{as_text(value)}</arg_value>\n" for key, value in arguments.items())
+    tags = "".join(
+        f"<arg_key>{key}</arg_key>\n<arg_value>{as_text(value)}</arg_value>\n" for key, value in arguments.items()
+    )
     first = ["<think>", THOUGHT, "</think>", f"\n{CONTENT}\n", "<tool_call>", f"{name}\n{tags}", "</tool_call>"]
-    return {"template": "glm", "special": ["[gMASK]", "<sop>", "<|system|>", "<|assistant|>", "<|observation|>", "<|user|>"],
-            "begins": ["<|assistant|>"], "marker": "<|observation|>", "first": first, "second": [DONE], "parsers": ("glm45", "glm45")}
+    return {
+        "template": "glm",
+        "special": ["[gMASK]", "<sop>", "<|system|>", "<|assistant|>", "<|observation|>", "<|user|>"],
+        "begins": ["<|assistant|>"],
+        "marker": "<|observation|>",
+        "first": first,
+        "second": [DONE],
+        "parsers": ("glm45", "glm45"),
+    }
 
 
 def harmony(name, arguments):
-    first = ["<|channel|>", f"commentary to=functions.{name} ", "<|constrain|>", "json", "<|message|>", json.dumps(arguments)]
-    return {"template": "harmony", "special": ["<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"],
-            "begins": ["<|start|>assistant"], "marker": " to=assistant", "first": first, "second": ["<|channel|>", "final", "<|message|>", DONE],
-            "parsers": ("openai", "openai_gptoss")}
+    first = [
+        "<|channel|>",
+        f"commentary to=functions.{name} ",
+        "<|constrain|>",
+        "json",
+        "<|message|>",
+        json.dumps(arguments),
+    ]
+    return {
+        "template": "harmony",
+        "special": ["<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"],
+        "begins": ["<|start|>assistant"],
+        "marker": " to=assistant",
+        "first": first,
+        "second": ["<|channel|>", "final", "<|message|>", DONE],
+        "parsers": ("openai", "openai_gptoss"),
+    }
 
 
 def mistral(name, arguments):
     first = ["[TOOL_CALLS]", name, "[ARGS]", json.dumps(arguments)]
-    return {"template": "mistral", "special": ["<s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]",
-                                              "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[ARGS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "</s>"],
-            "begins": ["[/INST]", "[/TOOL_RESULTS]"], "marker": "[TOOL_RESULTS]", "first": first, "second": [DONE], "parsers": ("mistral", "none")}
+    return {
+        "template": "mistral",
+        "special": [
+            "<s>",
+            "[INST]",
+            "[/INST]",
+            "[SYSTEM_PROMPT]",
+            "[/SYSTEM_PROMPT]",
+            "[AVAILABLE_TOOLS]",
+            "[/AVAILABLE_TOOLS]",
+            "[TOOL_CALLS]",
+            "[ARGS]",
+            "[TOOL_RESULTS]",
+            "[/TOOL_RESULTS]",
+            "</s>",
+        ],
+        "begins": ["[/INST]", "[/TOOL_RESULTS]"],
+        "marker": "[TOOL_RESULTS]",
+        "first": first,
+        "second": [DONE],
+        "parsers": ("mistral", "none"),
+    }
 
 
 FAMILIES = {"qwen3": chatml_json, "qwen35": chatml_tags, "glm46": glm, "gptoss": harmony, "devstral": mistral}
 
 
 def build(folder, family, name, arguments, text=""):
-    """A model of this family that calls the tool, and says that it is done once it has the result; or that says the text alone.
+    """A model of this family that calls the tool, and says that it is done once it has the result; or that says the
+    text alone.
     The flags to serve it with."""
     made = FAMILIES[family](name, arguments)
     if text:

@@ -1,4 +1,5 @@
 """A proxy on loopback that keeps what went through it: the last word on what a program asked and was told."""
+
 import dataclasses
 import http.client
 import http.server

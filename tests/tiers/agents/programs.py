@@ -1,5 +1,7 @@
-"""The programs: how each is started, by `pagoda launch` where that knows it, kept from talking to anyone else, and given its one
+"""The programs: how each is started, by `pagoda launch` where that knows it, kept from talking to anyone else, and
+given its one
 task, which it does with a tool of its own."""
+
 import dataclasses
 import os
 import pathlib
@@ -13,13 +15,16 @@ HERE = pathlib.Path(__file__).parent
 SETUP = HERE.parents[2] / "script/setup"
 MODEL, TASK, TEXT = "scripted", "Write hello.txt with a greeting.", "Hello.\n"
 # Whatever else a program wants to reach is refused on loopback, at once.
-NOWHERE = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")}
+NOWHERE = dict.fromkeys(
+    ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9"
+)
 LOOPBACK = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
 
 
 @dataclasses.dataclass
 class Place:
     """Where a program runs: its server, its own HOME, the folder it works in, the Python environment it came with."""
+
     url: str
     home: pathlib.Path
     work: pathlib.Path
@@ -49,7 +54,12 @@ class Program:
 def environment_bin(name):
     """The environment's bin folder; None where its wheels could not be had."""
     cache = {"PAGODA_CACHE": str(pathlib.Path(sys.prefix).parent)}  # the tests' own is another
-    found = subprocess.run([SETUP, "--environment", HERE / f"environments/{name}.txt"], capture_output=True, text=True, env=os.environ | cache)
+    found = subprocess.run(
+        [SETUP, "--environment", HERE / f"environments/{name}.txt"],
+        capture_output=True,
+        text=True,
+        env=os.environ | cache,
+    )
     return pathlib.Path(found.stdout.strip()).parent if found.returncode == 0 else None
 
 
@@ -63,13 +73,29 @@ CODEX = ("exec", "--skip-git-repo-check", "-s", "danger-full-access", "-c", "ana
 
 def codex_oss(provider):
     """Which looks for Ollama or LM Studio where it is told to, and needs no launcher."""
-    return lambda place: ["env", f"CODEX_OSS_BASE_URL={place.url}/v1", "codex", *CODEX, "-m", MODEL, "--oss", "--local-provider", provider, TASK]
+    return lambda place: [
+        "env",
+        f"CODEX_OSS_BASE_URL={place.url}/v1",
+        "codex",
+        *CODEX,
+        "-m",
+        MODEL,
+        "--oss",
+        "--local-provider",
+        provider,
+        TASK,
+    ]
 
 
 def llm(place):
-    place.write("tools.py", 'import pathlib\n\ndef write_file(path: str, content: str) -> str:\n    """Writes a file."""\n'
-                            '    pathlib.Path(path).write_text(content)\n    return "written"\n')
-    return launched("llm", "--functions", place.home / "tools.py", "--system", "You write files with your tool alone.", TASK)(place)
+    place.write(
+        "tools.py",
+        'import pathlib\n\ndef write_file(path: str, content: str) -> str:\n    """Writes a file."""\n'
+        '    pathlib.Path(path).write_text(content)\n    return "written"\n',
+    )
+    return launched(
+        "llm", "--functions", place.home / "tools.py", "--system", "You write files with your tool alone.", TASK
+    )(place)
 
 
 def task(name, *arguments):
@@ -85,21 +111,53 @@ def greeting(_):
 
 
 PROGRAMS = {
-    "claude": Program("claude", "Write", lambda place: {"file_path": place.file, "content": TEXT},
-                      launched("claude", "-p", TASK, "--permission-mode", "acceptEdits"),
-                      {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}),
+    "claude": Program(
+        "claude",
+        "Write",
+        lambda place: {"file_path": place.file, "content": TEXT},
+        launched("claude", "-p", TASK, "--permission-mode", "acceptEdits"),
+        {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"},
+    ),
     "codex": Program("codex", "exec_command", greeting, launched("codex", *CODEX, TASK)),
     "codex-oss": Program("codex", "exec_command", greeting, codex_oss("ollama"), families=("gptoss",)),
     "codex-lmstudio": Program("codex", "exec_command", greeting, codex_oss("lmstudio"), families=("gptoss",)),
-    "vibe": Program("vibe", "write_file", path_and_content, launched("vibe", "--trust", "--auto-approve", "-p", TASK),
-                    {"VIBE_ENABLE_TELEMETRY": "false", "VIBE_ENABLE_UPDATE_CHECKS": "false", "VIBE_ENABLE_AUTO_UPDATE": "false"}),
-    "hermes": Program("hermes", "write_file", path_and_content, launched("hermes", "chat", "--quiet", "--yolo", "--query", TASK)),
-    "gptme": Program("gptme", "save", path_and_content,
-                     launched("gptme", "--non-interactive", "--tool-format", "tool", "--tools", "save,shell", TASK)),
-    "aider": Program("aider", "", lambda place: {},
-                     launched("aider", "--yes-always", "--no-git", "--no-check-update", "--analytics-disable", "--no-show-release-notes",
-                              "--edit-format", "whole", "--message", TASK, "hello.txt"),
-                     {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}, text=f"hello.txt\n```\n{TEXT}```\n", families=("qwen3", "devstral")),
+    "vibe": Program(
+        "vibe",
+        "write_file",
+        path_and_content,
+        launched("vibe", "--trust", "--auto-approve", "-p", TASK),
+        {"VIBE_ENABLE_TELEMETRY": "false", "VIBE_ENABLE_UPDATE_CHECKS": "false", "VIBE_ENABLE_AUTO_UPDATE": "false"},
+    ),
+    "hermes": Program(
+        "hermes", "write_file", path_and_content, launched("hermes", "chat", "--quiet", "--yolo", "--query", TASK)
+    ),
+    "gptme": Program(
+        "gptme",
+        "save",
+        path_and_content,
+        launched("gptme", "--non-interactive", "--tool-format", "tool", "--tools", "save,shell", TASK),
+    ),
+    "aider": Program(
+        "aider",
+        "",
+        lambda place: {},
+        launched(
+            "aider",
+            "--yes-always",
+            "--no-git",
+            "--no-check-update",
+            "--analytics-disable",
+            "--no-show-release-notes",
+            "--edit-format",
+            "whole",
+            "--message",
+            TASK,
+            "hello.txt",
+        ),
+        {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        text=f"hello.txt\n```\n{TEXT}```\n",
+        families=("qwen3", "devstral"),
+    ),
     "llm": Program("llm", "write_file", path_and_content, llm, families=("qwen3", "devstral")),
     "openai-agents-chat": Program("sdks", "write_file", path_and_content, task("openai_agents", "chat")),
     "openai-agents-responses": Program("sdks", "write_file", path_and_content, task("openai_agents", "responses")),
@@ -117,7 +175,24 @@ def executables(bin_folder):
 
 
 def run(program, place, timeout_s=120):
-    environment = {"PATH": f"{executables(place.bin)}:{os.environ['PATH']}", "HOME": str(place.home), "PAGODA_CACHE": str(place.home / "pagoda"),
-                   "LANG": "C.UTF-8", "TERM": "dumb", **NOWHERE, **LOOPBACK, "DO_NOT_TRACK": "1", **program.variables}
-    return subprocess.run([str(word) for word in program.command(place)], cwd=place.work, env=environment, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, errors="replace", timeout=timeout_s)
+    environment = {
+        "PATH": f"{executables(place.bin)}:{os.environ['PATH']}",
+        "HOME": str(place.home),
+        "PAGODA_CACHE": str(place.home / "pagoda"),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        **NOWHERE,
+        **LOOPBACK,
+        "DO_NOT_TRACK": "1",
+        **program.variables,
+    }
+    return subprocess.run(
+        [str(word) for word in program.command(place)],
+        cwd=place.work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+    )

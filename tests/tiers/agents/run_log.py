@@ -1,4 +1,5 @@
 """The prompts in a log of `pagoda serve --record`, as token ids (src/sim/run_log.h)."""
+
 SUBMIT = 2
 
 

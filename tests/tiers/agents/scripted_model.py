@@ -1,11 +1,16 @@
 """A model that says what it is told to: a Llama of one layer, in the form of Hugging Face, whose next token is a table.
 
-Each token of a script has a place of its own in the hidden state, and the head maps it to the next one. The attention looks
-for one token, which the template writes before the result of a tool: where it is in the prompt, the neurons move each token
-to a second place, from which the second script goes on instead of the first. So a conversation of two turns can be written
-down beforehand, whatever stands in its prompts. Everything else of the vocabulary is bytes and words of this repository's
+Each token of a script has a place of its own in the hidden state, and the head maps it to the next one. The attention
+looks
+for one token, which the template writes before the result of a tool: where it is in the prompt, the neurons move each
+token
+to a second place, from which the second script goes on instead of the first. So a conversation of two turns can be
+written
+down beforehand, whatever stands in its prompts. Everything else of the vocabulary is bytes and words of this
+repository's
 docs, so that long prompts stay short.
 """
+
 import array
 import json
 import pathlib
@@ -21,10 +26,13 @@ SURE = 60.0  # logits apart: certain at any temperature that programs ask for
 def words():
     """A tokenizer of bytes and frequent words; the same on every machine."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
+    )
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=WORDS, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    trainer = trainers.BpeTrainer(
+        vocab_size=WORDS, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())
+    )
     tokenizer.train_from_iterator([path.read_text() for path in sorted(ROOT.glob("docs/*.md"))], trainer)
     return tokenizer
 
@@ -55,27 +63,37 @@ def save(path, tensors):
 
 
 def build(folder, template, *, special, begins, marker, first, second, context=131072):
-    """`special`: the template's own tokens, the last of which ends an answer; `begins`: the texts that prompts end in; `marker`:
-    the token that only results of tools bring; `first`, `second`: what is said without and with it, as lists of texts, one
+    """`special`: the template's own tokens, the last of which ends an answer; `begins`: the texts that prompts end in;
+    `marker`:
+    the token that only results of tools bring; `first`, `second`: what is said without and with it, as lists of texts,
+    one
     token each."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = words()
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in [*first, *second, marker] if tokenizer.token_to_id(text) is None])
+    tokenizer.add_tokens(
+        [
+            AddedToken(text, normalized=False)
+            for text in [*first, *second, marker]
+            if tokenizer.token_to_id(text) is None
+        ]
+    )
     tokenizer.save(str(folder / "tokenizer.json"))
     end = tokenizer.token_to_id(special[-1])
     starts = {tokenizer.encode(text, add_special_tokens=False).ids[-1] for text in begins}
     scripts = [[tokenizer.token_to_id(text) for text in script] for script in (first, second)]
-    steps = []  # of each script: which token follows which
+    steps = []  # each script's: which token follows which
     for script in scripts:
-        assert len({*starts, *script}) == len(starts) + len(script), "a token of a script stands twice: what follows it would not be known"
+        assert len({*starts, *script}) == len(starts) + len(script), (
+            "a token of a script stands twice: what follows it would not be known"
+        )
         steps.append({**dict.fromkeys(starts, script[0]), **dict(zip(script, [*script[1:], end]))})
 
     vocabulary = tokenizer.get_vocab_size()
     embedding, head = Matrix(vocabulary, WIDTH), Matrix(vocabulary, WIDTH)
     constant, found, is_marker = WIDTH - 1, WIDTH - 2, WIDTH - 3
     place = {token: index for index, token in enumerate(steps[0] | steps[1])}
-    place_after = {token: len(place) + index for index, token in enumerate(steps[1])}  # where the marker has been found
+    place_after = {token: len(place) + index for index, token in enumerate(steps[1])}  # places of found markers
     assert len(place) + len(place_after) < is_marker, "the scripts are too long"
     for token in range(vocabulary):
         embedding[token, constant] = 1.0
@@ -91,7 +109,7 @@ def build(folder, template, *, special, begins, marker, first, second, context=1
     # One head whose last pair of coordinates, which hardly rotates, compares a constant with the marker.
     query, key, value, output = Matrix(HEAD, WIDTH), Matrix(HEAD, WIDTH), Matrix(HEAD, WIDTH), Matrix(WIDTH, HEAD)
     coordinate = HEAD // 2 - 1
-    scale = (2 / WIDTH) ** 0.5  # of a hidden state with two ones, before its norm
+    scale = (2 / WIDTH) ** 0.5  # a hidden state with two ones, before its norm
     query[coordinate, constant] = 40.0 * scale
     key[coordinate, is_marker] = 40.0 * scale
     value[0, is_marker] = scale
@@ -103,16 +121,46 @@ def build(folder, template, *, special, begins, marker, first, second, context=1
         up[neuron, constant] = 1.0
         down[index, neuron] = 3 / WIDTH / 5
     layer = "model.layers.0."
-    save(folder / "model.safetensors", {
-        "model.embed_tokens.weight": embedding, "lm_head.weight": head, "model.norm.weight": ones(WIDTH),
-        layer + "input_layernorm.weight": ones(WIDTH), layer + "post_attention_layernorm.weight": ones(WIDTH),
-        layer + "self_attn.q_proj.weight": query, layer + "self_attn.k_proj.weight": key, layer + "self_attn.v_proj.weight": value,
-        layer + "self_attn.o_proj.weight": output, layer + "mlp.gate_proj.weight": gate, layer + "mlp.up_proj.weight": up,
-        layer + "mlp.down_proj.weight": down})
-    (folder / "config.json").write_text(json.dumps({
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": 1,
-        "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": HEAD, "vocab_size": vocabulary, "max_position_embeddings": context,
-        "rms_norm_eps": 1e-6, "rope_theta": 1e12, "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": end, "eos_token_id": end,
-        "torch_dtype": "float32"}))
-    (folder / "tokenizer_config.json").write_text(json.dumps({
-        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": special[-1], "chat_template": template}))
+    save(
+        folder / "model.safetensors",
+        {
+            "model.embed_tokens.weight": embedding,
+            "lm_head.weight": head,
+            "model.norm.weight": ones(WIDTH),
+            layer + "input_layernorm.weight": ones(WIDTH),
+            layer + "post_attention_layernorm.weight": ones(WIDTH),
+            layer + "self_attn.q_proj.weight": query,
+            layer + "self_attn.k_proj.weight": key,
+            layer + "self_attn.v_proj.weight": value,
+            layer + "self_attn.o_proj.weight": output,
+            layer + "mlp.gate_proj.weight": gate,
+            layer + "mlp.up_proj.weight": up,
+            layer + "mlp.down_proj.weight": down,
+        },
+    )
+    (folder / "config.json").write_text(
+        json.dumps(
+            {
+                "architectures": ["LlamaForCausalLM"],
+                "model_type": "llama",
+                "hidden_size": WIDTH,
+                "intermediate_size": WIDTH,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 1,
+                "num_key_value_heads": 1,
+                "head_dim": HEAD,
+                "vocab_size": vocabulary,
+                "max_position_embeddings": context,
+                "rms_norm_eps": 1e-6,
+                "rope_theta": 1e12,
+                "hidden_act": "silu",
+                "tie_word_embeddings": False,
+                "bos_token_id": end,
+                "eos_token_id": end,
+                "torch_dtype": "float32",
+            }
+        )
+    )
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": special[-1], "chat_template": template})
+    )

@@ -1,16 +1,18 @@
-"""The programs that people use, whole and as they are installed, do a task under templates of five kinds: the file is written,
-nothing that they ask is refused, their instructions reach the model whole, and the second turn is read from the cache."""
+"""The programs that people use, whole and as they are installed, do a task under templates of five kinds: the file is
+written,
+nothing that they ask is refused, their instructions reach the model whole, and the second turn is read from the cache.
+"""
+
 import json
 import re
 
-import pytest
-from tokenizers import Tokenizer
-
 import families
+import pytest
 import run_log
 from conftest import Server
 from logging_proxy import LoggingProxy
 from programs import MODEL, PROGRAMS, TASK, TEXT, Place, environment_bin, run
+from tokenizers import Tokenizer
 
 BLOCK = 16  # tokens of the cache's smallest piece
 
@@ -22,7 +24,8 @@ def texts(content):
 
 
 def instructions(body):
-    """What a request tells the model beside the conversation, as texts: the system's and the developer's, in all protocols."""
+    """What a request tells the model beside the conversation, as texts: the system's and the developer's, in all
+    protocols."""
     found = texts(body.get("instructions")) + texts(body.get("system"))
     for message in [*body.get("messages", []), *(item for item in body.get("input", []) if isinstance(item, dict))]:
         if message.get("role") in ("system", "developer"):
@@ -49,7 +52,9 @@ def cached_tokens(answer):
     return max(told) if told else None
 
 
-@pytest.mark.parametrize("name, family", [(name, family) for name, program in PROGRAMS.items() for family in program.families])
+@pytest.mark.parametrize(
+    "name, family", [(name, family) for name, program in PROGRAMS.items() for family in program.families]
+)
 def test_a_program_does_its_task(name, family, tmp_path):
     program = PROGRAMS[name]
     folder = environment_bin(program.environment)
@@ -59,7 +64,9 @@ def test_a_program_does_its_task(name, family, tmp_path):
         (tmp_path / sub).mkdir()
     place = Place("", tmp_path / "home", tmp_path / "work", folder)
     flags = families.build(tmp_path / "model", family, program.tool, program.arguments(place), program.text)
-    server = Server(tmp_path / "model", "--served-model-name", MODEL, "--dtype", "float32", "--record", tmp_path / "record", *flags)
+    server = Server(
+        tmp_path / "model", "--served-model-name", MODEL, "--dtype", "float32", "--record", tmp_path / "record", *flags
+    )
     try:
         with LoggingProxy(server.port) as proxy:
             place.url = proxy.url
@@ -69,7 +76,9 @@ def test_a_program_does_its_task(name, family, tmp_path):
         server.stop()
     said = f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
-    refused = [(exchange.path, exchange.status, exchange.answer[:500]) for exchange in exchanges if exchange.status >= 400]
+    refused = [
+        (exchange.path, exchange.status, exchange.answer[:500]) for exchange in exchanges if exchange.status >= 400
+    ]
     assert not refused, said
     assert (place.work / "hello.txt").exists() and (place.work / "hello.txt").read_text().strip() == TEXT.strip(), said
     assert done.returncode == 0, said
@@ -81,10 +90,14 @@ def test_a_program_does_its_task(name, family, tmp_path):
     assert any(TASK in prompt for prompt in prompts)
     for exchange, body in turns:
         missing = missing_lines(body, prompts)
-        assert not missing, f"{len(missing)} lines of {exchange.path}'s instructions are in no prompt, as: {missing[0][:300]}"
+        assert not missing, (
+            f"{len(missing)} lines of {exchange.path}'s instructions are in no prompt, as: {missing[0][:300]}"
+        )
 
     if program.tool:
         assert len(turns) >= 2
         told = cached_tokens(turns[-1][0].answer)
         cached, before = hits if told is None else told, len(logged[-2])
-        assert cached + 2 * BLOCK >= 0.95 * before, f"of the {before} tokens of the turn before, {cached:.0f} came from the cache"
+        assert cached + 2 * BLOCK >= 0.95 * before, (
+            f"of the {before} tokens of the turn before, {cached:.0f} came from the cache"
+        )

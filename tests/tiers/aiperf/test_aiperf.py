@@ -1,4 +1,6 @@
-"""aiperf over chat, completions, Responses and Messages: every request is answered, with the tokens that it counts itself."""
+"""aiperf over chat, completions, Responses and Messages: every request is answered, with the tokens that it counts
+itself."""
+
 import json
 import os
 import pathlib
@@ -7,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-
 from conftest import ROOT
 
 REQUESTS = 12
@@ -32,11 +33,40 @@ def hub(tmp_path_factory):
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 def test_every_request_is_answered(server, hub, endpoint, streamed, tmp_path):
     aiperf = pathlib.Path(sys.executable).with_name("aiperf")
-    words = [aiperf, "profile", "--model", "smol", "--url", server.url, "--endpoint-type", endpoint, "--tokenizer", "made/here",
-             "--request-count", str(REQUESTS), "--concurrency", "3", "--synthetic-input-tokens-mean", "40", "--output-tokens-mean",
-             "16", "--ui", "simple", "--output-artifact-dir", tmp_path / "out", *(["--streaming"] if streamed else [])]
-    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "HF_HUB_CACHE": str(hub), "HF_HUB_OFFLINE": "1"},
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+    words = [
+        aiperf,
+        "profile",
+        "--model",
+        "smol",
+        "--url",
+        server.url,
+        "--endpoint-type",
+        endpoint,
+        "--tokenizer",
+        "made/here",
+        "--request-count",
+        str(REQUESTS),
+        "--concurrency",
+        "3",
+        "--synthetic-input-tokens-mean",
+        "40",
+        "--output-tokens-mean",
+        "16",
+        "--ui",
+        "simple",
+        "--output-artifact-dir",
+        tmp_path / "out",
+        *(["--streaming"] if streamed else []),
+    ]
+    done = subprocess.run(
+        words,
+        cwd=tmp_path,
+        env={**os.environ, "HF_HUB_CACHE": str(hub), "HF_HUB_OFFLINE": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     measured = json.loads(next((tmp_path / "out").rglob("profile_export_aiperf.json")).read_text())
     assert measured["request_count"]["avg"] == REQUESTS and not measured.get("error_request_count", {}).get("avg")

@@ -1,5 +1,6 @@
 """A real browser, and pages that forgive nothing: a line on the console, an error, a violation of the content policy,
 or a request to anywhere but the server fails the test that caused it."""
+
 import atexit
 import functools
 import os
@@ -9,7 +10,9 @@ import shutil
 import pytest
 from playwright.sync_api import sync_playwright
 
-ARTEFACTS = pathlib.Path(os.environ.get("PAGODA_ARTEFACTS", pathlib.Path(__file__).resolve().parents[3] / "build/browser"))
+ARTEFACTS = pathlib.Path(
+    os.environ.get("PAGODA_ARTEFACTS", pathlib.Path(__file__).resolve().parents[3] / "build/browser")
+)
 SIZES = {"desk": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 800}}
 VIOLATIONS = """addEventListener('securitypolicyviolation', (event) =>
     console.error('policy violated: ' + event.violatedDirective + ' ' + event.blockedURI));"""
@@ -49,8 +52,13 @@ class Watched:
         page = context.new_page()
         page.on("console", lambda message: self.complaints.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("request", lambda request: request.url.startswith((url.split("#")[0], "blob:", "data:"))
-                or self.complaints.append(f"request: {request.url}"))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith((url.split("#")[0], "blob:", "data:"))
+                or self.complaints.append(f"request: {request.url}")
+            ),
+        )
         page.goto(url)
         if wait:
             page.wait_for_selector(wait)
@@ -82,16 +90,24 @@ def click_seen(page, target):
     """Clicks in the middle of what a person sees: `target` is a locator, or a text or label on the screen. Fails where
     the middle lies outside the window or something else covers it."""
     if isinstance(target, str):
-        target = page.get_by_text(target, exact=True).or_(page.get_by_label(target, exact=True)).locator("visible=true").first
+        target = (
+            page.get_by_text(target, exact=True)
+            .or_(page.get_by_label(target, exact=True))
+            .locator("visible=true")
+            .first
+        )
     target.wait_for()
     box = target.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     size = page.viewport_size
     assert 0 <= x < size["width"] and 0 <= y < size["height"], f"{target} lies outside the window: {box}"
-    top = target.evaluate("""(node, [x, y]) => {
+    top = target.evaluate(
+        """(node, [x, y]) => {
       const top = document.elementFromPoint(x, y);
       return node.contains(top) || top?.contains(node) ? '' : top?.outerHTML.slice(0, 200) ?? 'nothing';
-    }""", [x, y])
+    }""",
+        [x, y],
+    )
     assert not top, f"{target} is covered by {top}"
     page.mouse.click(x, y)
 
@@ -105,4 +121,7 @@ def wait_done(page, count=1):
     """Until `count` answers have ended."""
     page.wait_for_function(
         "(count) => document.querySelectorAll('.message.assistant[aria-busy=false]').length >= count "
-        "&& document.querySelector('#send').textContent === 'Send'", arg=count, timeout=60_000)
+        "&& document.querySelector('#send').textContent === 'Send'",
+        arg=count,
+        timeout=60_000,
+    )

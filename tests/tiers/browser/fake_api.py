@@ -1,5 +1,6 @@
 """A server of exact answers behind the real page: what no model says on demand (hostile texts, tool calls, errors).
 It takes the page's files from a real server and answers the API itself."""
+
 import contextlib
 import http.server
 import json
@@ -9,16 +10,26 @@ import httpx
 
 
 def chunk(delta, finish=None, index=0, **more):
-    return {"id": "chatcmpl-x", "object": "chat.completion.chunk", "model": "fake", "created": 1,
-            "choices": [{"index": index, "delta": delta, "finish_reason": finish, "logprobs": None}], **more}
+    return {
+        "id": "chatcmpl-x",
+        "object": "chat.completion.chunk",
+        "model": "fake",
+        "created": 1,
+        "choices": [{"index": index, "delta": delta, "finish_reason": finish, "logprobs": None}],
+        **more,
+    }
 
 
 USAGE = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}}
 
 
 def says(*texts, **more):
-    return [chunk({"role": "assistant", "content": ""}), *(chunk({"content": text}) for text in texts),
-            chunk({}, "stop"), USAGE]
+    return [
+        chunk({"role": "assistant", "content": ""}),
+        *(chunk({"content": text}) for text in texts),
+        chunk({}, "stop"),
+        USAGE,
+    ]
 
 
 class FakeApi:
@@ -52,19 +63,25 @@ def faking(real_url, prefix=""):
         def do_GET(self):
             if not self.path.startswith(prefix):
                 return self.give(404, b"{}", [])
-            path = self.path[len(prefix):] or "/"
+            path = self.path[len(prefix) :] or "/"
             if path == "/v1/models":
-                return self.give(200, json.dumps({"data": [{"id": fake.model}]}).encode(), [("content-type", "application/json")])
+                return self.give(
+                    200, json.dumps({"data": [{"id": fake.model}]}).encode(), [("content-type", "application/json")]
+                )
             if path == "/props" and fake.props is not None:
                 return self.give(200, json.dumps(fake.props).encode(), [("content-type", "application/json")])
             got = httpx.get(fake.real + path, headers={"accept-encoding": "identity"})
-            kept = [(k, v) for k, v in got.headers.items() if k not in ("content-length", "connection", "transfer-encoding")]
+            kept = [
+                (k, v) for k, v in got.headers.items() if k not in ("content-length", "connection", "transfer-encoding")
+            ]
             self.give(got.status_code, got.content, kept)
 
         def do_POST(self):
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
             fake.requests.append((request, dict(self.headers)))
-            status, chunks, body, headers, cut = fake.answers.pop(0) if fake.answers else (200, says("ok"), None, (), False)
+            status, chunks, body, headers, cut = (
+                fake.answers.pop(0) if fake.answers else (200, says("ok"), None, (), False)
+            )
             if chunks is None:
                 return self.give(status, json.dumps(body).encode(), [("content-type", "application/json"), *headers])
             self.send_response(200)

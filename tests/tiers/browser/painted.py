@@ -1,7 +1,9 @@
-"""The canvases of the engine's view with a fixed state: what is painted, as PNG files and as pixels. Geometry and colours
+"""The canvases of the engine's view with a fixed state: what is painted, as PNG files and as pixels. Geometry and
+colours
 only: where letters stand is masked, because fonts differ between machines.
 
     $(script/setup --tier browser) tests/tiers/browser/painted.py     makes pictures/*.png anew"""
+
 import base64
 import pathlib
 import sys
@@ -82,6 +84,7 @@ def main():
     sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
     from browser_page import launched
     from conftest import default_model, serving
+
     PICTURES.mkdir(exist_ok=True)
     with serving(default_model(), "--max-model-len", "512") as server:
         for scheme in SCHEMES:

@@ -1,11 +1,14 @@
 """axe finds nothing to complain of: every screen, light and dark, desk and phone."""
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-
 from browser_page import browser, send, wait_done, watched  # noqa: F401
-from fake_api import chunk, faking, says, USAGE
+from fake_api import USAGE, chunk, faking, says
 
-TEXT = "# Title\n\nSome `code`, [a link](https://a.example).\n\n```python\ndef f(x): return 'a' # 1\n```\n\n| a | b |\n|-|-|\n| 1 | 2 |"
+TEXT = (
+    "# Title\n\nSome `code`, [a link](https://a.example).\n\n```python\ndef f(x): return 'a' # 1\n```\n\n| a | b"
+    " |\n|-|-|\n| 1 | 2 |"
+)
 
 
 def violations(page):
@@ -23,8 +26,11 @@ def test_chat(server, watched, scheme, width):
         call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         one = chunk({"content": "tok"})
         one["choices"][0]["logprobs"] = {"content": [{"token": "tok", "logprob": -2.0, "top_logprobs": []}]}
-        for reply in ({"chunks": says(TEXT)}, {"chunks": [one, chunk({"reasoning": "hm", "tool_calls": [call]}), USAGE]},
-                      {"status": 400, "body": {"error": {"message": "no"}}}):
+        for reply in (
+            {"chunks": says(TEXT)},
+            {"chunks": [one, chunk({"reasoning": "hm", "tool_calls": [call]}), USAGE]},
+            {"status": 400, "body": {"error": {"message": "no"}}},
+        ):
             fake.reply(**reply)
         send(page, "one")
         wait_done(page, 1)
@@ -72,6 +78,8 @@ def test_what_a_screen_reader_is_told(server, watched):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_engine(server, watched, scheme, width):
-    page = watched.open(server.url + "/#engine", wait=".kvmap", viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = watched.open(
+        server.url + "/#engine", wait=".kvmap", viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
     assert violations(page) == []

@@ -1,9 +1,9 @@
 """The page as people use it: clicks at the place where a thing is seen, on a desk and on a phone, with keys on."""
-import pytest
 
-from browser_page import SIZES, browser, click_seen, keep, watched, wait_done  # noqa: F401
+import pytest
+from browser_page import SIZES, browser, click_seen, keep, wait_done, watched  # noqa: F401
 from conftest import default_model, serving
-from fake_api import chunk, faking, says
+from fake_api import faking
 
 both = pytest.mark.parametrize("size", SIZES)
 
@@ -59,7 +59,7 @@ def test_a_panel_that_was_opened_can_be_closed(fake, watched, size, panel, way):
     if way == "close":
         click_seen(page, part.get_by_label("Close"))
     elif way == "escape":
-        if size == "desk":  # where panels stand beside the chat, the one that has the focus
+        if size == "desk":  # panels stand beside the chat there: the one that has the focus
             part.locator("input, textarea").first.focus()
         page.keyboard.press("Escape")
     elif size == "phone":

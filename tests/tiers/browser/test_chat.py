@@ -1,12 +1,12 @@
 """The chat against the default model, and against exact answers."""
+
 import json
 
 import httpx
 import pytest
-
-from conftest import default_model, serving
 from browser_page import browser, keep, send, wait_done, watched  # noqa: F401
-from fake_api import chunk, faking, says, USAGE
+from conftest import default_model, serving
+from fake_api import USAGE, chunk, faking, says
 
 
 @pytest.fixture
@@ -30,7 +30,10 @@ def test_a_conversation_streams_is_kept_and_found_again(server, watched):
     assert "Tokyo" in last(page).inner_text()
     assert "tokens/s" in last(page).inner_text()
     bar = last(page).locator(".timebar")
-    shares = bar.evaluate("(bar) => [...bar.children].map((part) => [part.className, part.clientWidth / bar.clientWidth, Number(part.style.flexGrow)])")
+    shares = bar.evaluate(
+        "(bar) => [...bar.children].map((part) => [part.className, part.clientWidth / bar.clientWidth,"
+        " Number(part.style.flexGrow)])"
+    )
     assert len(shares) >= 2 and all(abs(wide - share) < 0.03 for _, wide, share in shares), shares
     assert page.inner_text("#announce").startswith("done")
     keep(page, "chat")
@@ -83,8 +86,16 @@ def test_edit_and_again_make_branches(fake, watched):
 def test_settings_reach_the_request(fake, watched):
     page = watched.open(fake.url)
     page.click("#show-settings")
-    for name, value in {"system": "Be brief.", "temperature": "0.3", "top_p": "0.9", "top_k": "7", "max_tokens": "11", "seed": "5",
-                        "stop": "END\nSTOP", "schema": '{"type": "object"}'}.items():
+    for name, value in {
+        "system": "Be brief.",
+        "temperature": "0.3",
+        "top_p": "0.9",
+        "top_k": "7",
+        "max_tokens": "11",
+        "seed": "5",
+        "stop": "END\nSTOP",
+        "schema": '{"type": "object"}',
+    }.items():
         page.fill(f"#set-{name}", value)
     page.fill("#set-top_p", "7")  # out of range: the one before stays
     page.press("#set-top_p", "Tab")
@@ -93,7 +104,13 @@ def test_settings_reach_the_request(fake, watched):
     wait_done(page)
     request = fake.requests[-1][0]
     assert request["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
-    assert (request["temperature"], request["top_p"], request["top_k"], request["max_tokens"], request["seed"]) == (0.3, 0.9, 7, 11, 5)
+    assert (request["temperature"], request["top_p"], request["top_k"], request["max_tokens"], request["seed"]) == (
+        0.3,
+        0.9,
+        7,
+        11,
+        5,
+    )
     assert request["stop"] == ["END", "STOP"]
     assert request["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
@@ -103,7 +120,10 @@ def props(params, template=""):
 
 
 def shown_defaults(page):
-    return {name: page.get_attribute(f"#set-{name}", "placeholder") for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
+    return {
+        name: page.get_attribute(f"#set-{name}", "placeholder")
+        for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+    }
 
 
 def test_sampling_starts_from_the_models_defaults(fake, watched):
@@ -111,7 +131,13 @@ def test_sampling_starts_from_the_models_defaults(fake, watched):
     page = watched.open(fake.url)
     page.click("#show-settings")
     page.wait_for_function("() => document.querySelector('#set-temperature').placeholder === '0.2'")
-    assert shown_defaults(page) == {"temperature": "0.2", "top_p": "0.9", "top_k": "-1", "min_p": "0", "repetition_penalty": "1.1"}
+    assert shown_defaults(page) == {
+        "temperature": "0.2",
+        "top_p": "0.9",
+        "top_k": "-1",
+        "min_p": "0",
+        "repetition_penalty": "1.1",
+    }
     assert "default: the model’s" in page.inner_text("#set-temperature-note")
     send(page, "hello")
     wait_done(page)
@@ -123,19 +149,32 @@ def test_sampling_starts_from_llama_cpps_defaults_where_the_model_has_none(fake,
     page = watched.open(fake.url)
     page.click("#show-settings")
     page.wait_for_function("() => document.querySelector('#set-temperature').placeholder === '0.8'")
-    assert shown_defaults(page) == {"temperature": "0.8", "top_p": "0.95", "top_k": "40", "min_p": "0.05", "repetition_penalty": "1"}
+    assert shown_defaults(page) == {
+        "temperature": "0.8",
+        "top_p": "0.95",
+        "top_k": "40",
+        "min_p": "0.05",
+        "repetition_penalty": "1",
+    }
     page.fill("#set-top_k", "7")
     send(page, "hello")
     wait_done(page)
     request = fake.requests[-1][0]
-    assert {name: request[name] for name in ("temperature", "top_p", "top_k", "min_p")} == {"temperature": 0.8, "top_p": 0.95, "top_k": 7, "min_p": 0.05}
+    assert {name: request[name] for name in ("temperature", "top_p", "top_k", "min_p")} == {
+        "temperature": 0.8,
+        "top_p": 0.95,
+        "top_k": 7,
+        "min_p": 0.05,
+    }
 
 
 def test_thinking_is_switched_where_the_template_knows_it(fake, watched):
     fake.props = props({}, "{% if enable_thinking %}<think>{% endif %}")
     page = watched.open(fake.url)
     page.click("#show-settings")
-    for count, (choice, sent) in enumerate((("", None), ("off", {"enable_thinking": False}), ("on", {"enable_thinking": True})), 1):
+    for count, (choice, sent) in enumerate(
+        (("", None), ("off", {"enable_thinking": False}), ("on", {"enable_thinking": True})), 1
+    ):
         page.select_option("#set-thinking", choice)
         send(page, "hello")
         wait_done(page, count)
@@ -150,8 +189,15 @@ def test_thinking_is_switched_where_the_template_knows_it(fake, watched):
 def test_reasoning_is_folded_and_tools_are_cards(fake, watched):
     page = watched.open(fake.url)
     call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":'}}
-    fake.reply(chunks=[chunk({"role": "assistant", "reasoning": "Let me *think*."}), chunk({"tool_calls": [call]}),
-                       chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"Oslo"}'}}]}), chunk({}, "tool_calls"), USAGE])
+    fake.reply(
+        chunks=[
+            chunk({"role": "assistant", "reasoning": "Let me *think*."}),
+            chunk({"tool_calls": [call]}),
+            chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"Oslo"}'}}]}),
+            chunk({}, "tool_calls"),
+            USAGE,
+        ]
+    )
     send(page, "How is the weather in Oslo?")
     wait_done(page)
     assert not page.locator(".reasoning .markdown").is_visible()
@@ -236,7 +282,9 @@ def test_an_error_keeps_the_text_and_can_be_tried_again(fake, watched):
 
 
 def test_a_key_is_asked_for_and_stays_in_the_tab(watched):
-    with serving(default_model(), "--max-model-len", "512", "--served-model-name", "smol", "--api-key", "s3cret") as server:
+    with serving(
+        default_model(), "--max-model-len", "512", "--served-model-name", "smol", "--api-key", "s3cret"
+    ) as server:
         watched.allow("401")
         page = watched.open(server.url + "/", wait=".key-dialog")
         page.fill("dialog input", "wrong")
@@ -332,7 +380,12 @@ def test_the_first_paint_is_quick(server, watched):
         page.goto("about:blank")
         page.goto(server.url + "/")
         page.wait_for_selector("#prompt")
-        paints.append(page.evaluate("() => performance.getEntriesByType('paint').find((e) => e.name === 'first-contentful-paint')?.startTime ?? 1e9"))
+        paints.append(
+            page.evaluate(
+                "() => performance.getEntriesByType('paint').find((e) => e.name ==="
+                " 'first-contentful-paint')?.startTime ?? 1e9"
+            )
+        )
     assert sorted(paints)[2] < 400, paints  # 200 on a quiet machine; this one may be busy
 
 

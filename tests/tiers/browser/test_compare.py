@@ -1,10 +1,10 @@
 """Models that generate no text get a page of their own: texts compared, documents ranked, texts classified."""
+
 import json
 import math
 
 import httpx
 import pytest
-
 import vector_models
 from browser_page import SIZES, browser, click_seen, keep, watched  # noqa: F401
 from conftest import serving
@@ -56,8 +56,14 @@ def test_texts_are_compared(embedder, watched, size):
     click_seen(page, page.locator("#compare"))
     done(page)
     keep(page, f"compare-{size}")
-    shown = page.evaluate("() => [...document.querySelectorAll('.matrix tbody tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent)))")
-    vectors = [row["embedding"] for row in httpx.post(embedder.url + "/v1/embeddings", json={"model": "bert", "input": texts}).json()["data"]]
+    shown = page.evaluate(
+        "() => [...document.querySelectorAll('.matrix tbody tr')].map((row) =>"
+        " [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent)))"
+    )
+    vectors = [
+        row["embedding"]
+        for row in httpx.post(embedder.url + "/v1/embeddings", json={"model": "bert", "input": texts}).json()["data"]
+    ]
     for i, a in enumerate(vectors):
         for j, b in enumerate(vectors):
             cosine = sum(x * y for x, y in zip(a, b)) / math.hypot(*a) / math.hypot(*b)
@@ -88,7 +94,9 @@ def test_documents_are_ranked(reranker, watched, size):
     click_seen(page, page.locator("#compare"))
     done(page)
     keep(page, f"rank-{size}")
-    rows = httpx.post(reranker.url + "/rerank", json={"model": "bert_cross", "query": "a b", "documents": documents}).json()["results"]
+    rows = httpx.post(
+        reranker.url + "/rerank", json={"model": "bert_cross", "query": "a b", "documents": documents}
+    ).json()["results"]
     assert page.locator(".rank-text").all_inner_texts() == [documents[row["index"]] for row in rows]
     assert page.locator(".rank-says").all_inner_texts() == [f"{row['relevance_score']:.4f}" for row in rows]
 
@@ -99,7 +107,9 @@ def test_texts_are_classified(classifier, watched):
     write(page, "#texts", "a b\nc d")
     click_seen(page, page.locator("#compare"))
     done(page)
-    rows = httpx.post(classifier.url + "/classify", json={"model": "xlm_roberta_classes", "input": ["a b", "c d"]}).json()["data"]
+    rows = httpx.post(
+        classifier.url + "/classify", json={"model": "xlm_roberta_classes", "input": ["a b", "c d"]}
+    ).json()["data"]
     labels = [says.split(",")[0] for says in page.locator(".rank-says").all_inner_texts()]
     assert labels == [row["label"] for row in rows], json.dumps(rows)
     keep(page, "classify")

@@ -1,4 +1,6 @@
-"""The engine live: the map is what /debug/kv says, the queue has its reasons, and a busy engine does not make the page slow."""
+"""The engine live: the map is what /debug/kv says, the queue has its reasons, and a busy engine does not make the page
+slow."""
+
 import concurrent.futures
 import json
 import re
@@ -7,11 +9,19 @@ import time
 
 import httpx
 import pytest
-
 from browser_page import browser, click_seen, keep, send, wait_done, watched  # noqa: F401
 from conftest import binary, default_model, serving
 
-SMALL_POOL = ("--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "16M", "--swap-space", "16M")
+SMALL_POOL = (
+    "--max-model-len",
+    "512",
+    "--served-model-name",
+    "smol",
+    "--kv-cache-memory-bytes",
+    "16M",
+    "--swap-space",
+    "16M",
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +36,10 @@ def ask(server, prompt, **more):
 
 
 def legend(page):
-    return page.evaluate("() => Object.fromEntries([...document.querySelectorAll('.legend li[data-kind]')].map((li) => [li.dataset.kind, Number(li.dataset.count)]))")
+    return page.evaluate(
+        "() => Object.fromEntries([...document.querySelectorAll('.legend li[data-kind]')].map((li) => [li.dataset.kind,"
+        " Number(li.dataset.count)]))"
+    )
 
 
 def painted(page):
@@ -34,7 +47,11 @@ def painted(page):
 
 
 def move_to(page, at):
-    page.evaluate("(at) => { const s = document.querySelector('.engine input[type=range]'); s.value = at; s.dispatchEvent(new Event('input')); }", at)
+    page.evaluate(
+        "(at) => { const s = document.querySelector('.engine input[type=range]'); s.value = at; s.dispatchEvent(new"
+        " Event('input')); }",
+        at,
+    )
     painted(page)
 
 
@@ -93,7 +110,10 @@ def test_one_screen_shows_the_engine_under_a_queue(watched, width):
         page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
         with concurrent.futures.ThreadPoolExecutor(12) as pool:
             calls = [pool.submit(ask, server, f"{i} word", max_tokens=100) for i in range(12)]
-            page.wait_for_function(r"() => /^\d+ waiting: no free sequence slot \(--max-num-seqs 2\)$/.test(document.querySelector('.queue-group summary').textContent)")
+            page.wait_for_function(
+                r"() => /^\d+ waiting: no free sequence slot \(--max-num-seqs"
+                r" 2\)$/.test(document.querySelector('.queue-group summary').textContent)"
+            )
             page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length === 2")
             click_seen(page, "Pause")
             keep(page, f"engine-queue-{width}")
@@ -108,7 +128,9 @@ def test_one_screen_shows_the_engine_under_a_queue(watched, width):
             assert size == {"low": [], "small": [], "cut": [0, 0], "cells": 0}
             click_seen(page, page.locator(".queue-group summary >> visible=true"))
             waiting = int(page.inner_text(".queue-group summary").split()[0])
-            page.wait_for_function("(waiting) => document.querySelectorAll('.queue-group[open] li').length === waiting", arg=waiting)
+            page.wait_for_function(
+                "(waiting) => document.querySelectorAll('.queue-group[open] li').length === waiting", arg=waiting
+            )
             click_seen(page, "Resume")
             # A queue as long as this may be refused in part.
             assert all(call.result().status_code in (200, 429, 503) for call in calls)
@@ -128,7 +150,7 @@ def test_the_stream_follows_the_engine_step_by_step(small):
         got = reading.result()
     assert [frame["type"] for frame in got[:2]] == ["hello", "snap"]
     assert got[0]["manager"] == "paged"
-    deltas = [frame for frame in got[1:]]
+    deltas = list(got[1:])
     assert all(b["n"] == a["n"] + 1 for a, b in zip(deltas, deltas[1:]) if b["type"] == "delta")
     steps = [step[0] for frame in deltas for step in frame["steps"]]
     assert steps == list(range(steps[0], steps[0] + len(steps))), "every step is told once"
@@ -147,7 +169,9 @@ def test_a_reader_of_every_step_gets_a_frame_for_each(small):
         ask(small, "y", max_tokens=2)  # so that the reader sees its time is over
         got = reading.result()
     told = [frame["steps"] for frame in got[2:]]
-    assert [frame["type"] for frame in got[:2]] == ["hello", "snap"] and all(frame["type"] == "delta" for frame in got[2:])
+    assert [frame["type"] for frame in got[:2]] == ["hello", "snap"] and all(
+        frame["type"] == "delta" for frame in got[2:]
+    )
     assert max(map(len, told)) == 1
     numbers = [step[0] for steps in told for step in steps]
     assert len(numbers) >= 60 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -178,7 +202,18 @@ def test_places_for_readers_are_few_and_come_back(small):
 @pytest.mark.parametrize("manager", ["virtual", "reserved"])
 def test_other_managers_are_drawn_as_they_are(manager, watched):
     flags = ["--scheduler", "orca"] if manager == "reserved" else []
-    with serving(default_model(), "--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "16M", "--kv-manager", manager, *flags) as server:
+    with serving(
+        default_model(),
+        "--max-model-len",
+        "512",
+        "--served-model-name",
+        "smol",
+        "--kv-cache-memory-bytes",
+        "16M",
+        "--kv-manager",
+        manager,
+        *flags,
+    ) as server:
         page = watched.open(server.url + "/#engine", wait=".kvmap")
         page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
@@ -242,8 +277,12 @@ def test_a_lesson_shows_what_it_says(small, watched, lesson):
         seen["pinned"] = max(seen["pinned"], counts.get("pinned", 0))
         seen["beams"] |= page.locator(".beams li").count() >= 2
         seen["waits"] |= page.locator(".queue-group:visible").count() > 0
-    assert {"samples": seen["shared"] > 0, "beams": seen["beams"] and seen["shared"] > 0, "prefix": seen["pinned"] > 0 and seen["shared"] > 0,
-            "preemption": seen["waits"]}[lesson], seen
+    assert {
+        "samples": seen["shared"] > 0,
+        "beams": seen["beams"] and seen["shared"] > 0,
+        "prefix": seen["pinned"] > 0 and seen["shared"] > 0,
+        "preemption": seen["waits"],
+    }[lesson], seen
     keep(page, f"lesson-{lesson}")
     page.get_by_text("Back to live").click()
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
@@ -281,8 +320,20 @@ def test_a_lesson_is_stepped_forth_and_back(small, watched, width, tmp_path):
 
 def test_a_simulated_run_is_a_file_that_the_page_steps_through(server, watched, tmp_path):
     file = tmp_path / "run.jsonl"
-    subprocess.run([binary(), "simulate", "--cost-model", "a100-40gb/opt-13b/tp1", "--workload", "sharegpt:rate=4,duration=10", "--live-out", file],
-                   check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [
+            binary(),
+            "simulate",
+            "--cost-model",
+            "a100-40gb/opt-13b/tp1",
+            "--workload",
+            "sharegpt:rate=4,duration=10",
+            "--live-out",
+            file,
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     lines = file.read_text().splitlines()
     page = watched.open(server.url + "/#engine", wait=".kvmap")
     with page.expect_file_chooser() as chooser:

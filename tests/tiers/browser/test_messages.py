@@ -1,8 +1,8 @@
 """Files that go with a message, answers that are continued, names and presets: by clicks, on a desk and on a phone."""
-import pytest
 
+import pytest
 from browser_page import SIZES, browser, click_seen, keep, wait_done, watched  # noqa: F401
-from fake_api import chunk, faking, says, USAGE
+from fake_api import USAGE, chunk, faking, says
 
 both = pytest.mark.parametrize("size", SIZES)
 NOTES = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"The museum opens at nine.\n"}
@@ -41,8 +41,10 @@ def test_a_text_file_goes_with_the_message(fake, watched, size):
     assert page.locator(".composer .chip").count() == 1
     type_and_send(page, "When does it open?")
     wait_done(page)
-    assert last_content(fake) == [{"type": "text", "text": "--- File: notes.txt ---\nThe museum opens at nine.\n"},
-                                  {"type": "text", "text": "When does it open?"}]
+    assert last_content(fake) == [
+        {"type": "text", "text": "--- File: notes.txt ---\nThe museum opens at nine.\n"},
+        {"type": "text", "text": "When does it open?"},
+    ]
     assert not page.locator(".composer .chips").is_visible()
     chip = page.locator(".message.user .chip")
     click_seen(page, chip.locator("summary"))
@@ -69,14 +71,17 @@ def test_a_text_file_goes_with_the_message(fake, watched, size):
     assert page.locator(".message.user .chip").count() == 1
 
 
-@pytest.mark.parametrize("name, content, why", [
-    ("picture.png", b"\x89PNG\r\n\x1a\n\x00\x00", "“picture.png” is not plain text"),
-    ("latin.txt", b"caf\xe9", "“latin.txt” is not plain text"),
-    ("paper.pdf", b"%PDF-1.4\nplain", "“paper.pdf” is not plain text"),
-    ("zeros.txt", b"a\x00b", "“zeros.txt” is not plain text"),
-    ("empty.txt", b"", "“empty.txt” is empty."),
-    ("big.log", b"x" * (512 * 1024 + 1), "“big.log” is too large (512 KB); the limit is 512 KB."),
-])
+@pytest.mark.parametrize(
+    "name, content, why",
+    [
+        ("picture.png", b"\x89PNG\r\n\x1a\n\x00\x00", "“picture.png” is not plain text"),
+        ("latin.txt", b"caf\xe9", "“latin.txt” is not plain text"),
+        ("paper.pdf", b"%PDF-1.4\nplain", "“paper.pdf” is not plain text"),
+        ("zeros.txt", b"a\x00b", "“zeros.txt” is not plain text"),
+        ("empty.txt", b"", "“empty.txt” is empty."),
+        ("big.log", b"x" * (512 * 1024 + 1), "“big.log” is too large (512 KB); the limit is 512 KB."),
+    ],
+)
 def test_what_is_no_text_is_refused_by_name(fake, watched, name, content, why):
     page = watched.open(fake.url, viewport=SIZES["phone"])
     attach(page, NOTES, {"name": name, "mimeType": "", "buffer": content})
@@ -100,7 +105,10 @@ def test_files_are_dropped_and_pasted_and_few(fake, watched):
     page.wait_for_selector(".composer .chip >> nth=1")
     click_seen(page, "Send")  # files alone are a message
     wait_done(page)
-    assert [part["text"] for part in last_content(fake)] == ["--- File: a.txt ---\nhi\n", "--- File: b.txt ---\nhi\n"], "UTF-16 is text, too"
+    assert [part["text"] for part in last_content(fake)] == [
+        "--- File: a.txt ---\nhi\n",
+        "--- File: b.txt ---\nhi\n",
+    ], "UTF-16 is text, too"
     assert page.inner_text("h1.title") == "a.txt"
     page.evaluate(give, ["drop", [f"{i}.txt" for i in range(11)]])
     page.wait_for_selector("#banner:not([hidden])")
@@ -116,7 +124,9 @@ def test_a_cut_answer_is_continued(fake, watched, size):
     assert "stopped at max tokens" in page.inner_text(".message.assistant")
     fake.reply(chunks=says(" three."))
     click_seen(page, "Continue")
-    page.wait_for_function("() => document.querySelector('.message.assistant > .markdown').textContent === 'One, two, three.'")
+    page.wait_for_function(
+        "() => document.querySelector('.message.assistant > .markdown').textContent === 'One, two, three.'"
+    )
     wait_done(page)
     request = fake.requests[-1][0]
     assert request["continue_final_message"] is True and request["add_generation_prompt"] is False
@@ -145,7 +155,10 @@ def test_a_cut_answer_of_the_model_goes_on_where_it_stopped(server, watched):
             whole = page.inner_text(".message.assistant > .markdown")
     before = page.inner_text(".message.assistant > .markdown")
     click_seen(page, "Continue")
-    page.wait_for_function("(before) => document.querySelector('.message.assistant > .markdown').textContent.length > before.length + 5", arg=before)
+    page.wait_for_function(
+        "(before) => document.querySelector('.message.assistant > .markdown').textContent.length > before.length + 5",
+        arg=before,
+    )
     wait_done(page)
     after = page.inner_text(".message.assistant > .markdown")
     assert after.startswith(before) and whole.startswith(after.rstrip()), (before, after, whole)
@@ -162,7 +175,11 @@ def test_answers_are_made_again_and_conversations_renamed(fake, watched, size):
     wait_done(page)
     if not page.locator("#side").is_visible():
         click_seen(page, page.locator("#show-side"))
-    for text, key, title in (("Greetings", "Enter", "Greetings"), ("dropped", "Escape", "Greetings"), ("", "Enter", "Greetings")):
+    for text, key, title in (
+        ("Greetings", "Enter", "Greetings"),
+        ("dropped", "Escape", "Greetings"),
+        ("", "Enter", "Greetings"),
+    ):
         click_seen(page, page.locator("#side").get_by_label("Rename"))
         page.keyboard.press("Control+A")
         page.keyboard.type(text) if text else page.keyboard.press("Delete")

@@ -1,6 +1,7 @@
-"""The map and the timeline look as they did: pixel by pixel against small pictures in pictures/ (painted.py makes them)."""
-import pytest
+"""The map and the timeline look as they did: pixel by pixel against small pictures in pictures/ (painted.py makes
+them)."""
 
+import pytest
 from browser_page import ARTEFACTS, browser, watched  # noqa: F401
 from painted import NAMES, PICTURES, SCHEMES, difference, painted
 
@@ -14,4 +15,6 @@ def test_the_canvases_are_painted_as_before(server, watched, scheme):
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         (ARTEFACTS / f"painted-{name}-{scheme}.png").write_bytes(now)
         assert difference(page, now, before) <= 0.01, f"{name}: see {ARTEFACTS}; painted.py makes the pictures anew"
-        assert difference(page, now, (PICTURES / f"{name}-{other}.png").read_bytes()) > 0.1, "the comparison sees what is different"
+        assert difference(page, now, (PICTURES / f"{name}-{other}.png").read_bytes()) > 0.1, (
+            "the comparison sees what is different"
+        )

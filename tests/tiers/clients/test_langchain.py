@@ -1,12 +1,14 @@
 """LangChain's OpenAI chat model."""
+
 import langchain_openai
 import pydantic
 import pytest
 
 
 def model(server, **more):
-    return langchain_openai.ChatOpenAI(base_url=server.url + "/v1", api_key="none", model="smol", max_retries=0,
-                                       temperature=0, max_tokens=16, **more)
+    return langchain_openai.ChatOpenAI(
+        base_url=server.url + "/v1", api_key="none", model="smol", max_retries=0, temperature=0, max_tokens=16, **more
+    )
 
 
 def test_a_stream_gives_the_text_and_usage_of_the_whole_answer(server):
@@ -27,6 +29,7 @@ def test_bound_tools_are_called_with_their_arguments(server):
     def add(a: int, b: int) -> int:
         """Adds two numbers."""
         return a + b
+
     bound = model(server).bind_tools([add], tool_choice="any", parallel_tool_calls=False).bind(max_tokens=100)
     [call] = bound.invoke("What is 2 + 3?").tool_calls
     assert call["name"] == "add" and set(call["args"]) == {"a", "b"}
@@ -38,6 +41,7 @@ def test_structured_output_is_the_model(server, method):
     class Person(pydantic.BaseModel):
         name: str = pydantic.Field(max_length=20)
         age: int = pydantic.Field(ge=0, le=150)
+
     chat = model(server)
     chat.max_tokens = 200
     assert isinstance(chat.with_structured_output(Person, method=method).invoke("Alice is 30 years old."), Person)
@@ -46,6 +50,7 @@ def test_structured_output_is_the_model(server, method):
 def test_an_agent_calls_a_tool_and_answers(server):
     from langchain.agents import create_agent
     from langchain.agents.middleware import AgentMiddleware, ModelCallLimitMiddleware
+
     called = []
 
     def add(a: int, b: int) -> str:
@@ -55,9 +60,11 @@ def test_an_agent_calls_a_tool_and_answers(server):
 
     class CallFirst(AgentMiddleware):
         """A small model does not come to call a tool by itself: its first word must be one."""
+
         def wrap_model_call(self, request, handler):
             settings = {} if called else {"parallel_tool_calls": False}
             return handler(request.override(tool_choice="none" if called else "any", model_settings=settings))
+
     chat = model(server)
     chat.max_tokens = 100
     agent = create_agent(chat, [add], middleware=[CallFirst(), ModelCallLimitMiddleware(run_limit=4)])

@@ -1,4 +1,5 @@
 """outlines as a client of a vLLM-like server: types, choices, expressions, grammars."""
+
 import re
 from typing import Literal
 

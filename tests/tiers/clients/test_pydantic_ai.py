@@ -1,4 +1,5 @@
 """Pydantic AI: typed answers by a tool and by a schema, and a tool of one's own."""
+
 import asyncio
 
 import pydantic
@@ -33,6 +34,7 @@ def test_a_stream_of_a_typed_answer_ends_as_the_whole(server):
         async with made.run_stream("Alice is 30 years old.") as answer:
             parts = [part async for part in answer.stream_output(debounce_by=None)]
         return parts
+
     parts = asyncio.run(streamed())
     assert isinstance(parts[-1], Person) and parts[-1] == made.run_sync("Alice is 30 years old.").output
 
@@ -49,5 +51,6 @@ def test_a_tool_of_its_own_is_called_before_the_answer(server):
         """How old Alice is."""
         called.append(True)
         return "30"
+
     answer = made.run_sync("Call years, then say who she is.", usage_limits=pydantic_ai.UsageLimits(request_limit=4))
     assert isinstance(answer.output, Person)

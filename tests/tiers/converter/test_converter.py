@@ -1,12 +1,13 @@
-"""Every family's row, and random changes of them, through llama.cpp's converter: net.py says how. More configs, and others:
+"""Every family's row, and random changes of them, through llama.cpp's converter: net.py says how. More configs, and
+others:
 PAGODA_CONVERTER_SEEDS="FIRST COUNT" (1000 200 unless given)."""
+
 import json
 import os
 import pathlib
 
-import pytest
-
 import net
+import pytest
 
 
 def wrong_of(seeds):
@@ -26,8 +27,10 @@ def test_random_changes():
     assert not (wrong := wrong_of(range(first, first + count))), "\n".join(wrong)
 
 
-# What the net has found: a family, what was changed of its row, and what comes out.
-@pytest.mark.parametrize("name, changes, wanted", json.loads(pathlib.Path(__file__).with_name("regressions.json").read_text()))
+# Findings of the net: a family, the changes to its row, and the result.
+@pytest.mark.parametrize(
+    "name, changes, wanted", json.loads(pathlib.Path(__file__).with_name("regressions.json").read_text())
+)
 def test_what_was_wrong_once(tmp_path, name, changes, wanted):
     row = {**net.families.FAMILIES[name], **changes}
     if "rope_parameters" in changes:

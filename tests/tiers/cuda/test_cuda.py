@@ -2,6 +2,7 @@
 src/device/cuda/resources.txt, and a program that holds it starts here and says what it holds. Nothing is run on a GPU.
 
 A new table, where a kernel changed: tools/cuda_resources build-cuda/cuda/ptxas.txt > src/device/cuda/resources.txt"""
+
 import os
 import pathlib
 import subprocess
@@ -21,8 +22,19 @@ def run(*command, **how):
 @pytest.fixture(scope="module")
 def build():
     """The whole program with device code; objects that do not differ come from ccache."""
-    configured = run("cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19",
-                     "-DCMAKE_CXX_COMPILER=clang++-19", "-DPAGODA_CUDA=ON", "-DPAGODA_TESTS=OFF")
+    configured = run(
+        "cmake",
+        "-S",
+        ROOT,
+        "-B",
+        BUILD,
+        "-G",
+        "Ninja",
+        "-DCMAKE_C_COMPILER=clang-19",
+        "-DCMAKE_CXX_COMPILER=clang++-19",
+        "-DPAGODA_CUDA=ON",
+        "-DPAGODA_TESTS=OFF",
+    )
     assert configured.returncode == 0, configured.stderr
     built = run("ninja", "-C", BUILD, "pagoda")
     assert built.returncode == 0, built.stdout + built.stderr
@@ -42,7 +54,10 @@ def test_the_table_can_fail(build, tmp_path):
     assert "is not in the table" in run(TOOL, build / "cuda/ptxas.txt", "--check", smaller).stderr
     name, arch, registers, stack, spilled = lines[1].split()
     smaller.write_text("\n".join([lines[0], f"{name} {arch} {int(registers) - 1} {stack} {spilled}", *lines[2:]]))
-    assert f"{name} for {arch} uses {registers} registers" in run(TOOL, build / "cuda/ptxas.txt", "--check", smaller).stderr
+    assert (
+        f"{name} for {arch} uses {registers} registers"
+        in run(TOOL, build / "cuda/ptxas.txt", "--check", smaller).stderr
+    )
 
 
 def test_the_program_starts_without_a_gpu_and_says_what_it_holds(build, tmp_path):

@@ -2,6 +2,7 @@
 swaps, copies and moved pages by 200 orders, and servers that preempt by swapping by 20 of them.
 
 PAGODA_DEVICE_SEEDS=1000 tries so many, and a tenth of them with servers."""
+
 import concurrent.futures
 import os
 import pathlib
@@ -9,7 +10,6 @@ import subprocess
 
 import httpx
 import pytest
-
 from conftest import serving, small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -17,17 +17,48 @@ BUILD = ROOT / "build"
 SEEDS = int(os.environ.get("PAGODA_DEVICE_SEEDS", "200"))
 QWEN3 = ROOT / "tests/fixtures/tiny_models/qwen3"
 PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(5 + 3 * i)] for i in range(4)]
-FLAGS = ["--tokenizer", str(small_model()), "--dtype", "float32", "--max-num-seqs", "8", "--max-num-batched-tokens", "16",
-         "--block-size", "4", "--max-model-len", "32", "--no-enable-prefix-caching", "--preemption-mode", "swap",
-         "--swap-space", "64KiB"]
-MEMORY = {"paged": ["--kv-cache-memory-bytes", "9KiB"],
-          "virtual": ["--kv-cache-memory-bytes", "12KiB", "--kv-manager", "virtual"]}
+FLAGS = [
+    "--tokenizer",
+    str(small_model()),
+    "--dtype",
+    "float32",
+    "--max-num-seqs",
+    "8",
+    "--max-num-batched-tokens",
+    "16",
+    "--block-size",
+    "4",
+    "--max-model-len",
+    "32",
+    "--no-enable-prefix-caching",
+    "--preemption-mode",
+    "swap",
+    "--swap-space",
+    "64KiB",
+]
+MEMORY = {
+    "paged": ["--kv-cache-memory-bytes", "9KiB"],
+    "virtual": ["--kv-cache-memory-bytes", "12KiB", "--kv-manager", "virtual"],
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def build():
-    configured = subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19",
-                                 "-DCMAKE_CXX_COMPILER=clang++-19"], capture_output=True, text=True)
+    configured = subprocess.run(
+        [
+            "cmake",
+            "-S",
+            ROOT,
+            "-B",
+            BUILD,
+            "-G",
+            "Ninja",
+            "-DCMAKE_C_COMPILER=clang-19",
+            "-DCMAKE_CXX_COMPILER=clang++-19",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert configured.returncode == 0, configured.stderr
     built = subprocess.run(["ninja", "-C", BUILD, "pagoda", "device_runner_test"], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout
@@ -38,9 +69,19 @@ def test_moved_blocks_and_all_families():
     shards = len(os.sched_getaffinity(0))
 
     def share(index):
-        return subprocess.run([BUILD / "src/device_runner_test", "--gtest_brief=1"], capture_output=True, text=True,
-                              env={**os.environ, "PAGODA_DEVICE_SEEDS": str(SEEDS), "PAGODA_FULL_GOLDENS": "1",
-                                   "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index)})
+        return subprocess.run(
+            [BUILD / "src/device_runner_test", "--gtest_brief=1"],
+            capture_output=True,
+            text=True,
+            env={
+                **os.environ,
+                "PAGODA_DEVICE_SEEDS": str(SEEDS),
+                "PAGODA_FULL_GOLDENS": "1",
+                "GTEST_TOTAL_SHARDS": str(shards),
+                "GTEST_SHARD_INDEX": str(index),
+            },
+        )
+
     with concurrent.futures.ThreadPoolExecutor(shards) as pool:
         for done in pool.map(share, range(shards)):
             assert done.returncode == 0, done.stdout[-4000:]
@@ -48,9 +89,16 @@ def test_moved_blocks_and_all_families():
 
 def answers(server, pool):
     def ask(at):
-        body = {"prompt": PROMPTS[at], "max_tokens": 14, "ignore_eos": True, "return_token_ids": True, "temperature": 0.8,
-                "seed": at}
+        body = {
+            "prompt": PROMPTS[at],
+            "max_tokens": 14,
+            "ignore_eos": True,
+            "return_token_ids": True,
+            "temperature": 0.8,
+            "seed": at,
+        }
         return httpx.post(server.url + "/v1/completions", json=body, timeout=300).json()["choices"][0]["token_ids"]
+
     return list(pool.map(ask, range(len(PROMPTS))))
 
 
@@ -61,7 +109,14 @@ def test_served_answers():
             wanted = answers(server, pool)
         for seed in range(max(1, SEEDS // 10)):
             memory = list(MEMORY)[seed % 2]
-            with serving(QWEN3, *FLAGS, *MEMORY[memory], "--device", "emulated", "--emulated-device",
-                         f"memory=16MiB,granule=4KiB,seed={seed}") as server:
+            with serving(
+                QWEN3,
+                *FLAGS,
+                *MEMORY[memory],
+                "--device",
+                "emulated",
+                "--emulated-device",
+                f"memory=16MiB,granule=4KiB,seed={seed}",
+            ) as server:
                 assert answers(server, pool) == wanted, (memory, seed)
                 assert server.metric("swapped_in_blocks_total") > 0, (memory, seed)

@@ -1,29 +1,42 @@
 """LlamaIndex's clients for servers that speak as OpenAI's: chat, completions, tools, typed answers, embeddings."""
+
 import asyncio
 
 import pydantic
 import pytest
+import vector_models
+from conftest import serving
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from llama_index.embeddings.openai_like import OpenAILikeEmbedding
 from llama_index.llms.openai_like import OpenAILike
 
-import vector_models
-from conftest import serving
-
 QUESTION = [ChatMessage(role="user", content="What is the capital of France?")]
 
 
 class Person(pydantic.BaseModel):
     """A person."""
+
     name: str = pydantic.Field(max_length=20)
     age: int = pydantic.Field(ge=0, le=150)
 
 
 def model(server, **more):
-    return OpenAILike(**{"model": "smol", "api_base": server.url + "/v1", "api_key": "none", "temperature": 0, "max_tokens": 16, "context_window": 2048,
-                         "is_chat_model": True, "max_retries": 0, "timeout": 120, **more})
+    return OpenAILike(
+        **{
+            "model": "smol",
+            "api_base": server.url + "/v1",
+            "api_key": "none",
+            "temperature": 0,
+            "max_tokens": 16,
+            "context_window": 2048,
+            "is_chat_model": True,
+            "max_retries": 0,
+            "timeout": 120,
+            **more,
+        }
+    )
 
 
 @pytest.mark.parametrize("chat", [True, False], ids=["chat", "completions"])
@@ -36,7 +49,11 @@ def test_a_stream_gives_the_text_of_the_whole_answer(server, chat):
 
 def test_many_at_once_say_what_one_says(server):
     async def ask():
-        return [answer.message.content for answer in await asyncio.gather(*(model(server).achat(QUESTION) for _ in range(4)))]
+        return [
+            answer.message.content
+            for answer in await asyncio.gather(*(model(server).achat(QUESTION) for _ in range(4)))
+        ]
+
     assert asyncio.run(ask()) == [model(server).chat(QUESTION).message.content] * 4
 
 
@@ -47,8 +64,11 @@ def test_a_tool_that_must_be_called_is_called(server):
         """Adds two numbers."""
         called.append((a, b))
         return a + b
+
     llm = model(server, is_function_calling_model=True, max_tokens=100)
-    answer = llm.predict_and_call([FunctionTool.from_defaults(add)], "What is 2 + 3?", tool_required=True, allow_parallel_tool_calls=False)
+    answer = llm.predict_and_call(
+        [FunctionTool.from_defaults(add)], "What is 2 + 3?", tool_required=True, allow_parallel_tool_calls=False
+    )
     assert called and str(answer) == str(sum(called[0]))
 
 

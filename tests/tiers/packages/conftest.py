@@ -1,4 +1,5 @@
 """Makes the packages once, and puts the wheel's Python package where these tests find it."""
+
 import os
 import pathlib
 import sys
@@ -41,6 +42,7 @@ def pagoda(wheel, tmp_path_factory):
     folder = unpacked_wheel(wheel, tmp_path_factory.mktemp("site"))
     sys.path.insert(0, str(folder))
     import pagoda
+
     assert pagoda.__file__.startswith(str(folder))
     return pagoda
 
@@ -48,6 +50,7 @@ def pagoda(wheel, tmp_path_factory):
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
     from small_model import write_small_model
+
     path = tmp_path_factory.mktemp("model") / "small.gguf"
     write_small_model(path)
     return str(path)

@@ -1,4 +1,5 @@
 """AsyncLLM: streams, their kinds of output, and what leaving, aborting and shutting down do."""
+
 import asyncio
 
 import pytest
@@ -10,7 +11,9 @@ def run(coroutine):
 
 @pytest.fixture
 def engine(pagoda, model):
-    engine = pagoda.AsyncLLM.from_engine_args(pagoda.AsyncEngineArgs(model, kv_cache_memory_bytes="16M", max_num_seqs=8))
+    engine = pagoda.AsyncLLM.from_engine_args(
+        pagoda.AsyncEngineArgs(model, kv_cache_memory_bytes="16M", max_num_seqs=8)
+    )
     yield engine
     engine.shutdown()
 
@@ -29,11 +32,16 @@ def test_streams_grow_to_what_is_given_whole(pagoda, engine):
 
     async def ask(kind, number):
         params = pagoda.SamplingParams(temperature=0, max_tokens=40, ignore_eos=True, output_kind=kind)
-        return [(o.outputs[0].text, list(o.outputs[0].token_ids), o.finished)
-                async for o in engine.generate("once upon", params, f"r{number}")]
+        return [
+            (o.outputs[0].text, list(o.outputs[0].token_ids), o.finished)
+            async for o in engine.generate("once upon", params, f"r{number}")
+        ]
 
     async def all_of_them():
-        return await asyncio.gather(*(ask(kind, i) for i, kind in enumerate([kinds.CUMULATIVE, kinds.DELTA, kinds.FINAL_ONLY])))
+        return await asyncio.gather(
+            *(ask(kind, i) for i, kind in enumerate([kinds.CUMULATIVE, kinds.DELTA, kinds.FINAL_ONLY]))
+        )
+
     whole, pieces, final = run(all_of_them())
     assert len(final) == 1 and final[0][2] and len(final[0][1]) == 40
     assert whole[-1] == final[0] and [o[2] for o in whole].count(True) == 1
@@ -48,6 +56,7 @@ def test_many_at_a_time(pagoda, engine):
 
     async def many():
         return await asyncio.gather(*(one(i) for i in range(60)))
+
     assert run(many()) == [(str(i), [i + 1], 5) for i in range(60)]
 
 
@@ -58,6 +67,7 @@ def test_leaving_the_loop_ends_the_request(pagoda, engine):
             break
         await stream.aclose()
         assert (await idle(engine))["blocks_in_use"] == 0
+
     run(leave())
 
 
@@ -69,6 +79,7 @@ def test_abort_ends_a_stream(pagoda, engine):
             await engine.abort("it")
         assert True not in outputs or len(outputs) == 1
         await idle(engine)
+
     run(abort())
 
 
@@ -77,12 +88,14 @@ def test_a_task_that_is_cancelled_takes_its_request_along(pagoda, engine):
         async def read():
             async for _ in engine.generate("once", pagoda.SamplingParams(max_tokens=505, ignore_eos=True)):
                 pass
+
         for wait in (0, 0.001, 0.01):
             task = asyncio.create_task(read())
             await asyncio.sleep(wait)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await idle(engine)
+
     run(cancel())
 
 
@@ -94,6 +107,7 @@ def test_a_wrong_request_is_an_error_of_its_own(pagoda, engine):
         async for output in engine.generate("x", pagoda.SamplingParams(max_tokens=2, ignore_eos=True)):
             last = output
         assert last.finished
+
     run(wrong())
 
 
@@ -104,6 +118,7 @@ def test_shutdown_ends_what_runs(pagoda, model):
         async def read():
             async for _ in engine.generate("once", pagoda.SamplingParams(max_tokens=505, ignore_eos=True)):
                 pass
+
         task = asyncio.create_task(read())
         await asyncio.sleep(0.05)
         await asyncio.to_thread(engine.shutdown)
@@ -111,4 +126,5 @@ def test_shutdown_ends_what_runs(pagoda, model):
         with pytest.raises(RuntimeError, match="shut down"):
             async for _ in engine.generate("once"):
                 pass
+
     run(end())

@@ -1,4 +1,5 @@
 """The commands of the README's section "Install", each in an empty Debian 12 root, and the chat that follows them."""
+
 import os
 import pathlib
 import re
@@ -31,26 +32,52 @@ def empty_debian(tmp_path_factory, pagoda_model):
 
     def make(*names):
         root = tmp_path_factory.mktemp("root") / "root"
-        made = subprocess.run(["mmdebstrap", "--quiet", "--variant=essential", *(f"--include={name}" for name in names),
-                               "bookworm", root, "/etc/apt/sources.list.d/debian.sources"], capture_output=True, text=True, timeout=900)
+        made = subprocess.run(
+            [
+                "mmdebstrap",
+                "--quiet",
+                "--variant=essential",
+                *(f"--include={name}" for name in names),
+                "bookworm",
+                root,
+                "/etc/apt/sources.list.d/debian.sources",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
         if made.returncode:
             pytest.skip(f"no Debian root could be made here: {made.stderr[-300:]}")
         assert not (root / "usr/bin/cc").exists()
         (root / "dist").mkdir()
         shutil.copy(pagoda_model, root / "model.gguf")
         return root
+
     return make
 
 
 def inside(root, command):
     """A shell's line in the root, without a network, with /proc for the memory that there is."""
     mounts = f'mount --rbind /proc "{root}/proc" && mount --bind /dev "{root}/dev" && exec chroot "{root}" sh -c "$1"'
-    return run("unshare", "--mount", "--net", "sh", "-c", mounts, "sh", command, env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"})
+    return run(
+        "unshare",
+        "--mount",
+        "--net",
+        "sh",
+        "-c",
+        mounts,
+        "sh",
+        command,
+        env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"},
+    )
 
 
-# What each needs beside an empty root, and how it is told to take nothing from a network.
-NEEDS = {"pip": (("python3-pip",), "PIP_BREAK_SYSTEM_PACKAGES=1 PIP_NO_INDEX=1 PIP_ROOT_USER_ACTION=ignore"), "apt": (("apt",), "DEBIAN_FRONTEND=noninteractive"),
-         "tar": ((), "")}
+# Packages that each needs beside an empty root, and its setting to take nothing from a network.
+NEEDS = {
+    "pip": (("python3-pip",), "PIP_BREAK_SYSTEM_PACKAGES=1 PIP_NO_INDEX=1 PIP_ROOT_USER_ACTION=ignore"),
+    "apt": (("apt",), "DEBIAN_FRONTEND=noninteractive"),
+    "tar": ((), ""),
+}
 
 
 def test_the_readme_names_the_three():
@@ -61,7 +88,7 @@ def test_the_readme_names_the_three():
 @pytest.mark.parametrize("tool", sorted(NEEDS))
 def test_it_installs_and_answers_a_chat(tool, request, empty_debian):
     installs, ask = commands()
-    command, = [line for line in installs if line.startswith(tool)]
+    (command,) = [line for line in installs if line.startswith(tool)]
     package = request.getfixturevalue({"pip": "wheel", "apt": "deb", "tar": "tarball"}[tool])
     names, environment = NEEDS[tool]
     root = empty_debian(*names)
@@ -74,7 +101,7 @@ def test_it_installs_and_answers_a_chat(tool, request, empty_debian):
     answer = inside(root, f"PATH={path} {ask}")
     assert "Tokyo" in answer, answer
     if tool == "pip":
-        code = "from pagoda import LLM; print(LLM(\"/model.gguf\", kv_cache_memory_bytes=\"64M\").kv_manager)"
+        code = 'from pagoda import LLM; print(LLM("/model.gguf", kv_cache_memory_bytes="64M").kv_manager)'
         assert inside(root, f"python3 -c '{code}'").strip() == "paged"
     if tool == "apt":
         inside(root, "pagoda config check /etc/pagoda/pagoda.yaml")

@@ -1,5 +1,6 @@
 """The offline class, by the calls that vLLM's own examples make (generate, chat, beam search), and what it promises
 beside them: Ctrl-C, memory, errors, statistics."""
+
 import gc
 import json
 import math
@@ -71,15 +72,17 @@ def test_the_tokenizer_has_what_users_of_transformers_call(pagoda, llm):
 
 
 def test_log_probabilities_are_of_the_chosen_and_the_likeliest(pagoda, llm):
-    output = llm.generate("once upon", pagoda.SamplingParams(temperature=0, max_tokens=6, logprobs=3, prompt_logprobs=1),
-                          use_tqdm=False)[0]
+    output = llm.generate(
+        "once upon", pagoda.SamplingParams(temperature=0, max_tokens=6, logprobs=3, prompt_logprobs=1), use_tqdm=False
+    )[0]
     choice = output.outputs[0]
     assert len(choice.logprobs) == len(choice.token_ids) == 6
     for token, position in zip(choice.token_ids, choice.logprobs):
         assert position[token].rank == 1 and len(position) == 3 and isinstance(position[token].decoded_token, str)
         assert sum(math.exp(entry.logprob) for entry in position.values()) <= 1
-    assert math.isclose(sum(p[t].logprob for t, p in zip(choice.token_ids, choice.logprobs)), choice.cumulative_logprob,
-                        abs_tol=1e-3)
+    assert math.isclose(
+        sum(p[t].logprob for t, p in zip(choice.token_ids, choice.logprobs)), choice.cumulative_logprob, abs_tol=1e-3
+    )
     assert output.prompt_logprobs[0] is None and len(output.prompt_logprobs) == len(output.prompt_token_ids)
     assert all(token in position for token, position in zip(output.prompt_token_ids[1:], output.prompt_logprobs[1:]))
 
@@ -88,8 +91,10 @@ def test_several_choices_and_a_stop_string(pagoda, llm):
     output = llm.generate("once", pagoda.SamplingParams(n=3, temperature=1, seed=1, max_tokens=8), use_tqdm=False)[0]
     assert [choice.index for choice in output.outputs] == [0, 1, 2] and len({c.text for c in output.outputs}) > 1
     text = llm.generate("once", pagoda.SamplingParams(temperature=0, max_tokens=30), use_tqdm=False)[0].outputs[0].text
-    cut = llm.generate("once", pagoda.SamplingParams(temperature=0, max_tokens=30, stop=text[4:6]), use_tqdm=False)[0].outputs[0]
-    assert cut.text == text[:text.index(text[4:6])] and (cut.finish_reason, cut.stop_reason) == ("stop", text[4:6])
+    cut = llm.generate("once", pagoda.SamplingParams(temperature=0, max_tokens=30, stop=text[4:6]), use_tqdm=False)[
+        0
+    ].outputs[0]
+    assert cut.text == text[: text.index(text[4:6])] and (cut.finish_reason, cut.stop_reason) == ("stop", text[4:6])
 
 
 def test_no_limit_of_tokens_is_the_context(pagoda, llm):
@@ -108,15 +113,19 @@ def test_beam_search_gives_the_best_first(pagoda, llm):
     output = llm.beam_search([{"prompt": "once upon"}], pagoda.BeamSearchParams(beam_width=4, max_tokens=5))[0]
     scores = [sequence.cum_logprob for sequence in output.sequences]
     assert len(scores) == 4 and scores == sorted(scores, reverse=True) and scores[0] < 0
-    greedy = llm.generate("once upon", pagoda.SamplingParams(temperature=0, max_tokens=5, logprobs=0), use_tqdm=False)[0]
+    greedy = llm.generate("once upon", pagoda.SamplingParams(temperature=0, max_tokens=5, logprobs=0), use_tqdm=False)[
+        0
+    ]
     assert scores[0] >= greedy.outputs[0].cumulative_logprob - 1e-4
     assert output.sequences[0].text.startswith("once upon")
 
 
 def test_chat_as_the_example_does(pagoda, model, tmp_path):
     template = tmp_path / "chat.jinja"
-    template.write_text("{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-                        "{% if add_generation_prompt %}<assistant>{% endif %}")
+    template.write_text(
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
     llm = pagoda.LLM(model, chat_template=str(template), **SMALL)
     conversation = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}]
     one = llm.chat(conversation, pagoda.SamplingParams(temperature=0, max_tokens=6, logprobs=1), use_tqdm=False)
@@ -151,6 +160,7 @@ def test_a_bar_of_the_callers_own(pagoda, llm):
 
         def close(self):
             self.closed = True
+
     llm.generate(["a", "b"], pagoda.SamplingParams(max_tokens=1), use_tqdm=Bar)
     assert (Bar.last.total, Bar.last.done, Bar.last.closed) == (2, 2, True)
 
@@ -174,7 +184,9 @@ def test_wrong_arguments_are_named(pagoda, llm, model):
 
 
 def test_vllm_arguments_that_mean_nothing_here_are_taken(pagoda, model):
-    pagoda.LLM(model, trust_remote_code=False, enforce_eager=True, seed=3, enable_prefix_caching=False, tokenizer=None, **SMALL)
+    pagoda.LLM(
+        model, trust_remote_code=False, enforce_eager=True, seed=3, enable_prefix_caching=False, tokenizer=None, **SMALL
+    )
 
 
 def test_manager_scheduler_and_blocks_can_be_read(pagoda, model):
@@ -196,6 +208,7 @@ def test_the_lock_is_free_while_the_engine_works(pagoda, llm):
         while not ended.is_set():
             ticks.append(time.monotonic())
             time.sleep(0.001)
+
     thread = threading.Thread(target=tick)
     thread.start()
     llm.generate(["once"] * 8, pagoda.SamplingParams(max_tokens=400, ignore_eos=True), use_tqdm=False)
@@ -211,7 +224,14 @@ def test_interrupt_leaves_the_engine_usable(pagoda, llm):
         while True:
             llm.generate(["once upon"] * 64, pagoda.SamplingParams(max_tokens=480, ignore_eos=True), use_tqdm=False)
     timer.join()
-    assert len(llm.generate("the cat", pagoda.SamplingParams(max_tokens=4, ignore_eos=True), use_tqdm=False)[0].outputs[0].token_ids) == 4
+    assert (
+        len(
+            llm.generate("the cat", pagoda.SamplingParams(max_tokens=4, ignore_eos=True), use_tqdm=False)[0]
+            .outputs[0]
+            .token_ids
+        )
+        == 4
+    )
     for _ in range(100):
         if llm.stats()["num_running"] == 0:
             break
@@ -227,6 +247,7 @@ def test_memory_is_given_back(pagoda, model):
         llm = pagoda.LLM(model, kv_cache_memory_bytes="64M", max_num_seqs=64)
         llm.generate([[i + 1] * 400 for i in range(64)], pagoda.SamplingParams(max_tokens=1), use_tqdm=False)
         grown.append(resident())
+
     grown = []
     use()
     gc.collect()
@@ -239,13 +260,14 @@ def test_memory_is_given_back(pagoda, model):
 
 def test_types_and_names_are_there(wheel):
     import zipfile
+
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"pagoda/py.typed", "pagoda/_native.pyi", "pagoda/libpagoda.so.0", "pagoda/include/pagoda.h"} <= names
 
 
 def test_the_packages_own_code_is_typed():
     root = pathlib.Path(__file__).resolve().parents[3]
-    venvs = [p for p in pathlib.Path(sys.prefix).parent.glob("venv-*/bin/mypy")]
+    venvs = list(pathlib.Path(sys.prefix).parent.glob("venv-*/bin/mypy"))
     if not venvs:
         pytest.skip("mypy is not there: script/package installs it")
     run = subprocess.run([venvs[0], "--cache-dir", os.devnull], cwd=root, capture_output=True, text=True, timeout=300)
@@ -255,8 +277,14 @@ def test_the_packages_own_code_is_typed():
 def test_what_the_program_answers_to_the_same_request(pagoda, llm, model, program):
     """The same fields through the program and through the class give the same text."""
     prompt = {"prompt": "the cat sat", "max_tokens": 12, "temperature": 0.7, "seed": 5, "top_k": 0, "top_p": 1.0}
-    run = subprocess.run([program, "generate", model, "--input", "-", "--kv-cache-memory-bytes", "16M"],
-                         input=json.dumps(prompt), capture_output=True, text=True, timeout=120, check=True)
+    run = subprocess.run(
+        [program, "generate", model, "--input", "-", "--kv-cache-memory-bytes", "16M"],
+        input=json.dumps(prompt),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     params = pagoda.SamplingParams(max_tokens=12, temperature=0.7, seed=5)
     ours = llm.generate("the cat sat", params, use_tqdm=False)[0].outputs[0].text
     assert json.loads(run.stdout)["choices"][0]["text"] == ours
@@ -267,18 +295,40 @@ def test_the_command_line_of_vllms_examples(pagoda, model, grouped):
     """They make their arguments so: EngineArgs.add_cli_args of the parser or of a group, defaults of their own,
     LLM(**vars(args))."""
     from pagoda.utils import FlexibleArgumentParser
+
     parser = FlexibleArgumentParser()
     engine = parser.add_argument_group("Engine arguments") if grouped else parser
     pagoda.EngineArgs.add_cli_args(engine)
     engine.set_defaults(model="none/none", enforce_eager=True)
     parser.add_argument_group("Sampling parameters").add_argument("--max-tokens", type=int)
-    args = vars(parser.parse_args(["--model", model, "--max_tokens", "3", "--kv_cache_memory_bytes=16M", "--max-num-seqs", "4",
-                                   "--no-enable-prefix-caching"]))
-    assert args == {"model": model, "max_tokens": 3, "enforce_eager": True, "kv_cache_memory_bytes": "16M", "max_num_seqs": "4",
-                    "enable_prefix_caching": False}
+    args = vars(
+        parser.parse_args(
+            [
+                "--model",
+                model,
+                "--max_tokens",
+                "3",
+                "--kv_cache_memory_bytes=16M",
+                "--max-num-seqs",
+                "4",
+                "--no-enable-prefix-caching",
+            ]
+        )
+    )
+    assert args == {
+        "model": model,
+        "max_tokens": 3,
+        "enforce_eager": True,
+        "kv_cache_memory_bytes": "16M",
+        "max_num_seqs": "4",
+        "enable_prefix_caching": False,
+    }
     params = pagoda.SamplingParams(max_tokens=args.pop("max_tokens"))
     llm = pagoda.LLM(**args)
-    assert len(llm.generate(pagoda.TokensPrompt(prompt_token_ids=[1, 2]), params, use_tqdm=False)[0].outputs[0].token_ids) == 3
+    assert (
+        len(llm.generate(pagoda.TokensPrompt(prompt_token_ids=[1, 2]), params, use_tqdm=False)[0].outputs[0].token_ids)
+        == 3
+    )
     with pytest.raises(SystemExit):
         parser.parse_args(["stray"])
 
@@ -307,8 +357,20 @@ def test_after_fork_it_says_what_is_wrong(pagoda, llm):
     assert llm.generate("x", pagoda.SamplingParams(max_tokens=1), use_tqdm=False)[0].finished
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_p": 0}, {"top_k": -2}, {"min_p": 2}, {"n": 0}, {"max_tokens": 0},
-                                   {"min_tokens": 20}, {"presence_penalty": 3}, {"stop": "a", "detokenize": False}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": -1},
+        {"top_p": 0},
+        {"top_k": -2},
+        {"min_p": 2},
+        {"n": 0},
+        {"max_tokens": 0},
+        {"min_tokens": 20},
+        {"presence_penalty": 3},
+        {"stop": "a", "detokenize": False},
+    ],
+)
 def test_parameters_are_checked_when_they_are_made(pagoda, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         pagoda.SamplingParams(**wrong)
@@ -322,7 +384,9 @@ def test_ids_without_text(pagoda, llm):
 
 
 def test_a_context_and_a_tokenizer_that_is_called(pagoda, model):
-    with pagoda.LLM(model, trust_remote_code=True, limit_mm_per_prompt={"image": 0}, generation_config="vllm", **SMALL) as made:
+    with pagoda.LLM(
+        model, trust_remote_code=True, limit_mm_per_prompt={"image": 0}, generation_config="vllm", **SMALL
+    ) as made:
         tokenizer = made.get_tokenizer()
         assert tokenizer("once")["input_ids"] == tokenizer.encode("once") and len(tokenizer) == tokenizer.vocab_size
     with pytest.raises(ValueError, match="shut down"):

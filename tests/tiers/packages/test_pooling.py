@@ -1,8 +1,8 @@
 """embed, score, classify and encode, by the calls that vLLM's own examples make."""
+
 import math
 
 import pytest
-
 import vector_models
 
 PLAIN = dict(dtype="float32", max_num_seqs=8)
@@ -32,10 +32,12 @@ def test_embed_gives_what_transformers_gives(pagoda, bert):
     assert [output.prompt_token_ids for output in outputs] == [golden["ids"] for golden in goldens]
     assert outputs[0].finished and isinstance(outputs[0], pagoda.EmbeddingRequestOutput)
     whole = outputs[0].outputs.embedding
-    short, = llm.embed([goldens[0]["ids"]], use_tqdm=False, pooling_params=pagoda.PoolingParams(dimensions=16))
+    (short,) = llm.embed([goldens[0]["ids"]], use_tqdm=False, pooling_params=pagoda.PoolingParams(dimensions=16))
     length = math.sqrt(sum(v * v for v in whole[:16]))
     assert short.outputs.hidden_size == 16 and near(short.outputs.embedding, [v / length for v in whole[:16]], 1e-6)
-    raw, = llm.encode(goldens[0]["ids"], pagoda.PoolingParams(use_activation=False), pooling_task="embed", use_tqdm=False)
+    (raw,) = llm.encode(
+        goldens[0]["ids"], pagoda.PoolingParams(use_activation=False), pooling_task="embed", use_tqdm=False
+    )
     length = math.sqrt(sum(v * v for v in raw.outputs.data))
     assert near([v / length for v in raw.outputs.data], whole, 1e-6)
 
@@ -53,14 +55,22 @@ def test_score_and_classify_as_a_cross_encoder_does(cross):
     llm, model = cross
     documents = ["good dog", "bad cat", "a", "good dog"] * 20
     scores = [output.outputs.score for output in llm.score("dog", documents, use_tqdm=False)]
-    assert len(scores) == 80 and scores[:4] * 20 == scores and len(set(scores)) == 3 and all(0 <= score <= 1 for score in scores)
+    assert (
+        len(scores) == 80
+        and scores[:4] * 20 == scores
+        and len(set(scores)) == 3
+        and all(0 <= score <= 1 for score in scores)
+    )
     pairs = llm.score(["dog"] * 4, documents[:4], use_tqdm=False)
     assert [output.outputs.score for output in pairs] == scores[:4]
     with pytest.raises(ValueError, match="as many"):
         llm.score(["a", "b"], documents, use_tqdm=False)
     rows = [golden for golden in model["goldens"] if not golden["second"]]
     for output, row in zip(llm.classify([row["ids"] for row in rows], use_tqdm=False), rows):
-        assert output.outputs.num_classes == 1 and abs(output.outputs.probs[0] - 1 / (1 + math.exp(-row["logits"][0]))) < 1e-4
+        assert (
+            output.outputs.num_classes == 1
+            and abs(output.outputs.probs[0] - 1 / (1 + math.exp(-row["logits"][0]))) < 1e-4
+        )
 
 
 def test_a_language_model_embeds_by_its_last_token(pagoda, model):
@@ -69,8 +79,12 @@ def test_a_language_model_embeds_by_its_last_token(pagoda, model):
     assert abs(sum(v * v for v in one.outputs.embedding) - 1) < 1e-5
     like = llm.score("the tale", ["the tale", "stone"], use_tqdm=False)
     assert abs(like[0].outputs.score - 1) < 1e-5
-    assert abs(like[1].outputs.score - sum(a * b for a, b in zip(one.outputs.embedding, other.outputs.embedding))) < 1e-5
+    assert (
+        abs(like[1].outputs.score - sum(a * b for a, b in zip(one.outputs.embedding, other.outputs.embedding))) < 1e-5
+    )
     long = "the tale of a stone " * 20
-    assert llm.embed(long, use_tqdm=False)[0].num_cached_tokens == 0 < llm.embed(long, use_tqdm=False)[0].num_cached_tokens
+    assert (
+        llm.embed(long, use_tqdm=False)[0].num_cached_tokens == 0 < llm.embed(long, use_tqdm=False)[0].num_cached_tokens
+    )
     with pytest.raises(ValueError, match="pooling|vectors"):
         llm.generate("x", use_tqdm=False)

@@ -1,5 +1,7 @@
-"""Scripts as vLLM's users write them, and as its own offline examples are (vllm_scripts/: the same calls, in our words), with
+"""Scripts as vLLM's users write them, and as its own offline examples are (vllm_scripts/: the same calls, in our
+words), with
 nothing changed but the import."""
+
 import os
 import pathlib
 import re
@@ -7,11 +9,13 @@ import subprocess
 import sys
 
 import pytest
-
 import vector_models
 
 SCRIPTS = pathlib.Path(__file__).parent / "vllm_scripts"
-TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{%"
+    " endif %}"
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +25,29 @@ def arguments(model, tmp_path_factory):
     vectors, _ = vector_models.write("bert", folder / "bert", pooling="mean")
     cross, _ = vector_models.write("bert_cross", folder / "cross")
     by_flags = ["--model", model, "--kv_cache_memory_bytes", "16M"]
-    return {"basic": [*by_flags, "--temperature", "0.5", "--top-k=3"], "engine_steps": by_flags,
-            "chat": [model, folder / "chat.jinja"], "vectors": [vectors, cross]}
+    return {
+        "basic": [*by_flags, "--temperature", "0.5", "--top-k=3"],
+        "engine_steps": by_flags,
+        "chat": [model, folder / "chat.jinja"],
+        "vectors": [vectors, cross],
+    }
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SCRIPTS.glob("*.py")))
 def test_only_the_import_changes(pagoda, model, arguments, name, tmp_path):
-    text, changed = re.subn(r"^from vllm(\S*) import", r"from pagoda\1 import", (SCRIPTS / f"{name}.py").read_text(), flags=re.MULTILINE)
+    text, changed = re.subn(
+        r"^from vllm(\S*) import", r"from pagoda\1 import", (SCRIPTS / f"{name}.py").read_text(), flags=re.MULTILINE
+    )
     assert changed >= 1 and "vllm" not in text
     script = tmp_path / f"{name}.py"
     script.write_text(text)
     site = pathlib.Path(pagoda.__file__).parents[1]
-    done = subprocess.run([sys.executable, script, *map(str, arguments.get(name, [model]))], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "PYTHONPATH": str(site)})
+    done = subprocess.run(
+        [sys.executable, script, *map(str, arguments.get(name, [model]))],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(site)},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip(), "it tells what it found"

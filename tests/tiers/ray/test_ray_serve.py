@@ -1,4 +1,5 @@
 """deploy/ray/serve.yaml on one machine: two replicas, one killed under load; scaled by hand and by load."""
+
 import concurrent.futures
 import contextlib
 import json
@@ -14,7 +15,6 @@ import time
 import httpx
 import pytest
 import yaml
-
 from conftest import ROOT, binary, small_model
 from wheel_package import package, unpacked_wheel
 
@@ -32,17 +32,27 @@ def site(tmp_path_factory):
 
 
 def config_file(folder, port, replicas):
-    """The file that users get, with a small model. `replicas`: a number, or "auto": as the load is, between one and two, and
+    """The file that users get, with a small model. `replicas`: a number, or "auto": as the load is, between one and
+    two, and
     without the minutes that the file waits."""
     config = yaml.safe_load((ROOT / "deploy/ray/serve.yaml").read_text())
     config["http_options"]["port"] = port
-    application, = config["applications"]
-    application["args"] = {"model": str(small_model()), "program": str(binary()),
-                           "flags": {"kv_cache_memory_bytes": "8MiB", "threads": 1, "served-model-name": "small"}}
-    deployment, = application["deployments"]
+    (application,) = config["applications"]
+    application["args"] = {
+        "model": str(small_model()),
+        "program": str(binary()),
+        "flags": {"kv_cache_memory_bytes": "8MiB", "threads": 1, "served-model-name": "small"},
+    }
+    (deployment,) = application["deployments"]
     if replicas == "auto":
-        deployment["autoscaling_config"] |= {"max_replicas": 2, "target_ongoing_requests": 2, "upscale_delay_s": 1, "downscale_delay_s": 5,
-                                             "metrics_interval_s": 1, "look_back_period_s": 3}
+        deployment["autoscaling_config"] |= {
+            "max_replicas": 2,
+            "target_ongoing_requests": 2,
+            "upscale_delay_s": 1,
+            "downscale_delay_s": 5,
+            "metrics_interval_s": 1,
+            "look_back_period_s": 3,
+        }
     else:
         del deployment["autoscaling_config"]
         deployment["num_replicas"] = replicas
@@ -55,16 +65,36 @@ def config_file(folder, port, replicas):
 class Ray:
     def __init__(self, site, folder):
         self.folder, self.port = folder, free_port()
-        self.env = {**os.environ, "PYTHONPATH": str(site), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp",
-                    "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+        self.env = {
+            **os.environ,
+            "PYTHONPATH": str(site),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_TMPDIR": "/tmp",
+            "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
         self.url = f"http://127.0.0.1:{self.port}"
         self.dashboard = f"http://127.0.0.1:{(dashboard := free_port())}"
         # In the foreground, so that it ends with this process and nothing of another Ray does.
         self.log = open(folder / "ray.log", "wb")
         self.head = subprocess.Popen(
-            ["ray", "start", "--head", "--block", "--num-cpus=2", "--include-dashboard=true", f"--dashboard-port={dashboard}",
-             "--dashboard-host=127.0.0.1", f"--port={free_port()}", "--object-store-memory=100000000", "--disable-usage-stats"],
-            env=self.env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+            [
+                "ray",
+                "start",
+                "--head",
+                "--block",
+                "--num-cpus=2",
+                "--include-dashboard=true",
+                f"--dashboard-port={dashboard}",
+                "--dashboard-host=127.0.0.1",
+                f"--port={free_port()}",
+                "--object-store-memory=100000000",
+                "--disable-usage-stats",
+            ],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
         self.until(self.dashboard_answers, "Ray's dashboard")
 
     def dashboard_answers(self):
@@ -75,7 +105,13 @@ class Ray:
 
     def takes(self, config):
         """Refused while Serve itself comes up."""
-        done = subprocess.run(["serve", "deploy", config, "--address", self.dashboard], env=self.env, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            ["serve", "deploy", config, "--address", self.dashboard],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         self.said = done.stdout[-1000:] + done.stderr[-2000:]
         return done.returncode == 0
 
@@ -127,7 +163,9 @@ BODY = {"model": "small", "prompt": "once upon a time", "max_tokens": 60, "tempe
 def streamed(url, **fields):
     """What a stream's reader saw: the text, and how it ended."""
     try:
-        with httpx.stream("POST", url + "/v1/completions", json={**BODY, "stream": True, **fields}, timeout=60) as answer:
+        with httpx.stream(
+            "POST", url + "/v1/completions", json={**BODY, "stream": True, **fields}, timeout=60
+        ) as answer:
             if answer.status_code != 200:
                 return "", "error"
             text, end = "", "cut off"
@@ -161,10 +199,14 @@ def test_replicas_come_are_killed_and_come_again(ray):
     assert all(text == whole for text, end in answers if end == "done")
     assert all(end in ("done", "error", "cut off") for _, end in answers)
     done = sum(end == "done" for _, end in answers)
-    print(f"{done} of {len(answers)} whole, {sum(end == 'error' for _, end in answers)} with an error event or status, "
-          f"{sum(end == 'cut off' for _, end in answers)} cut off")
-    assert done >= 100  # of 8 at once, those on the replica that died
-    ray.until(lambda: len(ray.replicas()) == 2 and first not in ray.replicas() and ray.answers(), "another in its place")
+    print(
+        f"{done} of {len(answers)} whole, {sum(end == 'error' for _, end in answers)} with an error event or status, "
+        f"{sum(end == 'cut off' for _, end in answers)} cut off"
+    )
+    assert done >= 100  # 8 at once, those on the replica that died
+    ray.until(
+        lambda: len(ray.replicas()) == 2 and first not in ray.replicas() and ray.answers(), "another in its place"
+    )
     assert streamed(ray.url) == (whole, "done")
 
 

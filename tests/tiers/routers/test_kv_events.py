@@ -1,4 +1,5 @@
 """KV events, read by the structures that vLLM publishes for its subscribers, and by msgpack alone."""
+
 import hashlib
 import json
 import struct
@@ -9,7 +10,6 @@ import msgpack
 import msgspec
 import pytest
 import zmq
-
 from conftest import serving, small_model
 
 BLOCK = 16
@@ -65,10 +65,14 @@ class Subscriber:
         for event in DECODER.decode(payload).events:
             self.events.append(event)
             if isinstance(event, BlockStored):
-                assert event.block_size == BLOCK and event.medium == "GPU" and len(event.token_ids) == BLOCK * len(event.block_hashes)
+                assert (
+                    event.block_size == BLOCK
+                    and event.medium == "GPU"
+                    and len(event.token_ids) == BLOCK * len(event.block_hashes)
+                )
                 before = () if event.parent_block_hash is None else self.held[event.parent_block_hash]
                 for i, block in enumerate(event.block_hashes):
-                    before = (*before, *event.token_ids[i * BLOCK:(i + 1) * BLOCK])
+                    before = (*before, *event.token_ids[i * BLOCK : (i + 1) * BLOCK])
                     assert block not in self.held
                     self.held[block] = before
                 if event.extra_keys:
@@ -99,14 +103,35 @@ def published(tmp_path):
     """A server with a cache of 30 blocks, and its endpoints."""
     endpoint, replay = f"ipc://{tmp_path}/events", f"ipc://{tmp_path}/replay"
     config = {"enable_kv_cache_events": True, "endpoint": endpoint, "replay_endpoint": replay, "topic": "kv-events"}
-    with serving(small_model(), "--kv-events-config", json.dumps(config), "--kv-cache-memory-bytes", "1200KiB", "--block-size", str(BLOCK),
-                 "--max-model-len", "200") as server, httpx.Client(base_url=server.url, timeout=60) as http:
+    with (
+        serving(
+            small_model(),
+            "--kv-events-config",
+            json.dumps(config),
+            "--kv-cache-memory-bytes",
+            "1200KiB",
+            "--block-size",
+            str(BLOCK),
+            "--max-model-len",
+            "200",
+        ) as server,
+        httpx.Client(base_url=server.url, timeout=60) as http,
+    ):
         yield server, http, endpoint, replay
 
 
 def complete(http, prompt, **more):
-    answer = http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": True,
-                                                "return_token_ids": True, **more})
+    answer = http.post(
+        "/v1/completions",
+        json={
+            "prompt": prompt,
+            "max_tokens": 4,
+            "temperature": 0,
+            "ignore_eos": True,
+            "return_token_ids": True,
+            **more,
+        },
+    )
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -153,7 +178,9 @@ def test_what_is_told_is_what_is_cached(published):
     everything = replayed(replay, endpoint)
     assert any(isinstance(event, BlockRemoved) for event in everything.events)
     last = complete(http, [39 * 3 + 1] * 50 + [2, 3])
-    assert last["usage"]["prompt_tokens_details"]["cached_tokens"] == 48 and tuple([118] * 48) in everything.held.values()
+    assert (
+        last["usage"]["prompt_tokens_details"]["cached_tokens"] == 48 and tuple([118] * 48) in everything.held.values()
+    )
     evicted = complete(http, prompt)
     assert tuple(prompt[:16]) not in everything.held.values()
     assert evicted["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
@@ -200,7 +227,7 @@ def test_the_hashes_are_those_of_the_page(published):
     digest = hashlib.sha256(model + b"salt").digest()
     expected = []
     for i in range(2):
-        digest = hashlib.sha256(digest + b"tokn" + struct.pack("<16i", *prompt[i * 16:(i + 1) * 16])).digest()
+        digest = hashlib.sha256(digest + b"tokn" + struct.pack("<16i", *prompt[i * 16 : (i + 1) * 16])).digest()
         expected.append(int.from_bytes(digest[-8:], "big"))
     assert event.block_hashes == expected and event.parent_block_hash is None and event.extra_keys is None
 
@@ -216,10 +243,20 @@ def test_a_salted_text_is_told_as_such(published):
 
 
 def test_a_config_that_cannot_be_is_refused(tmp_path):
-    from conftest import binary
     import subprocess
-    for config, wanted in (("{", "JSON object"), ('{"endpint":"x"}', "endpint"), ('{"hwm":0}', "hwm"),
-                           ('{"enable_kv_cache_events":true,"endpoint":"tcp://*:x"}', "tcp://*:x")):
-        done = subprocess.run([binary(), "serve", small_model(), "--port", "0", "--kv-events-config", config], capture_output=True,
-                              text=True, timeout=60)
+
+    from conftest import binary
+
+    for config, wanted in (
+        ("{", "JSON object"),
+        ('{"endpint":"x"}', "endpint"),
+        ('{"hwm":0}', "hwm"),
+        ('{"enable_kv_cache_events":true,"endpoint":"tcp://*:x"}', "tcp://*:x"),
+    ):
+        done = subprocess.run(
+            [binary(), "serve", small_model(), "--port", "0", "--kv-events-config", config],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode == 2 and wanted in done.stderr, done.stderr

@@ -1,10 +1,10 @@
 """Routers that other people wrote, before two servers."""
+
 import concurrent.futures
 import contextlib
 import json
 import os
 import random
-import re
 import signal
 import socket
 import subprocess
@@ -12,8 +12,6 @@ import sys
 import time
 
 import httpx
-import pytest
-
 from conftest import Server, binary, small_model
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -40,10 +38,27 @@ def two_servers(*flags):
 def vllm_router(servers, *flags):
     port, metrics = free_port(), free_port()
     log = []
-    process = subprocess.Popen([sys.executable, "-m", "vllm_router.launch_router", "--host", "127.0.0.1", "--port", str(port),
-                                "--prometheus-port", str(metrics), "--worker-urls", *(server.url for server in servers), *flags],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "vllm_router.launch_router",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--prometheus-port",
+            str(metrics),
+            "--worker-urls",
+            *(server.url for server in servers),
+            *flags,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     import threading
+
     threading.Thread(target=lambda: log.extend(process.stdout), daemon=True).start()
     url = f"http://127.0.0.1:{port}"
     try:
@@ -65,7 +80,8 @@ def vllm_router(servers, *flags):
 
 
 def conversations(url, count=12, turns=4, seed=3):
-    """Multi-turn texts that come interleaved, as users do: each turn has all that was said before. Of all prompt tokens,
+    """Multi-turn texts that come interleaved, as users do: each turn has all that was said before. Of all prompt
+    tokens,
     those that were found in a cache."""
     random_ = random.Random(seed)
     texts = [[random_.randrange(300, 500) for _ in range(64)] for _ in range(count)]
@@ -75,8 +91,17 @@ def conversations(url, count=12, turns=4, seed=3):
             order = list(range(count))
             random_.shuffle(order)
             for i in order:
-                answer = http.post("/v1/completions", json={"model": NAME, "prompt": texts[i], "max_tokens": 8, "temperature": 0,
-                                                            "ignore_eos": True, "return_token_ids": True})
+                answer = http.post(
+                    "/v1/completions",
+                    json={
+                        "model": NAME,
+                        "prompt": texts[i],
+                        "max_tokens": 8,
+                        "temperature": 0,
+                        "ignore_eos": True,
+                        "return_token_ids": True,
+                    },
+                )
                 assert answer.status_code == 200, answer.text
                 body = answer.json()
                 prompt += body["usage"]["prompt_tokens"]
@@ -89,9 +114,24 @@ def conversations(url, count=12, turns=4, seed=3):
 def two_servers_with_events(*flags):
     """The servers, and what tells vllm-router's kv_aware policy where their events are."""
     ports = [free_port() for _ in range(2)]
-    servers = [Server(small_model(), "--served-model-name", NAME, "--block-size", "16", *flags, "--kv-events-config",
-                      json.dumps({"enable_kv_cache_events": True, "endpoint": f"tcp://*:{port}"})) for port in ports]
-    sources = [part for port, server in zip(ports, servers) for part in ("--kv-event-source", f"{server.url}=tcp://127.0.0.1:{port}")]
+    servers = [
+        Server(
+            small_model(),
+            "--served-model-name",
+            NAME,
+            "--block-size",
+            "16",
+            *flags,
+            "--kv-events-config",
+            json.dumps({"enable_kv_cache_events": True, "endpoint": f"tcp://*:{port}"}),
+        )
+        for port in ports
+    ]
+    sources = [
+        part
+        for port, server in zip(ports, servers)
+        for part in ("--kv-event-source", f"{server.url}=tcp://127.0.0.1:{port}")
+    ]
     try:
         yield servers, ("--policy", "kv_aware", "--kv-event-block-size", "16", "--kv-event-model", NAME, *sources)
     finally:
@@ -100,7 +140,9 @@ def two_servers_with_events(*flags):
 
 
 def complete(url, prompt):
-    answer = httpx.post(url + "/v1/completions", timeout=60, json={"model": NAME, "prompt": prompt, "max_tokens": 1, "temperature": 0})
+    answer = httpx.post(
+        url + "/v1/completions", timeout=60, json={"model": NAME, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+    )
     assert answer.status_code == 200, answer.text
     return answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
 
@@ -129,13 +171,13 @@ def test_kv_aware_routing_finds_what_events_tell():
     """vllm-router's kv_aware policy goes by our events: turns of a conversation meet the server that has it."""
     with two_servers_with_events() as (servers, kv_aware):
         with vllm_router(servers, "--policy", "round_robin") as (url, _):
-            by_turns = conversations(url)
+            round_robin = conversations(url)
         for server in servers:
             httpx.post(server.url + "/reset_prefix_cache", timeout=30)
         with vllm_router(servers, *kv_aware) as (url, log):
             by_events = conversations(url, seed=4)
-    print(f"cached share: round_robin {by_turns:.3f}, kv_aware {by_events:.3f}")
-    assert by_events > by_turns + 0.05, "".join(log[-20:])
+    print(f"cached share: round_robin {round_robin:.3f}, kv_aware {by_events:.3f}")
+    assert by_events > round_robin + 0.05, "".join(log[-20:])
 
 
 # One request at a time: who goes where then depends on what is cached and on nothing that a busy machine changes.
@@ -148,7 +190,8 @@ def found(servers):
 
 
 def test_the_simulators_router_predicts_the_hit_rate():
-    """The same conversations through vllm-router before two servers, and through `pagoda simulate`: the rise is what was
+    """The same conversations through vllm-router before two servers, and through `pagoda simulate`: the rise is what
+    was
     predicted, within a tenth."""
     seen, predicted = {}, {}
     with two_servers_with_events("--kv-cache-memory-bytes", "16MiB", "--max-model-len", "512") as (servers, kv_aware):
@@ -157,17 +200,57 @@ def test_the_simulators_router_predicts_the_hit_rate():
                 assert httpx.post(server.url + "/reset_prefix_cache", timeout=30).status_code == 200
             before = found(servers)
             with vllm_router(servers, *flags) as (url, _):
-                subprocess.run([binary(), "bench", "serve", "--base-url", url, "--model", NAME, "--workload", WORKLOAD + "1000",
-                                "--max-concurrency", "1", "--ignore-eos"],
-                               check=True, capture_output=True, timeout=200)
+                subprocess.run(
+                    [
+                        binary(),
+                        "bench",
+                        "serve",
+                        "--base-url",
+                        url,
+                        "--model",
+                        NAME,
+                        "--workload",
+                        WORKLOAD + "1000",
+                        "--max-concurrency",
+                        "1",
+                        "--ignore-eos",
+                    ],
+                    check=True,
+                    capture_output=True,
+                    timeout=200,
+                )
             hits, queries = (b - a for a, b in zip(before, found(servers)))
             seen[router] = hits / queries
-            done = subprocess.run([binary(), "simulate", small_model(), "--cost-model", "a100-40gb/opt-13b/tp1", "--block-size", "16",
-                                   "--max-model-len", "512", "--replicas", "2",
-                                   "--router", router, "--workload", WORKLOAD + "0.01", "--output-json", "-"], check=True, capture_output=True, timeout=60)
+            done = subprocess.run(
+                [
+                    binary(),
+                    "simulate",
+                    small_model(),
+                    "--cost-model",
+                    "a100-40gb/opt-13b/tp1",
+                    "--block-size",
+                    "16",
+                    "--max-model-len",
+                    "512",
+                    "--replicas",
+                    "2",
+                    "--router",
+                    router,
+                    "--workload",
+                    WORKLOAD + "0.01",
+                    "--output-json",
+                    "-",
+                ],
+                check=True,
+                capture_output=True,
+                timeout=60,
+            )
             cache = json.loads(done.stdout)["prefix_cache"]
             predicted[router] = cache["hits"] / cache["queries"]
-    print("share of prompt tokens found in a cache:", *(f"{name}: {seen[name]:.3f}, simulated {predicted[name]:.3f}" for name in seen))
+    print(
+        "share of prompt tokens found in a cache:",
+        *(f"{name}: {seen[name]:.3f}, simulated {predicted[name]:.3f}" for name in seen),
+    )
     for name in seen:
         assert abs(seen[name] / predicted[name] - 1) < 0.1, (seen, predicted)
     rise, said = (shares["kv-aware"] - shares["round-robin"] for shares in (seen, predicted))
@@ -181,8 +264,11 @@ def test_cache_aware_routing_loses_nothing_when_a_server_goes():
         print(f"cached share: cache_aware {share:.3f}")
 
         def ask(i):
-            answer = httpx.post(url + "/v1/completions", timeout=60, json={
-                "model": NAME, "prompt": [300 + i % 200] * 40, "max_tokens": 20, "ignore_eos": True})
+            answer = httpx.post(
+                url + "/v1/completions",
+                timeout=60,
+                json={"model": NAME, "prompt": [300 + i % 200] * 40, "max_tokens": 20, "ignore_eos": True},
+            )
             return answer.status_code, answer.text
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -200,16 +286,35 @@ def test_cache_aware_routing_loses_nothing_when_a_server_goes():
 
 def test_litellms_router_goes_round_a_dead_server(tmp_path):
     import litellm
+
     template = tmp_path / "plain.jinja"
     template.write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
     with two_servers("--chat-template", str(template)) as servers:
         # Which one it tries is drawn each time: enough tries that the dead one is not drawn in all.
-        router = litellm.Router(num_retries=12, retry_after=0, routing_strategy="simple-shuffle", model_list=[
-            {"model_name": "any", "litellm_params": {"model": f"openai/{NAME}", "api_base": server.url + "/v1", "api_key": "none",
-                                                     "timeout": 60}} for server in servers])
+        router = litellm.Router(
+            num_retries=12,
+            retry_after=0,
+            routing_strategy="simple-shuffle",
+            model_list=[
+                {
+                    "model_name": "any",
+                    "litellm_params": {
+                        "model": f"openai/{NAME}",
+                        "api_base": server.url + "/v1",
+                        "api_key": "none",
+                        "timeout": 60,
+                    },
+                }
+                for server in servers
+            ],
+        )
 
         def ask():
-            return router.completion(model="any", messages=[{"role": "user", "content": "once"}], max_tokens=4).choices[0].message.content
+            return (
+                router.completion(model="any", messages=[{"role": "user", "content": "once"}], max_tokens=4)
+                .choices[0]
+                .message.content
+            )
 
         for _ in range(10):
             assert ask() is not None

@@ -1,5 +1,9 @@
-"""Mixed, hung-up and hostile clients for PAGODA_SOAK_MINUTES (default 10) on the small model, with TLS, keys and fair shares.
-The first fifth fills caches and pools; after it nothing may grow, and at the end every client's tokens are accounted for."""
+"""Mixed, hung-up and hostile clients for PAGODA_SOAK_MINUTES (default 10) on the small model, with TLS, keys and fair
+shares.
+The first fifth fills caches and pools; after it nothing may grow, and at the end every client's tokens are accounted
+for.
+"""
+
 import json
 import os
 import pathlib
@@ -10,7 +14,6 @@ import threading
 import time
 
 import httpx
-
 from conftest import small_model
 from secure_server import SecureServer, certificate
 
@@ -44,7 +47,9 @@ class User:
         self.failure = None
 
     def run(self, base, trust, until):
-        with httpx.Client(base_url=base, verify=trust, timeout=120, headers={"Authorization": f"Bearer {self.key}"}) as http:
+        with httpx.Client(
+            base_url=base, verify=trust, timeout=120, headers={"Authorization": f"Bearer {self.key}"}
+        ) as http:
             while time.monotonic() < until and not self.failure:
                 try:
                     self.ask(http)
@@ -56,11 +61,16 @@ class User:
     def ask(self, http):
         dice = self.dice
         length, n = dice.randrange(1, 200), dice.choice([1, 1, 1, 3])
-        body = {"prompt": [dice.randrange(3, 200) for _ in range(length)], "max_tokens": dice.randrange(1, 64), "n": n,
-                "temperature": dice.choice([0, 1]), "ignore_eos": True}
+        body = {
+            "prompt": [dice.randrange(3, 200) for _ in range(length)],
+            "max_tokens": dice.randrange(1, 64),
+            "n": n,
+            "temperature": dice.choice([0, 1]),
+            "ignore_eos": True,
+        }
         kind = dice.random()
         if kind < 0.1:
-            status = http.post("/v1/completions", content=json.dumps(body)[:dice.randrange(40)]).status_code
+            status = http.post("/v1/completions", content=json.dumps(body)[: dice.randrange(40)]).status_code
             assert status == 400, status
             self.requests += 1
         elif kind < 0.5:  # a stream, some left early
@@ -112,13 +122,18 @@ def hostile(port, trust, number, until):
             if kind == 0:
                 plain.sendall(dice.randbytes(dice.randrange(1, 400)))
             elif kind == 1:
-                plain.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + dice.randbytes(100))  # half of a ClientHello
+                plain.sendall(
+                    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + dice.randbytes(100)
+                )  # half of a ClientHello
                 time.sleep(dice.random() * 0.2)
             else:
                 secure = trust.wrap_socket(plain, server_hostname="localhost")
                 head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 if kind == 2:
-                    secure.sendall(head + b"Authorization: Bearer key-%d\r\nContent-Length: 1000000\r\n\r\n{" % dice.randrange(USERS))
+                    secure.sendall(
+                        head
+                        + b"Authorization: Bearer key-%d\r\nContent-Length: 1000000\r\n\r\n{" % dice.randrange(USERS)
+                    )
                     time.sleep(dice.random() * 0.2)
                 elif kind == 3:
                     secure.sendall(head + b"Authorization: Bearer wrong\r\nContent-Length: 2\r\n\r\n{}")
@@ -137,10 +152,24 @@ def test_nothing_grows_and_nothing_is_lost(tmp_path):
     made, key = certificate(tmp_path, "server")
     trust = ssl.create_default_context(cafile=str(made))
     keys = tmp_path / "keys.yaml"
-    keys.write_text("keys:\n" + "".join(f"- {{name: user{i}, key: key-{i}, weight: {1 + i % 3}}}\n" for i in range(USERS)) +
-                    "- {name: ops, key: key-ops, role: admin}\n")
-    server = SecureServer(small_model(), "--ssl-certfile", str(made), "--ssl-keyfile", str(key), "--api-key-file", str(keys),
-                          "--scheduling-policy", "fair", "--kv-cache-memory-bytes", KV_CACHE)
+    keys.write_text(
+        "keys:\n"
+        + "".join(f"- {{name: user{i}, key: key-{i}, weight: {1 + i % 3}}}\n" for i in range(USERS))
+        + "- {name: ops, key: key-ops, role: admin}\n"
+    )
+    server = SecureServer(
+        small_model(),
+        "--ssl-certfile",
+        str(made),
+        "--ssl-keyfile",
+        str(key),
+        "--api-key-file",
+        str(keys),
+        "--scheduling-policy",
+        "fair",
+        "--kv-cache-memory-bytes",
+        KV_CACHE,
+    )
     base = f"https://127.0.0.1:{server.port}"
     admin = httpx.Client(base_url=base, verify=trust, timeout=60, headers={"Authorization": "Bearer key-ops"})
     try:
@@ -160,7 +189,11 @@ def test_nothing_grows_and_nothing_is_lost(tmp_path):
 
         def idle():
             told = {account["name"]: account["used"] for account in admin.get("/debug/memory").json()["accounts"]}
-            return told["answers"] == told["bodies"] == told["texts"] == 0 and admin.get("/debug/kv").json()["blocks_in_use"] == 0
+            return (
+                told["answers"] == told["bodies"] == told["texts"] == 0
+                and admin.get("/debug/kv").json()["blocks_in_use"] == 0
+            )
+
         deadline = time.monotonic() + 60
         while not idle():
             assert time.monotonic() < deadline, admin.get("/debug/memory").text
@@ -168,14 +201,23 @@ def test_nothing_grows_and_nothing_is_lost(tmp_path):
         late = resident(server.process)
         usage = admin.get("/admin/usage").json()
         requests = sum(user.requests for user in users)
-        print(f"{requests} requests; resident {early >> 20} MiB after a fifth, {late >> 20} MiB at the end; "
-              f"{sum(user.completion for user in users)} tokens of whole answers, {sum(user.cut_least for user in users)} seen before hanging up")
+        print(
+            f"{requests} requests; resident {early >> 20} MiB after a fifth, {late >> 20} MiB at the end;"
+            f" {sum(user.completion for user in users)} tokens of whole answers,"
+            f" {sum(user.cut_least for user in users)} seen before hanging up"
+        )
         for user in users:
             account = usage[user.name]
-            # What a hostile client sends with a user's key is never a whole request, and counts no tokens.
+            # A hostile client never sends a whole request with a user's key, and counts no tokens.
             assert user.prompt <= account["prompt_tokens"] <= user.prompt + user.cut_prompt, (user.name, account)
             left = account["completion_tokens"] - user.completion
-            assert user.cut_least <= left <= user.cut_most, (user.name, account, user.completion, user.cut_least, user.cut_most)
+            assert user.cut_least <= left <= user.cut_most, (
+                user.name,
+                account,
+                user.completion,
+                user.cut_least,
+                user.cut_most,
+            )
         assert late < early + 64 * MEBIBYTE
         assert threads_of(server.process) <= early_threads
         assert descriptors(server.process) < 48

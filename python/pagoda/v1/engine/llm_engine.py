@@ -1,4 +1,5 @@
 """By the name under which vLLM has it."""
+
 from ...llm_engine import LLMEngine
 
 __all__ = ["LLMEngine"]

@@ -1,4 +1,5 @@
 """What LLM.get_metrics() gives: the engine's metrics, read from Prometheus' text format, in vLLM's classes."""
+
 from __future__ import annotations
 
 import re
@@ -50,8 +51,10 @@ def read_metrics(text: str) -> list[Metric]:
         if line.startswith("#") or sample is None:
             continue
         name, value = sample["name"], float(sample["value"])
-        labels = {label: re.sub(r"\\.", lambda escape: ESCAPED.get(escape[0], escape[0]), text)
-                  for label, text in LABEL.findall(sample["labels"] or "")}
+        labels = {
+            label: re.sub(r"\\.", lambda escape: ESCAPED.get(escape[0], escape[0]), text)
+            for label, text in LABEL.findall(sample["labels"] or "")
+        }
         kind = kinds.get(name)
         if kind == "counter":
             found.append(Counter(name.removesuffix("_total"), labels, int(value)))

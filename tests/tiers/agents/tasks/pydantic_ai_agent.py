@@ -1,4 +1,5 @@
 """Pydantic AI writes a file with a tool: URL MODEL chat|responses|messages TASK."""
+
 import pathlib
 import sys
 
@@ -11,7 +12,13 @@ from pydantic_ai.providers.openai import OpenAIProvider
 url, model, protocol, task = sys.argv[1:]
 if protocol == "messages":
     import anthropic
-    chosen = AnthropicModel(model, provider=AnthropicProvider(anthropic_client=anthropic.AsyncAnthropic(base_url=url, api_key="none", max_retries=0)))
+
+    chosen = AnthropicModel(
+        model,
+        provider=AnthropicProvider(
+            anthropic_client=anthropic.AsyncAnthropic(base_url=url, api_key="none", max_retries=0)
+        ),
+    )
 else:
     kind = OpenAIChatModel if protocol == "chat" else OpenAIResponsesModel
     chosen = kind(model, provider=OpenAIProvider(base_url=url + "/v1", api_key="none"))

@@ -1,4 +1,5 @@
 """Qwen-Agent writes a file with a tool of its own, over the API's tool calls: URL MODEL TASK."""
+
 import json
 import pathlib
 import sys
@@ -12,7 +13,11 @@ url, model, task = sys.argv[1:]
 @register_tool("write_file")
 class WriteFile(BaseTool):
     description = "Writes a file."
-    parameters = {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}, "required": ["path", "content"]}
+    parameters = {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+        "required": ["path", "content"],
+    }
 
     def call(self, params, **_):
         arguments = json.loads(params)
@@ -20,7 +25,16 @@ class WriteFile(BaseTool):
         return "written"
 
 
-agent = Assistant(function_list=["write_file"], system_message="You write files with your tool alone. " * 20,
-                  llm={"model": model, "model_type": "oai", "model_server": url + "/v1", "api_key": "none", "generate_cfg": {"use_raw_api": True}})
+agent = Assistant(
+    function_list=["write_file"],
+    system_message="You write files with your tool alone. " * 20,
+    llm={
+        "model": model,
+        "model_type": "oai",
+        "model_server": url + "/v1",
+        "api_key": "none",
+        "generate_cfg": {"use_raw_api": True},
+    },
+)
 *_, answer = agent.run([{"role": "user", "content": task}])
 print(answer[-1]["content"])

@@ -1,4 +1,5 @@
 """Completions of a list of prompts; arguments by the command line, with defaults of the script's own."""
+
 from vllm import LLM, EngineArgs, RequestOutput, SamplingParams
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
@@ -22,7 +23,11 @@ prompts = ["the cat sat", "once upon a", "a"]
 outputs: list[RequestOutput] = llm.generate(prompts, params)
 for output in outputs:
     print(f"Prompt: {output.prompt!r}, Generated text: {output.outputs[0].text!r}")
-    assert output.finished and output.outputs[0].finish_reason in ("length", "stop") and len(output.outputs[0].token_ids) <= 8
+    assert (
+        output.finished
+        and output.outputs[0].finish_reason in ("length", "stop")
+        and len(output.outputs[0].token_ids) <= 8
+    )
 assert [output.prompt for output in outputs] == prompts and [output.request_id for output in outputs] == ["0", "1", "2"]
 assert repr(outputs[0]).startswith("RequestOutput(request_id='0', prompt='the cat sat', prompt_token_ids=[")
 assert "outputs=[CompletionOutput(index=0, text=" in repr(outputs[0])
@@ -32,8 +37,16 @@ assert llm.llm_engine.model_config.max_model_len >= 64
 
 # By keywords, as tokens, one prompt alone, each with parameters of its own.
 ids = llm.get_tokenizer().encode(prompts[0])
-by_ids, = llm.generate(prompts={"prompt_token_ids": ids}, sampling_params=SamplingParams(temperature=0.0, max_tokens=4), use_tqdm=False)
-alone, = llm.generate(prompts[0], SamplingParams.from_optional(temperature=0.0, max_tokens=4, top_p=None), use_tqdm=False)
+(by_ids,) = llm.generate(
+    prompts={"prompt_token_ids": ids}, sampling_params=SamplingParams(temperature=0.0, max_tokens=4), use_tqdm=False
+)
+(alone,) = llm.generate(
+    prompts[0], SamplingParams.from_optional(temperature=0.0, max_tokens=4, top_p=None), use_tqdm=False
+)
 assert by_ids.outputs[0].token_ids == alone.outputs[0].token_ids and alone.prompt_token_ids == ids
-short, long = llm.generate(prompts[:2], [SamplingParams(max_tokens=2, ignore_eos=True), SamplingParams(max_tokens=5, ignore_eos=True)], use_tqdm=False)
+short, long = llm.generate(
+    prompts[:2],
+    [SamplingParams(max_tokens=2, ignore_eos=True), SamplingParams(max_tokens=5, ignore_eos=True)],
+    use_tqdm=False,
+)
 assert (len(short.outputs[0].token_ids), len(long.outputs[0].token_ids)) == (2, 5)

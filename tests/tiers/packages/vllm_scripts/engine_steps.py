@@ -1,13 +1,16 @@
 """Requests added to an engine between its steps."""
+
 from vllm import EngineArgs, LLMEngine, RequestOutput, SamplingParams
 from vllm.utils import FlexibleArgumentParser
 
 parser = EngineArgs.add_cli_args(FlexibleArgumentParser(description="steps"))
 engine = LLMEngine.from_engine_args(EngineArgs.from_cli_args(parser.parse_args()))
-prompts = [("a", SamplingParams(temperature=0.0, logprobs=1, prompt_logprobs=1, max_tokens=5)),
-           ("the cat sat", SamplingParams(temperature=0.8, top_k=5, presence_penalty=0.2, max_tokens=7, ignore_eos=True)),
-           ("once upon", SamplingParams(n=2, best_of=5, temperature=0.8, top_p=0.95, frequency_penalty=0.1, max_tokens=4)),
-           ("the dog", SamplingParams(n=2, temperature=0.8, seed=3, max_tokens=4, ignore_eos=True))]
+prompts = [
+    ("a", SamplingParams(temperature=0.0, logprobs=1, prompt_logprobs=1, max_tokens=5)),
+    ("the cat sat", SamplingParams(temperature=0.8, top_k=5, presence_penalty=0.2, max_tokens=7, ignore_eos=True)),
+    ("once upon", SamplingParams(n=2, best_of=5, temperature=0.8, top_p=0.95, frequency_penalty=0.1, max_tokens=4)),
+    ("the dog", SamplingParams(n=2, temperature=0.8, seed=3, max_tokens=4, ignore_eos=True)),
+]
 finished: dict[str, RequestOutput] = {}
 grown: list[int] = []
 added = 0

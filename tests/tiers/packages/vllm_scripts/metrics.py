@@ -1,4 +1,5 @@
 """What the engine counts, by its classes; and the cache of prefixes emptied in between."""
+
 import sys
 
 from vllm import LLM, SamplingParams

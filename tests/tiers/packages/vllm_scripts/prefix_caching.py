@@ -1,4 +1,5 @@
 """What prompts begin with alike is computed once, and changes nothing."""
+
 import sys
 
 from vllm import LLM, SamplingParams
@@ -13,5 +14,7 @@ llm = LLM(model=sys.argv[1], kv_cache_memory_bytes=16 << 20, enable_prefix_cachi
 llm.generate(prompts[0], params, use_tqdm=False)
 cached = llm.generate(prompts, params, use_tqdm=False)
 assert [output.outputs[0].text for output in cached] == [output.outputs[0].text for output in without]
-assert all(output.num_cached_tokens >= 16 for output in cached) and all(not output.num_cached_tokens for output in without)
+assert all(output.num_cached_tokens >= 16 for output in cached) and all(
+    not output.num_cached_tokens for output in without
+)
 print([output.num_cached_tokens for output in cached])

@@ -1,4 +1,5 @@
 """What is not there says so by its name."""
+
 import sys
 
 from vllm import LLM, SamplingParams

@@ -1,4 +1,5 @@
 """An engine gives its memory back and takes it again; the answers stay the same."""
+
 import sys
 
 from vllm import LLM, SamplingParams

@@ -1,4 +1,5 @@
 """A stream of what is new, of several requests at a time."""
+
 import asyncio
 import sys
 
@@ -8,7 +9,9 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 
 async def stream(engine: AsyncLLM, prompt: str, request_id: str) -> str:
-    params = SamplingParams(max_tokens=20, temperature=0.8, top_p=0.95, seed=42, ignore_eos=True, output_kind=RequestOutputKind.DELTA)
+    params = SamplingParams(
+        max_tokens=20, temperature=0.8, top_p=0.95, seed=42, ignore_eos=True, output_kind=RequestOutputKind.DELTA
+    )
     text, pieces, ids = "", 0, 0
     async for output in engine.generate(request_id=request_id, prompt=prompt, sampling_params=params):
         for completion in output.outputs:
@@ -22,7 +25,9 @@ async def stream(engine: AsyncLLM, prompt: str, request_id: str) -> str:
 
 
 async def main() -> None:
-    engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=sys.argv[1], enforce_eager=True, kv_cache_memory_bytes=16 << 20))
+    engine = AsyncLLM.from_engine_args(
+        AsyncEngineArgs(model=sys.argv[1], enforce_eager=True, kv_cache_memory_bytes=16 << 20)
+    )
     try:
         prompts = ["the cat", "once upon", "the cat"]
         texts = await asyncio.gather(*(stream(engine, prompt, f"stream-{i}") for i, prompt in enumerate(prompts)))

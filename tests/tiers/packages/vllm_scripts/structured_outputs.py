@@ -1,4 +1,5 @@
 """Answers held by a choice, a regular expression, a schema and a grammar."""
+
 import enum
 import json
 import re
@@ -13,19 +14,31 @@ class Colour(enum.Enum):
     blue = "blue"
 
 
-SCHEMA = {"type": "object", "properties": {"colour": {"enum": [one.value for one in Colour]}, "doors": {"enum": [3, 5]}},
-          "required": ["colour", "doors"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"enum": [one.value for one in Colour]}, "doors": {"enum": [3, 5]}},
+    "required": ["colour", "doors"],
+    "additionalProperties": False,
+}
 llm = LLM(model=sys.argv[1], kv_cache_memory_bytes=16 << 20)
 
 
 def ask(form):
-    output, = llm.generate("the car is", sampling_params=SamplingParams(max_tokens=400, temperature=0.0, logit_bias=SPACE, structured_outputs=form), use_tqdm=False)
+    (output,) = llm.generate(
+        "the car is",
+        sampling_params=SamplingParams(max_tokens=400, temperature=0.0, logit_bias=SPACE, structured_outputs=form),
+        use_tqdm=False,
+    )
     print(output.outputs[0].text)
     return output.outputs[0].text
 
 
 # A model of noise would fill the white space that JSON allows.
-SPACE = {token: -100.0 for text in (" ", "\n", "\t", "\r") for token in llm.get_tokenizer().encode(text, add_special_tokens=False)}
+SPACE = {
+    token: -100.0
+    for text in (" ", "\n", "\t", "\r")
+    for token in llm.get_tokenizer().encode(text, add_special_tokens=False)
+}
 assert ask(StructuredOutputsParams(choice=["Positive", "Negative"])) in ("Positive", "Negative")
 assert re.fullmatch(r"[a-c]{3}@x\.de", ask(StructuredOutputsParams(regex=r"[a-c]{3}@x\.de")))
 car = json.loads(ask(StructuredOutputsParams(json=SCHEMA)))
