@@ -9,6 +9,9 @@
 #include <fstream>
 
 #include "cli/assembly/hub_paths.h"
+#include "cli/commands/model_facts.h"
+#include "model_runner/family_model.h"
+#include "model_runner/fused_gguf.h"
 
 namespace pagoda {
 namespace {
@@ -19,10 +22,10 @@ struct Outcome {
 };
 
 Outcome inspect(const std::string& path, bool json) {
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   const int code = run_inspect({.path = path, .json = json});
-  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+  return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
 }
 
 TEST(Inspect, OneJsonObjectOnStdout) {
@@ -143,6 +146,30 @@ TEST(Inspect, OneLineOnStderr) {
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
   EXPECT_TRUE(outcome.err.starts_with("pagoda: ")) << outcome.err;
+}
+
+// Every family, in each format that its fixture has, says that it can be run: nothing is missing, nothing has
+// another shape.
+TEST(Inspect, FixturesOfAllFamiliesCanBeRun) {
+  const std::string root = ::testing::TempDir() + "inspect_families_" + std::to_string(::getpid());
+  const auto expect_runs = [](const std::string& path) {
+    Result<Description> description = describe(path, {});
+    ASSERT_TRUE(description.has_value()) << path << ": " << description.error().message();
+    add_facts(*description);
+    EXPECT_TRUE(description->supported) << path << ": " << description->reason;
+    EXPECT_TRUE(description->facts.has_value()) << path;
+  };
+  for (const std::string& name : testing::all_families()) {
+    const std::string folder = testing::write_family(name, root + "/" + name);
+    expect_runs(folder);
+    std::filesystem::create_directory(folder + "/gguf");
+    if (const std::string gguf = testing::write_family_gguf(name, folder + "/gguf"); !gguf.empty()) {
+      expect_runs(gguf);
+      if (testing::FusedGguf::write(gguf) > 0) expect_runs(gguf);
+    }
+    std::filesystem::remove_all(folder);
+  }
+  std::filesystem::remove_all(root);
 }
 
 TEST(HubPaths, TheFirstVariableSetIsTheOne) {
