@@ -10,8 +10,10 @@ namespace pagoda {
 std::span<const GgufName> gguf_names() {
   static constexpr auto kAll = std::to_array<GgufName>({
       {"attention_multiplier", "attention.scale", true},
+      {"attn_logit_softcapping", "attn_logit_softcapping", true},
       {"clip_qkv", "attention.clamp_kqv", true},
       {"embedding_multiplier", "embedding_scale", true},
+      {"final_logit_softcapping", "final_logit_softcapping", true},
       {"head_dim", "attention.key_length"},
       {"hidden_size", "embedding_length"},
       {"hidden_size_per_layer_input", "embedding_length_per_layer_input"},
@@ -19,6 +21,7 @@ std::span<const GgufName> gguf_names() {
       {"kv_lora_rank", "attention.kv_lora_rank"},
       {"layer_norm_eps", "attention.layer_norm_epsilon", true},
       {"llama_4_scaling_beta", "attention.temperature_scale", true},
+      {"logit_scale", "logit_scale", true},
       {"logits_scaling", "logit_scale", true},
       {"max_position_embeddings", "context_length"},
       {"num_attention_heads", "attention.head_count"},

@@ -73,5 +73,16 @@ TEST_F(GgufOverrides, FieldsOfConfigJson) {
             std::string::npos);
 }
 
+// --rope-scale alone: YaRN where the file has it, else linear.
+TEST_F(GgufOverrides, AFactorWithoutAType) {
+  ASSERT_TRUE(override_rope(file_, R"({"factor":2.0})").ok());
+  EXPECT_EQ(config().rope_scaling, RopeScaling::linear);
+  EXPECT_FLOAT_EQ(config().rope_factor, 2);
+  ASSERT_TRUE(override_rope(file_, R"({"rope_type":"yarn","original_max_position_embeddings":512})").ok());
+  ASSERT_TRUE(override_rope(file_, R"({"factor":8.0})").ok());
+  EXPECT_EQ(config().rope_scaling, RopeScaling::yarn);
+  EXPECT_FLOAT_EQ(config().rope_factor, 8);
+}
+
 }  // namespace
 }  // namespace pagoda

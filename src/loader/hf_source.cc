@@ -183,7 +183,9 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   if (!config_text) return config_text.error();
   const Result<std::string> overridden = with_overrides(*config_text, overrides);
   if (!overridden) return overridden.error().annotate("--hf-overrides");
-  Result<std::string> config = with_rope(*overridden, rope);
+  const Result<std::string> turned = with_rope(*overridden, rope_theta_of(overrides));
+  if (!turned) return turned.error();
+  Result<std::string> config = with_rope(*turned, rope);
   if (!config) return config.error();
 
   Weights weights;

@@ -40,6 +40,8 @@ Result<std::string> with_rope(std::string_view text, std::string_view rope) {
   if (!whole) return whole.error();
   json::object* const inner = language_part(*whole);
   json::object& config = inner != nullptr ? *inner : *whole;
+  // Before the pointers below: a new entry moves the others.
+  if (const json::value* const theta = fields->if_contains("rope_theta")) config["rope_theta"] = *theta;
   const auto object = [](json::object& from, std::string_view name) -> json::object* {
     json::value* const value = from.if_contains(name);
     return value != nullptr && value->is_object() && !value->get_object().empty() ? &value->get_object()
@@ -49,10 +51,28 @@ Result<std::string> with_rope(std::string_view text, std::string_view rope) {
   if (target == nullptr) target = object(config, "rope_parameters");
   if (target != nullptr)
     if (json::object* const full = object(*target, "full_attention")) target = full;
-  if (const json::value* const theta = fields->if_contains("rope_theta")) config["rope_theta"] = *theta;
+  if (target == nullptr && fields->size() == 1 && fields->contains("rope_theta"))
+    return json::serialize(*whole);
   if (target == nullptr) target = &(config["rope_scaling"] = json::object()).get_object();
   merge(*target, *fields);
+  if (fields->contains("factor") && !fields->contains("rope_type")) {
+    const json::value* const type =
+        target->contains("rope_type") ? target->if_contains("rope_type") : target->if_contains("type");
+    if (type == nullptr || *type != "yarn") (*target)["rope_type"] = "linear";
+  }
   return json::serialize(*whole);
+}
+
+std::string rope_theta_of(std::string_view overrides) {
+  Result<json::object> parsed = parse_json_object(overrides, "");
+  if (!parsed) return {};
+  const json::object* const inner = language_part(*parsed);
+  const json::object& fields = inner != nullptr ? *inner : *parsed;
+  const json::value* const theta = fields.if_contains("rope_theta");
+  if (theta == nullptr || !theta->is_number()) return {};
+  for (const char* const beside : {"rope_scaling", "rope_parameters"})
+    if (fields.contains(beside)) return {};
+  return json::serialize(json::object{{"rope_theta", *theta}});
 }
 
 std::string without_pooling_keys(std::string_view overrides) {

@@ -14,9 +14,14 @@ namespace pagoda {
 Result<std::string> with_overrides(std::string_view text, std::string_view overrides);
 
 // The config.json `text` with these fields of its rotation's scaling instead, wherever it has them: of the
-// language model, in rope_scaling, or in rope_parameters, there of the layers that see everything. `rope`
-// empty: as it is.
+// language model, in rope_scaling, or in rope_parameters, there of the layers that see everything. A `factor`
+// without a `rope_type` stretches YaRN where the model has it, and is linear otherwise. `rope` empty: as it
+// is.
 Result<std::string> with_rope(std::string_view text, std::string_view rope);
+
+// {"rope_theta": X} where `overrides` set it and no scaling beside it, else empty: rope_parameters has
+// another one, which would win.
+std::string rope_theta_of(std::string_view overrides);
 
 // `overrides` without what turns a language model into a reranker: vLLM has it in the same option, but the
 // model's weights stay what config.json says (model_runner/pooling_model.h reads it). Nothing left: empty.

@@ -142,7 +142,38 @@ TEST(ConfigJson, OverridesOfARotation) {
       *with_rope(R"({"text_config":{"rope_parameters":{"full_attention":{"rope_theta":7.0}}}})",
                  R"({"factor":2.0,"rope_theta":9.0})");
   EXPECT_EQ(json::parse(wrapped), json::parse(R"({"text_config":{"rope_theta":9.0,
-      "rope_parameters":{"full_attention":{"rope_theta":9.0,"factor":2.0}}}})"));
+      "rope_parameters":{"full_attention":{"rope_theta":9.0,"rope_type":"linear","factor":2.0}}}})"));
+}
+
+// --rope-scale alone: YaRN where the model has it, else linear.
+TEST(ConfigJson, AFactorWithoutAType) {
+  const auto read = [](const std::string& more, const std::string& rope) {
+    const auto config = read_config_json(*with_rope(R"({"model_type":"llama")" + more + "}", rope));
+    EXPECT_TRUE(config) << config.error().message();
+    return config ? *config : ModelConfig{};
+  };
+  const std::string yarn =
+      R"(,"rope_parameters":{"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":512})";
+  EXPECT_EQ(read(yarn, R"({"factor":8.0})").rope_scaling, RopeScaling::yarn);
+  EXPECT_FLOAT_EQ(read(yarn, R"({"factor":8.0})").rope_factor, 8);
+  EXPECT_EQ(read("", R"({"factor":8.0})").rope_scaling, RopeScaling::linear);
+}
+
+// Also where the entry is new beside rope_parameters, which have their own.
+TEST(ConfigJson, OverridesOfTheBase) {
+  const std::string text =
+      R"({"model_type":"llama","rope_parameters":{"rope_theta":5e5,"rope_type":"default"}})";
+  for (const std::string& changed : {*with_rope(text, R"({"rope_theta":300.0})"),
+                                     *with_rope(*with_overrides(text, R"({"rope_theta":300.0})"),
+                                                rope_theta_of(R"({"rope_theta":300.0})"))}) {
+    const auto config = read_config_json(changed);
+    ASSERT_TRUE(config) << config.error().message();
+    EXPECT_FLOAT_EQ(config->rope_theta, 300) << changed;
+    EXPECT_EQ(config->rope_scaling, RopeScaling::none);
+  }
+  EXPECT_EQ(rope_theta_of(R"({"text_config":{"rope_theta":7}})"), R"({"rope_theta":7})");
+  EXPECT_EQ(rope_theta_of(R"({"rope_theta":7,"rope_parameters":{"rope_theta":8}})"), "");
+  EXPECT_EQ(*with_rope(R"({"rope_theta":1})", R"({"rope_theta":300})"), R"({"rope_theta":300})");
 }
 
 TEST(ConfigJson, RefusesByName) {

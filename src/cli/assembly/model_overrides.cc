@@ -23,8 +23,8 @@ Result<json::object> rope_fields(const EngineFlags& flags) {
   json::object scaling;
   if (!rope.scaling.empty())
     scaling["rope_type"] = rope.scaling == "none" ? "default" : rope.scaling;
-  else if (yarn || factor > 0)
-    scaling["rope_type"] = yarn ? "yarn" : "linear";
+  else if (yarn)
+    scaling["rope_type"] = "yarn";
   if (factor > 0) scaling["factor"] = factor;
   if (rope.yarn_original > 0) scaling["original_max_position_embeddings"] = rope.yarn_original;
   if (rope.yarn_scale > 0) scaling["attention_factor"] = rope.yarn_scale;
@@ -44,8 +44,8 @@ Result<ModelOverrides> model_overrides(const EngineFlags& flags) {
   overrides.rope = json::serialize(*rope);
   // A linear factor does not say how long the context is now.
   const json::value* const type = rope->if_contains("rope_type");
-  if (type == nullptr || *type != "linear" || !flags.max_model_len || *flags.max_model_len <= 0)
-    return overrides;
+  const bool linear = type != nullptr ? *type == "linear" : rope->contains("factor");
+  if (!linear || !flags.max_model_len || *flags.max_model_len <= 0) return overrides;
   auto longer = with_overrides(overrides.config.empty() ? "{}" : overrides.config,
                                concat("{\"max_position_embeddings\":", *flags.max_model_len, "}"));
   if (!longer) return invalid_argument(longer.error().message()).annotate("--hf-overrides");

@@ -24,7 +24,7 @@ TEST(ModelOverrides, RotationByLlamaServersNames) {
   EngineFlags flags;
   EXPECT_EQ(rope_of(flags), boost::json::object());
   flags.rope.scale = 4;
-  EXPECT_EQ(rope_of(flags), boost::json::parse(R"({"rope_type":"linear","factor":4.0})"));
+  EXPECT_EQ(rope_of(flags), boost::json::parse(R"({"factor":4.0})"));
   flags.max_model_len = 9000;
   EXPECT_EQ(model_overrides(flags)->config, R"({"max_position_embeddings":9000})");
   flags.rope.yarn_original = 32768;
@@ -32,7 +32,7 @@ TEST(ModelOverrides, RotationByLlamaServersNames) {
       "original_max_position_embeddings":32768})"));
   EXPECT_EQ(model_overrides(flags)->config, "") << "yarn's factor says how long";
   flags.rope = {.freq_scale = 0.5, .freq_base = 5e5};
-  EXPECT_EQ(rope_of(flags), boost::json::parse(R"({"rope_type":"linear","factor":2.0,"rope_theta":5e5})"));
+  EXPECT_EQ(rope_of(flags), boost::json::parse(R"({"factor":2.0,"rope_theta":5e5})"));
   flags.rope.scale = 2;
   EXPECT_FALSE(model_overrides(flags));
   flags.rope = {.scaling = "linear", .yarn_beta_fast = 8};

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "base/plain_numbers.h"
 #include "base/strings.h"
 #include "loader/json_object.h"
 #include "loader/mapped_file.h"
@@ -78,7 +79,7 @@ json::object usable(const json::object& file, std::string_view name) {
     if (const std::string fault = fault_of(field, *value); fault.empty())
       fields[field.name] = *value;
     else
-      log_warning("start", concat(name, ": '", field.name, "' = ", printable(json::serialize(*value), 60),
+      log_warning("start", concat(name, ": '", field.name, "' = ", printable(plain_numbers(json::serialize(*value)), 60),
                                   " ", fault, " and is left out"));
   }
   return fields;

@@ -69,6 +69,11 @@ TEST_F(SamplingDefaultsOf, OthersAreNamedAndLeftOut) {
   }
 }
 
+TEST_F(SamplingDefaultsOf, NumbersAreToldAsTheyAreWritten) {
+  with(R"({"top_p": 1.5})");
+  EXPECT_NE(log_.find("'top_p' = 1.5 is above 1"), std::string::npos) << log_;
+}
+
 TEST_F(SamplingDefaultsOf, WhatIsGivenInsteadIsRefused) {
   EXPECT_EQ(with(R"({"temperature": 0.5})", R"({"temperature": 0.7, "top_p": null})").temperature, 0.7f);
   EXPECT_FALSE(with(R"({"temperature": 0.5})", R"({"temperature": null})").temperature);

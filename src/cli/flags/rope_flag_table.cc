@@ -25,8 +25,8 @@ std::vector<Flag> rope_flag_table(EngineFlags& flags) {
       {.name = "rope-scaling",
        .value = std::move(scaling),
        .help = "how the context is stretched",
-       .details = "how the context is stretched; without it, `--rope-scale` alone is linear and any of "
-                  "`--yarn-*` is yarn",
+       .details = "how the context is stretched; without it, any of `--yarn-*` is yarn, and `--rope-scale` "
+                  "alone is the model's own yarn, else linear",
        .default_text = "the model's own"},
       number("rope-scale", rope.scale, 1e6, "by how much the context is stretched"),
       number("rope-freq-scale", rope.freq_scale, 1, "the same as 1/N"),
