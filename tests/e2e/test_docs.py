@@ -89,7 +89,9 @@ def test_commands_and_flags_are_there(page, lines):
 
 
 def test_no_page_is_longer_than_200_lines():
-    assert [page for page in PAGES if len((ROOT / page).read_text().splitlines()) > 200] == []
+    texts = {page: (ROOT / page).read_text() for page in PAGES}
+    written = {page: text for page, text in texts.items() if "<!-- made by `pagoda man" not in text}
+    assert [page for page, text in written.items() if len(text.splitlines()) > 200] == []
 
 
 def test_the_tests_named_on_the_robustness_page_are_there():

@@ -127,7 +127,7 @@ TOGGLES = [
     "new_decoder_architecture",
     "no_bias",
 ]
-KEPT = ("rope_theta", "partial_rotary_factor")  # of a rotation, whatever its scaling
+KEPT = ("rope_theta", "partial_rotary_factor")  # keys of a rotation, whatever its scaling
 HEADS = [(4, 1), (4, 4), (8, 2), (6, 3), (2, 1)]
 
 

@@ -81,7 +81,7 @@ class Refused(Exception):
 
 def write_folder(name, row, seed, folder):
     """The model as save_pretrained writes it, with weights that follow from the tensors' names."""
-    if name == "youtu":  # of whose embedding transformers empties this row as it loads
+    if name == "youtu":  # transformers empties this row of its embedding as it loads
         row = {**row, "pad_token_id": None}
     torch.manual_seed(0)
     model = model_class(name).from_config(config_of(name, row), dtype=torch.float32)
@@ -292,7 +292,7 @@ def pagoda(model, prompts):
             answer = json.loads(line)
             body = (answer.get("response") or {}).get("body") or {}
             if "maximum context length" in (message := (body.get("error") or {}).get("message", "")):
-                raise Refused(message)  # where a file has lost what stretches the context
+                raise Refused(message)  # the file has lost the key that stretches the context
             if "choices" not in body:
                 raise RuntimeError(f"no answer: {line[:400]}")
             i = int(answer["custom_id"])
@@ -357,12 +357,12 @@ def lost(name, row, weights, file, ours, folder):
             elif option == "mscale unlike mscale_all_dim":
                 if (all_dim := rest["rope_parameters"].get("mscale_all_dim")) is not None:
                     rest["rope_parameters"]["mscale"] = all_dim
-            elif option == "short_mscale":  # of Phi-3.5-MoE, for which the converter writes what Phi 3's formula gives
+            elif option == "short_mscale":  # Phi-3.5-MoE, for which the converter writes the result of Phi 3's formula
                 rope, longer = rest["rope_scaling"], 1.0
                 if (factor := rest["max_position_embeddings"] / rope["original_max_position_embeddings"]) > 1:
                     longer = math.sqrt(1 + math.log(factor) / math.log(rope["original_max_position_embeddings"]))
                 rope["short_mscale"] = rope["long_mscale"] = longer
-            elif option == "kind of scaling":  # of Nemotron, which the converter calls linear
+            elif option == "kind of scaling":  # Nemotron, which the converter calls linear
                 rope = rest["rope_parameters"]
                 rest["rope_parameters"] = {
                     "rope_type": "linear",
@@ -370,13 +370,13 @@ def lost(name, row, weights, file, ours, folder):
                 }
             elif option == "rms_norm_eps" and rest["model_type"] == "glm":  # for which the converter reads another key
                 rest[option] = 1e-5
-            elif option == "partial_rotary_factor":  # of MiniMax M2, for which the converter takes rotary_dim
+            elif option == "partial_rotary_factor":  # MiniMax M2, for which the converter takes rotary_dim
                 rest["rope_parameters"][option] = rest["rotary_dim"] / rest["head_dim"]
-            elif option == "layer_types" and rest["model_type"] == "laguna":  # of which files say nothing
+            elif option == "layer_types" and rest["model_type"] == "laguna":  # files have no key for it
                 rest[option] = families.FAMILIES[name][option]
-            elif option == "query_pre_attn_scalar":  # of which files have no word, and readers take the size of a head
+            elif option == "query_pre_attn_scalar":  # files have no key for it, and readers take the size of a head
                 rest[option] = rest["head_dim"]
-            elif isinstance(rest[option], bool):  # what files leave out may be either
+            elif isinstance(rest[option], bool):  # options that files leave out may be either
                 rest[option] = not rest[option]
             else:
                 rest.pop(option)
