@@ -79,8 +79,9 @@ json::object usable(const json::object& file, std::string_view name) {
     if (const std::string fault = fault_of(field, *value); fault.empty())
       fields[field.name] = *value;
     else
-      log_warning("start", concat(name, ": '", field.name, "' = ", printable(plain_numbers(json::serialize(*value)), 60),
-                                  " ", fault, " and is left out"));
+      log_warning("start", concat(name, ": '", field.name,
+                                  "' = ", printable(plain_numbers(json::serialize(*value)), 60), " ", fault,
+                                  " and is left out"));
   }
   return fields;
 }
