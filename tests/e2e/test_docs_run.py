@@ -53,12 +53,12 @@ STANDS_FOR = {
         " 4MiB -o cost.json"
     ),
     "pagoda plan --cost-model cost.json --workload alpaca --ttft-p99 1000 --tpot-p99 100": (
-        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=5"
-        " --max-num-seqs 4 --seeds 4 --ttft-p99 3000 --tpot-p99 3000"
+        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=40"
+        " --max-num-seqs 4 --seeds 4 --ttft-p99 1000 --tpot-p99 1000"
     ),
     "pagoda plan --cost-model cost.json --workload trace:mine.jsonl --rate 20 --ttft-p99 1000 --tpot-p99 100": (
-        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=5"
-        " --max-num-seqs 4 --rate 20 --seeds 4 --ttft-p99 3000 --tpot-p99 3000"
+        "pagoda plan --cost-model cost.json --kv-cache-memory-bytes 4MiB --workload uniform:input=20,output=40"
+        " --max-num-seqs 4 --rate 20 --seeds 4 --ttft-p99 1000 --tpot-p99 1000"
     ),
     "pagoda pull ORG/NAME:mmproj-F16": "pagoda pull ORG/NAME:Q8_0",  # the hub of the test has no vision part
     "pagoda simulate --cost-model cost.json --workload": (

@@ -14,13 +14,13 @@ from test_docs import FOLDERS, OTHERS, PAGES, PROGRAMS
 # (page, beginning of the block): why nothing runs it here.
 NOT_RUN = {
     ("README.md", '{"id":"chatcmpl'): "an answer; its text and times are of one run",
-    ("docs/ARCHITECTURE.md", "client ── HTTP"): "a drawing",
     ("docs/clients.md", "location / {"): "nginx's, which is not among the packages",
     ("docs/clients.md", "http:"): "Traefik's, which is not among the packages",
     ("docs/clients.md", "llm.example.org {"): "Caddy's, which is not among the packages",
     ("docs/deploy.md", "helm install"): "script/test --tier deploy renders the chart",
     ("docs/kv-cache.md", "FREE --allocate-->"): "a drawing",
     ("docs/kv-events.md", '{"type": "BlockStored"'): "the form of an event; test_agents_cache.py reads them",
+    ("docs/peer-flags.md", "--"): "names of flags; engine_flag_table_test.cc gives each of them",
     ("docs/planning.md", "1 x "): "an answer; tests/e2e/test_planning.py asks for one",
     ("docs/python.md", "from pagoda import LLM"): "script/test --tier packages (test_docs_python.py)",
     ("docs/python.md", 'llm = LLM("model.gguf"'): "script/test --tier packages (test_docs_python.py)",
@@ -38,10 +38,13 @@ RUN_BELOW = {
 
 def blocks(page):
     """Indented or fenced blocks that hold no command."""
-    found, block, fenced, before = [], [], False, ""
+    found, block, fenced, before, drawing = [], [], False, "", False
     for line in [*(ROOT / page).read_text().splitlines(), ""]:
         if line.startswith("```"):
+            drawing = line == "```mermaid"
             fenced = not fenced
+        elif drawing:
+            continue
         elif fenced or (line.startswith("    ") and (block or not before.strip())):
             block.append(line if fenced else line[4:])
             before = line
