@@ -13,7 +13,6 @@ PROBLEMS = """() => {
   const shown = (node) => node.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}) && !node.closest('.unseen, .skip, #announce, [aria-hidden=true]');
   const scrolls = (node) => { const how = getComputedStyle(node); return /auto|scroll/.test(how.overflowX + how.overflowY); };
   const scroller = (node) => { for (let up = node.parentElement; up && up !== document.body; up = up.parentElement) if (scrolls(up)) return up; return null; };
-  # The visible part of a box: inside everything that clips or scrolls its contents.
   // The visible part of a box: inside everything that clips or scrolls its contents
   const seen = (box, node) => {
     let [left, top, right, bottom] = [Math.max(box.left, 0), Math.max(box.top, 0), Math.min(box.right, innerWidth), Math.min(box.bottom, innerHeight)];
