@@ -209,7 +209,7 @@ def test_other_managers_are_drawn_as_they_are(manager, watched):
         "--served-model-name",
         "smol",
         "--kv-cache-memory-bytes",
-        "16M",
+        "24M",
         "--kv-manager",
         manager,
         *flags,
