@@ -1,6 +1,6 @@
 #pragma once
 // Flags that replace values of the model's files: --hf-overrides, --override-kv, and those of its rotation.
-// Of cli/ alone.
+// For cli/ alone.
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
 #include "loader/model_source.h"

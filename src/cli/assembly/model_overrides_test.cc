@@ -41,18 +41,23 @@ TEST(ModelOverrides, RotationByLlamaServersNames) {
   EXPECT_EQ(rope_of(flags).at("rope_type"), "default");
 }
 
+testing::GgufBuilder bare_model() {
+  testing::GgufBuilder model;
+  model.string("general.architecture", "llama")
+      .u32("llama.context_length", 64)
+      .u32("llama.embedding_length", 8)
+      .u32("llama.block_count", 1)
+      .u32("llama.feed_forward_length", 8)
+      .u32("llama.attention.head_count", 2)
+      .f32("llama.attention.layer_norm_rms_epsilon", 1e-6f)
+      .strings("tokenizer.ggml.tokens", {"a"});
+  return model;
+}
+
 // As generation_config.json has them for a folder.
 TEST(SamplingDefaults, OfGgufMetadata) {
   const testing::ScratchFolder scratch;
-  const std::string path = scratch.write("m.gguf", testing::GgufBuilder()
-                                                       .string("general.architecture", "llama")
-                                                       .u32("llama.context_length", 64)
-                                                       .u32("llama.embedding_length", 8)
-                                                       .u32("llama.block_count", 1)
-                                                       .u32("llama.feed_forward_length", 8)
-                                                       .u32("llama.attention.head_count", 2)
-                                                       .f32("llama.attention.layer_norm_rms_epsilon", 1e-6f)
-                                                       .strings("tokenizer.ggml.tokens", {"a"})
+  const std::string path = scratch.write("m.gguf", bare_model()
                                                        .f32("general.sampling.temp", 0.75f)
                                                        .u32("general.sampling.top_k", 20)
                                                        .f32("general.sampling.top_p", 0.5f)
@@ -74,22 +79,10 @@ TEST(SamplingDefaults, OfGgufMetadata) {
   EXPECT_EQ(defaults->top_p, 0.5f);
 }
 
-std::string bare_model(const testing::ScratchFolder& scratch, const char* name) {
-  return scratch.write(name, testing::GgufBuilder()
-                                 .string("general.architecture", "llama")
-                                 .u32("llama.context_length", 64)
-                                 .u32("llama.embedding_length", 8)
-                                 .u32("llama.block_count", 1)
-                                 .u32("llama.feed_forward_length", 8)
-                                 .u32("llama.attention.head_count", 2)
-                                 .f32("llama.attention.layer_norm_rms_epsilon", 1e-6f)
-                                 .strings("tokenizer.ggml.tokens", {"a"})
-                                 .build());
-}
-
 TEST(SamplingDefaults, OfAModelWhoseFilesSayNothing) {
   const testing::ScratchFolder scratch;
-  const auto source = ModelSource::open(bare_model(scratch, "SmolLM2-135M-Instruct.Q4_1.gguf"));
+  const auto source =
+      ModelSource::open(scratch.write("SmolLM2-135M-Instruct.Q4_1.gguf", bare_model().build()));
   ASSERT_TRUE(source) << source.error().message();
   auto defaults = sampling_defaults(**source, "");
   ASSERT_TRUE(defaults);
@@ -106,14 +99,14 @@ TEST(SamplingDefaults, OfAModelWhoseFilesSayNothing) {
   EXPECT_EQ(defaults->temperature, std::nullopt);
   EXPECT_EQ(defaults->top_p, std::nullopt);
 
-  const auto other = ModelSource::open(bare_model(scratch, "my-SmolLM2.gguf"));
+  const auto other = ModelSource::open(scratch.write("my-SmolLM2.gguf", bare_model().build()));
   ASSERT_TRUE(other) << other.error().message();
   EXPECT_EQ(sampling_defaults(**other, "")->temperature, std::nullopt);
 }
 
 TEST(SamplingDefaults, OfAnotherFileThanTheModels) {
   const testing::ScratchFolder scratch;
-  const auto source = ModelSource::open(bare_model(scratch, "m.gguf"));
+  const auto source = ModelSource::open(scratch.write("m.gguf", bare_model().build()));
   ASSERT_TRUE(source) << source.error().message();
   const std::string file = scratch.write("generation_config.json", R"({"temperature": 0.5, "top_k": 3})");
   for (const std::string& path : {file, file.substr(0, file.rfind('/'))}) {
