@@ -3,8 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
+#include <thread>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -25,6 +28,7 @@ namespace {
 
 // Exit codes of ranks other than 0: that was not told to stop; of what rank 0 refuses.
 constexpr int kRankFailed = 3, kRefused = 2;
+constexpr std::chrono::seconds kRefusalOfRankZero{10};  // it is on its way to the same refusal
 
 std::string mpi_library() {
   std::error_code error;
@@ -103,11 +107,19 @@ Status settle(const RankPlace& place, std::int32_t rank, EngineFlags& flags) {
   _exit(status.ok() ? 0 : kRankFailed);
 }
 
+// The first process to fail makes mpirun end all others, whatever they were about to say. Rank 0 meets the same
+// refusal and ends this process with its own; only one that holds on this rank's machine alone is said here.
+[[noreturn]] void leave_refusal_to_rank_zero(std::int32_t rank, const Status& status) {
+  std::this_thread::sleep_for(kRefusalOfRankZero);
+  std::fprintf(stderr, "pagoda: rank %d: %s\n", rank, status.message().c_str());
+  _exit(kRefused);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> join_ranks(EngineFlags& flags) {
   const auto refused = [&flags](const Status& status) {
-    if (flags.mpi_rank > 0) _exit(kRefused);
+    if (flags.mpi_rank > 0) leave_refusal_to_rank_zero(flags.mpi_rank, status);
     return status;
   };
   auto places =
