@@ -53,7 +53,7 @@ async function start() {
     document.getElementById('context').textContent = context ? `context ${context.toLocaleString('en')} tokens` : '';
     if (banner.className === 'error') banner.hidden = true;
     facts = factsOf(await getJson('props').catch(() => null));
-    views.chat?.showSettings();
+    views.chat?.factsChanged();
     if (knownTask(facts.task)) show();
   } catch (error) {
     if (error instanceof ApiFailure && error.kind === 'key') askKey();

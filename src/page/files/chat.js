@@ -94,8 +94,9 @@ export class ChatView {
     this.input.style.height = 'auto';
     this.input.style.height = `${Math.min(this.input.scrollHeight + 2, innerHeight / 3)}px`;
   }
+  factsChanged() { this.tellSettings?.(this.page.facts()); }
   showSettings() {
-    showSettings(this.form, this.chat.settings, this.page.facts(), () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); },
+    this.tellSettings = showSettings(this.form, this.chat.settings, this.page.facts(), () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); },
       (text) => this.page.say(text));
   }
 
@@ -112,6 +113,7 @@ export class ChatView {
   }
 
   open(chat) {
+    if (this.form.contains(document.activeElement)) document.activeElement.blur();  // a setting being typed counts
     this.chat = chat ?? newChat(lastSettings());
     this.views.clear();
     this.atEnd = true;

@@ -87,17 +87,17 @@ function hintOf(field, facts) {
 }
 
 // Fills `node` with the form; `changed(settings)` after each change that is right, `say(text)` where something is not kept.
+// Returns what tells the form other facts; it keeps what is being typed.
 export function showSettings(node, settings, facts, changed, say) {
-  fill(node, kFields.filter((field) => field.shown?.(facts) ?? true).map((field) => {
+  const fields = kFields.map((field) => {
     const id = `set-${field.name}`;
-    const hint = hintOf(field, facts);
-    const note = h('small', {id: `${id}-note`}, hint);
+    let hint = '';
+    const note = h('small', {id: `${id}-note`});
     const input = field.kind === 'tick' ? h('input', {id, type: 'checkbox', 'aria-describedby': `${id}-note`})
       : field.rows ? h('textarea', {id, rows: field.rows, spellcheck: 'false', 'aria-describedby': `${id}-note`})
       : field.kind === 'choice' ? h('select', {id, 'aria-describedby': `${id}-note`}, h('option', {value: ''}, 'model default'),
         field.options.map((option) => h('option', {value: option}, option)))
-      : h('input', {id, type: 'number', min: field.min, max: field.max, step: field.step ?? 1, placeholder: facts.defaults[field.name] ?? 'default',
-        'aria-describedby': `${id}-note`});
+      : h('input', {id, type: 'number', min: field.min, max: field.max, step: field.step ?? 1, 'aria-describedby': `${id}-note`});
     if (field.kind === 'tick') input.checked = settings[field.name] === true;
     else input.value = shown(field, settings[field.name]);
     input.addEventListener('change', () => {
@@ -114,9 +114,20 @@ export function showSettings(node, settings, facts, changed, say) {
         note.textContent = field.kind === 'json' ? 'Not valid JSON.' : error.message;
       }
     });
-    return h('div', {class: field.kind === 'tick' ? 'field tick' : 'field'}, h('label', {for: id}, field.label),
+    const row = h('div', {class: field.kind === 'tick' ? 'field tick' : 'field'}, h('label', {for: id}, field.label),
       field.name === 'system' && presetPicker(input, say), input, note);
-  }));
+    const tell = (known) => {
+      hint = hintOf(field, known);
+      if (input.getAttribute('aria-invalid') !== 'true') note.textContent = hint;
+      if (input.type === 'number') input.placeholder = known.defaults[field.name] ?? 'default';
+      row.hidden = !(field.shown?.(known) ?? true);
+    };
+    return {row, tell};
+  });
+  const tellAll = (known) => { for (const field of fields) field.tell(known); };
+  tellAll(facts);
+  fill(node, fields.map((field) => field.row));
+  return tellAll;
 }
 
 const kPlain = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'n', 'seed', 'repetition_penalty',

@@ -37,6 +37,8 @@ class FakeApi:
         self.real, self.answers, self.requests, self.prefix = real_url, [], [], ""
         self.model = "fake"
         self.props = None  # instead of the real server's
+        self.props_ready = threading.Event()  # /props answers once it is set
+        self.props_ready.set()
 
     def reply(self, *, status=200, chunks=None, body=None, headers=(), cut=False):
         self.answers.append((status, chunks, body, headers, cut))
@@ -68,6 +70,8 @@ def faking(real_url, prefix=""):
                 return self.give(
                     200, json.dumps({"data": [{"id": fake.model}]}).encode(), [("content-type", "application/json")]
                 )
+            if path == "/props":
+                fake.props_ready.wait(60)
             if path == "/props" and fake.props is not None:
                 return self.give(200, json.dumps(fake.props).encode(), [("content-type", "application/json")])
             got = httpx.get(fake.real + path, headers={"accept-encoding": "identity"})

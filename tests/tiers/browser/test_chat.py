@@ -183,7 +183,25 @@ def test_thinking_is_switched_where_the_template_knows_it(fake, watched):
     other = watched.open(fake.url)
     other.click("#show-settings")
     other.wait_for_function("() => document.querySelector('#set-temperature').placeholder === '0.8'")
-    assert other.locator("#set-thinking").count() == 0
+    assert not other.locator("#set-thinking").is_visible()
+
+
+def test_defaults_that_come_late_leave_what_is_being_typed(fake, watched):
+    fake.props = props({"temperature": 0.25})
+    fake.props_ready.clear()
+    page = watched.open(fake.url)
+    page.click("#show-settings")
+    page.fill("#set-system", "Answer briefly.")
+    page.focus("#set-top_k")
+    page.keyboard.type("1")
+    fake.props_ready.set()
+    page.wait_for_function("() => document.querySelector('#set-temperature').placeholder === '0.25'")
+    page.keyboard.type("2")
+    send(page, "hello")
+    wait_done(page)
+    assert page.input_value("#set-top_k") == "12"
+    sent = fake.requests[-1][0]
+    assert sent["top_k"] == 12 and sent["messages"][0] == {"role": "system", "content": "Answer briefly."}
 
 
 def test_reasoning_is_folded_and_tools_are_cards(fake, watched):
