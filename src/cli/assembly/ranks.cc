@@ -107,8 +107,9 @@ Status settle(const RankPlace& place, std::int32_t rank, EngineFlags& flags) {
   _exit(status.ok() ? 0 : kRankFailed);
 }
 
-// The first process to fail makes mpirun end all others, whatever they were about to say. Rank 0 meets the same
-// refusal and ends this process with its own; only one that holds on this rank's machine alone is said here.
+// The first process to fail makes mpirun end all others, whatever they were about to say. Rank 0 meets the
+// same refusal and ends this process with its own; only one that holds on this rank's machine alone is said
+// here.
 [[noreturn]] void leave_refusal_to_rank_zero(std::int32_t rank, const Status& status) {
   std::this_thread::sleep_for(kRefusalOfRankZero);
   std::fprintf(stderr, "pagoda: rank %d: %s\n", rank, status.message().c_str());
