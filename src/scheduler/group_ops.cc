@@ -52,6 +52,23 @@ void apply_change(Change& change, KvManager& kv) {
   }
 }
 
+bool lockstep_ready(const SequenceGroup& group) {
+  return !group.forked || std::ranges::all_of(group.sequences, [](const auto& sequence) {
+    return sequence->finished() || sequence->decodes();
+  });
+}
+
+bool has_parked(const SequenceGroup& group) {
+  return group.sequences.size() > 1 && std::ranges::any_of(group.sequences, [](const auto& sequence) {
+           return sequence->state == SequenceState::parked;
+         });
+}
+
+const char* width_name(const SamplingParams& sampling) {
+  if (sampling.use_beam_search && sampling.beam_width > 0) return "beam_width";
+  return sampling.best_of > sampling.n ? "best_of" : "n";
+}
+
 Status check_lengths(const Request& request, std::int32_t width, const SchedulerConfig& config) {
   const auto prompt = static_cast<std::int64_t>(request.prompt_token_ids.size());
   const SamplingParams& sampling = request.sampling;
@@ -64,10 +81,10 @@ Status check_lengths(const Request& request, std::int32_t width, const Scheduler
         .with_reason("context_length_exceeded");
   }
   if (width > config.max_num_seqs) {
-    const char* const name = sampling.best_of > sampling.n ? "best_of" : "n";
-    return invalid_argument(concat(name, " = ", width, " sequences can never run together: max_num_seqs is ",
-                                   config.max_num_seqs, "."))
-        .with_param(name);
+    return invalid_argument(concat(width_name(sampling), " = ", width,
+                                   " sequences can never run together: max_num_seqs is ", config.max_num_seqs,
+                                   "."))
+        .with_param(width_name(sampling));
   }
   return ok_status();
 }

@@ -18,8 +18,17 @@ void release_kv(Sequence& sequence, KvManager& kv);
 
 void finish_sequence(Sequence& sequence, FinishReason reason, KvManager& kv);
 
-// invalid_argument, naming the limit: the prompt leaves no room for an answer, or `width` sequences (sampled
-// ones) are too many.
+// The prompt's one sequence may sample on its own; beams wait until all of them have caught up.
+bool lockstep_ready(const SequenceGroup& group);
+
+// Some of its several sequences have no K/V: they were preempted, and come back one after the other.
+bool has_parked(const SequenceGroup& group);
+
+// The parameter that says how many sequences a request runs at once.
+const char* width_name(const SamplingParams& sampling);
+
+// invalid_argument, naming the limit: the prompt leaves no room for an answer, or `width` sequences are too
+// many.
 Status check_lengths(const Request& request, std::int32_t width, const SchedulerConfig& config);
 
 // Tokens a sequence of this request can reach.

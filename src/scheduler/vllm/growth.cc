@@ -1,0 +1,116 @@
+#include "scheduler/vllm/growth.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "base/check.h"
+#include "scheduler/group_ops.h"
+
+namespace pagoda {
+
+// In small steps, where there is no room for chunks of the wanted size.
+bool Growth::promise_rest(const SequenceGroup& group, const Sequence& sequence, std::int32_t chunk) {
+  return records_.kv.promise(sequence.id, sequence.num_tokens(), chunk) ||
+         (!records_.runs_whole(group) && records_.kv.promise(sequence.id, sequence.num_tokens(), 1));
+}
+
+bool Growth::try_grow(const SequenceGroup& group, Sequence& sequence, std::int32_t& count) {
+  KvManager& kv = records_.kv;
+  // Room for all that is known, not only for this chunk: a prompt that was let in can finish.
+  if (sequence.num_missing() > 1 && !promise_rest(group, sequence, count)) return false;
+  const std::int32_t wanted = sequence.num_computed_tokens + count;
+  const std::int32_t most = kv.most_tokens(sequence.id, wanted);
+  if (most <= sequence.num_computed_tokens || (most < wanted && records_.runs_whole(group))) return false;
+  if (!kv.grow(sequence.id, most, records_.plan.batch().block_copies)) return false;
+  count = most - sequence.num_computed_tokens;
+  return true;
+}
+
+Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::int32_t& count) {
+  SequenceGroup& group = *records_.queues.running()[position];
+  while (!try_grow(group, sequence, count)) {
+    SequenceGroup& latest = *records_.queues.running().back();
+    if (&latest != &group) {
+      preemption_.preempt(latest);
+      continue;
+    }
+    if (position > 0) {
+      preemption_.preempt(group);
+      return Room::group_preempted;
+    }
+    // The oldest group, alone: park the last sequence that is not in the batch yet.
+    CHECK(!group.lockstep);
+    Sequence* victim = nullptr;
+    for (const auto& other : std::ranges::reverse_view(group.sequences)) {
+      if (other->state == SequenceState::resident) {
+        victim = other.get();
+        break;
+      }
+    }
+    release_kv(*victim, records_.kv);
+    if (victim == &sequence) {
+      CHECK(records_.plan.batch().num_tokens > 0);  // validate() saw to it that one sequence always fits
+      return Room::sequence_parked;
+    }
+  }
+  return Room::ok;
+}
+
+void Growth::resume_siblings(std::size_t position) {
+  SequenceGroup& group = *records_.queues.running()[position];
+  for (const auto& entry : group.sequences) {
+    if (entry->state != SequenceState::parked) continue;
+    if (!resume_sibling(position, *entry)) return;
+  }
+}
+
+const Sequence& Growth::nearest_sibling(const SequenceGroup& group, const Sequence& sequence,
+                                        std::int32_t& shared, std::int32_t& num_resident) const {
+  const Sequence* sibling = nullptr;
+  shared = -1;
+  num_resident = 0;
+  for (const auto& other : group.sequences) {
+    if (other->state != SequenceState::resident) continue;
+    ++num_resident;
+    // Samples part at the prompt's end; only beams have more to look for.
+    if (sibling != nullptr && !group.lockstep) continue;
+    const std::int32_t common = records_.kv.sharing().shareable(
+        other->id, std::min(common_prefix(*other, sequence), sequence.num_tokens() - 1));
+    if (common <= shared) continue;
+    shared = common;
+    sibling = other.get();
+  }
+  CHECK(sibling != nullptr);
+  return *sibling;
+}
+
+// Shares with the sibling that has most in common, once that has computed it. False: not yet.
+bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
+  KvManager& kv = records_.kv;
+  SequenceGroup& group = *records_.queues.running()[position];
+  std::int32_t shared = 0, num_resident = 0;
+  const Sequence& sibling = nearest_sibling(group, sequence, shared, num_resident);
+  if (sibling.num_computed_tokens < shared) {
+    if (records_.has_states) kv.sharing().keep_shareable(sibling.id, shared);
+    return false;
+  }
+  sequence.num_computed_tokens = kv.sharing().fork_prefix(sibling.id, sequence.id, shared);
+  sequence.state = SequenceState::resident;
+  // Beams need each other; samples can wait for room that lets all of them go on for a while.
+  const std::int64_t margin = group.lockstep ? 0 : num_resident;
+  std::int32_t one = 1;
+  while (kv.pages_to_promise(sequence.id, sequence.num_tokens(), 1) + margin > kv.num_available_blocks() ||
+         !kv.promise(sequence.id, sequence.num_tokens(), 1) || !try_grow(group, sequence, one)) {
+    SequenceGroup& latest = *records_.queues.running().back();
+    if (!group.lockstep || &latest == &group) {
+      release_kv(sequence, kv);
+      CHECK(!group.lockstep || position > 0);
+      if (group.lockstep) preemption_.preempt(group);
+      return false;
+    }
+    preemption_.preempt(latest);
+  }
+  return true;
+}
+
+}  // namespace pagoda

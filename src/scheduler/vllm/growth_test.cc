@@ -1,0 +1,87 @@
+#include "scheduler/vllm/growth.h"
+
+#include <gtest/gtest.h>
+
+#include "scheduler/vllm/parts_test_support.h"
+
+namespace pagoda {
+namespace {
+
+const SchedulerConfig kConfig{.max_num_seqs = 8, .max_num_batched_tokens = 64, .max_model_len = 64};
+
+// Everybody who waits runs, and has computed all tokens.
+void start(testing::Parts& parts) {
+  parts.begin_step();
+  parts.admission.admit();
+  parts.end_step();
+}
+
+TEST(Growth, TheLatestGivesWay) {
+  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 3, .enable_prefix_caching = false});
+  for (int i = 0; i < 3; ++i) parts.add(4);
+  start(parts);
+  for (int i = 0; i < 3; ++i)
+    parts.groups[static_cast<std::size_t>(i)]->sequences.front()->tokens.push_back(7);
+  parts.begin_step();
+  std::int32_t count = 1;
+  EXPECT_EQ(parts.growth.make_space(0, *parts.groups[0]->sequences.front(), count), Growth::Room::ok);
+  EXPECT_EQ(parts.groups[2]->state, GroupState::waiting);
+  EXPECT_EQ(parts.groups[1]->state, GroupState::running);
+  EXPECT_EQ(parts.growth.make_space(1, *parts.groups[1]->sequences.front(), count),
+            Growth::Room::group_preempted)
+      << "nobody is behind it, and the first does not give way";
+  EXPECT_EQ(parts.records.queues.running().size(), 1u);
+  parts.check_invariants();
+}
+
+TEST(Growth, TheOldestAloneParksItsLastSequences) {
+  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 4, .enable_prefix_caching = false});
+  SequenceGroup& group = parts.add(4);
+  start(parts);
+  for (int i = 0; i < 3; ++i) parts.fork(group);
+  for (const auto& sequence : group.sequences) sequence->tokens.resize(5, 7);
+  parts.begin_step();
+  for (std::size_t i = 0; i < 4; ++i) {
+    std::int32_t count = 1;
+    if (group.sequences[i]->state != SequenceState::resident) continue;
+    const Growth::Room room = parts.growth.make_space(0, *group.sequences[i], count);
+    EXPECT_EQ(room, i < 3 ? Growth::Room::ok : Growth::Room::sequence_parked);
+    if (i < 3)
+      parts.records.plan.take(group, *group.sequences[i], 1, 0, parts.kv.tables(group.sequences[i]->id));
+  }
+  EXPECT_EQ(group.sequences[3]->state, SequenceState::parked) << "a block for the prompt, and three more";
+  parts.end_step();
+  // Once there is room, it shares the prompt again.
+  parts.kv.free(group.sequences[2]->id);
+  group.sequences[2]->state = SequenceState::finished;
+  parts.begin_step();
+  parts.growth.resume_siblings(0);
+  EXPECT_EQ(group.sequences[3]->state, SequenceState::parked)
+      << "a sample waits for room for its siblings, too";
+  parts.kv.free(group.sequences[1]->id);
+  group.sequences[1]->state = SequenceState::finished;
+  parts.growth.resume_siblings(0);
+  EXPECT_EQ(group.sequences[3]->state, SequenceState::resident);
+  EXPECT_EQ(group.sequences[3]->num_computed_tokens, 4);
+  parts.check_invariants();
+}
+
+TEST(Growth, AsManyTokensAsThereIsRoomFor) {
+  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
+  SequenceGroup& group = parts.add(20);
+  Sequence& sequence = *group.sequences.front();
+  parts.kv.add_sequence(sequence.id, sequence.tokens, "", true);
+  std::int32_t count = 20;
+  EXPECT_TRUE(parts.growth.try_grow(group, sequence, count));
+  EXPECT_EQ(count, 20);
+  EXPECT_EQ(parts.kv.num_free_blocks(), 3);
+  sequence.num_computed_tokens = 20;
+  parts.kv.computed(sequence.id, sequence.tokens, 20);
+  sequence.tokens.resize(40, 7);
+  count = 20;
+  EXPECT_FALSE(parts.growth.try_grow(group, sequence, count)) << "it has to hold all that is known";
+  EXPECT_EQ(parts.kv.num_free_blocks(), 3);
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,56 @@
+#include "scheduler/vllm/newcomers.h"
+
+#include <algorithm>
+
+#include "scheduler/group_ops.h"
+
+namespace pagoda {
+namespace {
+constexpr std::int32_t kFewDecodes = 16;  // beside so many a prompt takes little longer
+}  // namespace
+
+// Takes a place from a tenant that has many; the group that gives way is computed once more, since while
+// anybody is swapped out nobody is admitted. False: there is none.
+bool Newcomers::make_place(SequenceGroup& newcomer, std::int32_t num_seqs) {
+  const bool fits = num_seqs + newcomer.num_reserved() <= records_.config.max_num_seqs;
+  if (fits && admission_.try_admit(newcomer)) return true;
+  if (records_.queues.running().empty()) return false;
+  SequenceGroup& last = *records_.queues.running().back();
+  if (!records_.order.may_displace(newcomer.account, last.account)) return false;
+  const std::int32_t freed = last.num_reserved();
+  preemption_.preempt(last, Preemption::WayBack::recompute);
+  return make_place(newcomer, num_seqs - freed);
+}
+
+void Newcomers::let_in() {
+  GroupQueues& queues = records_.queues;
+  if (queues.any_parked()) return;
+  const GroupQueues::Before before;
+  const SequenceGroup* shortest_turn = nullptr;  // the last of them, if all have short prompts
+  bool all_short = !was_short_;
+  std::int32_t tokens = 0;
+  while (!queues.waiting().empty()) {
+    SequenceGroup& group = admission_.next_waiting();
+    if (!records_.order.is_newcomer(group.account)) break;
+    if (!make_place(group, queues.num_reserved())) break;
+    queues.remove(group);
+    admission_.begin_running(group);
+    for (const auto& sequence : group.sequences)
+      if (sequence->state == SequenceState::resident) tokens += sequence->num_missing();
+    all_short = all_short && tokens <= records_.budget.left() && !has_parked(group);
+    if (shortest_turn == nullptr || before(shortest_turn, &group)) shortest_turn = &group;
+    if (has_parked(group)) break;
+  }
+  queues.set_num_in_turn(queues.running().size());
+  was_short_ = false;
+  if (shortest_turn == nullptr || !all_short) return;
+  // One step in which those with more seats do not decode: that is a pause of a prompt's time for them, and
+  // the newcomer's first token does not wait for hundreds of others. Not twice in a row.
+  const auto last = std::ranges::find(queues.running(), shortest_turn);
+  const auto position = static_cast<std::size_t>(last - queues.running().begin()) + 1;
+  if (records_.budget.decodes(queues.in_turn(position)) < kFewDecodes) return;
+  was_short_ = true;
+  queues.set_num_in_turn(position);
+}
+
+}  // namespace pagoda

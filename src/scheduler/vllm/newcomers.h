@@ -1,0 +1,31 @@
+#pragma once
+// Newcomers: under an order with turns, a tenant of whom nothing runs is let in before anyone is scheduled,
+// and may take the place of one that has many. If all newcomers' prompts are short, the step is theirs and
+// that of whoever comes before them: the others pause, but not twice in a row. Threads: none; owned by the
+// engine thread.
+#include <cstdint>
+
+#include "scheduler/vllm/admission.h"
+#include "scheduler/vllm/preemption.h"
+#include "scheduler/vllm/scheduler_records.h"
+
+namespace pagoda {
+
+class Newcomers {
+ public:
+  Newcomers(SchedulerRecords& records, Admission& admission, Preemption& preemption)
+      : records_(records), admission_(admission), preemption_(preemption) {}
+
+  // At the start of a step. Sets how many running groups take part in it.
+  void let_in();
+
+ private:
+  bool make_place(SequenceGroup& newcomer, std::int32_t num_seqs);
+
+  SchedulerRecords& records_;
+  Admission& admission_;
+  Preemption& preemption_;
+  bool was_short_ = false;  // the last step was the newcomers'
+};
+
+}  // namespace pagoda

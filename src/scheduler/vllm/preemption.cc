@@ -1,0 +1,41 @@
+#include "scheduler/vllm/preemption.h"
+
+#include <vector>
+
+#include "scheduler/group_ops.h"
+
+namespace pagoda {
+
+void Preemption::preempt(SequenceGroup& group, WayBack way) {
+  std::vector<SequenceId> ids;
+  for (const auto& sequence : group.sequences) {
+    if (sequence->state == SequenceState::resident) ids.push_back(sequence->id);
+  }
+  group.retry_free_blocks = 0;
+  ++group.num_preemptions;
+  ++num_preemptions_;
+  records_.queues.remove(group);
+  if (records_.takes_turns) records_.order.gave_way(group.account);
+  if (way == WayBack::any && swapping_.try_swap_out(group, ids)) {
+    records_.queues.insert_swapped(group);
+  } else {
+    group.resume_blocks = ids.size() > 1 ? records_.kv.sharing().blocks_owned_by(ids) : 0;
+    for (const auto& sequence : group.sequences) release_kv(*sequence, records_.kv);
+    wait_again(group);
+  }
+  records_.plan.add_preempted(group);
+}
+
+void Preemption::give_up_swapped(SequenceGroup& group) {
+  for (const auto& sequence : group.sequences) release_kv(*sequence, records_.kv);
+  records_.queues.remove(group);
+  group.resume_blocks = 0;
+  wait_again(group);
+}
+
+void Preemption::wait_again(SequenceGroup& group) {
+  if (records_.takes_turns) group.rank = group.account.rank;
+  records_.queues.insert_waiting(group);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,32 @@
+#pragma once
+// Preemption: takes a running group's KV blocks away, all of its sequences' at once (a gang). Its K/V goes to
+// the swap space, or it waits to be computed again. Whoever needs the room says whom it may take it from.
+//     running --preempt--> swapped, or waiting;   swapped --give_up_swapped--> waiting
+// Source: PagedAttention (SOSP'23) §4.5. Threads: none; owned by the engine thread.
+#include <cstdint>
+
+#include "scheduler/vllm/scheduler_records.h"
+#include "scheduler/vllm/swapping.h"
+
+namespace pagoda {
+
+class Preemption {
+ public:
+  Preemption(SchedulerRecords& records, Swapping& swapping) : records_(records), swapping_(swapping) {}
+
+  enum class WayBack { any, recompute };
+  void preempt(SequenceGroup& group, WayBack way = WayBack::any);
+  // A swapped group waits, to be recomputed.
+  void give_up_swapped(SequenceGroup& group);
+
+  std::int64_t num_preemptions() const { return num_preemptions_; }  // since the start
+
+ private:
+  void wait_again(SequenceGroup& group);
+
+  SchedulerRecords& records_;
+  Swapping& swapping_;
+  std::int64_t num_preemptions_ = 0;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,43 @@
+#pragma once
+// SchedulerRecords: what the parts of VllmScheduler work on together: the queues, the step's budget and the
+// step itself, beside the configuration, the KV manager and the admission order, which are borrowed. Each
+// part is given these records and the parts that it calls; it keeps only what nobody else needs. Threads:
+// none; owned by the engine thread.
+#include <cstdint>
+
+#include "kv_cache/kv_manager.h"
+#include "scheduler/admission_order.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/vllm/group_queues.h"
+#include "scheduler/vllm/step_plan.h"
+#include "scheduler/vllm/token_budget.h"
+
+namespace pagoda {
+
+struct SchedulerRecords {
+  SchedulerRecords(const SchedulerConfig& scheduler_config, KvManager& kv_manager,
+                   AdmissionOrder& admission_order)
+      : config(scheduler_config),
+        kv(kv_manager),
+        order(admission_order),
+        takes_turns(order.takes_turns()),
+        has_states(kv.geometry().has_states()),
+        watermark_blocks(kv.num_blocks() / 100),
+        budget(config.max_num_batched_tokens) {}
+
+  // Whether the group's prompt is computed in one step or not at all.
+  bool runs_whole(const SequenceGroup& group) const {
+    return !config.enable_chunked_prefill || group.request.work.whole_prompt;
+  }
+
+  const SchedulerConfig config;
+  KvManager& kv;
+  AdmissionOrder& order;
+  const bool takes_turns, has_states;   // the order takes turns; layers have states
+  const std::int64_t watermark_blocks;  // kept free at admission, so that running groups can grow
+  GroupQueues queues;
+  TokenBudget budget;
+  StepPlan plan;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,55 @@
+#include "scheduler/vllm/swapping.h"
+
+#include "base/check.h"
+
+namespace pagoda {
+
+SwapIn swap_in_of(const SequenceGroup& group, const KvManager& kv) {
+  SwapIn out;
+  for (const auto& sequence : group.sequences) {
+    if (sequence->state != SequenceState::swapped) continue;
+    out.ids.push_back(sequence->id);
+    out.lengths.push_back(sequence->num_tokens());
+    out.growth += kv.geometry().pages_to_go_on(sequence->num_missing());
+  }
+  out.blocks = kv.swap().swap_cost(out.ids).pages;
+  return out;
+}
+
+bool Swapping::try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident) {
+  ScheduledBatch& batch = records_.plan.batch();
+  const PreemptionMode mode = records_.config.preemption_mode;
+  if (mode == PreemptionMode::recompute || resident.empty()) return false;
+  if (!batch.swap_in.empty()) return false;  // it would be told to copy both ways through the same blocks
+  const SwapCost cost = swap_.swap_cost(resident);
+  if (cost.pages == 0) return false;  // nothing is computed
+  if (mode == PreemptionMode::automatic && !swap_is_cheaper(costs_, cost.pages, cost.tokens)) return false;
+  const std::size_t first = batch.swap_out.size();
+  if (!swap_.swap_out(resident, batch.swap_out)) return false;
+  // A copy-on-write that this step had planned for the group does not happen: its content is still at the
+  // source, and swapping out comes before all other copies.
+  for (SwapCopy& swap : std::span(batch.swap_out).subspan(first)) {
+    for (const BlockCopy& copy : batch.block_copies) {
+      if (copy.to == swap.block) swap.block = copy.from;
+    }
+  }
+  for (const auto& sequence : group.sequences) {
+    if (sequence->state == SequenceState::resident) sequence->state = SequenceState::swapped;
+  }
+  ++num_groups_out_;
+  num_blocks_out_ += cost.pages;
+  return true;
+}
+
+bool Swapping::try_swap_in(SequenceGroup& group, const SwapIn& back) {
+  ScheduledBatch& batch = records_.plan.batch();
+  CHECK(batch.swap_out.empty());
+  if (!swap_.swap_in(back.ids, batch.swap_in)) return false;
+  num_blocks_in_ += back.blocks;
+  for (const auto& sequence : group.sequences) {
+    if (sequence->state == SequenceState::swapped) sequence->state = SequenceState::resident;
+  }
+  return true;
+}
+
+}  // namespace pagoda

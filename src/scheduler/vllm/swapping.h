@@ -1,0 +1,48 @@
+#pragma once
+// Swapping: moves the K/V of preempted groups to the swap space and back, as copies of the step's batch. All
+// sequences of a group move together. It is told whom to move; a step that copies one way does not copy the
+// other way.
+// Source: PagedAttention (SOSP'23) §4.5. Threads: none; owned by the engine thread.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "request/ids.h"
+#include "scheduler/preemption.h"
+#include "scheduler/vllm/scheduler_records.h"
+
+namespace pagoda {
+
+// A group's way back: its sequences, their lengths, the blocks that are copied, and those that it takes to go
+// on for a while, at most.
+struct SwapIn {
+  std::vector<SequenceId> ids;
+  std::vector<std::int32_t> lengths;
+  std::int64_t blocks = 0, growth = 0;
+};
+SwapIn swap_in_of(const SequenceGroup& group, const KvManager& kv);
+
+class Swapping {
+ public:
+  explicit Swapping(SchedulerRecords& records) : records_(records), swap_(records.kv.swap()) {}
+
+  void set_costs(const PreemptionCosts& costs) { costs_ = costs; }
+
+  // False, with nothing changed: its `resident` sequences have to be recomputed.
+  bool try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident);
+
+  // False, with nothing changed: there is no room.
+  bool try_swap_in(SequenceGroup& group, const SwapIn& back);
+
+  std::int64_t num_groups_out() const { return num_groups_out_; }  // since the start, as the blocks
+  std::int64_t num_blocks_out() const { return num_blocks_out_; }
+  std::int64_t num_blocks_in() const { return num_blocks_in_; }
+
+ private:
+  SchedulerRecords& records_;
+  KvSwap& swap_;
+  PreemptionCosts costs_;
+  std::int64_t num_groups_out_ = 0, num_blocks_out_ = 0, num_blocks_in_ = 0;
+};
+
+}  // namespace pagoda
