@@ -49,7 +49,7 @@ class Board {
     std::vector<Change> changes;
     strategy.advance(group, sampled, ids, changes);
     for (Change& change : changes) apply_change(change, kv);
-    kv.check_invariants();
+    kv.inspection().check_invariants();
     return copies.size();
   }
   std::vector<BlockId> table(std::size_t beam) const {
@@ -90,7 +90,7 @@ TEST(BeamSearch, Figure9) {
       change.child->id = ids.next();
     }
     apply_change(change, kv);
-    kv.check_invariants();
+    kv.inspection().check_invariants();
     return verb == Verb::fork ? group.sequences.back().get() : nullptr;
   };
   const auto table = [&](const Sequence& sequence) {
@@ -115,32 +115,32 @@ TEST(BeamSearch, Figure9) {
   EXPECT_EQ(table(*one), Blocks({0, 1, 3, 6}));
   EXPECT_EQ(table(*two), Blocks({0, 1, 3, 7}));
   EXPECT_EQ(table(*three), Blocks({0, 2, 4, 8}));
-  EXPECT_EQ(kv.pool().ref_count(BlockId{0}), 4);
-  EXPECT_EQ(kv.pool().ref_count(BlockId{3}), 3);
+  EXPECT_EQ(kv.parts().pool.ref_count(BlockId{0}), 4);
+  EXPECT_EQ(kv.parts().pool.ref_count(BlockId{3}), 3);
 
   Sequence* const from_one = change(Verb::fork, *one);
   Sequence* const from_two = change(Verb::fork, *two);
   change(Verb::free, *zero);
   change(Verb::free, *three);
-  for (const std::int32_t freed : {2, 4, 5, 8}) EXPECT_EQ(kv.pool().ref_count(BlockId{freed}), 0);
+  for (const std::int32_t freed : {2, 4, 5, 8}) EXPECT_EQ(kv.parts().pool.ref_count(BlockId{freed}), 0);
   for (Sequence* sequence : {one, from_one, two, from_two}) grow(*sequence);
   EXPECT_EQ(table(*one), Blocks({0, 1, 3, 6, 9}));
   EXPECT_EQ(table(*from_one), Blocks({0, 1, 3, 6, 10}));
   EXPECT_EQ(table(*two), Blocks({0, 1, 3, 7, 11}));
   EXPECT_EQ(table(*from_two), Blocks({0, 1, 3, 7, 12}));
-  EXPECT_EQ(kv.pool().ref_count(BlockId{6}), 2);
-  EXPECT_EQ(kv.pool().ref_count(BlockId{3}), 4);
+  EXPECT_EQ(kv.parts().pool.ref_count(BlockId{6}), 2);
+  EXPECT_EQ(kv.parts().pool.ref_count(BlockId{3}), 4);
   EXPECT_TRUE(copies.empty());
 }
 
 // The same through the strategy, in blocks of two tokens.
 TEST(BeamSearch, SharesFreesAndCopiesBlockByBlock) {
   Board board(4, 2);
-  const auto refs = [&](BlockId block) { return board.kv.pool().ref_count(block); };
+  const auto refs = [&](BlockId block) { return board.kv.parts().pool.ref_count(block); };
   EXPECT_EQ(board.step({candidates({{10, -1}, {11, -1.1f}, {12, -1.2f}, {13, -9}, {14, -10}})}), 0u);
   ASSERT_EQ(board.group.sequences.size(), 4u);
   EXPECT_EQ(refs(board.table(0)[0]), 4) << "block 0 holds the prompt and is everybody's";
-  EXPECT_EQ(board.kv.usage().blocks_in_use, 1);
+  EXPECT_EQ(board.kv.inspection().usage().blocks_in_use, 1);
 
   // The first token is in a block of each beam's own. Candidate 3 keeps to itself; 0, 1 and 2 become
   // descendants of the first beam.
@@ -150,13 +150,14 @@ TEST(BeamSearch, SharesFreesAndCopiesBlockByBlock) {
             0u)
       << "nobody wrote into a shared block";
   EXPECT_EQ(board.group.sequences.size(), 4u);
-  EXPECT_EQ(board.kv.usage().blocks_in_use, 3) << "0, the block shared by three, and the fourth's";
+  EXPECT_EQ(board.kv.inspection().usage().blocks_in_use, 3)
+      << "0, the block shared by three, and the fourth's";
 
   // Writing the second token: two of the three copy the block, the last writes in place.
   EXPECT_EQ(board.step({candidates({{30, -1}, {31, -50}}), candidates({{30, -1}, {31, -50}}),
                         candidates({{30, -1}, {31, -50}}), candidates({{30, -1}, {31, -50}})}),
             2u);
-  EXPECT_EQ(board.kv.usage().blocks_in_use, 5);
+  EXPECT_EQ(board.kv.inspection().usage().blocks_in_use, 5);
   EXPECT_EQ(refs(board.table(0)[0]), 4);
 
   // A block further, nothing is copied: the full blocks stay where they are.
@@ -165,8 +166,8 @@ TEST(BeamSearch, SharesFreesAndCopiesBlockByBlock) {
             0u);
   // The first and the last are dropped and what only they had is free: 0, and two tails of two blocks.
   ASSERT_EQ(board.group.sequences.size(), 4u);
-  EXPECT_EQ(board.kv.usage().blocks_in_use, 5);
-  EXPECT_EQ(board.kv.usage().blocks_without_sharing, 12);
+  EXPECT_EQ(board.kv.inspection().usage().blocks_in_use, 5);
+  EXPECT_EQ(board.kv.inspection().usage().blocks_without_sharing, 12);
   std::map<BlockId, int> tails;
   for (std::size_t i = 0; i < 4; ++i) {
     ASSERT_EQ(board.table(i).size(), 3u);

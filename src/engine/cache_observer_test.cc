@@ -78,7 +78,8 @@ struct Engine {
     if (random() % 50 == 0) core->abort(RequestId{next - 1});
     if (random() % 500 == 0) core->reset_prefix_cache();
     core->step();
-    for (const auto& [key, size] : mirror.held) ASSERT_TRUE(manager->pool().find_cached(mirror.hashes[key]));
+    for (const auto& [key, size] : mirror.held)
+      ASSERT_TRUE(manager->parts().pool.find_cached(mirror.hashes[key]));
   }
   const EngineConfig config{.max_model_len = 60,
                             .max_num_seqs = 4,
@@ -102,7 +103,7 @@ TEST(CacheObserverTest, AddsUpToTheCache) {
   for (int step = 0; step < 3000; ++step) {
     if (engine.core->requests().size() < 6) engine.submit(false);
     engine.step();
-    ASSERT_EQ(std::ssize(mirror.held), engine.manager->pool().num_published()) << step;
+    ASSERT_EQ(std::ssize(mirror.held), engine.manager->parts().pool.num_published()) << step;
   }
   EXPECT_EQ(mirror.num_steps, 3000);
   EXPECT_GT(mirror.num_removed, 100);
@@ -122,7 +123,7 @@ TEST(CacheObserverTest, IsToldOfFullBlocksAloneBesideStates) {
     if (engine.core->requests().size() < 3) engine.submit(true);
     engine.step();
     most_untold =
-        std::max(most_untold, engine.manager->pool().num_published() - std::ssize(engine.mirror.held));
+        std::max(most_untold, engine.manager->parts().pool.num_published() - std::ssize(engine.mirror.held));
   }
   EXPECT_GT(engine.mirror.num_removed, 100);
   EXPECT_GT(most_untold, 5);

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "engine/engine_core.h"
 #include "engine/fake_model_runner.h"
+#include "kv_cache/paged_kv_manager.h"
 #include "kv_cache/virtual_kv_manager.h"
 #include "scheduler/fastertransformer_scheduler.h"
 #include "scheduler/vllm_scheduler.h"
@@ -108,7 +109,6 @@ inline EngineParts make_parts(const Options& options) {
   if (options.mode == Mode::vllm) {
     const PagedKvConfig pages{.block_size = options.engine.block_size,
                               .num_blocks = options.num_blocks,
-                              .num_created = options.virtual_kv ? options.num_created : 0,
                               .num_swap_blocks = options.num_swap_blocks,
                               .enable_prefix_caching = options.engine.enable_prefix_caching,
                               .model_id = "fake",
@@ -119,6 +119,7 @@ inline EngineParts make_parts(const Options& options) {
       parts.kv =
           std::make_unique<VirtualKvManager>(VirtualKvConfig{.pages = pages,
                                                              .slots = options.slot_config(),
+                                                             .num_created = options.num_created,
                                                              .may_create = [](std::int64_t) { return false; },
                                                              .most_resident_free = 3});
     } else {

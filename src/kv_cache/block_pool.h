@@ -6,8 +6,8 @@
 //     FREE --allocate--> IN USE (ref_count >= 1) --last release--> FREE, or CACHED if published
 //     CACHED (ref_count 0, content kept) --acquire_cached--> IN USE; --allocate--> evicted, IN USE
 //
-// FREE is taken before CACHED, which is evicted least recently released first. KV tiers need two more states:
-// LEAVING (being written out: not to be evicted) and ARRIVING (being filled: not to be read).
+// FREE is taken before CACHED, which is evicted least recently released first. More than 25 public methods,
+// because each is one question or change of a row's state, and all keep the same lists.
 // Source: PagedAttention (SOSP'23) §4.2, §4.4; vLLM's automatic prefix caching. Threads: the engine thread.
 #include <cstdint>
 #include <functional>

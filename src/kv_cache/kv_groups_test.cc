@@ -58,7 +58,7 @@ bool prefill(PagedKvManager& kv, SequenceId id, const std::vector<TokenId>& toke
     kv.copy_states(id, 0, next, passed);
     if (most != nullptr) *most = std::max(*most, kv.num_blocks() - kv.num_free_blocks());
     kv.computed(id, tokens, next);
-    kv.check_invariants();
+    kv.inspection().check_invariants();
     computed = next;
   }
   return true;
@@ -81,7 +81,7 @@ TEST(KvGroups, EightThousandTokensTakeLessThanAThird) {
   std::printf("8,192 tokens: %lld of %lld pages, %.3f\n", static_cast<long long>(held),
               static_cast<long long>(full), static_cast<double>(held) / static_cast<double>(full));
   EXPECT_LT(static_cast<double>(held), 0.3 * static_cast<double>(full));
-  const KvTable window = kv.pages_of(SequenceId{1}, 1);
+  const KvTable window = kv.inspection().pages_of(SequenceId{1}, 1);
   EXPECT_EQ(window.first_row, (8192 - 512) / kRow);
   kv.free(SequenceId{1});
   EXPECT_EQ(kv.num_free_blocks(), kv.num_blocks());
@@ -101,7 +101,7 @@ TEST(KvGroups, APoolOf2048TokensHoldsSeveralTimesAsMany) {
   ASSERT_TRUE(prefill(kv, SequenceId{1}, tokens, &most));
   EXPECT_LE(most, pages);
   kv.free(SequenceId{1});
-  kv.clear_prefix_cache();
+  kv.sharing().clear_prefix_cache();
   // And where eight such pools hold two sequences of 8,192 tokens with full attention, with windows they hold
   // several times as many.
   const auto together = [&](std::vector<KvGroup> groups) {
@@ -135,11 +135,11 @@ Trace converse(std::vector<KvGroup> groups, std::int32_t num_pages, std::int32_t
     const std::vector<TokenId> more = text(1000 + turn, 40 + below(300));
     history.insert(history.end(), more.begin(), more.end());
     const SequenceId id{turn + 1};
-    const std::int64_t before = kv.prefix_cache_stats().hits;
+    const std::int64_t before = kv.inspection().prefix_cache_stats().hits;
     const auto prompt = static_cast<std::int32_t>(history.size());
     if (!prefill(kv, id, history)) ADD_FAILURE() << "no room";
     out.asked += prompt;
-    out.found += kv.prefix_cache_stats().hits - before;
+    out.found += kv.inspection().prefix_cache_stats().hits - before;
     const std::vector<TokenId> answer = text(5000 + turn, 20 + below(200));
     history.insert(history.end(), answer.begin(), answer.end());
     decode(kv, id, history, prompt);
@@ -148,7 +148,7 @@ Trace converse(std::vector<KvGroup> groups, std::int32_t num_pages, std::int32_t
     history.resize(static_cast<std::size_t>(prompt - forgotten));
     history.insert(history.end(), answer.begin(), answer.end());
   }
-  kv.check_invariants();
+  kv.inspection().check_invariants();
   return out;
 }
 
@@ -212,7 +212,7 @@ TEST(KvGroups, AStateIsFoundAtItsOwnLength) {
   kv.free(SequenceId{7});
   kv.free(SequenceId{6});
   kv.free(SequenceId{4});
-  kv.check_invariants();
+  kv.inspection().check_invariants();
   EXPECT_EQ(kv.num_free_blocks(), kv.num_blocks());
 }
 
@@ -226,7 +226,7 @@ TEST(KvGroups, StatesHaveABudget) {
       const SequenceId id{10 * i + turn + 1};
       ASSERT_TRUE(prefill(kv, id, said.back()));
       kv.free(id);
-      kv.check_invariants();
+      kv.inspection().check_invariants();
       said.back().push_back(1);
     }
   }
@@ -234,7 +234,7 @@ TEST(KvGroups, StatesHaveABudget) {
     EXPECT_EQ(kv.add_sequence(SequenceId{99}, tokens, "", true), 32);
     kv.free(SequenceId{99});
   }
-  EXPECT_LE(kv.pool().num_cached(), 100 + 4 * 3 * 3);
+  EXPECT_LE(kv.parts().pool.num_cached(), 100 + 4 * 3 * 3);
 }
 
 // A hit needs all rows: without the rows of the window, full ones are worth nothing.
@@ -273,7 +273,7 @@ TEST(KvGroups, EvictionTakesAChainFromItsEndWithItsWindow) {
   for (std::uint64_t taken = 0; taken < 100; ++taken) {
     kv.add_sequence(SequenceId{100 + taken}, {}, "", false);
     if (!kv.grow(SequenceId{100 + taken}, 1, copies)) break;
-    kv.check_invariants();
+    kv.inspection().check_invariants();
     // Asking renews what is found: the young one stays the newer.
     const std::int32_t old_found = kv.add_sequence(SequenceId{4}, old, "", true);
     kv.free(SequenceId{4});
@@ -293,16 +293,16 @@ TEST(KvGroups, SwappingMovesWhatIsKept) {
   const std::vector<TokenId> tokens = text(6, 320);
   ASSERT_TRUE(prefill(kv, SequenceId{1}, tokens));
   const SequenceId ids[] = {SequenceId{1}};
-  const SwapCost cost = kv.swap_cost(ids);
+  const SwapCost cost = kv.swap().swap_cost(ids);
   EXPECT_EQ(cost.pages, 320 / kRow + 2 * 5);
   EXPECT_EQ(cost.tokens, 320);
   std::vector<SwapCopy> out, in;
-  ASSERT_TRUE(kv.swap_out(ids, out));
+  ASSERT_TRUE(kv.swap().swap_out(ids, out));
   EXPECT_EQ(std::ssize(out), cost.pages);
-  ASSERT_TRUE(kv.swap_in(ids, in));
+  ASSERT_TRUE(kv.swap().swap_in(ids, in));
   EXPECT_EQ(std::ssize(in), cost.pages);
-  EXPECT_EQ(kv.pages_of(SequenceId{1}, 1).first_row, (320 - 32) / kRow);
-  kv.check_invariants();
+  EXPECT_EQ(kv.inspection().pages_of(SequenceId{1}, 1).first_row, (320 - 32) / kRow);
+  kv.inspection().check_invariants();
 }
 
 TEST(KvGroups, NoGroupAtAllIsAPool) {
@@ -316,7 +316,7 @@ TEST(KvGroups, NoGroupAtAllIsAPool) {
   EXPECT_TRUE(kv.tables(SequenceId{1}).blocks.empty());
   EXPECT_EQ(kv.geometry().pages_alone(1 << 20, 1, 0, false), 0);
   EXPECT_EQ(kv.num_free_blocks(), 4);
-  kv.check_invariants();
+  kv.inspection().check_invariants();
   kv.free(SequenceId{1});
 }
 

@@ -2,7 +2,8 @@
 // KvSwap: moves the computed K/V of sequences to the swap space and back (§4.5). All or nothing: false, with
 // nothing changed, when the target is full. A block that several of the sequences share moves once, and they
 // share it again. Room for tokens that are not computed yet is given up. The copies must run before anything
-// else writes the blocks. This base class is a swap space of no blocks.
+// else writes the blocks, so a block needs no state of its own while it moves. This base class is a swap
+// space of no blocks.
 // Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <span>

@@ -53,12 +53,12 @@ TEST_F(Paper, Figure6) {
   ASSERT_TRUE(kv.grow(a, 7, copies));
   kv.computed(a, tokens, 7);
   EXPECT_EQ(table(kv, a), ids({7, 1}));
-  EXPECT_EQ(kv.usage().token_slots, 7);  // #filled 4 and 3
-  EXPECT_EQ(kv.usage().internal_slots, 1);
+  EXPECT_EQ(kv.inspection().usage().token_slots, 7);  // #filled 4 and 3
+  EXPECT_EQ(kv.inspection().usage().internal_slots, 1);
   ASSERT_TRUE(kv.grow(a, 8, copies));  // first decode fills block 1
   kv.computed(a, tokens, 8);
   EXPECT_EQ(table(kv, a), ids({7, 1}));
-  EXPECT_EQ(kv.usage().internal_slots, 0);
+  EXPECT_EQ(kv.inspection().usage().internal_slots, 0);
   ASSERT_TRUE(kv.grow(a, 9, copies));  // second decode needs a new block
   EXPECT_EQ(table(kv, a), ids({7, 1, 3}));
   EXPECT_TRUE(copies.empty());
@@ -91,23 +91,23 @@ TEST_F(Paper, Figure8) {
   kv.add_sequence(a, tokens, "", true);
   ASSERT_TRUE(kv.grow(a, 7, copies));
   kv.computed(a, tokens, 7);
-  kv.fork(a, b);
-  EXPECT_EQ(kv.pool().ref_count(BlockId{7}), 2);
-  EXPECT_EQ(kv.pool().ref_count(BlockId{1}), 2);
-  EXPECT_EQ(kv.usage().blocks_in_use, 2);
-  EXPECT_EQ(kv.usage().blocks_without_sharing, 4);
+  kv.sharing().fork(a, b);
+  EXPECT_EQ(kv.parts().pool.ref_count(BlockId{7}), 2);
+  EXPECT_EQ(kv.parts().pool.ref_count(BlockId{1}), 2);
+  EXPECT_EQ(kv.inspection().usage().blocks_in_use, 2);
+  EXPECT_EQ(kv.inspection().usage().blocks_without_sharing, 4);
   EXPECT_EQ(kv.blocks_to_grow(a, 8), 1);
   ASSERT_TRUE(kv.grow(a, 8, copies));
   ASSERT_EQ(copies.size(), 1u);
   EXPECT_EQ(copies[0].from, BlockId{1});
   EXPECT_EQ(copies[0].to, BlockId{3});
-  EXPECT_EQ(kv.pool().ref_count(BlockId{1}), 1);
+  EXPECT_EQ(kv.parts().pool.ref_count(BlockId{1}), 1);
   EXPECT_EQ(kv.blocks_to_grow(b, 8), 0);
   ASSERT_TRUE(kv.grow(b, 8, copies));
   EXPECT_EQ(copies.size(), 1u) << "the second writer writes in place";
   EXPECT_EQ(table(kv, a), ids({7, 3}));
   EXPECT_EQ(table(kv, b), ids({7, 1}));
-  kv.check_invariants();
+  kv.inspection().check_invariants();
 }
 
 TEST(PagedKvManager, PrefixHitsNeedEqualSaltAndLeaveTheLastToken) {
@@ -125,11 +125,11 @@ TEST(PagedKvManager, PrefixHitsNeedEqualSaltAndLeaveTheLastToken) {
   kv.free(SequenceId{1});
   EXPECT_EQ(kv.add_sequence(SequenceId{5}, iota(13), "s", true), 12);
   EXPECT_EQ(table(kv, SequenceId{5}), first);
-  EXPECT_EQ(kv.prefix_cache_stats().hits, 0) << "nobody got room yet";
+  EXPECT_EQ(kv.inspection().prefix_cache_stats().hits, 0) << "nobody got room yet";
   ASSERT_TRUE(kv.grow(SequenceId{5}, 13, copies));
-  EXPECT_EQ(kv.prefix_cache_stats().hits, 12);
-  EXPECT_EQ(kv.prefix_cache_stats().queries, 12 + 13);
-  kv.check_invariants();
+  EXPECT_EQ(kv.inspection().prefix_cache_stats().hits, 12);
+  EXPECT_EQ(kv.inspection().prefix_cache_stats().queries, 12 + 13);
+  kv.inspection().check_invariants();
 }
 
 TEST(PagedKvManager, ACollidingHashIsAMissWhenHitsAreVerified) {
@@ -153,7 +153,7 @@ TEST(PagedKvManager, ForkPrefixSharesOnlyFullBlocksAndPublishesUnderTheRightChai
   kv.add_sequence(SequenceId{1}, tokens, "s", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 16, copies));
   kv.computed(SequenceId{1}, tokens, 10);
-  EXPECT_EQ(kv.fork_prefix(SequenceId{1}, SequenceId{2}, 10), 8);
+  EXPECT_EQ(kv.sharing().fork_prefix(SequenceId{1}, SequenceId{2}, 10), 8);
   for (std::size_t i = 8; i < 16; ++i) tokens[i] += 100;
   ASSERT_TRUE(kv.grow(SequenceId{2}, 16, copies));
   EXPECT_TRUE(copies.empty());
@@ -161,7 +161,7 @@ TEST(PagedKvManager, ForkPrefixSharesOnlyFullBlocksAndPublishesUnderTheRightChai
   tokens.push_back(5);
   EXPECT_EQ(kv.add_sequence(SequenceId{3}, tokens, "s", true), 16);
   EXPECT_EQ(table(kv, SequenceId{3}), table(kv, SequenceId{2}));
-  kv.check_invariants();
+  kv.inspection().check_invariants();
 }
 
 TEST(PagedKvManager, FullIsAnAnswerThatChangesNothing) {
@@ -172,7 +172,7 @@ TEST(PagedKvManager, FullIsAnAnswerThatChangesNothing) {
   EXPECT_FALSE(kv.grow(SequenceId{1}, 9, copies));
   EXPECT_EQ(kv.num_free_blocks(), 1);
   EXPECT_EQ(kv.tables(SequenceId{1}).blocks.size(), 1u);
-  kv.check_invariants();
+  kv.inspection().check_invariants();
 }
 
 std::vector<KvGroup> draw_groups(std::mt19937_64& rng, std::int32_t size) {
@@ -235,7 +235,7 @@ void run(std::uint64_t seed, bool grouped) {
   // Page `page` of the row of a group; its value tells all three apart.
   const auto slot = [&](std::uint64_t id, std::size_t group, std::size_t page,
                         std::size_t position) -> TokenId& {
-    const KvTable table = kv.pages_of(SequenceId{id}, group);
+    const KvTable table = kv.inspection().pages_of(SequenceId{id}, group);
     const auto per_row = static_cast<std::size_t>(groups[group].pages_per_row);
     if (groups[group].is_state()) position = 0;
     const std::size_t row = position / size - static_cast<std::size_t>(table.first_row);
@@ -352,11 +352,11 @@ void run(std::uint64_t seed, bool grouped) {
         // Not in the middle of a promise: the last row would be shared with nothing set aside for the copy.
         if (parent->second.promised > 0) break;
         if (below(2) == 0) {
-          kv.fork(SequenceId{parent->first}, SequenceId{next_id});
+          kv.sharing().fork(SequenceId{parent->first}, SequenceId{next_id});
         } else {
           child.computed = static_cast<std::size_t>(
-              kv.fork_prefix(SequenceId{parent->first}, SequenceId{next_id},
-                             static_cast<std::int32_t>(below(parent->second.computed + 1))));
+              kv.sharing().fork_prefix(SequenceId{parent->first}, SequenceId{next_id},
+                                       static_cast<std::int32_t>(below(parent->second.computed + 1))));
         }
         if (kv.num_available_blocks() < 0)  // the state it takes from the cache is promised to others
           kv.free(SequenceId{next_id});
@@ -377,7 +377,7 @@ void run(std::uint64_t seed, bool grouped) {
         for (const auto& [id, seq] : model) {
           if (below(3) == 0 && seq.gang == 0) group.push_back(SequenceId{id});
         }
-        const std::int64_t owned = kv.blocks_owned_by(group);
+        const std::int64_t owned = kv.sharing().blocks_owned_by(group);
         const std::int64_t before = kv.num_free_blocks();
         if (below(4) != 0) break;
         for (const SequenceId id : group) {
@@ -393,13 +393,14 @@ void run(std::uint64_t seed, bool grouped) {
           if (below(3) == 0 && seq.gang == 0) group.push_back(SequenceId{id});
         }
         std::vector<SwapCopy> copies;
-        const std::int64_t owned = kv.blocks_owned_by(group), needed = kv.swap_cost(group).pages;
-        const std::int64_t before = kv.num_free_blocks(), swap_before = kv.num_free_swap_blocks();
-        const bool ok = kv.swap_out(group, copies);
+        const std::int64_t owned = kv.sharing().blocks_owned_by(group),
+                           needed = kv.swap().swap_cost(group).pages;
+        const std::int64_t before = kv.num_free_blocks(), swap_before = kv.swap().num_free_swap_blocks();
+        const bool ok = kv.swap().swap_out(group, copies);
         ASSERT_EQ(ok, num_swap_blocks > 0 && needed <= swap_before);
         ASSERT_EQ(copies.size(), static_cast<std::size_t>(ok ? needed : 0));
         ASSERT_EQ(kv.num_free_blocks(), before + (ok ? owned : 0));
-        ASSERT_EQ(kv.num_free_swap_blocks(), swap_before - (ok ? needed : 0));
+        ASSERT_EQ(kv.swap().num_free_swap_blocks(), swap_before - (ok ? needed : 0));
         if (!ok) break;
         ++num_gangs;
         for (const SequenceId id : group) {
@@ -419,9 +420,9 @@ void run(std::uint64_t seed, bool grouped) {
         }
         if (group.empty()) break;
         std::vector<SwapCopy> copies;
-        const std::int64_t before = kv.num_free_blocks(), needed = kv.swap_cost(group).pages;
+        const std::int64_t before = kv.num_free_blocks(), needed = kv.swap().swap_cost(group).pages;
         const std::int64_t available = kv.num_available_blocks();
-        const bool ok = kv.swap_in(group, copies);
+        const bool ok = kv.swap().swap_in(group, copies);
         ASSERT_EQ(ok, needed <= available);
         ASSERT_EQ(kv.num_free_blocks(), before - (ok ? needed : 0));
         if (!ok) break;
@@ -431,19 +432,19 @@ void run(std::uint64_t seed, bool grouped) {
         break;
       }
     }
-    kv.check_invariants();
+    kv.inspection().check_invariants();
     std::int64_t without_sharing = 0;
     for (const auto& [id, seq] : model) {
       if (seq.gang != 0) continue;
       for (std::size_t group = 0; group < groups.size(); ++group)
-        without_sharing += std::ssize(kv.pages_of(SequenceId{id}, group).blocks);
+        without_sharing += std::ssize(kv.inspection().pages_of(SequenceId{id}, group).blocks);
       bool right = true;
       each_slot(seq.computed, seq.computed, 0, [&](std::size_t group, std::size_t page, std::size_t i) {
         right &= slot(id, group, page, i) == value(seq, i, group, page);
       });
       ASSERT_TRUE(right) << "sequence " << id;
     }
-    const KvUsage usage = kv.usage();
+    const KvUsage usage = kv.inspection().usage();
     ASSERT_EQ(usage.blocks_without_sharing, without_sharing);
     ASSERT_EQ(usage.token_slots + usage.reserved_slots + usage.internal_slots,
               usage.blocks_in_use * static_cast<std::int64_t>(size));
@@ -451,7 +452,7 @@ void run(std::uint64_t seed, bool grouped) {
   }
   for (const auto& [id, seq] : model) kv.free(SequenceId{id});
   ASSERT_EQ(kv.num_free_blocks(), num_blocks);
-  ASSERT_EQ(kv.num_free_swap_blocks(), num_swap_blocks);
+  ASSERT_EQ(kv.swap().num_free_swap_blocks(), num_swap_blocks);
 }
 
 TEST(PagedKvManagerProperty, EverySequenceFindsItsOwnTokens) {

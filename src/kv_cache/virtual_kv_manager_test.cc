@@ -8,56 +8,18 @@
 #include <random>
 #include <set>
 
+#include "kv_cache/slots_test_support.h"
+
 namespace pagoda {
 namespace {
+
+using testing::NaiveMemory;
 
 std::vector<TokenId> iota(std::size_t count, TokenId first = 0) {
   std::vector<TokenId> out(count);
   std::iota(out.begin(), out.end(), first);
   return out;
 }
-
-// The address space, from the records alone.
-class NaiveMemory {
- public:
-  explicit NaiveMemory(const SlotMapConfig& config)
-      : shown_(static_cast<std::size_t>(config.num_slots * config.blocks_per_slot), kNoPage) {}
-  // One batch: what was to be mapped ahead may have been carried out late, but before this.
-  void take(KvManager& kv) {
-    std::vector<PageMapping> now, ahead;
-    kv.take_page_mappings(now, ahead);
-    apply(late_);
-    apply(now);
-    late_ = std::move(ahead);
-    num_now += static_cast<std::int64_t>(now.size());
-    num_ahead += static_cast<std::int64_t>(late_.size());
-  }
-  BlockId at(BlockId block) const { return shown_.at(static_cast<std::size_t>(index(block))); }
-  std::int64_t regions() const {
-    std::int64_t count = 1;
-    for (std::size_t i = 1; i < shown_.size(); ++i) {
-      const bool goes_on = shown_[i] == kNoPage
-                               ? shown_[i - 1] == kNoPage
-                               : shown_[i - 1] != kNoPage && index(shown_[i]) == index(shown_[i - 1]) + 1;
-      count += goes_on ? 0 : 1;
-    }
-    return count;
-  }
-  std::int64_t num_now = 0, num_ahead = 0;
-
- private:
-  void apply(const std::vector<PageMapping>& list) {
-    for (const PageMapping& mapping : list) {
-      ASSERT_GT(mapping.count, 0);
-      if (mapping.block == kNoBlock) continue;
-      for (std::int32_t i = 0; i < mapping.count; ++i)
-        shown_.at(static_cast<std::size_t>(index(mapping.block) + i)) =
-            mapping.page == kNoPage ? kNoPage : BlockId{index(mapping.page) + i};
-    }
-  }
-  std::vector<BlockId> shown_;
-  std::vector<PageMapping> late_;
-};
 
 VirtualKvConfig small(std::int32_t num_pages = 16) {
   VirtualKvConfig config;
@@ -67,7 +29,7 @@ VirtualKvConfig small(std::int32_t num_pages = 16) {
 }
 
 std::vector<BlockId> pages_of(const VirtualKvManager& kv, std::uint64_t id) {
-  const auto span = kv.blocks_of(SequenceId{id});
+  const auto span = kv.inspection().pages_of(SequenceId{id}, 0).blocks;
   return {span.begin(), span.end()};
 }
 
@@ -84,8 +46,9 @@ TEST(VirtualKvManager, ASequenceIsContiguousAndItsPagesAreMappedInOneCall) {
   EXPECT_EQ(index(table[2]), index(table[0]) + 2);
   memory.take(kv);
   EXPECT_EQ(memory.num_now, 1);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(memory.at(table[i]), kv.blocks_of(SequenceId{1})[i]);
-  kv.check_invariants();
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(memory.at(table[i]), kv.inspection().pages_of(SequenceId{1}, 0).blocks[i]);
+  kv.inspection().check_invariants();
 }
 
 TEST(VirtualKvManager, FreePagesBeyondALimitGiveTheirMemoryBack) {
@@ -115,14 +78,14 @@ TEST(VirtualKvManager, FreePagesBeyondALimitGiveTheirMemoryBack) {
   const std::set<std::int32_t> first = given_back();
   EXPECT_EQ(first.size(), 5u) << "seven are free, two of them keep it";
   for (const BlockId page : pages_of(kv, 2)) EXPECT_FALSE(first.contains(index(page)));
-  kv.check_invariants();
+  kv.inspection().check_invariants();
   EXPECT_TRUE(given_back().empty()) << "once";
   ASSERT_TRUE(come(3, 28));
   kv.free(SequenceId{3});
   EXPECT_TRUE(given_back().empty());
   ASSERT_TRUE(come(4, 28));
   EXPECT_LE(given_back().size(), 2u) << "those in use again keep it";
-  kv.check_invariants();
+  kv.inspection().check_invariants();
 }
 
 TEST(VirtualKvManager, AFullPageMeansThatTheNextIsMappedBesideTheStep) {
@@ -138,7 +101,8 @@ TEST(VirtualKvManager, AFullPageMeansThatTheNextIsMappedBesideTheStep) {
   ASSERT_TRUE(kv.grow(SequenceId{1}, 5, copies));
   memory.take(kv);
   EXPECT_EQ(memory.num_now, 1) << "no call in the step's way";
-  EXPECT_EQ(memory.at(kv.tables(SequenceId{1}).blocks[1]), kv.blocks_of(SequenceId{1})[1]);
+  EXPECT_EQ(memory.at(kv.tables(SequenceId{1}).blocks[1]),
+            kv.inspection().pages_of(SequenceId{1}, 0).blocks[1]);
 }
 
 TEST(VirtualKvManager, WhereOnlyCachedPagesAreLeftTheOldestIsMappedAhead) {
@@ -158,7 +122,7 @@ TEST(VirtualKvManager, WhereOnlyCachedPagesAreLeftTheOldestIsMappedAhead) {
   memory.take(kv);
   EXPECT_EQ(memory.num_now, before);
   EXPECT_EQ(kv.add_sequence(SequenceId{3}, iota(12), "", true), 8) << "the beginning is still cached";
-  kv.check_invariants();
+  kv.inspection().check_invariants();
 }
 
 TEST(VirtualKvManager, AFinishedSlotStaysMappedForTheNextOfItsLength) {
@@ -184,7 +148,7 @@ TEST(VirtualKvManager, AFinishedSlotStaysMappedForTheNextOfItsLength) {
     EXPECT_EQ(memory.num_now - before, deferred ? 0 : 1);
     if (deferred) EXPECT_EQ(kv.tables(SequenceId{3}).blocks[0], long_slot) << "best fit";
     EXPECT_EQ(kv.slots().counts().reused_blocks, deferred ? 5 : 0);
-    kv.check_invariants();
+    kv.inspection().check_invariants();
   }
 }
 
@@ -218,7 +182,7 @@ TEST(VirtualKvManager, ForksMapWholePagesASecondTimeAndCopyTheLastOnFirstWrite) 
   kv.add_sequence(SequenceId{1}, tokens, "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 6, copies));
   kv.computed(SequenceId{1}, tokens, 6);
-  kv.fork(SequenceId{1}, SequenceId{2});
+  kv.sharing().fork(SequenceId{1}, SequenceId{2});
   ASSERT_TRUE(kv.grow(SequenceId{2}, 7, copies));
   ASSERT_EQ(copies.size(), 1u);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 7, copies));
@@ -228,7 +192,7 @@ TEST(VirtualKvManager, ForksMapWholePagesASecondTimeAndCopyTheLastOnFirstWrite) 
   EXPECT_EQ(memory.at(kv.tables(SequenceId{1}).blocks[0]), memory.at(kv.tables(SequenceId{2}).blocks[0]));
   EXPECT_EQ(memory.at(kv.tables(SequenceId{1}).blocks[1]), copies[0].from);
   EXPECT_EQ(memory.at(kv.tables(SequenceId{2}).blocks[1]), copies[0].to);
-  EXPECT_EQ(kv.ref_count(pages_of(kv, 1)[0]), 2);
+  EXPECT_EQ(kv.inspection().ref_count(pages_of(kv, 1)[0]), 2);
 }
 
 TEST(VirtualKvManager, AStepThatMapsAheadAndThenLosesTheSlotKeepsTheOrder) {
@@ -246,7 +210,8 @@ TEST(VirtualKvManager, AStepThatMapsAheadAndThenLosesTheSlotKeepsTheOrder) {
   memory.take(kv);
   memory.take(kv);  // late mappings have come
   for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_EQ(memory.at(kv.tables(SequenceId{2}).blocks[i]), kv.blocks_of(SequenceId{2})[i]);
+    EXPECT_EQ(memory.at(kv.tables(SequenceId{2}).blocks[i]),
+              kv.inspection().pages_of(SequenceId{2}, 0).blocks[i]);
 }
 
 TEST(VirtualKvManager, TooFewRegionsIsAnAnswerAfterIdleSlotsAreTakenBack) {
@@ -259,7 +224,7 @@ TEST(VirtualKvManager, TooFewRegionsIsAnAnswerAfterIdleSlotsAreTakenBack) {
     kv.add_sequence(SequenceId{id}, iota(8), "", true);
     ASSERT_TRUE(kv.grow(SequenceId{id}, 6, copies)) << id;
     if (id < 3) kv.free(SequenceId{id});
-    kv.check_invariants();
+    kv.inspection().check_invariants();
   }
   kv.add_sequence(SequenceId{4}, iota(20), "", true);
   EXPECT_FALSE(kv.grow(SequenceId{4}, 20, copies));
@@ -268,12 +233,12 @@ TEST(VirtualKvManager, TooFewRegionsIsAnAnswerAfterIdleSlotsAreTakenBack) {
   kv.free(SequenceId{3});
   ASSERT_TRUE(kv.grow(SequenceId{4}, 16, copies));
   EXPECT_GT(kv.slots().counts().reclaimed_slots, 0);
-  kv.check_invariants();
+  kv.inspection().check_invariants();
 }
 
 TEST(VirtualKvManager, PagesThatCannotBeCreatedAreAFullPool) {
   VirtualKvConfig config = small();
-  config.pages.num_created = 4;
+  config.num_created = 4;
   std::int64_t allowed = 3;
   config.may_create = [&](std::int64_t count) {
     if (count > allowed) return false;
@@ -292,7 +257,7 @@ TEST(VirtualKvManager, PagesThatCannotBeCreatedAreAFullPool) {
   EXPECT_FALSE(kv.grow(SequenceId{2}, 4, copies));
   kv.free(SequenceId{1});
   EXPECT_TRUE(kv.grow(SequenceId{2}, 4, copies));
-  kv.check_invariants();
+  kv.inspection().check_invariants();
 }
 
 // Two groups: a page a row for what sees everything, two for a window of 6 tokens.
@@ -333,14 +298,14 @@ TEST(VirtualKvManager, WhatAWindowLeavesIsGivenBackAtOnceAndUnmappedInBatches) {
     const KvTable window = kv.tables(SequenceId{1}).more[0];
     for (std::size_t i = 0; i < window.blocks.size(); ++i) {
       EXPECT_EQ(index(window.blocks[i]), 20 + 2 * window.first_row + static_cast<int>(i));
-      EXPECT_EQ(memory.at(window.blocks[i]), kv.pages_of(SequenceId{1}, 1).blocks[i]);
+      EXPECT_EQ(memory.at(window.blocks[i]), kv.inspection().pages_of(SequenceId{1}, 1).blocks[i]);
     }
     most_held = std::max(most_held, 64 - kv.num_free_blocks() - end / 4);
     const auto [count, first] = shown_of_window(memory);
     EXPECT_LE(count, std::ssize(window.blocks) + 8 + 2);
     unmapped += first > 0 ? 1 : 0;
     kv.computed(SequenceId{1}, tokens, end);
-    kv.check_invariants();
+    kv.inspection().check_invariants();
   }
   EXPECT_LE(most_held, 2 * 4) << "a window of two rows, the one being written, and one for the window's end";
   EXPECT_GT(unmapped, 0);
@@ -364,13 +329,13 @@ TEST(VirtualKvManager, TooFewRegionsCountWhatAWindowKeepsNotWhatItHasLeft) {
     ASSERT_GT(next, done);
     ASSERT_TRUE(kv.grow(SequenceId{1}, next, copies));
     kv.computed(SequenceId{1}, tokens, done = next);
-    kv.check_invariants();
+    kv.inspection().check_invariants();
   }
 }
 
 TEST(VirtualKvManager, AChunkIsCutToThePagesThatCanBeCreated) {
   VirtualKvConfig config = grouped();
-  config.pages.num_created = static_cast<std::int32_t>(pages_for(*config.pages.groups, 80));
+  config.num_created = static_cast<std::int32_t>(pages_for(*config.pages.groups, 80));
   config.may_create = [](std::int64_t) { return false; };
   VirtualKvManager kv(config);
   std::vector<BlockCopy> copies;
@@ -382,7 +347,7 @@ TEST(VirtualKvManager, AChunkIsCutToThePagesThatCanBeCreated) {
     ASSERT_TRUE(kv.grow(SequenceId{1}, next, copies));
     kv.computed(SequenceId{1}, tokens, done = next);
   }
-  kv.check_invariants();
+  kv.inspection().check_invariants();
 }
 
 // The state after `count` tokens: it depends on all of them and on their order.
@@ -402,7 +367,7 @@ std::size_t num_state_hits = 0;
 
 void run(std::uint64_t seed, Layers layers) {
   const bool windows = layers != Layers::alike;
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
   const std::size_t size = 1 + below(5);
@@ -417,7 +382,7 @@ void run(std::uint64_t seed, Layers layers) {
                   .verify_hits = true};
   const bool may_refuse = below(4) == 0;
   if (may_refuse) {
-    config.pages.num_created = 1 + static_cast<std::int32_t>(below(static_cast<std::size_t>(num_pages)));
+    config.num_created = 1 + static_cast<std::int32_t>(below(static_cast<std::size_t>(num_pages)));
     config.may_create = [&](std::int64_t) { return below(2) == 0; };
   }
   config.slots = {.num_slots = 4 + static_cast<std::int32_t>(below(8)),
@@ -558,11 +523,11 @@ void run(std::uint64_t seed, Layers layers) {
         Model child = parent->second;
         child.ran = false;
         if (below(2) == 0) {
-          kv.fork(SequenceId{parent->first}, SequenceId{next_id});
+          kv.sharing().fork(SequenceId{parent->first}, SequenceId{next_id});
         } else {
           child.computed = static_cast<std::size_t>(
-              kv.fork_prefix(SequenceId{parent->first}, SequenceId{next_id},
-                             static_cast<std::int32_t>(below(parent->second.computed + 1))));
+              kv.sharing().fork_prefix(SequenceId{parent->first}, SequenceId{next_id},
+                                       static_cast<std::int32_t>(below(parent->second.computed + 1))));
         }
         model.emplace(next_id++, std::move(child));
         break;
@@ -580,7 +545,7 @@ void run(std::uint64_t seed, Layers layers) {
           if (below(3) == 0 && seq.gang == 0) group.push_back(SequenceId{id});
         }
         std::vector<SwapCopy> copies;
-        if (!kv.swap_out(group, copies)) break;
+        if (!kv.swap().swap_out(group, copies)) break;
         ++num_gangs;
         for (const SequenceId id : group) model.at(static_cast<std::uint64_t>(id)).gang = num_gangs;
         for (const SwapCopy& copy : copies)
@@ -595,7 +560,7 @@ void run(std::uint64_t seed, Layers layers) {
           if (seq.gang == gang) group.push_back(SequenceId{id});
         }
         std::vector<SwapCopy> copies;
-        if (group.empty() || !kv.swap_in(group, copies)) break;
+        if (group.empty() || !kv.swap().swap_in(group, copies)) break;
         for (const SequenceId id : group) {
           model.at(static_cast<std::uint64_t>(id)).gang = 0;
           model.at(static_cast<std::uint64_t>(id)).ran = false;  // it gets a slot when it grows
@@ -605,7 +570,7 @@ void run(std::uint64_t seed, Layers layers) {
         break;
       }
     }
-    kv.check_invariants();
+    kv.inspection().check_invariants();
     if (config.slots.max_regions > 0) ASSERT_LE(memory.regions(), config.slots.max_regions);
     for (const auto& [id, seq] : model) {
       if (seq.gang != 0 || !seq.ran) continue;
@@ -624,7 +589,7 @@ void run(std::uint64_t seed, Layers layers) {
   }
   for (const auto& [id, seq] : model) kv.free(SequenceId{id});
   ASSERT_EQ(kv.num_free_blocks(), num_pages);
-  ASSERT_EQ(kv.num_free_swap_blocks(), num_swap);
+  ASSERT_EQ(kv.swap().num_free_swap_blocks(), num_swap);
 }
 
 TEST(VirtualKvManagerProperty, EverySequenceFindsItsOwnTokens) {

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "kv_cache/paged_kv_manager.h"
 #include "kv_cache/virtual_kv_manager.h"
 #include "scheduler/fastertransformer_scheduler.h"
 #include "scheduler/vllm_scheduler.h"
@@ -105,16 +106,14 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
                                       std::function<bool(std::int64_t)> may_create) {
   if (is_baseline(flags)) return make_baseline(flags, config, num_blocks);
   EngineParts parts;
-  PagedKvConfig pages{.block_size = config.block_size,
-                      .num_blocks = static_cast<std::int32_t>(num_blocks),
-                      .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
-                      .enable_prefix_caching = config.enable_prefix_caching,
-                      .model_id = model_id,
-                      .groups = config.kv_groups,
-                      .whole_prompts = !config.enable_chunked_prefill};
+  const PagedKvConfig pages{.block_size = config.block_size,
+                            .num_blocks = static_cast<std::int32_t>(num_blocks),
+                            .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
+                            .enable_prefix_caching = config.enable_prefix_caching,
+                            .model_id = model_id,
+                            .groups = config.kv_groups,
+                            .whole_prompts = !config.enable_chunked_prefill};
   if (is_virtual(flags)) {
-    if (virtual_memory != nullptr && virtual_memory->num_created < num_blocks)
-      pages.num_created = virtual_memory->num_created;
     const SlotMapConfig slots =
         virtual_memory != nullptr
             ? virtual_memory->slots
@@ -123,6 +122,9 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
     parts.kv = std::make_unique<VirtualKvManager>(VirtualKvConfig{
         .pages = pages,
         .slots = slots,
+        .num_created = virtual_memory != nullptr && virtual_memory->num_created < num_blocks
+                           ? virtual_memory->num_created
+                           : 0,
         .may_create = std::move(may_create),
         .most_resident_free = virtual_memory != nullptr ? virtual_memory->most_resident_free : 0});
   } else {

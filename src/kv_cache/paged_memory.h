@@ -1,0 +1,29 @@
+#pragma once
+// PagedMemory: what the paged and the virtual manager both hold: the parts, and a class over them for each of
+// the four interfaces.
+// Threads: none; owned by the engine thread.
+#include <cstdint>
+#include <utility>
+
+#include "kv_cache/paged_inspection.h"
+#include "kv_cache/paged_parts.h"
+#include "kv_cache/paged_sharing.h"
+#include "kv_cache/paged_steps.h"
+#include "kv_cache/paged_swap.h"
+
+namespace pagoda {
+
+struct PagedMemory {
+  // All pages exist.
+  explicit PagedMemory(PagedKvConfig config) : parts(std::move(config)) {}
+  PagedMemory(PagedKvConfig config, std::int32_t num_created, PageSupply::MayCreate may_create)
+      : parts(std::move(config), num_created, std::move(may_create)) {}
+
+  PagedParts parts;
+  PagedSteps steps{parts};
+  PagedSharing sharing{parts};
+  PagedSwap swap{parts};
+  PagedInspection inspection{parts};
+};
+
+}  // namespace pagoda

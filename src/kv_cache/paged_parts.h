@@ -1,0 +1,70 @@
+#pragma once
+// PagedParts: the objects that paged memory is made of, and what more than one of the classes that work on
+// them do: steps (paged_steps.h), sharing, swapping and inspection. An object borrows those above it.
+// Invariant: a row that a sequence may write into, at or after its num_computed tokens, is held by no other
+// table and not published, once the sequence has grown.
+// Source: PagedAttention (SOSP'23) §4.2-4.5. Threads: none; owned by the engine thread.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kv_cache/kv_geometry.h"
+#include "kv_cache/kv_inspection.h"
+#include "kv_cache/kv_sequences.h"
+#include "kv_cache/page_supply.h"
+#include "kv_cache/pinned_prefixes.h"
+#include "kv_cache/prefix_cache.h"
+#include "kv_cache/promises.h"
+#include "kv_cache/swap_space.h"
+
+namespace pagoda {
+
+struct PagedKvConfig {
+  std::int32_t block_size = 16;      // 1 or more; of every row
+  std::int32_t num_blocks = 0;       // pages; > 0
+  std::int32_t num_swap_blocks = 0;  // at most num_blocks
+  bool enable_prefix_caching = true;
+  std::string model_id = {};  // part of every hash
+#ifdef NDEBUG
+  bool verify_hits = false;  // compare the tokens of a block with those asked for, on every hit
+#else
+  bool verify_hits = true;
+#endif
+  std::int32_t hash_bits = 256;  // tests force collisions with fewer
+  // Absent: one that sees everything, a page a row. One that sees everything comes first.
+  std::optional<std::vector<KvGroup>> groups = std::nullopt;
+  bool whole_prompts = false;  // a prompt is computed in one step, however long it is
+};
+
+struct PagedParts {
+  // All pages exist.
+  explicit PagedParts(PagedKvConfig config);
+  // So many exist; the others are created as page_supply.h says.
+  PagedParts(PagedKvConfig config, std::int32_t num_created, PageSupply::MayCreate may_create);
+  PagedParts(const PagedParts&) = delete;
+  PagedParts& operator=(const PagedParts&) = delete;
+
+  const PagedKvConfig config;
+  const KvGeometry geometry;
+  BlockPool pool;
+  PageSupply supply;
+  BlockTables tables;
+  PrefixIndex index;
+  std::optional<StateCache> states;  // absent without recurrent layers
+  PrefixCache cache;
+  Promises promises;
+  PinnedPrefixes pinned;
+  std::optional<SwapSpace> swap_space;
+  KvSequences sequences;
+  PrefixCacheStats stats;
+
+  const std::vector<KvGroup>& groups() const { return geometry.groups(); }
+  bool caches_prefixes() const { return config.enable_prefix_caching; }
+  std::int64_t num_available() const { return supply.num_free() - promises.set_aside(); }
+  // The sequence holds no rows after it, in the pool or in the swap space.
+  void release_rows(KvSequence& sequence);
+  void free(SequenceId id);
+};
+
+}  // namespace pagoda
