@@ -59,7 +59,8 @@ void run(std::uint64_t seed, PreemptionMode mode) {
     ASSERT_EQ(parts.swapping.num_blocks_out(), out);
     ASSERT_EQ(parts.swapping.num_blocks_in(), in);
     ASSERT_EQ(parts.kv.num_free_blocks(), 8 - std::ranges::count(model, GroupState::running));
-    ASSERT_EQ(parts.kv.num_free_swap_blocks(), kSwapBlocks - std::ranges::count(model, GroupState::swapped));
+    ASSERT_EQ(parts.kv.swap().num_free_swap_blocks(),
+              kSwapBlocks - std::ranges::count(model, GroupState::swapped));
     parts.check_invariants();
   }
   EXPECT_GT(preempted, 0);
