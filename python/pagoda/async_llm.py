@@ -28,11 +28,21 @@ class _Stream:
         self.number: int | None = None  # once the engine has it
         self.gone = False  # nobody waits for it any more
 
-    def put(self, news: dict[str, Any]) -> None:  # on the reading thread
-        try:
-            self.loop.call_soon_threadsafe(self.news.put_nowait, news)
-        except RuntimeError:
-            pass  # its loop has ended, and nobody waits
+    def put(self, news: dict[str, Any]) -> None:
+        _put_all(self.loop, [(self, news)])
+
+
+def _put_all(loop: asyncio.AbstractEventLoop, batch: list[tuple[_Stream, dict[str, Any]]]) -> None:
+    """Gives news to streams of a loop, from any thread, and wakes the loop once."""
+
+    def put() -> None:
+        for stream, news in batch:
+            stream.news.put_nowait(news)
+
+    try:
+        loop.call_soon_threadsafe(put)
+    except RuntimeError:
+        pass  # the loop has ended, and nobody waits
 
 
 class AsyncLLM:
@@ -167,7 +177,7 @@ class AsyncLLM:
                 news = await stream.news.get()
                 if "aborted" in news:
                     return
-                if news["message"] is not None:
+                if "message" in news:
                     raise RuntimeError(news["message"])
                 yield stream.answer.add(news)
                 if news["finished"]:
@@ -210,20 +220,22 @@ class AsyncLLM:
     def _read(self) -> None:
         while not self._ended.is_set():
             try:
-                news = self._queue.next(POLL_MS)
+                batch = self._queue.next(POLL_MS)
             except RuntimeError as error:  # the engine has stopped: whoever waits is told
                 with self._lock:
                     for stream in self._streams.values():
                         stream.put({"message": str(error)})
                 return
-            if news is None:
-                continue
+            by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Stream, dict[str, Any]]]] = {}
             with self._lock:
-                known = self._streams.get(news["id"])
-                if known is not None:
-                    known.put(news)
-                elif self._submitting > 0:
-                    self._early.setdefault(news["id"], []).append(news)
+                for news in batch:
+                    known = self._streams.get(news["id"])
+                    if known is not None:
+                        by_loop.setdefault(known.loop, []).append((known, news))
+                    elif self._submitting > 0:
+                        self._early.setdefault(news["id"], []).append(news)
+                for loop, own in by_loop.items():
+                    _put_all(loop, own)
 
 
 AsyncLLMEngine = AsyncLLM

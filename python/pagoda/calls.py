@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 from . import _native
 from .sampling_params import RequestOutputKind, SamplingParams
@@ -14,9 +14,12 @@ class TextPrompt(TypedDict):
     prompt: str
 
 
-class TokensPrompt(TypedDict):
+class _PromptText(TypedDict, total=False):
+    prompt: str
+
+
+class TokensPrompt(_PromptText):
     prompt_token_ids: list[int]
-    prompt: NotRequired[str]
 
 
 Prompt = str | list[int] | TextPrompt | TokensPrompt | dict[str, Any]

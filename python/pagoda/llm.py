@@ -291,17 +291,15 @@ class LLM:
                         if number is None:
                             break
                         running[number] = waiting.pop()[0]
-                    news = queue.next(POLL_MS)
-                    if news is None:
-                        continue
-                    if news["message"] is not None:
-                        raise RuntimeError(news["message"])
-                    answer = running.pop(news["id"])
-                    answer.add(news)
-                    if cumulative and isinstance(answer, Answer):
-                        for choice in news["choices"]:
-                            answer.output.outputs[choice[0]].cumulative_logprob = choice[4]
-                    progress.step()
+                    for news in queue.next(POLL_MS):
+                        if "message" in news:
+                            raise RuntimeError(news["message"])
+                        answer = running.pop(news["id"])
+                        answer.add(news)
+                        if cumulative and isinstance(answer, Answer):
+                            for choice in news["choices"]:
+                                answer.output.outputs[choice["index"]].cumulative_logprob = choice["cumulative_logprob"]
+                        progress.step()
         finally:
             queue.close()
 

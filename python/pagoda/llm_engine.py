@@ -34,6 +34,7 @@ class LLMEngine:
         self._calls = Calls(engine)
         self.model_config = ModelConfig(model, self._calls.max_model_len)
         self._queue: _native.Queue | None = None
+        self._news: deque[dict[str, Any]] = deque()  # taken from the queue, and not yet part of a step
         self._running: dict[int, tuple[Answer, RequestOutputKind]] = {}
         self._waiting: deque[tuple[Answer, RequestOutputKind, Submit]] = deque()  # that the engine had no room for
 
@@ -70,14 +71,18 @@ class LLMEngine:
         self._submit()
         if self._queue is None or not self._running:
             return outputs
-        wait_ms = POLL_MS
-        while self._running and (news := self._queue.next(wait_ms)) is not None:
-            wait_ms = 0
+        if not self._news:
+            self._news.extend(self._queue.next(POLL_MS))
+        while self._news:
+            news = self._news[0]
+            if "message" in news and outputs:
+                break  # the next step raises it, and none of these outputs is lost
+            self._news.popleft()
             known = self._running.get(news["id"])
             if known is None:  # aborted
                 continue
             answer, kind = known
-            if news["message"] is not None:
+            if "message" in news:
                 del self._running[news["id"]]
                 raise RuntimeError(news["message"])
             output = answer.add(news)

@@ -32,7 +32,9 @@ __all__ = [
     "ScoringRequestOutput",
 ]
 
-Position = list[tuple[int, int, float, str]]  # (id, rank, log-probability, text): the token that stands there first
+# [id, rank, log-probability, text]: the token that stands there first. None: minus infinity.
+Position = list[tuple[int, int, "float | None", str]]
+MINUS_INFINITY = float("-inf")
 
 
 @dataclass
@@ -45,7 +47,10 @@ class Logprob:
 def logprobs_of(positions: list[Position] | None) -> list[dict[int, Logprob]] | None:
     if positions is None:
         return None
-    return [{id: Logprob(logprob, rank, text) for id, rank, logprob, text in position} for position in positions]
+    return [
+        {id: Logprob(MINUS_INFINITY if value is None else value, rank, text) for id, rank, value, text in position}
+        for position in positions
+    ]
 
 
 @dataclass
@@ -107,22 +112,24 @@ class Answer:
         self.detokenize = detokenize
 
     def add(self, news: dict[str, Any]) -> RequestOutput:
-        """With what the engine has said; the same object unless it gives deltas."""
+        """Adds what the engine has said; the same object unless it gives deltas."""
         out = self.output
-        out.prompt_token_ids = news["prompt_token_ids"]
+        if "prompt_ids" in news:
+            out.prompt_token_ids = news["prompt_ids"]
         out.num_cached_tokens = news["num_cached_tokens"]
         out.finished = news["finished"]
-        if (prompt := logprobs_of(news["prompt_logprobs"])) is not None:
+        if (prompt := logprobs_of(news.get("prompt_logprobs"))) is not None:
             out.prompt_logprobs = [position or None for position in prompt]
         if self.delta:
-            out.outputs = [CompletionOutput(choice[0]) for choice in news["choices"]]
-        for place, (index, text, ids, positions, cumulative, finish_reason, stop_reason) in enumerate(news["choices"]):
-            choice = out.outputs[place if self.delta else index]
+            out.outputs = [CompletionOutput(said["index"]) for said in news["choices"]]
+        for place, said in enumerate(news["choices"]):
+            choice = out.outputs[place if self.delta else said["index"]]
             if self.detokenize:
-                choice.text += text
-            choice.token_ids += ids
-            if positions is not None:
-                choice.logprobs = (choice.logprobs or []) + (logprobs_of(positions) or [])
-                choice.cumulative_logprob = cumulative
-            choice.finish_reason, choice.stop_reason = finish_reason, stop_reason
+                choice.text += said["text"]
+            choice.token_ids += said["ids"]
+            if (positions := logprobs_of(said.get("logprobs"))) is not None:
+                choice.logprobs = (choice.logprobs or []) + positions
+                choice.cumulative_logprob = said.get("cumulative_logprob", MINUS_INFINITY)
+            choice.finish_reason = said.get("finish_reason")
+            choice.stop_reason = said.get("stop_string", said.get("stop_token"))
         return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 from array import array
 from collections.abc import Callable
@@ -97,7 +96,7 @@ class Call:
         self.outputs, self.kind = outputs, kind
 
     def add(self, news: dict[str, Any]) -> None:
-        answer = json.loads(news["body"])
+        answer = news["body"]
         cached = (answer["usage"].get("prompt_tokens_details") or {}).get("cached_tokens", 0)
         for output, item in zip(self.outputs, answer["data"], strict=True):
             output.outputs = self.kind(item)

@@ -116,6 +116,7 @@ std::unique_ptr<OutputRecord> RecordWriter::take_record(std::uint64_t id) {
   record->prompt_ids = prompt.token_ids.data();
   record->num_prompt_ids = prompt.token_ids.size();
   record->num_cached_tokens = state_.prompts.front().num_cached_tokens;
+  record->is_first = !begun_;
   if (!error().ok()) return record;
   for (std::size_t i = 0; i < state_.choices.size(); ++i) {
     ChoiceState& choice = state_.choices[i];
@@ -127,6 +128,7 @@ std::unique_ptr<OutputRecord> RecordWriter::take_record(std::uint64_t id) {
     add_choice(*record, choice, static_cast<std::int32_t>(i));
   }
   if (!ended_ && record->choice_rows.empty()) return nullptr;
+  begun_ = true;
   record->choices = record->choice_rows.data();
   record->num_choices = record->choice_rows.size();
   if (const auto& positions = state_.prompts.front().logprobs; ended_ && !positions.empty()) {

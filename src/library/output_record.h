@@ -14,6 +14,7 @@
 namespace pagoda {
 
 struct OutputRecord : pagoda_output {
+  bool is_first = true;                          // no output of its request came before
   std::shared_ptr<const AnswerOptions> options;  // has the prompt's ids
   std::string message_text, body_text;
   std::vector<pagoda_choice> choice_rows;
@@ -51,7 +52,7 @@ class RecordWriter final : public AnswerWriter {
   const Tokenizer& tokenizer_;
   AnswerState state_;
   const bool stream_;
-  bool has_news_ = false, ended_ = false;
+  bool has_news_ = false, begun_ = false, ended_ = false;
 };
 
 // The one record of a call whose answer is a body.

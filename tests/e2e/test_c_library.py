@@ -324,6 +324,94 @@ def test_sleeping_metrics_and_tokens(library):
     assert lib.pagoda_token_text(engine, c.c_int32(10**6), c.byref(text), c.byref(length)) == NOT_FOUND
 
 
+def outputs_as_json(library, timeout_ms=-1, at_most=100):
+    """The outputs of one call."""
+    text, length = c.c_void_p(), c.c_size_t()
+    status = library.lib.pagoda_next_json(
+        library.queue, c.c_int64(timeout_ms), c.c_size_t(at_most), c.byref(text), c.byref(length)
+    )
+    if status in (IDLE, TIMEOUT):
+        return []
+    assert status == 0, library.error()
+    outputs = json.loads(c.string_at(text.value, length.value).decode())
+    library.lib.pagoda_free.argtypes = [c.c_void_p]
+    library.lib.pagoda_free(text)
+    return outputs
+
+
+def all_as_json(library):
+    while batch := outputs_as_json(library):
+        yield from batch
+
+
+def test_outputs_as_json_are_the_same_outputs(library):
+    params = {"max_tokens": 12, "temperature": 0, "logprobs": 2, "prompt_logprobs": 1}
+    library.submit("once upon", **params)
+    ((_, finished, [(text, ids, reason, logprobs)]),) = library.outputs()
+    _, number = library.submit("once upon", **params)
+    (whole,) = all_as_json(library)
+    (choice,) = whole["choices"]
+    assert (whole["id"], whole["finished"], whole["status"]) == (number, True, 0) and "message" not in whole
+    assert (choice["text"], choice["ids"], choice["finish_reason"]) == (text, ids, reason.decode())
+    assert [position[0][2] for position in choice["logprobs"]] == logprobs
+    assert [position[0][0] for position in choice["logprobs"]] == ids
+    assert all(position[0][1] == 1 and len(position) == 3 for position in choice["logprobs"])
+    assert abs(sum(logprobs) - choice["cumulative_logprob"]) < 1e-3
+    assert len(whole["prompt_ids"]) == len(whole["prompt_logprobs"]) and whole["prompt_logprobs"][0] == []
+    assert "stop_string" not in choice and "stop_token" not in choice and "body" not in whole
+
+
+def test_a_stream_as_json_names_its_prompt_once(library):
+    library.submit("once upon", max_tokens=12, temperature=0)
+    ((_, _, [(text, ids, _, _)]),) = library.outputs()
+    library.submit("once upon", max_tokens=12, temperature=0, stream=True)
+    pieces = list(all_as_json(library))
+    assert ["prompt_ids" in piece for piece in pieces] == [True] + [False] * (len(pieces) - 1)
+    assert [piece["finished"] for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    choices = [choice for piece in pieces for choice in piece["choices"]]
+    assert "".join(choice["text"] for choice in choices) == text
+    assert sum((choice["ids"] for choice in choices), []) == ids
+
+
+def test_one_call_takes_what_is_there_up_to_a_limit(library):
+    numbers = {library.submit("once", max_tokens=1)[1] for _ in range(6)}
+    # Requests are served in order: once a later one has ended, so have these.
+    other, out = Library(), c.POINTER(Output)()
+    library.lib.pagoda_queue_create(library.engine, c.byref(other.queue))
+    other.submit("once", max_tokens=2)
+    assert library.lib.pagoda_next(other.queue, c.c_int64(-1), c.byref(out)) == 0
+    library.lib.pagoda_output_free(out)
+    library.lib.pagoda_queue_destroy(other.queue)
+    first, rest = outputs_as_json(library, at_most=4), outputs_as_json(library)
+    assert len(first) == 4 and {output["id"] for output in first + rest} == numbers
+    assert outputs_as_json(library) == outputs_as_json(library, 0) == []
+
+
+def test_json_of_a_call_and_of_what_is_missing(library):
+    number = c.c_uint64()
+    body = json.dumps({"prompt": "once", "max_tokens": 3, "stop": ['"']}).encode()
+    assert library.lib.pagoda_submit_call(library.queue, b"/v1/completions", body, c.byref(number)) == 0
+    (output,) = all_as_json(library)
+    assert output["id"] == number.value and output["body"]["object"] == "text_completion" and output["choices"] == []
+    text, length = c.c_void_p(), c.c_size_t()
+    for queue, at_most, place in ((None, 1, text), (library.queue, 0, text), (library.queue, 1, None)):
+        status = library.lib.pagoda_next_json(
+            queue, c.c_int64(0), c.c_size_t(at_most), c.byref(place) if place is not None else None, c.byref(length)
+        )
+        assert status == INVALID
+
+
+def test_a_stopped_engine_is_told_as_json():
+    library = Library()
+    assert library.open(kv_cache_memory_bytes="16M") == 0
+    library.lib.pagoda_queue_create(library.engine, c.byref(library.queue))
+    library.submit("once", max_tokens=400, ignore_eos=True)
+    library.lib.pagoda_engine_destroy(library.engine)
+    (output,) = outputs_as_json(library, 5000)
+    assert output["finished"] and output["status"] < 0 and output["message"] and output["choices"] == []
+    library.lib.pagoda_queue_destroy(library.queue)
+
+
 def test_queues_outlive_their_engine():
     library = Library()
     assert library.open(kv_cache_memory_bytes="16M") == 0

@@ -262,7 +262,7 @@ def test_types_and_names_are_there(wheel):
     import zipfile
 
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"pagoda/py.typed", "pagoda/_native.pyi", "pagoda/libpagoda.so.0", "pagoda/include/pagoda.h"} <= names
+    assert {"pagoda/py.typed", "pagoda/_native.py", "pagoda/libpagoda.so.0", "pagoda/include/pagoda.h"} <= names
 
 
 def test_the_packages_own_code_is_typed():
@@ -391,3 +391,63 @@ def test_a_context_and_a_tokenizer_that_is_called(pagoda, model):
         assert tokenizer("once")["input_ids"] == tokenizer.encode("once") and len(tokenizer) == tokenizer.vocab_size
     with pytest.raises(ValueError, match="shut down"):
         made.generate("x", use_tqdm=False)
+
+
+class OneBatch:
+    """A queue whose next() gives all outputs of two requests at a time, the second as one that failed."""
+
+    def __init__(self, queue, failed):
+        self.queue, self.failed = queue, failed
+
+    def next(self, timeout_ms):
+        batch = []
+        while len([output for output in batch if output["finished"]]) < 2:
+            batch += self.queue.next(timeout_ms)
+        batch.sort(key=lambda output: output["id"] == self.failed)
+        batch[-1] |= {"status": -6, "message": "too late", "choices": []}
+        return batch
+
+    def close(self):
+        self.queue.close()
+
+
+def test_a_failed_request_does_not_take_the_outputs_beside_it_along(pagoda, llm):
+    engine = llm.llm_engine
+    params = pagoda.SamplingParams(max_tokens=2, ignore_eos=True, output_kind=pagoda.RequestOutputKind.FINAL_ONLY)
+    engine.add_request("good", "once", params)
+    engine.add_request("bad", "once", params)
+    engine._queue = OneBatch(engine._queue, max(engine._running))
+    (output,) = engine.step()
+    assert output.request_id == "good" and output.finished and engine.has_unfinished_requests()
+    with pytest.raises(RuntimeError, match="too late"):
+        engine.step()
+    assert not engine.has_unfinished_requests() and engine.step() == []
+    engine.abort_request([])  # drops the queue
+
+
+def test_what_c_cannot_take_is_refused(pagoda, llm):
+    tokenizer = llm.get_tokenizer()
+    for call, wrong in (
+        (lambda: tokenizer.decode([2**31]), ValueError),
+        (lambda: tokenizer.decode(["x"]), TypeError),
+        (lambda: tokenizer.encode(5), TypeError),
+        (lambda: tokenizer.encode("\ud800"), ValueError),
+        (lambda: llm.generate([[1, 2**40]], use_tqdm=False), ValueError),
+        (lambda: llm.sleep(2**32), ValueError),
+        (lambda: pagoda.LLM("a\0b"), ValueError),
+    ):
+        with pytest.raises(wrong):
+            call()
+    closed = pagoda._native.Queue(llm._engine)
+    closed.close()
+    closed.close()
+    with pytest.raises(ValueError, match="the queue has been shut down"):
+        closed.next(0)
+    assert tokenizer.decode(tokenizer.encode("the\0cat", False)) == "the\0cat"
+
+
+def test_minus_infinity_has_no_number_in_json(pagoda):
+    from pagoda.outputs import logprobs_of
+
+    ((position,),) = (logprobs_of([[[7, 1, None, "x"]]]),)
+    assert position == {7: pagoda.Logprob(float("-inf"), 1, "x")}

@@ -45,8 +45,7 @@ def read_metrics(text: str) -> list[Metric]:
     histograms: dict[tuple[str, tuple[tuple[str, str], ...]], Histogram] = {}
     for line in text.splitlines():
         if line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ", 3)
-            kinds[name] = kind
+            _, _, name, kinds[name] = line.split(" ", 3)
         sample = SAMPLE.fullmatch(line)
         if line.startswith("#") or sample is None:
             continue
