@@ -1,5 +1,6 @@
-# The CUDA device (src/device/cuda/), if PAGODA_CUDA is on: its kernels by nvcc for two architectures, its host part
-# by the host's compiler, and the static runtime, so that the program starts without a GPU or its driver.
+# The CUDA device (src/device/cuda/), if PAGODA_CUDA is on: its kernels by nvcc for two architectures, and as PTX for
+# others, which their driver translates at the first start; its host part by the host's compiler; and the static
+# runtime, so that the program starts without a GPU or its driver.
 # script/cuda fetches the toolkit; -DPAGODA_CUDA_TOOLKIT=DIR names another.
 option(PAGODA_CUDA "Device code for NVIDIA GPUs" OFF)
 function(pagoda_add_cuda target)
@@ -13,7 +14,7 @@ function(pagoda_add_cuda target)
   endif()
   # No contraction of products and sums behind the sources' back, as on the host (kernels/dialect.cuh).
   set(flags -std=c++20 -O3 -fmad=false -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/src
-            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a
+            -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90a,code=sm_90a
             -Werror all-warnings -Xcompiler -fPIC,-Wall,-Werror -Xptxas -v)
   set(kernels ${PROJECT_SOURCE_DIR}/src/device/cuda/kernels.cu)
   set(object ${PROJECT_BINARY_DIR}/cuda/kernels.o)
@@ -28,7 +29,7 @@ function(pagoda_add_cuda target)
     VERBATIM)
   target_sources(${target} PRIVATE ${object})
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-  target_compile_definitions(${target} PRIVATE PAGODA_CUDA PAGODA_CUDA_ARCHITECTURES="sm_80 and sm_90a")
+  target_compile_definitions(${target} PRIVATE PAGODA_CUDA PAGODA_CUDA_ARCHITECTURES="sm_80 and sm_90a, PTX for later ones")
   target_include_directories(${target} SYSTEM PRIVATE ${PAGODA_CUDA_TOOLKIT}/include)
   find_library(PAGODA_CUDART cudart_static PATHS ${PAGODA_CUDA_TOOLKIT}/lib ${PAGODA_CUDA_TOOLKIT}/lib64
                NO_DEFAULT_PATH REQUIRED)

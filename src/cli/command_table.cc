@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cli/assembly/devices.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/batch/run_batch_command.h"
 #include "cli/bench/bench_flags.h"
@@ -86,6 +87,8 @@ Command engine_command(const char* name, const char* summary, Status (*run)(cons
   append_others(command.flags, peer_flags(*ignored));
   command.run = [args, ignored, run] {
     if (const Status status = apply_environment(environment, args->engine); !status.ok())
+      return exit_code(status);
+    if (const Status status = answer_gpu_flags(args->engine, *ignored); !status.ok())
       return exit_code(status);
     log(*ignored);
     // serve, generate and chat fetch the model later: after binding, or after parsing their own arguments.

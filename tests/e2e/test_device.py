@@ -220,6 +220,9 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
         (["--device-products", "cublaslt"], "--device-products cublaslt needs --dtype bfloat16"),
         (["--device-products", "tiles", "--dtype", "float32"], "--device-products tiles needs --dtype bfloat16"),
         (["--emulated-device", "speed=3"], "'speed' is none of"),
+        (["--device", "cuda:x"], "'cuda:x' is not one of auto, cpu, cuda, cuda:N, emulated"),
+        (["--cpu-offload-gb", "4"], "--device emulated: --cpu-offload-gb: all weights stay on the device"),
+        (["--num-gpu-blocks-override", "1000000"], "--num-gpu-blocks-override asks for"),
     ],
 )
 def test_what_a_device_has_not_is_refused(flags, said):
@@ -236,13 +239,23 @@ def test_what_a_device_has_not_is_refused(flags, said):
 @pytest.mark.skipif(DEVICE == "cuda", reason="there is a GPU")
 def test_a_gpu_that_is_not_here_is_one_line():
     done = subprocess.run(
-        [binary(), "serve", TINY / "qwen3", "--device", "cuda", "--port", "0"],
+        [binary(), "serve", TINY / "qwen3", "--device", "cuda:7", "--port", "0"],
         capture_output=True,
         text=True,
         timeout=120,
     )
     if done.returncode == 2:  # nothing else ends it
-        assert done.stderr.startswith("pagoda: --device cuda: ") and done.stderr.count("\n") == 1
+        assert done.stderr.startswith("pagoda: --device cuda:7: ") and done.stderr.count("\n") == 1
+
+
+def test_vllms_names_of_a_devices_memory():
+    flags = [flag for flag in FLAGS if flag not in ("--kv-cache-memory-bytes", "64KiB")]
+    with serving(TINY / "qwen3", *flags, *EMULATED, "--num-gpu-blocks-override", "24") as server:
+        assert any("KV cache size: 96 tokens" in line for line in server.log)
+    with serving(
+        TINY / "qwen3", *flags, "--gpu-memory-utilization", "0.9", "--kv-cache-memory-bytes", "1MiB"
+    ) as server:
+        assert any("no effect here: --gpu-memory-utilization" in line for line in server.log)
 
 
 def test_bench_runs_on_it():

@@ -1,10 +1,18 @@
 #include "cli/assembly/devices.h"
 
 #include "base/strings.h"
+#include "cli/flags/peer_flags.h"
 #include "device/cuda/cuda_device.h"
 #include "device/emulated/emulated_device.h"
 
 namespace pagoda {
+namespace {
+
+std::string cuda_name(const EngineFlags& flags) {
+  return flags.device_index == 0 ? "--device cuda" : concat("--device cuda:", flags.device_index);
+}
+
+}  // namespace
 
 Status check_device_flags(const EngineFlags& flags) {
   if (!uses_device(flags)) return ok_status();
@@ -15,13 +23,24 @@ Status check_device_flags(const EngineFlags& flags) {
     return refuse("--tensor-parallel-size: a device is not shared by ranks");
   if (flags.backend != "cpu") return refuse("--backend reference, which is the CPU's");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
-  return flags.device == "cuda" ? device::check_cuda().annotate("--device cuda") : ok_status();
+  return flags.device == "cuda" ? device::check_cuda(flags.device_index).annotate(cuda_name(flags))
+                                : ok_status();
+}
+
+Status answer_gpu_flags(const EngineFlags& flags, std::vector<std::string>& ignored) {
+  if (uses_device(flags)) {
+    const Status status = check_ignored_on_device(ignored);
+    return status.ok() ? status : status.annotate(concat("--device ", flags.device));
+  }
+  if (flags.gpu_memory_utilization) ignored.emplace_back("--gpu-memory-utilization");
+  if (flags.num_gpu_blocks_override) ignored.emplace_back("--num-gpu-blocks-override");
+  return ok_status();
 }
 
 Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags) {
   if (flags.device == "cuda") {
-    auto device = device::open_cuda_device();
-    return device ? std::move(device) : device.error().annotate("--device cuda");
+    auto device = device::open_cuda_device(flags.device_index);
+    return device ? std::move(device) : device.error().annotate(cuda_name(flags));
   }
   const EmulatedDeviceFlags& asked = flags.emulated_device;
   auto device =

@@ -51,6 +51,29 @@ TEST(EnginePlan, TheCacheTakesAShareOfWhatTheModelLeaves) {
   EXPECT_GT(plan_engine(flags, model, small_host())->kv.num_blocks, small->kv.num_blocks);
 }
 
+// vLLM's flags for it, which mean a GPU's memory.
+TEST(EnginePlan, ADevicesCacheIsAsLargeAsVllmsFlagsSay) {
+  const auto blocks = [](const EngineFlags& flags) {
+    const auto plan = plan_engine(flags, small_model(), small_host());
+    return plan ? plan->kv.num_blocks : -1;
+  };
+  EngineFlags flags;
+  const std::int64_t on_cpu = blocks(flags);
+  flags.gpu_memory_utilization = 0.9;
+  flags.num_gpu_blocks_override = 100;
+  EXPECT_EQ(blocks(flags), on_cpu);
+  flags.device = "emulated";
+  EXPECT_EQ(blocks(flags), 100);
+  flags.num_gpu_blocks_override.reset();
+  EXPECT_EQ(blocks(flags), static_cast<std::int64_t>(0.9 * 7 * 1024));
+  flags.gpu_memory_utilization.reset();
+  EXPECT_EQ(blocks(flags), 7 * 1024 / 2);
+  flags.num_gpu_blocks_override = 8 * 1024;
+  const auto refused = plan_engine(flags, small_model(), small_host());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("--num-gpu-blocks-override asks for"), std::string::npos);
+}
+
 TEST(EnginePlan, WhatCannotWorkIsRefusedNamingTheFlag) {
   const auto refusal = [](auto change, ModelNumbers model, HostMemory host) {
     EngineFlags flags;

@@ -22,6 +22,11 @@ std::int64_t growth_bytes(std::int64_t available) { return std::min(64 * kMiB, a
 // The least that clients' answers, bodies and texts get.
 std::int64_t clients_bytes(std::int64_t available) { return std::min(512 * kMiB, available / 8); }
 
+double kv_cache_share(const EngineFlags& flags) {
+  if (!uses_device(flags)) return flags.kv_cache_memory_fraction;
+  return flags.gpu_memory_utilization.value_or(flags.kv_cache_memory_fraction);
+}
+
 // An encoder keeps nothing of a sequence: the fewest blocks that there may be, of nothing.
 Result<KvPlan> plan_without_kv(const EngineFlags& flags, std::int32_t max_positions, const HostMemory& host) {
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
@@ -50,16 +55,18 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
   const std::int64_t others = uses_device(flags) ? 0 : growth_bytes(available) + clients_bytes(available);
   const std::int64_t room = std::max<std::int64_t>(0, given.available - given.taken - others);
   const std::int64_t swap = uses_device(flags) ? 0 : flags.swap_space_bytes;  // in the same memory
+  const bool counts_blocks = uses_device(flags) && flags.num_gpu_blocks_override;
   std::int64_t bytes = 0;
-  if (flags.kv_cache_memory_bytes) {
-    bytes = *flags.kv_cache_memory_bytes;
+  if (flags.kv_cache_memory_bytes || counts_blocks) {
+    bytes = counts_blocks ? *flags.num_gpu_blocks_override * block_bytes : *flags.kv_cache_memory_bytes;
     if (const std::int64_t all = bytes + std::min(bytes, swap); all > room) {
-      return invalid_argument(concat("--kv-cache-memory-bytes asks for ", mib(bytes),
+      return invalid_argument(concat(counts_blocks ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes",
+                                     " asks for ", mib(bytes),
                                      all > bytes ? concat(" and --swap-space for ", mib(all - bytes)) : "",
                                      ", but only ", mib(room), " of memory are available"));
     }
   } else {
-    bytes = static_cast<std::int64_t>(static_cast<double>(room) * flags.kv_cache_memory_fraction);
+    bytes = static_cast<std::int64_t>(static_cast<double>(room) * kv_cache_share(flags));
     if (bytes + std::min(bytes, swap) > room) bytes = std::max(room - swap, room / 2);
   }
   KvPlan plan;

@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 #include "cli/flags/cpu_list_flag.h"
-#include "cli/flags/emulated_device_flag.h"
+#include "cli/flags/device_flags.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/parse_size.h"
 #include "cli/flags/speculative_flag.h"
@@ -284,13 +284,21 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
     flags.emulated_device = *device;
     return ok_status();
   };
+  const auto store_device = [&flags](const std::string& value) -> Status {
+    auto device = parse_device(value);
+    if (!device) return device.error();
+    flags.device = device->name;
+    flags.device_index = device->index;
+    return ok_status();
+  };
   return {
       {.name = "device",
-       .value = flags::choice(flags.device, {"auto", "cpu", "cuda", "emulated"}),
+       .value = flags::parsed("auto|cpu|cuda[:N]|emulated", store_device),
        .help = "device that computes the model; auto is cpu; emulated is slow and finds faults",
        .details = "device that computes the model ([devices](devices.md)); `auto` is `cpu`. `cuda` needs a "
-                  "build with device code; `emulated` runs the same kernels in software, slowly, to find "
-                  "their faults"},
+                  "build with device code; `cuda:1` is the second of the GPUs that CUDA_VISIBLE_DEVICES "
+                  "leaves; `emulated` runs the same kernels in software, slowly, to find their faults",
+       .default_text = "auto"},
       {.name = "emulated-device",
        .value = flags::parsed("NAME=N,...", store_emulated),
        .help = "settings of --device emulated: memory, granule, seed (order of streams), lost-launch, "

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <map>
 
+#include "base/strings.h"
+#include "cli/assembly/devices.h"
 #include "cli/flags/environment.h"
 #include "cli/flags/parse_command_line.h"
 #include "cli/flags/peer_flags.h"
@@ -179,13 +181,41 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
 }
 
 TEST(EngineFlags, FlagsWithoutEffectAreNamedOnce) {
-  const Parsed accepted = parse({"--enforce-eager", "--gpu-memory-utilization", "0.9", "--enforce-eager",
-                                 "-ngl", "99", "--no-mmap", "-fa", "-O3", "--tensor-parallel-size", "1"});
+  const Parsed accepted = parse({"--enforce-eager", "--enforce-eager", "-ngl", "99", "--no-mmap", "-fa",
+                                 "-O3", "--tensor-parallel-size", "1", "--cpu-offload-gb", "0"});
   EXPECT_EQ(accepted.error, "");
-  EXPECT_EQ(
-      ignored_flags_text(accepted.ignored),
-      "no effect here: --enforce-eager, --gpu-memory-utilization, --compilation-config, --n-gpu-layers, "
-      "--flash-attn, --no-mmap");
+  EXPECT_EQ(ignored_flags_text(accepted.ignored),
+            "no effect here: --enforce-eager, --compilation-config, --n-gpu-layers, --flash-attn, --no-mmap");
+}
+
+TEST(EngineFlags, AGpuHasANumber) {
+  EXPECT_EQ(parse({"--device", "emulated"}).flags.device, "emulated");
+  const Parsed second = parse({"--device", "cuda:1"});
+  EXPECT_EQ(second.flags.device, "cuda");
+  EXPECT_EQ(second.flags.device_index, 1);
+  EXPECT_EQ(parse({"--device", "cuda:1", "--device", "cuda"}).flags.device_index, 0);
+  for (const char* wrong : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "cpu:0", ""})
+    EXPECT_EQ(parse({"--device", wrong}).error,
+              concat("--device: '", wrong, "' is not one of auto, cpu, cuda, cuda:N, emulated"));
+}
+
+// Flags that mean nothing on the CPU are named there; a device does as they say, or refuses them.
+TEST(EngineFlags, AGpusFlagsAreAnsweredByTheDevice) {
+  const auto answer = [](std::vector<std::string> arguments) {
+    Parsed parsed = parse(std::move(arguments));
+    const Status status = answer_gpu_flags(parsed.flags, parsed.ignored);
+    return parsed.error + status.message() + ignored_flags_text(parsed.ignored);
+  };
+  EXPECT_EQ(answer({"--gpu-memory-utilization", "0.9", "--num-gpu-blocks-override", "8"}),
+            "no effect here: --gpu-memory-utilization, --num-gpu-blocks-override");
+  EXPECT_EQ(answer({"--gpu-memory-utilization", "0.9", "--device", "emulated"}), "");
+  EXPECT_EQ(answer({"--gpu-memory-utilization", "90", "--device", "emulated"}),
+            "--gpu-memory-utilization: 90 is not between 0 and 1");
+  EXPECT_EQ(answer({"--cpu-offload-gb", "4"}), "no effect here: --cpu-offload-gb");
+  EXPECT_TRUE(answer({"--cpu-offload-gb", "4", "--device", "emulated"})
+                  .starts_with("--device emulated: --cpu-offload-gb: all weights stay on the device"));
+  EXPECT_EQ(answer({"--cpu-offload-gb", "0", "--device", "emulated"}), "");
+  EXPECT_EQ(answer({"--no-enable-sleep-mode", "--device", "emulated"}), "");
 }
 
 // Each row starts a server, or is refused with its reason: none is unknown, none clashes with another row.

@@ -115,7 +115,10 @@ struct EngineFlags {
   std::string kv_cache_dtype = "auto";                // auto, float32, bfloat16, float16, int8
   std::optional<std::int64_t> kv_cache_memory_bytes;  // absent: kv_cache_memory_fraction decides
   double kv_cache_memory_fraction = 0.5;  // share of the memory that is available once the weights are loaded
-  std::int32_t block_size = 16;           // 1..256
+  // vLLM's, of a device alone: the share instead of that, and the number of blocks instead of any share.
+  std::optional<double> gpu_memory_utilization;
+  std::optional<std::int64_t> num_gpu_blocks_override;
+  std::int32_t block_size = 16;  // 1..256
   bool enable_prefix_caching = true;
   std::string prefix_file;            // JSON; shared prefixes pinned at start
   std::string kv_manager = "auto";    // auto, paged, virtual, reserved
@@ -147,7 +150,8 @@ struct EngineFlags {
   std::optional<SpeculativeConfig> speculative;
 
   // machine
-  std::string device = "auto";  // auto, cpu, cuda, emulated; auto is cpu
+  std::string device = "auto";    // auto, cpu, cuda, emulated; auto is cpu
+  std::int32_t device_index = 0;  // cuda: which of the devices that CUDA_VISIBLE_DEVICES leaves
   EmulatedDeviceFlags emulated_device;
   std::string device_attention = "auto";  // auto, tiles, plain
   std::string device_products = "auto";   // auto (or own), tiles, plain, cublaslt

@@ -134,6 +134,10 @@ std::string peer_section(PeerFlag::Peer peer, const char* name) {
       line += concat(line.empty() ? "" : "  ", names);
       continue;
     }
+    if (flag.rule == PeerFlag::Rule::of_cpu) {
+      others += concat("| `", names, "` | all, without effect; with `--device` none | ", flag.why, " |\n");
+      continue;
+    }
     std::string values = flag.rule == PeerFlag::Rule::refused ? "" : concat("`", flag.accepted, "`");
     for (std::size_t at = 0; (at = values.find(' ', at)) < values.size(); at += 4)
       values.replace(at, 1, "`, `");

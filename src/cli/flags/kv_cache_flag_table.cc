@@ -33,6 +33,14 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
     flags.kv_page_size = *bytes;
     return ok_status();
   };
+  const auto store_utilization = [&flags](const std::string& value) -> Status {
+    const auto share = flags::parse_number(value);
+    if (!share) return share.error();
+    if (!(*share > 0 && *share <= 1)) return invalid_argument(concat(value, " is not between 0 and 1"));
+    flags.gpu_memory_utilization = *share;
+    return ok_status();
+  };
+  const auto store_blocks = [&flags](std::int64_t blocks) { flags.num_gpu_blocks_override = blocks; };
   const auto store_events = [&flags](const std::string& value) -> Status {
     auto config = parse_kv_events_config(value);
     if (!config) return config.error();
@@ -54,6 +62,16 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
       {.name = "kv-cache-memory-fraction",
        .value = flags::number(flags.kv_cache_memory_fraction, 0.001, 1.0),
        .help = "share of the memory available after loading the weights"},
+      {.name = "gpu-memory-utilization",
+       .value = flags::parsed("X", store_utilization),
+       .help = "vLLM's name of --kv-cache-memory-fraction, on a device alone",
+       .details = "vLLM's name of `--kv-cache-memory-fraction`, which it replaces on a device: the share of "
+                  "the device's memory that is free after loading. Without effect on the CPU",
+       .default_text = "--kv-cache-memory-fraction"},
+      {.name = "num-gpu-blocks-override",
+       .value = flags::integer(2, std::int64_t{1} << 30, store_blocks),
+       .help = "vLLM's: KV blocks of a device, instead of a share; without effect on the CPU",
+       .default_text = "as many as the share has"},
       {.name = "kv-cache-dtype",
        .value = refusing_fp8(
            flags::choice(flags.kv_cache_dtype, {"auto", "float32", "bfloat16", "float16", "int8"})),

@@ -22,14 +22,12 @@ constexpr PeerFlag kTable[] = {
     // vLLM: speed, memory and start of its own machinery
     {Peer::vllm, "enforce-eager", Shape::on_off},
     {Peer::vllm, "async-scheduling", Shape::on_off},
-    {Peer::vllm, "gpu-memory-utilization", Shape::one},
-    {Peer::vllm, "cpu-offload-gb", Shape::one},
-    {Peer::vllm, "kv-offloading-size", Shape::one},
-    {Peer::vllm, "kv-offloading-backend", Shape::one},
+    {Peer::vllm, "cpu-offload-gb", Shape::one, Rule::of_cpu, {}, "all weights stay on the device"},
+    {Peer::vllm, "kv-offloading-size", Shape::one, Rule::of_cpu, {}, "see --swap-space"},
+    {Peer::vllm, "kv-offloading-backend", Shape::one, Rule::of_cpu, {}, "see --swap-space"},
     {Peer::vllm, "kv-sharing-fast-prefill", Shape::on_off},
-    {Peer::vllm, "num-gpu-blocks-override", Shape::one},
     {Peer::vllm, "prefix-caching-hash-algo", Shape::one},
-    {Peer::vllm, "calculate-kv-scales", Shape::on_off},
+    {Peer::vllm, "calculate-kv-scales", Shape::on_off, Rule::of_cpu, {}, "there is no fp8 cache"},
     {Peer::vllm, "mamba-block-size", Shape::one},
     {Peer::vllm, "mamba-cache-mode", Shape::one},
     {Peer::vllm, "max-seq-len-to-capture", Shape::one},
@@ -49,7 +47,7 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "max-parallel-loading-workers", Shape::one},
     {Peer::vllm, "distributed-executor-backend", Shape::one},
     {Peer::vllm, "ray-workers-use-nsight", Shape::on_off},
-    {Peer::vllm, "enable-sleep-mode", Shape::on_off},
+    {Peer::vllm, "enable-sleep-mode", Shape::on_off, Rule::of_cpu, {}, "a device keeps its memory"},
     {Peer::vllm, "enable-expert-parallel", Shape::on_off},
     {Peer::vllm, "expert-placement-strategy", Shape::one},
     {Peer::vllm, "enable-eplb", Shape::on_off},
@@ -302,7 +300,9 @@ std::function<Status(const std::string&)> store_of(const PeerFlag& flag, const s
                  ? ok_status()
                  : invalid_argument(concat("'", value, "' cannot be had: ", why));
     };
-  return [name, on_off, &ignored](const std::string& value) {
+  return [name, on_off, of_cpu = flag.rule == Rule::of_cpu, &ignored](const std::string& value) {
+    // The peers' default: it asks for nothing.
+    if (of_cpu && (value == "0" || value == "0.0" || value == "false")) return ok_status();
     std::string spelled = (on_off && value == "false" ? "--no-" : "--") + name;
     if (std::ranges::count(ignored, spelled) == 0) ignored.push_back(std::move(spelled));
     return ok_status();
@@ -346,6 +346,15 @@ std::vector<Flag> vllm_bench_flags(std::vector<std::string>& ignored) {
   std::vector<Flag> rows;
   for (const PeerFlag& flag : kBench) rows.push_back(row_of(flag, ignored));
   return rows;
+}
+
+Status check_ignored_on_device(const std::vector<std::string>& ignored) {
+  for (const PeerFlag& flag : kTable) {
+    const std::string name = concat("--", words_of(flag.names).front());
+    if (flag.rule == Rule::of_cpu && std::ranges::count(ignored, name) > 0)
+      return invalid_argument(concat(name, ": ", flag.why));
+  }
+  return ok_status();
 }
 
 std::string ignored_flags_text(const std::vector<std::string>& ignored) {

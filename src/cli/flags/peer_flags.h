@@ -17,6 +17,7 @@ struct PeerFlag {
   enum class Peer { vllm, llama_server };
   enum class Rule {
     no_effect,  // whatever its value is
+    of_cpu,     // none on the CPU, where nothing is missed; on a device it promises what is not there
     only,       // the values in `accepted` describe what happens here anyway; others are refused
     refused,
   };
@@ -36,6 +37,9 @@ std::vector<Flag> peer_flags(std::vector<std::string>& ignored);
 
 // Flags of `vllm bench serve`, likewise.
 std::vector<Flag> vllm_bench_flags(std::vector<std::string>& ignored);
+
+// invalid_argument: a flag in `ignored` that is without effect on the CPU alone.
+Status check_ignored_on_device(const std::vector<std::string>& ignored);
 
 // "no effect here: --enforce-eager, --mlock"; empty where nothing was ignored.
 std::string ignored_flags_text(const std::vector<std::string>& ignored);

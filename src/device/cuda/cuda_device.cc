@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 #include "device/kernel_table.h"
@@ -42,20 +43,27 @@ void* entry_point(const char* name) {
 
 class CudaDevice final : public Device {
  public:
-  static Result<std::unique_ptr<Device>> open();
+  static Result<std::unique_ptr<Device>> open(std::int32_t index);
   ~CudaDevice() override;
 
   std::string describe() const override { return name_; }
   std::span<const Kernel> kernels() const override { return cuda_kernels(); }
 
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
-  Status free(std::byte* memory) override { return check(cudaFree(memory), "cudaFree"); }
+  Status free(std::byte* memory) override {
+    enter();
+    return check(cudaFree(memory), "cudaFree");
+  }
   std::size_t free_bytes() const override {
+    enter();
     std::size_t free = 0, total = 0;
     return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
   }
   Result<std::byte*> allocate_pinned(std::size_t bytes) override;
-  Status free_pinned(std::byte* memory) override { return check(cudaFreeHost(memory), "cudaFreeHost"); }
+  Status free_pinned(std::byte* memory) override {
+    enter();
+    return check(cudaFreeHost(memory), "cudaFreeHost");
+  }
 
   std::size_t granule() const override { return driver_->granule(); }
   Result<std::byte*> reserve(std::size_t bytes) override {
@@ -99,7 +107,16 @@ class CudaDevice final : public Device {
   Status multiply(StreamId stream, const ProductArgs& args) override;
 
  private:
-  cudaStream_t of(StreamId id) const { return streams_[static_cast<std::size_t>(id)]; }
+  // The runtime's calls are for the thread's own GPU, which is the first until it says otherwise: a runner is
+  // opened by one thread and used by another.
+  void enter() const {
+    static thread_local std::int32_t of_thread = 0;
+    if (of_thread != index_ && cudaSetDevice(index_) == cudaSuccess) of_thread = index_;
+  }
+  cudaStream_t of(StreamId id) const {
+    enter();
+    return streams_[static_cast<std::size_t>(id)];
+  }
   cudaEvent_t of(EventId id) const { return events_[static_cast<std::size_t>(id)]; }
   // The first error stays.
   Status check(cudaError_t error, const char* call) {
@@ -113,6 +130,7 @@ class CudaDevice final : public Device {
   }
 
   std::string name_;
+  std::int32_t index_ = 0;
   std::unique_ptr<DriverMemory> driver_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
@@ -123,34 +141,47 @@ class CudaDevice final : public Device {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
-Result<std::unique_ptr<Device>> CudaDevice::open() {
-  PAGODA_RETURN_IF_ERROR(check_cuda());
+// A GPU newer than the program's device code, whose driver does not translate the PTX that is there for it.
+bool cannot_run(cudaError_t error) {
+  return error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion ||
+         error == cudaErrorInvalidDeviceFunction || error == cudaErrorJitCompilerNotFound ||
+         error == cudaErrorInvalidPtx || error == cudaErrorJitCompilationDisabled;
+}
+
+Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index) {
+  PAGODA_RETURN_IF_ERROR(check_cuda(index));
   auto device = std::make_unique<CudaDevice>();
+  device->index_ = index;
   cudaDeviceProp properties = {};
-  if (Status status = device->check(cudaSetDevice(0), "cudaSetDevice"); !status.ok()) return status;
-  if (Status status = device->check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  if (Status status = device->check(cudaSetDevice(index), "cudaSetDevice"); !status.ok()) return status;
+  device->enter();
+  if (Status status = device->check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
       !status.ok())
     return status;
   if (properties.major < 8)
     return unavailable(concat(properties.name,
                               " is older than this program's kernels, which need compute "
                               "capability 8.0"));
-  auto driver = DriverMemory::create(entry_point, 0);
+  auto driver = DriverMemory::create(entry_point, index);
   if (!driver) return driver.error();
   device->driver_ = *std::move(driver);
   // More shared memory than 48 KiB is given to who asks for it.
-  for (const Kernel& kernel : cuda_kernels())
-    if (Status status = device->check(
-            cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxSharedBytes),
-            kernel.name);
-        !status.ok())
-      return status;
+  for (const Kernel& kernel : cuda_kernels()) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxSharedBytes);
+    if (cannot_run(error))
+      return unavailable(concat(properties.name, " has compute capability ", properties.major, ".",
+                                properties.minor, ", where this program's device code (", cuda_build(),
+                                ") does not run: ", cudaGetErrorString(error)));
+    if (Status status = device->check(error, kernel.name); !status.ok()) return status;
+  }
   device->name_ = concat(properties.name, ", ", properties.totalGlobalMem >> 20, " MiB, compute capability ",
                          properties.major, ".", properties.minor);
   return std::unique_ptr<Device>(std::move(device));
 }
 
 CudaDevice::~CudaDevice() {
+  enter();
   products_.reset();
   if (workspace_ != nullptr) cudaFree(workspace_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
@@ -159,6 +190,7 @@ CudaDevice::~CudaDevice() {
 
 Result<std::byte*> CudaDevice::allocate(std::size_t bytes, std::string_view name) {
   if (!lost_.ok()) return lost_;
+  enter();
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
@@ -172,6 +204,7 @@ Result<std::byte*> CudaDevice::allocate(std::size_t bytes, std::string_view name
 
 Result<std::byte*> CudaDevice::allocate_pinned(std::size_t bytes) {
   if (!lost_.ok()) return lost_;
+  enter();
   void* memory = nullptr;
   const cudaError_t error = cudaMallocHost(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
@@ -183,6 +216,7 @@ Result<std::byte*> CudaDevice::allocate_pinned(std::size_t bytes) {
 }
 
 Result<StreamId> CudaDevice::create_stream() {
+  enter();
   cudaStream_t stream = nullptr;
   if (Status status = check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
       !status.ok())
@@ -192,6 +226,7 @@ Result<StreamId> CudaDevice::create_stream() {
 }
 
 Result<EventId> CudaDevice::create_event() {
+  enter();
   cudaEvent_t event = nullptr;
   if (Status status = check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
       !status.ok())
@@ -236,15 +271,19 @@ std::string cuda_build() {
 
 std::string cuda_products() { return CublasLt::describe(); }
 
-Status check_cuda() {
+Status check_cuda(std::int32_t index) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return ok_status();
+  if (error == cudaSuccess && index < count) return ok_status();
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string by = visible == nullptr ? "" : concat(" (CUDA_VISIBLE_DEVICES is '", visible, "')");
+  if (error == cudaSuccess && count > 0)
+    return unavailable(concat("no GPU has the number ", index, ": there are ", count, ", from 0 on", by));
   return unavailable(concat("no CUDA device can be used here: ",
-                            error != cudaSuccess ? cudaGetErrorString(error) : "there is none"));
+                            error != cudaSuccess ? cudaGetErrorString(error) : "there is none", by));
 }
 
-Result<std::unique_ptr<Device>> open_cuda_device() { return CudaDevice::open(); }
+Result<std::unique_ptr<Device>> open_cuda_device(std::int32_t index) { return CudaDevice::open(index); }
 
 }  // namespace pagoda::device
 
@@ -256,11 +295,11 @@ std::string cuda_build() { return "none: built without CUDA"; }
 
 std::string cuda_products() { return "none: built without CUDA"; }
 
-Status check_cuda() {
+Status check_cuda(std::int32_t) {
   return unavailable("this program was built without CUDA (cmake -DPAGODA_CUDA=ON, script/cuda)");
 }
 
-Result<std::unique_ptr<Device>> open_cuda_device() { return check_cuda(); }
+Result<std::unique_ptr<Device>> open_cuda_device(std::int32_t index) { return check_cuda(index); }
 
 }  // namespace pagoda::device
 

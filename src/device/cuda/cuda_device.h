@@ -15,9 +15,11 @@ std::string cuda_build();
 // The library that --device-products cublaslt would use, in one line; or why none.
 std::string cuda_products();
 
-// unavailable: this build has no device code, or there is no GPU or driver; one line that says which.
-Status check_cuda();
-// unavailable: the same, or the GPU is too old.
-Result<std::unique_ptr<Device>> open_cuda_device();
+// `index`: of the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order.
+// unavailable: this build has no device code, or there is no such GPU, or no driver; one line that says
+// which.
+Status check_cuda(std::int32_t index);
+// unavailable: the same, or the program's device code does not run on the GPU.
+Result<std::unique_ptr<Device>> open_cuda_device(std::int32_t index = 0);
 
 }  // namespace pagoda::device

@@ -1,9 +1,24 @@
-#include "cli/flags/emulated_device_flag.h"
+#include "cli/flags/device_flags.h"
+
+#include <algorithm>
+#include <array>
 
 #include "base/strings.h"
 #include "cli/flags/parse_size.h"
 
 namespace pagoda {
+
+Result<DeviceFlag> parse_device(const std::string& text) {
+  constexpr std::array<std::string_view, 4> kNames = {"auto", "cpu", "cuda", "emulated"};
+  if (std::ranges::find(kNames, text) != kNames.end()) return DeviceFlag{.name = text};
+  constexpr std::string_view kCuda = "cuda:";
+  const std::string number = text.starts_with(kCuda) ? text.substr(kCuda.size()) : "";
+  const bool digits =
+      !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits)
+    return invalid_argument(concat("'", text, "' is not one of auto, cpu, cuda, cuda:N, emulated"));
+  return DeviceFlag{.name = "cuda", .index = std::stoi(number)};
+}
 
 Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {
   EmulatedDeviceFlags flags;

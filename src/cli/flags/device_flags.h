@@ -1,0 +1,20 @@
+#pragma once
+// --device: a name, and of several GPUs which. --emulated-device: what kind of emulated device, as a list of
+// NAME=N. invalid_argument: in words that follow the flag's name.
+#include <string>
+
+#include "base/status.h"
+#include "cli/flags/engine_flags.h"
+
+namespace pagoda {
+
+struct DeviceFlag {
+  std::string name = "auto";
+  std::int32_t index = 0;
+};
+// auto, cpu, cuda, cuda:N, emulated.
+Result<DeviceFlag> parse_device(const std::string& text);
+
+Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text);
+
+}  // namespace pagoda
