@@ -60,6 +60,13 @@ LaunchShape shared_rows(std::int64_t rows, std::int64_t width) {
   return {.grid = {u32(rows), u32(blocks)}, .block = {kRowThreads}};
 }
 
+// Rows of logits, a block each.
+LaunchShape select_rows(std::int64_t rows, std::int32_t vocabulary) {
+  CHECK(KernelLaunches::supports_vocabulary(vocabulary));
+  const std::int32_t threads = sample_threads(vocabulary);
+  return {.grid = {u32(rows)}, .block = {u32(threads)}, .shared_bytes = select_shared_bytes(threads)};
+}
+
 // The launch of a norm. By the width alone: its sum's order is the threads'.
 LaunchShape whole_rows(std::int64_t rows, std::int32_t width) {
   const std::uint32_t threads = width >= kWideRow ? kWideRowThreads : kRowThreads;
@@ -211,11 +218,21 @@ Status KernelLaunches::copy_blocks(const CopyBlocksArgs& args, std::int64_t pair
 }
 
 Status KernelLaunches::edit_logits(const EditLogitsArgs& args, std::int64_t rows) {
-  return put(KernelId::edit_logits, {u32(rows)}, {kSampleThreads}, kSampleSharedBytes, args);
+  return put(KernelId::edit_logits, select_rows(rows, args.vocabulary), args);
 }
 
 Status KernelLaunches::sample_rows(const SampleRowsArgs& args, std::int64_t rows) {
-  return put(KernelId::sample_rows, {u32(rows)}, {kSampleThreads}, kSampleSharedBytes, args);
+  return put(KernelId::sample_rows, select_rows(rows, args.vocabulary), args);
+}
+
+Status KernelLaunches::score_rows(const ScoreRowsArgs& args, std::int64_t rows) {
+  LaunchShape shape = select_rows(rows, args.vocabulary);
+  shape.shared_bytes = score_shared_bytes(static_cast<std::int32_t>(shape.block.x));
+  return put(KernelId::score_rows, shape, args);
+}
+
+Status KernelLaunches::count_tokens(const CountTokensArgs& args, std::int64_t rows) {
+  return put(KernelId::count_tokens, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
 }  // namespace pagoda::device

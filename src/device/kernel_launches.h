@@ -47,8 +47,10 @@ class KernelLaunches {
   Status attend_tile_splits(const AttentionArgs& args, std::int64_t rows);
   Status attend_tiles(const AttentionArgs& args, std::int64_t tiles);
   Status copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs);
+  Status count_tokens(const CountTokensArgs& args, std::int64_t rows);
   Status edit_logits(const EditLogitsArgs& args, std::int64_t rows);
   Status sample_rows(const SampleRowsArgs& args, std::int64_t rows);
+  Status score_rows(const ScoreRowsArgs& args, std::int64_t rows);
 
   // Floats of AttentionArgs::partial.
   static std::int64_t partial_floats(const AttentionArgs& args, std::int64_t rows) {
@@ -73,6 +75,8 @@ class KernelLaunches {
            : weight == Element::q4 ? k % 64 == 0
                                    : weight == Element::q8 && k % 128 == 0;
   }
+  // Tokens that the kernels of rows of logits support: they count in 21 bits.
+  static bool supports_vocabulary(std::int32_t tokens) { return tokens > 0 && tokens < 1 << 21; }
   // Experts that the mixture kernels support: shared memory of a block holds numbers of each expert.
   static bool supports_experts(std::int32_t experts) { return experts > 0 && experts <= 1024; }
 

@@ -46,6 +46,7 @@ class KernelBench {
   }
   KernelLaunches run() { return {*device_, stream_}; }
   Device& device() { return *device_; }
+  StreamId stream() const { return stream_; }
 
  private:
   std::byte* room(std::size_t bytes, std::string_view name) {

@@ -12,8 +12,6 @@ namespace {
 
 using device::Element;
 
-constexpr std::int64_t kMaxLogitRows = 64;  // that exist at the same time
-
 Result<Element> element_named(std::string_view flag, std::string_view name, Element automatic) {
   if (name == "auto") return automatic;
   if (name == "float32") return Element::f32;
@@ -23,6 +21,22 @@ Result<Element> element_named(std::string_view flag, std::string_view name, Elem
 }
 
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+bool is_drawn(const OutputRow& row) { return row.prompt_row < 0; }
+
+// Rows to draw from before those that are only scored, each in their order; and so their ids.
+void put_drawn_first(std::vector<OutputRow>& rows, std::vector<std::int32_t>& ids) {
+  std::vector<OutputRow> ordered;
+  std::vector<std::int32_t> ordered_ids;
+  for (const bool drawn : {true, false})
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (is_drawn(rows[i]) == drawn) {
+        ordered.push_back(rows[i]);
+        ordered_ids.push_back(ids[i]);
+      }
+  rows = std::move(ordered);
+  ids = std::move(ordered_ids);
+}
 
 }  // namespace
 
@@ -75,19 +89,15 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->kv_plan_ =
       plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context, false);
 
-  const std::int64_t vocabulary = runner->config().vocab_size;
-  const std::int64_t rows = std::min<std::int64_t>(options.max_num_batched_tokens, kMaxLogitRows);
-  auto logits = device::DeviceArray<float>::create(there, rows * vocabulary, "logits");
-  if (!logits) return logits.error();
-  runner->logits_ = *std::move(logits);
-  auto host_logits = device::PinnedArray<float>::create(there, rows * vocabulary);
-  if (!host_logits) return host_logits.error();
-  runner->host_logits_ = *std::move(host_logits);
-  auto best = device::DeviceArray<std::int32_t>::create(there, rows, "best of rows");
-  if (!best) return best.error();
-  runner->best_ = *std::move(best);
-  runner->draws_ = DrawPlan(runner->config().vocab_size);
-  runner->sampler_.emplace(KernelContext{.backend = options.backend});
+  const std::int64_t drawn = std::int64_t{options.max_num_seqs} * (1 + options.max_draft_tokens);
+  auto sampler = DeviceSampler::create(
+      there, runner->stream_, *runner->arena_,
+      {.vocab_size = runner->config().vocab_size,
+       .max_num_seqs = options.max_num_seqs,
+       .max_rows = static_cast<std::int32_t>(std::min<std::int64_t>(options.max_num_batched_tokens, drawn))});
+  if (!sampler) return sampler.error();
+  runner->sampler_ = *std::move(sampler);
+  PAGODA_RETURN_IF_ERROR(runner->arena_->reserve(runner->step_bytes()));
   if (options.num_blocks > 0)
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   return runner;
@@ -162,7 +172,17 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
           .kv_bytes = mapper_ ? mapper_->arena().bytes() : cache_.size_bytes(),
           .swap_bytes = swap_space_.count(),
           .activation_bytes = decoder_->activation_bytes(),
-          .buffer_bytes = logits_.size_bytes()};
+          .buffer_bytes = sampler_->size_bytes() + arena_->size_bytes()};
+}
+
+// Bytes that a step brings to the device, at most, but for the histories of several sequences that want
+// penalties for the first time.
+std::size_t DeviceModelRunner::step_bytes() const {
+  const std::int64_t tokens = options_.max_num_batched_tokens, seqs = options_.max_num_seqs;
+  const std::int64_t context = decoder_->max_context(), word = sizeof(std::int32_t);
+  const std::int64_t tables = seqs * (context / options_.block_size + 1) * word;
+  const auto mask = static_cast<std::int64_t>(mask_words(config().vocab_size)) * word;
+  return as_size(16 * tokens * word + tables + sampler_->max_rows() * (mask + 512) + context * word);
 }
 
 // Checks the guarantees of engine and scheduler. A batch that breaks one would reach outside of tables, so it
@@ -330,6 +350,7 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
     for (const BlockId block : sequence.block_table) tables.push_back(index(block));
     tables.resize((i + 1) * as_size(out.table_width), -1);
   }
+  put_drawn_first(output_rows_, output_rows);
   out.rows = std::ssize(ids);
   out.ids = arena_->put(ids);
   out.positions = arena_->put(positions);
@@ -349,97 +370,39 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   return out;
 }
 
+// Rows to draw from stand before those that are only scored: one pass over the head is for all of them.
 Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
-  const auto chunk = as_size(logits_.count() / config().vocab_size);
-  for (std::size_t first = 0; first < output_rows_.size(); first += chunk)
-    PAGODA_RETURN_IF_ERROR(sample_chunk(batch, result, first, std::min(chunk, output_rows_.size() - first)));
-  return ok_status();
-}
-
-Status DeviceModelRunner::sample_chunk(const ScheduledBatch& batch, StepResult& result, std::size_t first,
-                                       std::size_t count) {
-  const auto vocabulary = as_size(config().vocab_size);
-  const auto rows = std::span<const OutputRow>(output_rows_).subspan(first, count);
-  PAGODA_RETURN_IF_ERROR(
-      decoder_->logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), logits_.data()));
-  // First what the host computes, of logits that nobody has edited yet.
-  std::vector<SampleRow> host_rows;
-  std::vector<PromptRow> prompt_rows;
-  for (std::size_t row = 0; row < count; ++row) {
-    const OutputRow& output = rows[row];
-    const std::span<const float> logits(host_logits_.data() + row * vocabulary, vocabulary);
-    if (output.prompt_row >= 0) {
-      prompt_rows.push_back(
-          {.logits = logits,
-           .token = output.prompt_token,
-           .num_top = batch.sequences[output.sequence].prompt_logprobs,
-           .result = &result.sequences[output.sequence].prompt_logprobs[as_size(output.prompt_row)]});
-    } else if (SampleRow drawn = sample_row(batch, result, output); !draws_on_device(drawn)) {
-      drawn.logits = logits;
-      host_rows.push_back(drawn);
-    } else {
-      continue;
+  const auto num_drawn = as_size(std::ranges::count_if(output_rows_, is_drawn));
+  const auto logits = [&](std::size_t first, std::size_t count) {
+    return decoder_->logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count),
+                            sampler_->logits());
+  };
+  std::vector<DrawnRow> drawn;
+  for (std::size_t first = 0; first < num_drawn; first += drawn.size()) {
+    drawn.clear();
+    const std::size_t end = std::min(num_drawn, first + as_size(sampler_->max_rows()));
+    for (std::size_t i = first; i < end; ++i) {
+      const OutputRow& row = output_rows_[i];
+      drawn.push_back({.row = sample_row(batch, result, row),
+                       .id = batch.sequences[row.sequence].id,
+                       .sequence = row.sequence,
+                       .draft = row.draft});
     }
-    const std::size_t at = row * vocabulary * sizeof(float);
-    PAGODA_RETURN_IF_ERROR(device_->copy_out(stream_, host_logits_.bytes() + at, logits_.bytes() + at,
-                                             vocabulary * sizeof(float)));
+    PAGODA_RETURN_IF_ERROR(logits(first, drawn.size()));
+    PAGODA_RETURN_IF_ERROR(sampler_->draw(drawn));
   }
-  if (!host_rows.empty() || !prompt_rows.empty()) {
-    PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
-    sampler_->sample(host_rows);
-    sampler_->score_prompt(prompt_rows);
-  }
-  return host_rows.size() + prompt_rows.size() == count ? ok_status() : draw(batch, result, rows);
-}
-
-// Draws on the device from a chunk of logits.
-Status DeviceModelRunner::draw(const ScheduledBatch& batch, StepResult& result,
-                               std::span<const OutputRow> rows) {
-  draws_.clear();
-  std::vector<SampleRow> drawn;
-  for (const OutputRow& output : rows) {
-    const SampleRow row = output.prompt_row >= 0 ? SampleRow{} : sample_row(batch, result, output);
-    if (output.prompt_row >= 0 || !draws_on_device(row)) {
-      draws_.skip();
-      continue;
+  std::vector<PromptRow> scored;
+  for (std::size_t first = num_drawn; first < output_rows_.size(); first += scored.size()) {
+    scored.clear();
+    const std::size_t end = std::min(output_rows_.size(), first + as_size(sampler_->max_prompt_rows()));
+    for (std::size_t i = first; i < end; ++i) {
+      const OutputRow& row = output_rows_[i];
+      scored.push_back({.token = row.prompt_token,
+                        .num_top = batch.sequences[row.sequence].prompt_logprobs,
+                        .result = &result.sequences[row.sequence].prompt_logprobs[as_size(row.prompt_row)]});
     }
-    draws_.add(row);
-    drawn.push_back(row);
-  }
-  if (drawn_.count() < draws_.num_draws) {
-    PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
-    drawn_ = {};
-    host_drawn_ = {};
-    auto there = device::DeviceArray<std::int32_t>::create(*device_, 2 * draws_.num_draws, "drawn tokens");
-    if (!there) return there.error();
-    drawn_ = *std::move(there);
-    auto here = device::PinnedArray<std::int32_t>::create(*device_, 2 * draws_.num_draws);
-    if (!here) return here.error();
-    host_drawn_ = *std::move(here);
-  }
-  const device::EditLogitsArgs edit = {.logits = logits_.data(),
-                                       .rows = arena_->put(draws_.edit_rows),
-                                       .edits = arena_->put(draws_.edits),
-                                       .masks = arena_->put(draws_.masks),
-                                       .best = best_.data(),
-                                       .vocabulary = config().vocab_size};
-  const device::SampleRowsArgs sample = {.logits = logits_.data(),
-                                         .rows = arena_->put(draws_.draw_rows),
-                                         .best = best_.data(),
-                                         .tokens = drawn_.data(),
-                                         .vocabulary = config().vocab_size};
-  PAGODA_RETURN_IF_ERROR(arena_->take_status());
-  device::KernelLaunches launches(*device_, stream_);
-  PAGODA_RETURN_IF_ERROR(launches.edit_logits(edit, std::ssize(draws_.edit_rows)));
-  PAGODA_RETURN_IF_ERROR(launches.sample_rows(sample, std::ssize(draws_.draw_rows)));
-  PAGODA_RETURN_IF_ERROR(device_->copy_out(stream_, host_drawn_.bytes(), drawn_.bytes(),
-                                           as_size(draws_.num_draws) * sizeof(std::int32_t)));
-  PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
-  const std::int32_t* token = host_drawn_.data();
-  for (const SampleRow& row : drawn) {
-    row.result->candidates.clear();
-    for (std::uint32_t i = 0; i < row.num_candidates; ++i)
-      row.result->candidates.push_back({.token = *token++});
+    PAGODA_RETURN_IF_ERROR(logits(first, scored.size()));
+    PAGODA_RETURN_IF_ERROR(sampler_->score(scored));
   }
   return ok_status();
 }

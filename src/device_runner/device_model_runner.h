@@ -12,13 +12,12 @@
 #include "device/device_array.h"
 #include "device_runner/device_decoder.h"
 #include "device_runner/device_pages.h"
-#include "device_runner/device_sampling.h"
+#include "device_runner/device_sampler.h"
 #include "device_runner/step_arena.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/model_runner.h"
 #include "model_runner/output_rows.h"
 #include "model_runner/page_mapper.h"
-#include "sampler/sampler.h"
 
 namespace pagoda::device_runner {
 
@@ -31,8 +30,8 @@ struct DeviceKernels {
 class DeviceModelRunner final : public ModelRunner {
  public:
   // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
-  // max_context, max_num_batched_tokens, max_num_seqs and the numbers of blocks. unimplemented: the device
-  // lacks something.
+  // max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens and the numbers of blocks.
+  // unimplemented: the device lacks something.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                            const RunnerOptions& options,
                                                            std::unique_ptr<device::Device> device,
@@ -72,8 +71,7 @@ class DeviceModelRunner final : public ModelRunner {
   Status copy_blocks(std::span<const BlockCopy> copies);
   Result<DeviceBatch> lay_out(const ScheduledBatch& batch, StepResult& result);
   Status sample(const ScheduledBatch& batch, StepResult& result);
-  Status sample_chunk(const ScheduledBatch& batch, StepResult& result, std::size_t first, std::size_t count);
-  Status draw(const ScheduledBatch& batch, StepResult& result, std::span<const OutputRow> rows);
+  std::size_t step_bytes() const;
 
   RunnerOptions options_;
   std::unique_ptr<device::Device> device_;  // before all that lies in it
@@ -91,13 +89,8 @@ class DeviceModelRunner final : public ModelRunner {
   std::byte* blocks_ = nullptr;
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;
-  device::DeviceArray<float> logits_;       // [chunk, vocabulary]
-  device::PinnedArray<float> host_logits_;  // the same
-  device::DeviceArray<std::int32_t> best_, drawn_;
-  device::PinnedArray<std::int32_t> host_drawn_;
-  DrawPlan draws_{0};
-  std::optional<Sampler> sampler_;
-  std::vector<OutputRow> output_rows_;
+  std::unique_ptr<DeviceSampler> sampler_;
+  std::vector<OutputRow> output_rows_;  // the step's: those to draw from, then prompts'
 };
 
 }  // namespace pagoda::device_runner

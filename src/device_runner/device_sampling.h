@@ -1,38 +1,71 @@
 #pragma once
-// Arguments of the sampling kernels (device/kernels/sampling.cuh) for rows of logits. The sampler's meaning
-// (sampler/) in plain numbers: penalties, biases and forbidden tokens become a list of edits of single
-// tokens, allowed tokens become masks. Threads: none.
+// Arguments of the kernels of rows of logits (device/kernels/sampling.cuh, scores.cuh). The sampler's meaning
+// (sampler/) in plain numbers: biases and forbidden tokens become a list of edits of single tokens, allowed
+// tokens become masks, penalties a line of TokenCounts. Threads: none.
+#include <optional>
 #include <vector>
 
 #include "device/kernel_table.h"
+#include "device_runner/token_counts.h"
 #include "sampler/sampler.h"
 
 namespace pagoda::device_runner {
 
-// Whether the kernels give all that the row asks for; else the host's sampler draws from the row's logits.
-// Beams and log-probabilities are the host's, as of now.
+// A row of logits to draw from.
+struct DrawnRow {
+  SampleRow row;
+  SequenceId id{};
+  std::size_t sequence = 0;  // rows of one sequence have the same number, and follow each other
+  std::int32_t draft = 0;    // the last so many of its output tokens are drafts
+};
+
+// Whether the kernels give all that the row asks for; else the host's sampler takes the row's logits: more
+// log-probabilities than kMostTop, or wider beams.
 bool draws_on_device(const SampleRow& row);
+bool scores_on_device(const PromptRow& row);
+
+// The kernels' results, in the host's memory.
+struct DrawResults {
+  const std::int32_t* tokens = nullptr;
+  const float* normalizers = nullptr;
+  const device::TokenScore* scores = nullptr;
+  const device::ScoredToken* top = nullptr;
+};
 
 class DrawPlan {
  public:
   explicit DrawPlan(std::int32_t vocab_size) : vocab_size_(vocab_size) {}
 
   void clear();
-  // The next row of logits: one to draw from, or one from which nothing is drawn here.
-  void add(const SampleRow& row);
-  void skip() { draw_rows.push_back({.draws = 0}); }
+  // Draws from row `index` of the logits, or scores it. Rows stay where they are until take().
+  void add(const DrawnRow& drawn, std::int32_t index, TokenCounts& counts);
+  void add(const PromptRow& row, std::int32_t index);
+  // Fills in the rows' results.
+  void take(const DrawResults& there) const;
 
   std::vector<device::EditRow> edit_rows;
   std::vector<device::LogitEdit> edits;
   std::vector<std::uint32_t> masks;
   std::vector<device::DrawRow> draw_rows;
-  std::int32_t num_draws = 0;
+  std::vector<device::ScoreRow> score_rows;
+  std::vector<std::int32_t> prompt_tokens;
+  std::int32_t num_tokens = 0, num_copies = 0, num_top = 0;
 
  private:
-  void add_edits(const SampleRow& row, device::EditRow& edit);
+  struct Added {  // one of both, and what of the results is its
+    const SampleRow* drawn = nullptr;
+    const PromptRow* prompt = nullptr;
+    std::int32_t first_token = 0, score_row = -1;
+  };
+  void add_edits(const SampleRow& row, std::int32_t num_drafts, device::EditRow& edit);
+  std::vector<TokenLogprob> top_of(std::int32_t score_row, std::int32_t count,
+                                   const DrawResults& there) const;
 
   std::int32_t vocab_size_;
-  std::vector<std::int32_t> edit_of_;  // for each token in the present row: its edit, or -1
+  std::vector<Added> added_;
+  std::vector<std::int32_t> edit_of_;   // for each token in the present row: its edit, or -1
+  std::optional<std::size_t> counted_;  // the last sequence with a line of counts,
+  std::int32_t line_ = -1;              // and which
 };
 
 }  // namespace pagoda::device_runner

@@ -4,18 +4,29 @@
 
 namespace pagoda::device_runner {
 
+Status StepArena::add_chunk(std::size_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  auto host = device::PinnedArray<std::byte>::create(*device_, size);
+  if (!host) return host.error();
+  auto there = device::DeviceArray<std::byte>::create(*device_, size, "inputs of a step");
+  if (!there) return there.error();
+  chunks_.push_back({*std::move(host), *std::move(there)});
+  return ok_status();
+}
+
+Status StepArena::reserve(std::size_t bytes) { return bytes > 0 ? add_chunk(bytes) : ok_status(); }
+
+std::int64_t StepArena::size_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Chunk& chunk : chunks_) bytes += chunk.there.size_bytes();
+  return bytes;
+}
+
 Result<std::byte*> StepArena::put_bytes(const std::byte* values, std::size_t bytes) {
   if (bytes == 0) return nullptr;
   constexpr std::size_t kAlignment = 256, kChunk = std::size_t{1} << 20;
   for (;;) {
-    if (chunk_ == chunks_.size()) {
-      const auto size = static_cast<std::int64_t>(std::max(kChunk, bytes));
-      auto host = device::PinnedArray<std::byte>::create(*device_, size);
-      if (!host) return host.error();
-      auto there = device::DeviceArray<std::byte>::create(*device_, size, "inputs of a step");
-      if (!there) return there.error();
-      chunks_.push_back({*std::move(host), *std::move(there)});
-    }
+    if (chunk_ == chunks_.size()) PAGODA_RETURN_IF_ERROR(add_chunk(std::max(kChunk, bytes)));
     if (used_ + bytes <= static_cast<std::size_t>(chunks_[chunk_].host.count())) break;
     ++chunk_;
     used_ = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // StepArena: what a step brings to the device: arrays that are put into pinned memory and copied behind each
-// other in the step's stream. They are there until the next begin(). Memory is kept and grows to the largest
-// step's. Threads: the device's caller.
+// other in the step's stream. They are there until the next begin(). Memory is reserved ahead, and grows
+// where a step brings more. Threads: the device's caller.
 #include <cstring>
 #include <span>
 #include <vector>
@@ -13,6 +13,10 @@ namespace pagoda::device_runner {
 class StepArena {
  public:
   StepArena(device::Device& device, device::StreamId stream) : device_(&device), stream_(stream) {}
+
+  // Takes memory for so much ahead of the first step.
+  Status reserve(std::size_t bytes);
+  std::int64_t size_bytes() const;
 
   // Needs everything of the last step to have run.
   void begin() {
@@ -42,6 +46,7 @@ class StepArena {
     device::PinnedArray<std::byte> host;
     device::DeviceArray<std::byte> there;
   };
+  Status add_chunk(std::size_t bytes);
   Result<std::byte*> put_bytes(const std::byte* values, std::size_t bytes);
 
   device::Device* device_;

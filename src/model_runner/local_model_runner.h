@@ -41,7 +41,8 @@ struct RunnerOptions {
   std::int32_t max_context = 0;
   std::int32_t max_num_batched_tokens = 512;
   std::int32_t max_num_seqs = 256;
-  std::int64_t num_blocks = 0;  // 0: allocate_kv_cache follows
+  std::int32_t max_draft_tokens = 0;  // a sequence's, in a step
+  std::int64_t num_blocks = 0;        // 0: allocate_kv_cache follows
   std::int64_t num_swap_blocks = 0;
   Backend backend = Backend::cpu;
   std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has

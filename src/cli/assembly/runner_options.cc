@@ -49,6 +49,7 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   options.threads = threads_per_rank(flags);
   options.block_size = flags.block_size;
   options.max_num_seqs = flags.max_num_seqs;
+  if (flags.speculative) options.max_draft_tokens = flags.speculative->num_speculative_tokens;
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
   options.cpu_level = *level;
   options.weight_caching = weight_caching(flags);

@@ -46,6 +46,11 @@ unsigned long long atomic_add(unsigned long long* address, unsigned long long va
   return std::exchange(*address, *address + value);
 }
 
+std::uint32_t atomic_or(std::uint32_t* address, std::uint32_t value) {
+  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic);
+  return std::exchange(*address, *address | value);
+}
+
 std::uint32_t atomic_max(std::uint32_t* address, std::uint32_t value) {
   BlockRunner::running().note(address, sizeof *address, AccessKind::atomic);
   return std::exchange(*address, std::max(*address, value));

@@ -38,6 +38,7 @@ std::uint64_t from_lane_up(std::uint32_t mask, std::uint64_t value, std::uint32_
 std::uint32_t ballot(std::uint32_t mask, bool vote);
 std::uint32_t atomic_add(std::uint32_t* address, std::uint32_t value);
 unsigned long long atomic_add(unsigned long long* address, unsigned long long value);
+std::uint32_t atomic_or(std::uint32_t* address, std::uint32_t value);
 std::uint32_t atomic_max(std::uint32_t* address, std::uint32_t value);
 
 template <class T>
@@ -86,6 +87,9 @@ inline unsigned atomicAdd(unsigned* address, unsigned value) {
 }
 inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
   return ::pagoda::device::emulated::atomic_add(address, value);
+}
+inline unsigned atomicOr(unsigned* address, unsigned value) {
+  return ::pagoda::device::emulated::atomic_or(address, value);
 }
 inline unsigned atomicMax(unsigned* address, unsigned value) {
   return ::pagoda::device::emulated::atomic_max(address, value);

@@ -9,3 +9,4 @@
 #include "device/kernels/paged_cache.cuh"
 #include "device/kernels/rows.cuh"
 #include "device/kernels/sampling.cuh"
+#include "device/kernels/scores.cuh"

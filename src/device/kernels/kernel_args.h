@@ -200,16 +200,32 @@ struct CopyBlocksArgs {
   std::int64_t block_bytes = 0;                       // a multiple of 8
 };
 
+// Which tokens a sequence has: a line of counts for each that penalties need. counts[line, token]: how often
+// its output has the token, and in the highest bit whether its prompt has it.
+struct CountRow {
+  std::int32_t line = 0, reset = 0;  // reset: nothing of the line is counted
+  std::int64_t first = 0;            // in CountTokensArgs::tokens: of the prompt, then of the output
+  std::int32_t prompt = 0, output = 0;
+};
+struct CountTokensArgs {
+  std::uint32_t* counts = nullptr;
+  const CountRow* rows = nullptr;  // [gridDim.x]; lines differ
+  const std::int32_t* tokens = nullptr;
+  std::int32_t vocabulary = 0;
+};
+
 // A change of one token's logit by a request's parameters, in this order. A token has at most one in a row.
 struct LogitEdit {
   std::int32_t token = 0;
   std::int32_t masked = 0;
   float bias = 0;
-  std::int32_t repeated = 0;      // the repetition penalty is due
-  std::int32_t output_count = 0;  // for frequency and presence
+  std::int32_t output_count = 0;  // drafts that have the token, which counts have not
+  float value = 0;                // room for what becomes of the logit
 };
 struct EditRow {
   std::int32_t row = 0;                    // row of the logits
+  std::int32_t copy = -1;                  // line of EditLogitsArgs::copies: the row behind `mask`; or -1
+  std::int32_t counts = -1;                // line of the sequence's counts, or -1
   std::int32_t first_edit = 0, edits = 0;  // in EditLogitsArgs::edits
   // First words of masks with a bit for each token that may be drawn, or -1. Where the second and the edits
   // leave nothing, the best of what the first leaves is drawn: EditLogitsArgs::best.
@@ -218,8 +234,10 @@ struct EditRow {
 };
 struct EditLogitsArgs {
   float* logits = nullptr;  // [rows, vocabulary], in place
+  float* copies = nullptr;
   const EditRow* rows = nullptr;
-  const LogitEdit* edits = nullptr;
+  LogitEdit* edits = nullptr;
+  const std::uint32_t* counts = nullptr;
   const std::uint32_t* masks = nullptr;
   std::int32_t* best = nullptr;  // [rows of logits]
   std::int32_t vocabulary = 0;
@@ -227,6 +245,7 @@ struct EditLogitsArgs {
 
 // A row's draws; as Sampler (sampler/sampler.h) has it.
 struct DrawRow {
+  std::int32_t row = 0;      // row of the logits
   float temperature = 0;     // 0: greedy
   float min_p_distance = 0;  // from the largest logit to the least that stays; -infinity: off
   float top_p = 1;
@@ -237,10 +256,35 @@ struct DrawRow {
   std::int32_t has_best = 0;  // SampleRowsArgs::best[row] is what a row without anything gives
 };
 struct SampleRowsArgs {
-  const float* logits = nullptr;  // [gridDim.x, vocabulary]
+  const float* logits = nullptr;  // [rows, vocabulary]
   const DrawRow* rows = nullptr;  // [gridDim.x]
   const std::int32_t* best = nullptr;
   std::int32_t* tokens = nullptr;
+  std::int32_t vocabulary = 0;
+};
+
+// A row's log-probabilities: the normalizer, which a logit lies above by its log-probability; logit and rank
+// of tokens[first_token, first_token + tokens) into the same places of `scores`; and the `top` largest
+// logits.
+struct ScoreRow {
+  std::int32_t row = 0, copy = -1;  // the row of `copies`, if it is none of -1, else of `logits`
+  std::int32_t first_token = 0, tokens = 0, first_top = 0, top = 0;
+};
+struct TokenScore {
+  std::int32_t rank = 0;
+  float logit = 0;
+};
+struct ScoredToken {
+  std::int32_t token = 0;
+  float logit = 0;
+};
+struct ScoreRowsArgs {
+  const float *logits = nullptr, *copies = nullptr;
+  const ScoreRow* rows = nullptr;  // [gridDim.x]
+  const std::int32_t* tokens = nullptr;
+  float* normalizers = nullptr;  // [gridDim.x]
+  TokenScore* scores = nullptr;
+  ScoredToken* top = nullptr;
   std::int32_t vocabulary = 0;
 };
 

@@ -68,7 +68,20 @@ inline std::uint32_t route_shared_bytes(std::int32_t experts, std::int32_t group
   return static_cast<std::uint32_t>(3 * experts + 2 * groups) * static_cast<std::uint32_t>(sizeof(float));
 }
 
-inline constexpr std::int32_t kSampleThreads = 256;  // a row of logits (sampling.cuh)
-inline constexpr std::uint32_t kSampleSharedBytes = (kSampleThreads + 4) * sizeof(std::uint64_t);
+// A row of logits (row_select.cuh): 32 tokens a thread, or more; so many numbers are added up at once, and so
+// many of a thread's tokens may be listed.
+inline constexpr std::int32_t kMostSampleThreads = 1024, kSelectSums = 3, kListedOfThread = 4;
+// Tokens that a row's scores may name (scores.cuh).
+inline constexpr std::int32_t kMostTop = 64;
+constexpr std::int32_t sample_threads(std::int32_t vocabulary) {
+  const std::int32_t warps = (vocabulary + 1023) / 1024;
+  return 32 * (warps < 2 ? 2 : warps > kMostSampleThreads / 32 ? kMostSampleThreads / 32 : warps);
+}
+constexpr std::uint32_t select_shared_bytes(std::int32_t threads) {
+  return static_cast<std::uint32_t>(2 * kSelectSums * 32 * 8 + threads * kListedOfThread * 8);
+}
+constexpr std::uint32_t score_shared_bytes(std::int32_t threads) {
+  return select_shared_bytes(threads) + static_cast<std::uint32_t>(8 * kMostTop);
+}
 
 }  // namespace pagoda::device

@@ -1,175 +1,152 @@
 #pragma once
-// Sampling: a block of kSampleThreads threads a row of logits. What a draw gives is the same in every batch
-// and on every device: weights are whole numbers (exp in 2^-40), so that their sums do not depend on an
-// order, and cuts and draws are exact. Meaning and order of the parameters are sampler/'s.
-//   threshold   the least logit that top_k and min_p leave: a select by digits, most significant first
-//   edge        the least weight that top_p leaves, and how many of those that have it: the same over weights
+// Sampling: a block a row of logits. What a draw gives is the same in every batch and on every device:
+// weights are whole numbers (exp in 2^-40), so that their sums do not depend on an order, and cuts and draws
+// are exact. Meaning and order of the parameters are sampler/'s.
+//   threshold   the least logit that top_k and min_p leave
+//   edge        the least weight that top_p leaves, and how many of those that have it
 //   draw        inverse CDF over tokens in ascending order at (seed, stream, position)
-// Each thread has a run of neighbouring tokens, so that sums of threads are sums of neighbours.
-#include "device/kernels/dialect.cuh"
-#include "device/kernels/launch_shapes.h"
+// The cuts are searched for among the largest logits (row_select.cuh), and in the whole row where those are
+// not enough: flat distributions, many ties.
+#include "device/kernels/row_select.cuh"
 
 namespace pagoda::device::kernels {
-
-using Weight = unsigned long long;
-constexpr int kWeightBits = 40, kDigitBits = 8, kDigits = 1 << kDigitBits;
-static_assert(kSampleThreads == kDigits);
-
-// Larger floats have larger keys. NaN is as -infinity.
-__device__ __forceinline__ unsigned order_key(float x) {
-  const unsigned bits = __float_as_uint(x == x ? x : -INFINITY);
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
-__device__ __forceinline__ float of_key(unsigned key) {
-  return __uint_as_float((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key);
-}
 
 __device__ __forceinline__ bool allowed(const std::uint32_t* mask, int token) {
   return (mask[token / 32] >> (token % 32) & 1u) != 0;
 }
 
-// The largest value of all threads, in all of them. `room`: for kSampleThreads.
-__device__ __forceinline__ Weight block_max(Weight x, Weight* room) {
-  __syncthreads();
-  room[threadIdx.x] = x;
-  __syncthreads();
-  for (int i = 0; i < kSampleThreads; ++i) x = room[i] > x ? room[i] : x;
-  __syncthreads();
-  return x;
-}
+// TokenCounts' words: the number of a token among the output tokens, and whether the prompt has it.
+constexpr unsigned kInPrompt = 0x80000000u;
 
-// The sum of the threads before this one; `total`: of all.
-__device__ __forceinline__ Weight sum_before(Weight x, Weight* room, Weight& total) {
-  __syncthreads();
-  room[threadIdx.x] = x;
-  __syncthreads();
-  Weight before = 0;
-  total = 0;
-  for (int i = 0; i < kSampleThreads; ++i) {
-    if (i < static_cast<int>(threadIdx.x)) before += room[i];
-    total += room[i];
+// grid: rows of counts to bring up to date; block: kRowThreads.
+__global__ void count_tokens(CountTokensArgs args) {
+  const CountRow& row = args.rows[blockIdx.x];
+  std::uint32_t* const counts = args.counts + static_cast<std::int64_t>(row.line) * args.vocabulary;
+  const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  if (row.reset != 0) {
+    for (int i = first; i < args.vocabulary; i += step) counts[i] = 0;
+    __syncthreads();
   }
-  __syncthreads();
-  return before;
+  const std::int32_t* const tokens = args.tokens + row.first;
+  for (int i = first; i < row.prompt + row.output; i += step) {
+    const int token = tokens[i];
+    if (token < 0 || token >= args.vocabulary) continue;
+    if (i < row.prompt)
+      atomicOr(counts + token, kInPrompt);
+    else
+      atomicAdd(counts + token, 1u);
+  }
 }
 
-struct Run {
-  int first, end;  // tokens
-};
-__device__ __forceinline__ Run run_of_thread(int vocabulary) {
-  const int each = (vocabulary + kSampleThreads - 1) / kSampleThreads;
-  const int first = static_cast<int>(threadIdx.x) * each;
-  return {first < vocabulary ? first : vocabulary, first + each < vocabulary ? first + each : vocabulary};
+// A logit behind the penalties for a token that the prompt has, or the output `count` times.
+__device__ __forceinline__ float penalized(const EditRow& row, float logit, bool seen, unsigned count) {
+  if (seen && row.repetition != 1.0f && logit - logit == 0) {  // finite, and stays so
+    logit = logit > 0 ? logit / row.repetition : logit * row.repetition;
+    constexpr float kLargest = 3.402823466e38f;
+    logit = logit > kLargest ? kLargest : logit < -kLargest ? -kLargest : logit;
+  }
+  if (count > 0) {
+    logit -= row.frequency * static_cast<float>(count);
+    logit -= row.presence;
+  }
+  return logit;
 }
 
-// The first of the largest logits: its key above, the complement of its index below. 0: there is nothing.
-__device__ __forceinline__ Weight largest_logit(const float* logits, int vocabulary, Weight* room) {
-  const Run run = run_of_thread(vocabulary);
+// grid: rows to edit; block: sample_threads(); shared: select_shared_bytes().
+__global__ void edit_logits(EditLogitsArgs args) {
+  const EditRow& row = args.rows[blockIdx.x];
+  const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  float* const logits = args.logits + static_cast<std::int64_t>(row.row) * args.vocabulary;
+  float* const copy =
+      row.copy >= 0 ? args.copies + static_cast<std::int64_t>(row.copy) * args.vocabulary : nullptr;
+  const std::uint32_t* const counts =
+      row.counts >= 0 ? args.counts + static_cast<std::int64_t>(row.counts) * args.vocabulary : nullptr;
+  const std::uint32_t* const rest = row.allowed >= 0 ? args.masks + row.allowed : nullptr;
+  Select select = begin_select();
   Weight best = 0;
-  for (int i = run.first; i < run.end; ++i) {
+  for (int i = first; i < args.vocabulary; i += step) {
+    float logit = logits[i];
+    if (row.mask >= 0 && !allowed(args.masks + row.mask, i)) logits[i] = logit = -INFINITY;
+    if (copy != nullptr) copy[i] = logit;
     const Weight here =
-        static_cast<Weight>(order_key(logits[i])) << 32 | (0xFFFFFFFFu - static_cast<unsigned>(i));
+        static_cast<Weight>(order_key(logit)) << 32 | (0xFFFFFFFFu - static_cast<unsigned>(i));
     best = here > best ? here : best;
   }
-  return block_max(best, room);
-}
-__device__ __forceinline__ int index_of(Weight best) {
-  return static_cast<int>(0xFFFFFFFFu - static_cast<unsigned>(best));
-}
-
-// grid: rows to edit.
-__global__ void edit_logits(EditLogitsArgs args) {
-  PAGODA_SHARED(Weight, room);
-  const EditRow& row = args.rows[blockIdx.x];
-  float* const logits = args.logits + static_cast<std::int64_t>(row.row) * args.vocabulary;
-  const Run run = run_of_thread(args.vocabulary);
-  if (row.mask >= 0)
-    for (int i = run.first; i < run.end; ++i)
-      if (!allowed(args.masks + row.mask, i)) logits[i] = -INFINITY;
-  const Weight best = largest_logit(logits, args.vocabulary, room);
-  if (threadIdx.x == 0) args.best[row.row] = index_of(best);
-  if (row.allowed >= 0)
-    for (int i = run.first; i < run.end; ++i)
-      if (!allowed(args.masks + row.allowed, i)) logits[i] = -INFINITY;
+  best = largest_of_block(select, best);
+  if (threadIdx.x == 0) args.best[row.row] = token_of(best);
   __syncthreads();
-  for (int e = static_cast<int>(threadIdx.x); e < row.edits; e += kSampleThreads) {
-    const LogitEdit& edit = args.edits[row.first_edit + e];
-    float logit = edit.masked != 0 ? -INFINITY : logits[edit.token];
-    logit += edit.bias;
-    if (edit.repeated != 0 && logit - logit == 0) {  // finite, and stays so
-      logit = logit > 0 ? logit / row.repetition : logit * row.repetition;
-      constexpr float kLargest = 3.402823466e38f;
-      logit = logit > kLargest ? kLargest : logit < -kLargest ? -kLargest : logit;
-    }
-    if (edit.output_count > 0) {
-      logit -= row.frequency * static_cast<float>(edit.output_count);
-      logit -= row.presence;
-    }
-    logits[edit.token] = logit;
+
+  // The edits of single tokens first, from logits that nothing else has changed; they are written last.
+  const auto seen = [&](int token) { return counts != nullptr ? counts[token] : 0u; };
+  LogitEdit* const edits = args.edits + row.first_edit;
+  for (int e = first; e < row.edits; e += step) {
+    const LogitEdit& edit = edits[e];
+    const bool out = edit.masked != 0 || (rest != nullptr && !allowed(rest, edit.token));
+    const unsigned count = seen(edit.token);
+    edits[e].value = penalized(row, (out ? -INFINITY : logits[edit.token]) + edit.bias,
+                               count != 0 || edit.output_count > 0,
+                               (count & ~kInPrompt) + static_cast<unsigned>(edit.output_count));
   }
+  if (rest == nullptr && counts == nullptr && row.edits == 0) return;
+  __syncthreads();
+  if (rest != nullptr || counts != nullptr)
+    for (int i = first; i < args.vocabulary; i += step) {
+      const unsigned count = seen(i);
+      if (rest != nullptr && !allowed(rest, i))
+        logits[i] = -INFINITY;
+      else if (count != 0)
+        logits[i] = penalized(row, logits[i], true, count & ~kInPrompt);
+    }
+  __syncthreads();
+  for (int e = first; e < row.edits; e += step) logits[edits[e].token] = edits[e].value;
 }
 
-// A row of logits as weights, after the cuts so far.
-struct Weights {
-  const float* logits;
+// A draw's parameters: what a logit weighs.
+struct Weigh {
   float largest, threshold, scale;
-  __device__ __forceinline__ Weight operator()(int token) const {
-    const float logit = logits[token];
-    if (!(logit >= threshold)) return 0;
-    const float weight = expf((logit - largest) * scale) * 1099511627776.0f;  // 2^40
-    constexpr Weight kMost = (Weight{1} << kWeightBits) - 1;
-    return weight >= 1099511627776.0f ? kMost : static_cast<Weight>(weight);
+  __device__ __forceinline__ Weight operator()(float logit) const {
+    return logit >= threshold ? weight_of(logit, largest, scale) : 0;
   }
 };
-
-// Adds up by digits: each thread's tokens into a sum a digit.
-template <class Each>
-__device__ __forceinline__ void sum_by_digit(int vocabulary, Weight* sums, const Each& each) {
-  __syncthreads();
-  sums[threadIdx.x] = 0;
-  __syncthreads();
-  const Run run = run_of_thread(vocabulary);
-  for (int i = run.first; i < run.end; ++i) each(i);
-  __syncthreads();
-}
-
-// The largest digit at which what is above and at it reaches `target`; takes off what is above. All threads.
-__device__ __forceinline__ int digit_that_reaches(const Weight* sums, Weight& target) {
-  int digit = kDigits - 1;
-  while (digit > 0 && sums[digit] < target) target -= sums[digit--];
-  return digit;
-}
-
-__device__ __forceinline__ float kth_largest(const float* logits, int vocabulary, int k, Weight* sums) {
-  unsigned prefix = 0;
-  Weight target = static_cast<Weight>(k);
-  for (int shift = 32 - kDigitBits; shift >= 0; shift -= kDigitBits) {
-    sum_by_digit(vocabulary, sums, [&](int i) {
-      const unsigned key = order_key(logits[i]);
-      const bool matches = shift == 32 - kDigitBits || key >> (shift + kDigitBits) == prefix;
-      if (matches) atomicAdd(sums + (key >> shift) % kDigits, Weight{1});
-    });
-    prefix = prefix << kDigitBits | static_cast<unsigned>(digit_that_reaches(sums, target));
-  }
-  return of_key(prefix);
-}
 
 // The number of tokens to keep among those with the least weight that top_p leaves: the first.
 struct Edge {
   Weight weight, count;
 };
-__device__ __forceinline__ Edge nucleus_edge(const Weights& weights, int vocabulary, Weight mass,
-                                             Weight* sums) {
-  Weight prefix = 0, target = mass > 0 ? mass : 1;
-  for (int shift = kWeightBits - kDigitBits; shift >= 0; shift -= kDigitBits) {
-    sum_by_digit(vocabulary, sums, [&](int i) {
-      const Weight weight = weights(i);
-      if (weight >> (shift + kDigitBits) == prefix && weight > 0)
-        atomicAdd(sums + (weight >> shift) % kDigits, weight);
+
+// The edge at which the largest weights reach `mass`. {0, 0}: all are needed.
+template <class Tokens>
+__device__ __forceinline__ Edge nucleus_edge(Select& select, const Tokens& from, const Weigh& weigh,
+                                             Weight mass) {
+  const Weight target = mass > 0 ? mass : 1;
+  Weight edge = 0;
+  for (int shift = kWeightBits - 2; shift >= 0; shift -= 2) {
+    Weight sums[3] = {0, 0, 0};
+    for_tokens(from.count, [&](int i) {
+      const Weight weight = weigh(from.logits[i]);
+#pragma unroll
+      for (Weight digit = 0; digit < 3; ++digit)
+        sums[digit] += weight >= (edge | (digit + 1) << shift) ? weight : 0;
     });
-    prefix = prefix << kDigitBits | static_cast<Weight>(digit_that_reaches(sums, target));
+    join(select, sums, Plus{});
+    const Weight digit = sums[2] >= target ? 3 : sums[1] >= target ? 2 : sums[0] >= target ? 1 : 0;
+    edge |= digit << shift;
   }
-  return {prefix, prefix > 0 ? (target + prefix - 1) / prefix : 0};
+  if (edge == 0) return {0, 0};
+  Weight above = 0;
+  for_tokens(from.count, [&](int i) {
+    const Weight weight = weigh(from.logits[i]);
+    above += weight > edge ? weight : 0;
+  });
+  above = sum_of_block(select, above);
+  return {edge, (target - above + edge - 1) / edge};
+}
+
+template <class Tokens>
+__device__ __forceinline__ Weight mass_of(Select& select, const Tokens& from, const Weigh& weigh) {
+  Weight sum = 0;
+  for_tokens(from.count, [&](int i) { sum += weigh(from.logits[i]); });
+  return sum_of_block(select, sum);
 }
 
 __device__ __forceinline__ Weight mix(Weight x) {
@@ -179,67 +156,104 @@ __device__ __forceinline__ Weight mix(Weight x) {
   return x ^ (x >> 31);
 }
 
-// grid: rows; shared: kSampleSharedBytes.
-__global__ void sample_rows(SampleRowsArgs args) {
-  PAGODA_SHARED(Weight, room);
-  const DrawRow& row = args.rows[blockIdx.x];
-  const float* const logits = args.logits + static_cast<std::int64_t>(blockIdx.x) * args.vocabulary;
-  const Weight best = largest_logit(logits, args.vocabulary, room);
-  const float largest = of_key(static_cast<unsigned>(best >> 32));
-  if (row.temperature == 0 || largest == -INFINITY) {
-    const int token = largest == -INFINITY && row.has_best != 0 ? args.best[blockIdx.x] : index_of(best);
-    for (int i = static_cast<int>(threadIdx.x); i < row.draws; i += kSampleThreads)
-      args.tokens[row.first_draw + i] = token;
-    return;
-  }
-
-  float threshold = largest + row.min_p_distance;
-  if (row.top_k > 0 && row.top_k < args.vocabulary) {
-    const float kth = kth_largest(logits, args.vocabulary, row.top_k, room);
-    threshold = kth > threshold ? kth : threshold;
-  }
-  const Weights weights = {logits, largest, threshold, 1.0f / row.temperature};
-  const Run run = run_of_thread(args.vocabulary);
-  Weight own = 0, total = 0;
-  for (int i = run.first; i < run.end; ++i) own += weights(i);
-  sum_before(own, room, total);
-  Edge edge = {0, 0};
-  if (row.top_p < 1) {
-    const double mass = static_cast<double>(row.top_p) * static_cast<double>(total);
-    edge = nucleus_edge(weights, args.vocabulary, static_cast<Weight>(ceil(mass)), room);
-  }
-  Weight of_edge = 0, all_of_edge = 0;
-  for (int i = run.first; i < run.end; ++i) of_edge += edge.weight > 0 && weights(i) == edge.weight ? 1 : 0;
-  const Weight edge_before = sum_before(of_edge, room, all_of_edge);
-
-  // The weight of a token of this thread's run, asked for in order; seen: of the edge's weight so far.
-  const auto kept = [&](int i, Weight& seen) -> Weight {
-    const Weight weight = weights(i);
-    if (weight > edge.weight) return weight;
-    if (weight < edge.weight || weight == 0) return 0;
-    return seen++ < edge.count ? weight : 0;
-  };
-  own = 0;
-  Weight seen = edge_before;
-  for (int i = run.first; i < run.end; ++i) own += kept(i, seen);
-  const Weight before = sum_before(own, room, total);
-  for (int draw = 0; draw < row.draws; ++draw) {
-    const Weight stream = row.first_stream + static_cast<Weight>(draw);
+// All of a row's draws, from what `edge` leaves of `from`.
+template <class Tokens>
+__device__ __forceinline__ void draw(Select& select, const Tokens& from, const Weigh& weigh, const Edge& edge,
+                                     const DrawRow& row, std::int32_t* tokens) {
+  Weight above = 0, equal = 0;
+  for_tokens(from.count, [&](int i) {
+    const Weight weight = weigh(from.logits[i]);
+    above += weight > edge.weight ? weight : 0;
+    equal += edge.weight > 0 && weight == edge.weight ? 1 : 0;
+  });
+  above = sum_of_warp(above);
+  equal = sum_of_warp(equal);
+  Weight total = 0;
+  const Weight equal_before = sum_before_warp(select, equal, total);
+  const Weight left = edge.count > equal_before ? edge.count - equal_before : 0;
+  const Weight own = above + edge.weight * (equal < left ? equal : left);
+  const Weight before = sum_before_warp(select, own, total);
+  const WarpRun run = run_of_warp(from.count);
+  for (int i = 0; i < row.draws; ++i) {
+    const Weight stream = row.first_stream + static_cast<Weight>(i);
     const double uniform =
         static_cast<double>(mix(mix(mix(row.seed) ^ stream) ^ row.position) >> 11) * 0x1.0p-53;
     Weight target = static_cast<Weight>(uniform * static_cast<double>(total));
     if (target >= total) target = total - 1;
-    if (target < before || target >= before + own) continue;
-    Weight sum = before;
-    seen = edge_before;
-    for (int i = run.first; i < run.end; ++i) {
-      sum += kept(i, seen);
-      if (target < sum) {
-        args.tokens[row.first_draw + draw] = i;
+    if (target < before || target >= before + own) continue;  // another warp's
+    Weight sum = before, taken = 0;                           // taken: of the edge's weight
+    for (int first = run.first; first < run.behind; first += 32) {
+      const int at = first + lane_of_warp();
+      Weight weight = at < run.end ? weigh(from.logits[at]) : 0;
+      const bool is_edge = edge.weight > 0 && weight == edge.weight;
+      const unsigned edges = __ballot_sync(kAllLanes, is_edge ? 1 : 0);
+      const Weight place = taken + static_cast<Weight>(__popc(edges & ((1u << lane_of_warp()) - 1)));
+      if (weight < edge.weight || (is_edge && place >= left)) weight = 0;
+      taken += static_cast<Weight>(__popc(edges));
+      const Weight up_to = sum + sum_up_to_lane(weight);
+      const unsigned reached = __ballot_sync(kAllLanes, up_to > target ? 1 : 0);
+      if (reached != 0) {
+        const int lane = 32 - __popc(reached);  // sums ascend: the lanes from the first on
+        if (lane_of_warp() == lane) tokens[row.first_draw + i] = from.token(at);
         break;
       }
+      sum = __shfl_sync(kAllLanes, up_to, 31);
     }
   }
+}
+
+// The cuts of a row, then its draws. row.temperature > 0.
+__device__ __forceinline__ void cut_and_draw(Select& select, const RowTokens& all, Weight best_of_thread,
+                                             float largest, const DrawRow& row, std::int32_t* tokens) {
+  Weigh weigh = {largest, largest + row.min_p_distance, 1.0f / row.temperature};
+  const Weight k = row.top_k > 0 && row.top_k < all.count ? static_cast<Weight>(row.top_k) : 0;
+  const bool nucleus = row.top_p < 1;
+  const auto mass_to_keep = [&](Weight total) {
+    return static_cast<Weight>(ceil(static_cast<double>(row.top_p) * static_cast<double>(total)));
+  };
+  const unsigned least = order_key(weigh.threshold);
+  if (k > 0 || nucleus || least > order_key(-INFINITY)) {
+    const Weight threads = blockDim.x;
+    const unsigned reached = reached_by(select, best_of_thread, k > 0 && k <= threads ? k : 3 * threads / 4);
+    const unsigned bound = reached > least ? reached : least;
+    const ListedTokens list = list_tokens(select, all, bound);
+    if (fits(list) && (bound == least || (k > 0 && static_cast<Weight>(list.count) >= k))) {
+      // Whatever stays is listed.
+      if (k > 0 && static_cast<Weight>(list.count) > k) {
+        const float kth = of_key(kth_key_of(select, list, k));
+        weigh.threshold = kth > weigh.threshold ? kth : weigh.threshold;
+      }
+      Edge edge = {0, 0};
+      if (nucleus) edge = nucleus_edge(select, list, weigh, mass_to_keep(mass_of(select, list, weigh)));
+      return draw(select, list, weigh, edge, row, tokens);
+    }
+    if (fits(list) && k == 0) {
+      const Weight mass = mass_to_keep(mass_of(select, all, weigh));
+      if (mass_of(select, list, weigh) >= mass)
+        return draw(select, list, weigh, nucleus_edge(select, list, weigh, mass), row, tokens);
+    }
+  }
+  if (k > 0) {
+    const float kth = of_key(kth_key_of(select, all, k));
+    weigh.threshold = kth > weigh.threshold ? kth : weigh.threshold;
+  }
+  Edge edge = {0, 0};
+  if (nucleus) edge = nucleus_edge(select, all, weigh, mass_to_keep(mass_of(select, all, weigh)));
+  draw(select, all, weigh, edge, row, tokens);
+}
+
+// grid: rows; block: sample_threads(); shared: select_shared_bytes().
+__global__ void __launch_bounds__(kMostSampleThreads) sample_rows(SampleRowsArgs args) {
+  const DrawRow& row = args.rows[blockIdx.x];
+  const RowTokens all = {args.logits + static_cast<std::int64_t>(row.row) * args.vocabulary, args.vocabulary};
+  Select select = begin_select();
+  const Weight own = best_of_thread(all), best = largest_of_block(select, own);
+  const float largest = of_key(key_of(best));
+  if (row.temperature > 0 && largest != -INFINITY)
+    return cut_and_draw(select, all, own, largest, row, args.tokens);
+  const int token = largest == -INFINITY && row.has_best != 0 ? args.best[row.row] : token_of(best);
+  for (int i = static_cast<int>(threadIdx.x); i < row.draws; i += static_cast<int>(blockDim.x))
+    args.tokens[row.first_draw + i] = token;
 }
 
 }  // namespace pagoda::device::kernels

@@ -1,0 +1,61 @@
+#pragma once
+// DeviceSampler: logits of a step's rows on the device, and what is drawn from them or said of them, by the
+// kernels of sampling.cuh and scores.cuh; by the host's sampler where those give too little
+// (draws_on_device). All of its memory is taken at start. Invariant: a row's candidates depend on its own
+// logits and parameters alone. Errors: the device's. Threads: the device's caller.
+#include <memory>
+
+#include "device/device_array.h"
+#include "device/kernel_launches.h"
+#include "device_runner/device_sampling.h"
+#include "device_runner/step_arena.h"
+#include "device_runner/token_counts.h"
+
+namespace pagoda::device_runner {
+
+class DeviceSampler {
+ public:
+  struct Shape {
+    std::int32_t vocab_size = 0, max_num_seqs = 0;
+    std::int32_t max_rows = 0;  // that are drawn from in a step, and more are in several goes
+  };
+  // Borrows the device and the arena.
+  static Result<std::unique_ptr<DeviceSampler>> create(device::Device& device, device::StreamId stream,
+                                                       StepArena& arena, const Shape& shape);
+
+  // Rows of logits that exist at the same time, and of those that are only scored.
+  std::int64_t max_rows() const { return shape_.max_rows; }
+  std::int64_t max_prompt_rows() const;
+  float* logits() { return logits_.data(); }  // [max_rows, vocabulary]
+  std::int64_t size_bytes() const;
+
+  // Waits, and fills in what is drawn: row i from row i of logits(), which it changes.
+  Status draw(std::span<const DrawnRow> rows);
+  // The same for prompts' rows, which it does not change.
+  Status score(std::span<const PromptRow> rows);
+
+ private:
+  DeviceSampler(device::Device& device, device::StreamId stream, StepArena& arena, const Shape& shape);
+  Status reserve();
+  Result<std::span<const float>> fetch(std::int64_t row, std::size_t place);
+  void begin();
+  bool is_full(std::int32_t candidates) const;
+  Status launch_and_take();
+
+  device::Device& device_;
+  device::StreamId stream_;
+  StepArena& arena_;
+  Shape shape_;
+  device::DeviceArray<float> logits_, copies_;  // [rows, vocabulary]; copies_: behind masks, before edits
+  device::DeviceArray<std::int32_t> best_, drawn_;
+  device::DeviceArray<float> normalizers_;
+  device::DeviceArray<device::TokenScore> scores_;
+  device::DeviceArray<device::ScoredToken> top_;
+  device::PinnedArray<std::byte> results_;  // a launch's
+  device::PinnedArray<float> host_logits_;  // [kHostRows, vocabulary]
+  TokenCounts counts_;
+  DrawPlan plan_;
+  Sampler sampler_;
+};
+
+}  // namespace pagoda::device_runner
