@@ -43,7 +43,8 @@ class Upload {
   void add_expert(DeviceMatrix& result, std::int64_t index, std::int64_t count, Matrices matrices,
                   const std::string& name, std::optional<Element> element = {}) {
     if (!loader_.status().ok()) return;
-    for (const auto& copy : matrices.to_copy) copy(matrices);
+    if (const Status ready = loader_.bring_in(matrices); !ready.ok())
+      return loader_.reader().fail(ready.annotate(concat("tensor '", name, "'")));
     const bool has_bias = !matrices.bias.empty();
     if (index == 0) {
       result.element = element ? *element : quantized_element(matrices.views).value_or(element_);
@@ -67,6 +68,7 @@ class Upload {
     if (has_bias)
       send_floats(matrices.bias, reinterpret_cast<std::byte*>(result.bias.data() + index * result.n));
     flush();
+    loader_.give_back(matrices);
   }
 
   DeviceMatrix rows_of(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1) {

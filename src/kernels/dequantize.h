@@ -2,6 +2,7 @@
 // Any stored weight type to float32. The reference meaning of GGML's block formats.
 #include <cstdint>
 
+#include "tensor/half_floats.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
@@ -19,10 +20,5 @@ struct NibbleGroup {
 };
 bool has_nibbles(DType dtype);  // Q4_0, Q4_1, Q4_K
 NibbleGroup nibble_group(DType dtype, const std::byte* row, std::int64_t group);
-
-float half_to_float(std::uint16_t bits);
-std::uint16_t float_to_half(float value);  // round to nearest even
-float bfloat16_to_float(std::uint16_t bits);
-std::uint16_t float_to_bfloat16(float value);  // round to nearest even; NaN stays NaN
 
 }  // namespace pagoda

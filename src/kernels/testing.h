@@ -25,7 +25,7 @@ inline std::vector<CpuLevel> levels_here() {
 inline std::vector<DType> weight_types() {
   std::vector<DType> types;
   for (std::size_t i = 0; i < std::size(kDTypes); ++i)
-    if (kDTypes[i].gguf >= 0) types.push_back(static_cast<DType>(i));
+    if (kDTypes[i].gguf >= 0 || is_quantized(static_cast<DType>(i))) types.push_back(static_cast<DType>(i));
   return types;
 }
 
@@ -88,6 +88,12 @@ inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, st
   for (std::size_t at = 0; at < bytes.size(); at += block) {
     const auto d = static_cast<float>(random_uniform(seed, 1, at) * 0.02 / (super ? 16 : 1));
     const auto m = static_cast<float>((random_uniform(seed, 2, at) - 0.5) * 0.1 / (super ? 16 : 1));
+    if (dtype == DType::int4 || dtype == DType::int8) {
+      const float step = d / 4, zero = static_cast<float>(random_bits(seed, 3, at) % 16);
+      std::memcpy(bytes.data() + at, &step, 4);
+      if (dtype == DType::int4) std::memcpy(bytes.data() + at + 4, &zero, 4);
+      continue;
+    }
     if (scales.exponent) bytes[at] = static_cast<std::byte>(118 + random_bits(seed, 1, at) % 4);
     if (!scales.exponent) put16(at + scales.scale, float_to_half(d));
     if (scales.minimum != 0) put16(at + scales.minimum, float_to_half(m));

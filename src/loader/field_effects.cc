@@ -123,6 +123,7 @@ constexpr auto kHarmless = std::to_array<std::string_view>({"_attn_implementatio
                                                             "pruned_heads",
                                                             "qk_head_dim",
                                                             "quantization_config",
+                                                            "compression_config",
                                                             "remove_invalid_values",
                                                             "repetition_penalty",
                                                             "resid_pdrop",

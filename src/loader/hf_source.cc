@@ -22,18 +22,25 @@ std::string in_folder(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
+std::optional<std::string> optional_text(const std::string& path, std::size_t max_bytes) {
+  Result<std::string> text = read_text_file(path, max_bytes);
+  return text ? std::optional(*std::move(text)) : std::nullopt;
+}
+
 class HuggingFaceSource final : public ModelSource {
  public:
   HuggingFaceSource(std::string path, std::string name, std::string overrides, std::string config,
                     std::string weight_type, std::vector<SafetensorsFile> files,
-                    std::map<std::string, TensorView, std::less<>> tensors)
+                    std::map<std::string, TensorView, std::less<>> tensors,
+                    std::unique_ptr<QuantizedTensors> quantized)
       : path_(std::move(path)),
         name_(std::move(name)),
         overrides_(std::move(overrides)),
         config_(std::move(config)),
         weight_type_(std::move(weight_type)),
         files_(std::move(files)),
-        tensors_(std::move(tensors)) {}
+        tensors_(std::move(tensors)),
+        quantized_(std::move(quantized)) {}
 
   ModelFormat format() const override { return ModelFormat::hugging_face; }
   std::string_view config_json() const override { return config_; }
@@ -63,6 +70,7 @@ class HuggingFaceSource final : public ModelSource {
     // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
     std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
                               xxh64(side_file("model.safetensors.index.json").value_or("")));
+    if (const auto beside = side_file("hf_quant_config.json")) text += concat(" quantised ", xxh64(*beside));
     if (!overrides_.empty()) text += concat(" overrides ", xxh64(overrides_));
     for (const SafetensorsFile& file : files_)
       text += concat("\n", file.file()->identity(header_bytes(*file.file(), file.tensor_list())));
@@ -71,61 +79,34 @@ class HuggingFaceSource final : public ModelSource {
   bool unchanged() const override {
     return std::ranges::all_of(files_, [](const SafetensorsFile& file) { return file.file()->unchanged(); });
   }
+  Status bring_in(const TensorView& tensor, ThreadPool* pool) const override {
+    return quantized_->bring_in(tensor, pool);
+  }
   void give_back(const TensorView& tensor) const override {
-    for (const SafetensorsFile& file : files_)
-      file.file()->give_back({tensor.data, static_cast<std::size_t>(tensor.bytes())});
+    std::vector<TensorView> stored = quantized_->give_back(tensor);
+    if (stored.empty()) stored.push_back(tensor);
+    for (const TensorView& each : stored)
+      for (const SafetensorsFile& file : files_)
+        file.file()->give_back({each.data, static_cast<std::size_t>(each.bytes())});
   }
 
  private:
   std::string path_, name_, overrides_, config_, weight_type_;
   std::vector<SafetensorsFile> files_;  // keep the mappings alive
   std::map<std::string, TensorView, std::less<>> tensors_;
+  std::unique_ptr<QuantizedTensors> quantized_;
 };
-
-}  // namespace
-
-std::string_view quantization_of(const std::vector<SafetensorsTensor>& tensors) {
-  constexpr std::pair<std::string_view, std::string_view> kEnds[] = {
-      {".quant_state.bitsandbytes__nf4", "bitsandbytes (NF4)"},
-      {".quant_state.bitsandbytes__fp4", "bitsandbytes (FP4)"},
-      {".SCB", "bitsandbytes (INT8)"},
-      {".qweight", "GPTQ or AWQ"},
-      {".weight_packed", "compressed-tensors"},
-      {".weight_scale_inv", "fp8"}};
-  for (const SafetensorsTensor& tensor : tensors)
-    for (const auto& [end, method] : kEnds)
-      if (tensor.name.ends_with(end)) return method;
-  return {};
-}
-
-namespace {
 
 struct Weights {
   std::vector<SafetensorsFile> files;
-  std::map<std::string, TensorView, std::less<>> tensors;
-  std::map<std::string, std::int64_t> bytes_by_type;
+  StoredTensors stored;
 };
 
 Status add_file(const std::string& path, Weights& weights) {
   Result<SafetensorsFile> file = SafetensorsFile::open(path);
   if (!file) return file.error();
-  if (const std::string_view method = quantization_of(file->tensor_list()); !method.empty())
-    return unsupported_quantization(method).annotate(printable(path));
-  if (const Status status = file->check_supported(); !status.ok()) return status.annotate(printable(path));
   weights.files.push_back(std::move(*file));
   return ok_status();
-}
-
-void take_tensor(const std::string& name, const TensorView& tensor, Weights& weights) {
-  const DType type = tensor.dtype == DType::u8 ? DType::mxfp4 : tensor.dtype;
-  weights.bytes_by_type[std::string(dtype_info(type).name)] += tensor.bytes();
-  weights.tensors.emplace(name, tensor);
-}
-
-// The bytes of MXFP4 weights are taken, too. Other bytes are masks of old files.
-void take_if_mxfp4(const SafetensorsTensor& tensor, Weights& weights) {
-  if (tensor.type == "U8" && (tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales")))
-    take_tensor(tensor.name, {DType::u8, tensor.shape, tensor.data}, weights);
 }
 
 Status open_shards(const ModelFiles& files, Weights& weights) {
@@ -134,25 +115,36 @@ Status open_shards(const ModelFiles& files, Weights& weights) {
   const Result<std::map<std::string, std::string>> index = parse_safetensors_index(*text);
   if (!index) return index.error().annotate(printable(files.index));
   std::map<std::string_view, std::size_t> opened;  // shard -> its place in weights.files
+  std::map<std::string_view, std::map<std::string_view, const SafetensorsTensor*>> listed;
   for (const auto& [name, shard] : *index) {
     const auto [entry, is_new] = opened.emplace(shard, weights.files.size());
-    if (is_new) PAGODA_RETURN_IF_ERROR(add_file(in_folder(files.path, shard), weights));
-    const SafetensorsFile& file = weights.files[entry->second];
-    const auto tensor = file.tensors().find(name);
-    if (tensor != file.tensors().end()) {
-      take_tensor(name, tensor->second, weights);
-      continue;
+    if (is_new) {
+      PAGODA_RETURN_IF_ERROR(add_file(in_folder(files.path, shard), weights));
+      for (const SafetensorsTensor& each : weights.files.back().tensor_list())
+        listed[shard][each.name] = &each;
     }
-    // A mask or position buffer is listed, but not of a type that is run.
-    const auto listed = std::ranges::find(file.tensor_list(), name, &SafetensorsTensor::name);
-    if (listed != file.tensor_list().end()) {
-      take_if_mxfp4(*listed, weights);
-    } else {
+    const auto tensor = listed[shard].find(name);
+    if (tensor == listed[shard].end())
       return corrupt_data(concat("tensor '", printable(name), "' is not in ", printable(shard),
                                  ", where the index says it is"));
-    }
+    weights.stored.emplace(name, *tensor->second);
   }
   return ok_status();
+}
+
+Status open_files(const ModelFiles& files, Weights& weights) {
+  for (const std::string& path : files.weights) PAGODA_RETURN_IF_ERROR(add_file(path, weights));
+  for (const SafetensorsFile& file : weights.files)
+    for (const SafetensorsTensor& tensor : file.tensor_list())
+      if (!weights.stored.emplace(tensor.name, tensor).second)
+        return corrupt_data(concat("tensor '", printable(tensor.name), "' is in two files of '",
+                                   printable(files.path), "', which has no index"));
+  return ok_status();
+}
+
+// gpt-oss' MXFP4 in two tensors, which are taken as they are. Other bytes are masks of old files.
+bool is_mxfp4_part(const SafetensorsTensor& tensor) {
+  return tensor.type == "U8" && (tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales"));
 }
 
 }  // namespace
@@ -176,6 +168,27 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
   return index;
 }
 
+Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored) {
+  const Result<Quantization> how = quantization_by_tensors(said, stored);
+  if (!how) return how.error();
+  Result<std::unique_ptr<QuantizedTensors>> quantized = QuantizedTensors::find(*how, stored);
+  if (!quantized) return quantized.error();
+  ReadableTensors out{.quantized = *std::move(quantized), .tensors = {}, .bytes_by_type = {}};
+  out.tensors = out.quantized->tensors();
+  for (const auto& [name, tensor] : stored) {
+    if (out.quantized->parts().contains(name)) {
+      out.bytes_by_type[how->text()] += tensor.bytes;
+      continue;
+    }
+    PAGODA_RETURN_IF_ERROR(check_supported(tensor));
+    const bool mxfp4 = is_mxfp4_part(tensor);
+    if (!tensor.dtype && !mxfp4) continue;
+    out.bytes_by_type[mxfp4 ? "MXFP4" : std::string(tensor.type)] += tensor.bytes;
+    out.tensors.emplace(name, TensorView{mxfp4 ? DType::u8 : *tensor.dtype, tensor.shape, tensor.data});
+  }
+  return out;
+}
+
 Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides,
                                                        std::string_view rope) {
   const std::string config_path = in_folder(files.path, "config.json");
@@ -189,23 +202,20 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   if (!config) return config.error();
 
   Weights weights;
+  Result<Quantization> said = read_quantization_files(
+      *config, optional_text(in_folder(files.path, "hf_quant_config.json"), kMaxConfigBytes));
+  if (!said) return said.error().annotate(printable(files.path));
   if (!files.index.empty()) {
     PAGODA_RETURN_IF_ERROR(open_shards(files, weights));
   } else {
-    for (const std::string& path : files.weights) PAGODA_RETURN_IF_ERROR(add_file(path, weights));
-    for (const SafetensorsFile& file : weights.files) {
-      for (const auto& [name, tensor] : file.tensors()) {
-        if (weights.tensors.contains(name))
-          return corrupt_data(concat("tensor '", printable(name), "' is in two files of '",
-                                     printable(files.path), "', which has no index"));
-        take_tensor(name, tensor, weights);
-      }
-      for (const SafetensorsTensor& each : file.tensor_list()) take_if_mxfp4(each, weights);
-    }
+    PAGODA_RETURN_IF_ERROR(open_files(files, weights));
   }
-  return std::unique_ptr<ModelSource>(std::make_unique<HuggingFaceSource>(
-      files.path, files.name, concat(overrides, rope), *std::move(config),
-      describe_types(weights.bytes_by_type), std::move(weights.files), std::move(weights.tensors)));
+  Result<ReadableTensors> readable = readable_tensors(*said, weights.stored);
+  if (!readable) return readable.error().annotate(printable(files.path));
+  return std::unique_ptr<ModelSource>(
+      std::make_unique<HuggingFaceSource>(files.path, files.name, concat(overrides, rope), *std::move(config),
+                                          describe_types(readable->bytes_by_type), std::move(weights.files),
+                                          std::move(readable->tensors), std::move(readable->quantized)));
 }
 
 }  // namespace pagoda

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "loader/model_files.h"
 #include "loader/model_source.h"
+#include "loader/quantized_tensors.h"
 #include "loader/safetensors.h"
 
 namespace pagoda {
@@ -20,8 +21,14 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
 // file, or a shard name that is not a plain file name (a model must not make us read elsewhere).
 Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_view text);
 
-// The method by which weights of these names are quantised, whether or not config.json says so; empty: they
-// are not.
-std::string_view quantization_of(const std::vector<SafetensorsTensor>& tensors);
+// The tensors of a folder as a model is read from them.
+struct ReadableTensors {
+  std::unique_ptr<QuantizedTensors> quantized;
+  std::map<std::string, TensorView, std::less<>> tensors;  // all, quantised ones among them
+  std::map<std::string, std::int64_t> bytes_by_type;       // stored bytes
+};
+
+// unimplemented: one of a type that is not supported; corrupt_data: a quantised one that is damaged.
+Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored);
 
 }  // namespace pagoda

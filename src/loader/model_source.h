@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/thread_pool.h"
 #include "loader/gguf.h"
 #include "tensor/tensor_view.h"
 
@@ -33,6 +34,7 @@ class ModelSource {
  public:
   // MODEL, the first that fits: a folder (Hugging Face layout, or with exactly one .gguf); a .gguf or
   // .safetensors file; ORG/NAME[@REV] in the local Hugging Face cache. not_found names every place tried.
+  // Weights of a quantised folder have the names and shapes of unquantised ones (quantized_tensors.h).
   // .bin/.pt (pickle) weights are refused by name, and so is any tensor of a type that is not run.
   // invalid_argument: overrides that are not understood.
   static Result<std::unique_ptr<ModelSource>> open(const std::string& model, const HubPaths& hub = {},
@@ -61,7 +63,14 @@ class ModelSource {
   virtual std::string identity() const { return {}; }
   // Whether the files still are what was opened; see MappedFile::unchanged.
   virtual bool unchanged() const { return true; }
-  // The bytes of a tensor of this source, or of a part of one, are not needed for now.
+  // The bytes of a tensor of this source, or of rows of one, are about to be read: those of a quantised
+  // folder's weights are made now, on the threads of `pool`, if it is not null. corrupt_data: what they are
+  // made of is damaged.
+  virtual Status bring_in(const TensorView& tensor, ThreadPool* pool = nullptr) const {
+    (void)tensor, (void)pool;
+    return ok_status();
+  }
+  // They are not needed for now.
   virtual void give_back(const TensorView& tensor) const { (void)tensor; }
 };
 

@@ -186,20 +186,6 @@ TEST(ModelSource, AdaptersAreNamed) {
   expect_refused(scratch.path(), "is an adapter (PEFT), not a model");
 }
 
-TEST(ModelSource, QuantisedTensorsAreNamedWithoutAConfigOfThem) {
-  const ScratchFolder scratch;
-  scratch.write("config.json", read_binary(fixture("sharded/config.json")));
-  for (const auto& [name, method] :
-       {std::pair("w.quant_state.bitsandbytes__nf4", "bitsandbytes (NF4)"),
-        std::pair("a.weight.SCB", "bitsandbytes (INT8)"), std::pair("a.qweight", "GPTQ or AWQ")}) {
-    scratch.write(
-        "model.safetensors",
-        testing::safetensors(
-            "{\"" + std::string(name) + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x"));
-    expect_refused(scratch.path(), "weights quantised by " + std::string(method) + " are not supported");
-  }
-}
-
 TEST(ModelSource, ResolvesTheHubCache) {
   const ScratchFolder scratch;
   const HubPaths hub{{scratch.path() + "/absent", scratch.path() + "/hub"}};

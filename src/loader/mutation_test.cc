@@ -3,9 +3,12 @@
 // ASan and UBSan in the sanitizer builds; tests/fuzz goes on from here.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
 #include <random>
 
 #include "loader/gguf.h"
+#include "loader/model_source.h"
 #include "loader/safetensors.h"
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
@@ -119,6 +122,45 @@ TEST(Mutation, ConfigJson) {
   }
   EXPECT_GT(opened, 50);
   EXPECT_LT(opened, 9'500);
+}
+
+// A quantised folder of every kind: what still opens can be brought in, or is refused.
+TEST(Mutation, Quantized) {
+  const testing::ScratchFolder scratch;
+  std::mt19937_64 rng(5);
+  int opened = 0, refused = 0;
+  for (const auto& folder :
+       std::filesystem::directory_iterator(PAGODA_SOURCE_DIR "/tests/fixtures/quantized")) {
+    const std::string weights = testing::read_binary(folder.path() / "model.safetensors");
+    const std::string config = testing::read_binary(folder.path() / "config.json");
+    std::uint64_t header = 0;
+    std::memcpy(&header, weights.data(), sizeof header);
+    if (std::filesystem::exists(folder.path() / "hf_quant_config.json"))
+      scratch.write("hf_quant_config.json", testing::read_binary(folder.path() / "hf_quant_config.json"));
+    for (int i = 0; i < 60; ++i) {
+      const bool of_config = i % 4 == 0;
+      scratch.write("config.json", of_config ? mutate(config, config.size(), rng) : config);
+      // Often in bytes of the tensors, too: indices, scales, descriptions.
+      const std::size_t reach = i % 4 == 1 ? weights.size() : 8 + header;
+      scratch.write("model.safetensors", of_config ? weights : mutate(weights, reach, rng));
+      const auto source = ModelSource::open(scratch.path());
+      if (!source) {
+        EXPECT_FALSE(source.error().message().empty());
+        ++refused;
+        continue;
+      }
+      ++opened;
+      for (const std::string& name : (*source)->tensor_names()) {
+        const TensorView& tensor = *(*source)->find(name);
+        if (!(*source)->bring_in(tensor).ok()) continue;
+        (void)touch(std::map<std::string, TensorView>{{name, tensor}});
+        (*source)->give_back(tensor);
+      }
+    }
+    std::filesystem::remove(scratch.path() + "/hf_quant_config.json");
+  }
+  EXPECT_GT(opened, 20);
+  EXPECT_GT(refused, 20);
 }
 
 // Whole files through the door that `pagoda inspect` uses.

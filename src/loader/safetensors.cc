@@ -273,12 +273,16 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   return file;
 }
 
+Status check_supported(const SafetensorsTensor& tensor) {
+  if (tensor.dtype || tensor.type == "U8" || tensor.type == "BOOL" || tensor.type == "I64")
+    return ok_status();
+  return unimplemented(concat("tensor '", printable(tensor.name), "' has dtype ", tensor.type,
+                              ", which is not supported; supported: F32, F16, BF16"));
+}
+
 Status SafetensorsFile::check_supported() const {
-  for (const SafetensorsTensor& tensor : tensor_list_) {
-    if (tensor.dtype || tensor.type == "U8" || tensor.type == "BOOL" || tensor.type == "I64") continue;
-    return unimplemented(concat("tensor '", printable(tensor.name), "' has dtype ", tensor.type,
-                                ", which is not supported; supported: F32, F16, BF16"));
-  }
+  for (const SafetensorsTensor& tensor : tensor_list_)
+    PAGODA_RETURN_IF_ERROR(pagoda::check_supported(tensor));
   return ok_status();
 }
 

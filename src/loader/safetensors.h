@@ -29,6 +29,10 @@ struct SafetensorsTensor {
   std::int64_t bytes = 0;
 };
 
+// unimplemented where the tensor's type is neither supported nor one of masks and position buffers (U8, BOOL,
+// I64), which old checkpoints carry along.
+Status check_supported(const SafetensorsTensor& tensor);
+
 class SafetensorsFile {
  public:
   // not_found, or corrupt_data naming what is wrong. Opens with any defined type: see check_supported().
@@ -42,8 +46,7 @@ class SafetensorsFile {
   const std::vector<SafetensorsTensor>& tensor_list() const { return tensor_list_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // unimplemented, naming the first tensor of an unsupported type and what is supported. U8, BOOL and
-  // I64 tensors pass: they are masks and position buffers that old checkpoints carry along.
+  // The same for all tensors.
   Status check_supported() const;
 
   const std::shared_ptr<MappedFile>& file() const { return file_; }  // null after parse()

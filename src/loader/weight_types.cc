@@ -31,9 +31,4 @@ std::string describe_types(const GgufFile& file) {
   return describe_types(bytes_by_type);
 }
 
-Status unsupported_quantization(std::string_view method, bool mxfp4) {
-  return unimplemented(concat("weights quantised by ", method, " are not supported; supported: ",
-                              mxfp4 ? "MXFP4, " : "", "F32, F16 and BF16 weights, or a GGUF file"));
-}
-
 }  // namespace pagoda

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "loader/gguf.h"
 
 namespace pagoda {
@@ -14,8 +13,5 @@ namespace pagoda {
 std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_type);
 
 std::string describe_types(const GgufFile& file);
-
-// The error for a quantised folder; a family may take MXFP4.
-Status unsupported_quantization(std::string_view method, bool mxfp4 = false);
 
 }  // namespace pagoda

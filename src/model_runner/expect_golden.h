@@ -1,5 +1,6 @@
 #pragma once
-// For tests: a model runner against one line of a golden file, in float32 to 1e-3 of a log-probability.
+// For tests: a model runner against one line of a golden file, in float32 to 1e-3 of a log-probability,
+// unless a test says otherwise.
 #include <gtest/gtest.h>
 
 #include "model_runner/test_sequences.h"
@@ -24,7 +25,8 @@ inline void expect_top(const std::vector<TokenLogprob>& got, const boost::json::
 }
 
 // One golden line: the prompt with its log-probabilities, then the golden's own continuation, token by token.
-inline void expect_golden(ModelRunner& runner, std::int32_t block_size, const boost::json::object& line) {
+inline void expect_golden(ModelRunner& runner, std::int32_t block_size, const boost::json::object& line,
+                          double tolerance = kGoldenTolerance) {
   SCOPED_TRACE(line.contains("name") ? std::string(line.at("name").as_string()) : "unnamed");
   Driver driver(runner, block_size);
   TestSequence sequence = greedy(ids_of(line.at("prompt_ids")));
@@ -38,7 +40,7 @@ inline void expect_golden(ModelRunner& runner, std::int32_t block_size, const bo
     ASSERT_EQ(sequence.prompt_scores.size(), sequence.tokens.size() - 1);
     if (!expected.empty()) ASSERT_EQ(sequence.prompt_scores.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_NEAR(sequence.prompt_scores[i].chosen.logprob, expected[i], kGoldenTolerance)
+      EXPECT_NEAR(sequence.prompt_scores[i].chosen.logprob, expected[i], tolerance)
           << "prompt token " << i + 1;
     }
   }
@@ -58,7 +60,7 @@ inline void expect_golden(ModelRunner& runner, std::int32_t block_size, const bo
     const Candidate& got = sequence.sampled.back();
     if (gaps[i] > kGoldenTolerance) EXPECT_EQ(got.token, ids[i]) << "step " << i;
     if (got.token == ids[i]) EXPECT_EQ(got.rank, 1);
-    EXPECT_NEAR(got.logprob, logprobs[i], kGoldenTolerance) << "step " << i;
+    EXPECT_NEAR(got.logprob, logprobs[i], tolerance) << "step " << i;
     if (top != nullptr) expect_top(sequence.top.back(), top->as_array()[i]);
     if (i + 1 == ids.size()) break;
     sequence.tokens.push_back(ids[i]);

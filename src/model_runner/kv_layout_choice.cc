@@ -30,6 +30,7 @@ float largest_in_keys(const ModelSource& source) {
     if (std::ranges::none_of(ends, [&](const std::string& end) { return name.ends_with(end); })) continue;
     const TensorView& tensor = *source.find(name);
     if (tensor.shape.empty() || tensor.elements() % dtype_info(tensor.dtype).block_elements != 0) continue;
+    if (!source.bring_in(tensor).ok()) continue;  // refused where it is loaded
     values.resize(static_cast<std::size_t>(tensor.elements()));
     dequantize(tensor.dtype, tensor.data, tensor.elements(), values.data());
     for (const float value : values) largest = std::max(largest, std::fabs(value));

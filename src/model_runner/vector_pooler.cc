@@ -122,6 +122,8 @@ Status VectorPooler::add_stage(const ModelSource& source, const std::string& nam
   if (matrix == nullptr) return corrupt_data(concat("tensor '", name, ".weight' is missing"));
   if (rows > 0 && (matrix->shape.empty() || matrix->shape[0] != rows))
     return corrupt_data(concat("tensor '", name, ".weight' should have ", rows, " rows"));
+  for (const TensorView* part : {matrix, bias})
+    if (part != nullptr) PAGODA_RETURN_IF_ERROR(source.bring_in(*part));
   const Status added = add_stage(*matrix, bias == nullptr ? std::vector<float>() : floats(*bias), act);
   return added.ok() ? added : added.annotate(name);
 }
@@ -154,6 +156,7 @@ Status VectorPooler::add_norm(const ModelSource& source, std::string_view name) 
   const TensorView* norm = find(source, kPrefixes, name);
   if (norm == nullptr || norm->elements() != size_ || stages_.empty())
     return corrupt_data(concat("tensor '", name, "' is missing"));
+  PAGODA_RETURN_IF_ERROR(source.bring_in(*norm));
   stages_.back().norm = floats(*norm);
   const auto config = read_model_config(source);
   if (!config) return config.error();
@@ -214,6 +217,8 @@ Status VectorPooler::add_answer_tokens(const ModelSource& source, const PoolingM
   const auto width = static_cast<std::size_t>(size_);
   const std::int64_t row_bytes = head->bytes() / head->shape[0];
   std::vector<float> weight(width), other(width);
+  for (const std::int64_t row : {yes, no})
+    PAGODA_RETURN_IF_ERROR(source.bring_in({head->dtype, {1, size_}, head->data + row * row_bytes}));
   dequantize(head->dtype, head->data + yes * row_bytes, size_, weight.data());
   dequantize(head->dtype, head->data + no * row_bytes, size_, other.data());
   for (std::size_t i = 0; i < width; ++i) weight[i] -= other[i];

@@ -53,7 +53,8 @@ TEST(ConfigJson, QuantisedByNoMethod) {
         concat(R"({"model_type": "llama", "quantization_config": {"quant_method": )", method, "}}"));
   };
   EXPECT_TRUE(read("\"none\""));
-  EXPECT_FALSE(read("\"awq\""));
+  EXPECT_TRUE(read("\"awq\""));
+  EXPECT_FALSE(read("\"aqlm\""));
 }
 
 }  // namespace

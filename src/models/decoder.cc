@@ -49,8 +49,12 @@ bool head_is_tied(const ModelSource& source, const WeightNames& names, const Dec
   const TensorView embedding =
       reader.matrix(names.token_embedding + ".weight", config.vocab_size, config.embedding_size);
   if (!reader.status().ok()) return true;  // refused where they are loaded
-  return head.dtype == embedding.dtype &&
-         std::memcmp(head.data, embedding.data, static_cast<std::size_t>(head.bytes())) == 0;
+  if (head.dtype != embedding.dtype) return false;
+  bool same = true;
+  for (const TensorView& matrix : {head, embedding}) same = same && source.bring_in(matrix).ok();
+  same = same && std::memcmp(head.data, embedding.data, static_cast<std::size_t>(head.bytes())) == 0;
+  for (const TensorView& matrix : {head, embedding}) source.give_back(matrix);
+  return same;
 }
 
 namespace {

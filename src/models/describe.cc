@@ -59,13 +59,13 @@ Result<Description> describe_gguf(const std::string& path) {
   return out;
 }
 
-Status add_safetensors(const std::string& path, Description& out) {
+// All tensors go to `stored`, which points into the file.
+Status add_safetensors(const std::string& path, Description& out, StoredTensors& stored) {
   const Result<SafetensorsFile> file = SafetensorsFile::open(path);
   if (!file) return file.error();
-  if (const std::string_view method = quantization_of(file->tensor_list()); !method.empty())
-    unsupported(out, unsupported_quantization(method));
-  if (const Status status = file->check_supported(); !status.ok()) unsupported(out, status);
+  out.files.push_back(file->file());
   for (const SafetensorsTensor& tensor : file->tensor_list()) {
+    stored.emplace(tensor.name, tensor);
     out.tensors.push_back({tensor.name, std::string(tensor.type), tensor.shape, tensor.bytes});
   }
   for (const auto& [key, value] : file->metadata()) {
@@ -97,6 +97,21 @@ Status add_config(const std::string& path, Description& out) {
   return ok_status();
 }
 
+// Bytes of so many weights where `dtype` auto packs them: in bfloat16, in 8 bits with a half-precision scale
+// for 32 of them, in 4 bits with a minimum, too.
+std::int64_t packed_bytes(DType dtype, std::int64_t elements) {
+  if (dtype == DType::int4) return elements / 32 * 20;
+  return dtype == DType::f32 ? elements * 2 : elements / 32 * 34;
+}
+
+void add_weights(const ReadableTensors& readable, Description& out) {
+  for (const auto& [name, tensor] : readable.tensors) {
+    const bool quantised = readable.quantized->tensors().contains(name);
+    out.weights.push_back({name, std::string(dtype_info(tensor.dtype).name), tensor.shape,
+                           quantised ? packed_bytes(tensor.dtype, tensor.elements()) : tensor.bytes()});
+  }
+}
+
 Result<Description> describe_folder(const ModelFiles& files) {
   Description out;
   out.path = files.path;
@@ -114,11 +129,27 @@ Result<Description> describe_folder(const ModelFiles& files) {
   std::map<std::string, int> shards;
   for (const auto& [tensor, shard] : index) shards[(fs::path(files.path) / shard).string()] = 0;
   for (const std::string& path : files.weights) shards[path] = 0;
-  for (const auto& [path, ignored] : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out));
+  StoredTensors stored;
+  for (const auto& [path, ignored] : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
+  const std::string beside = (fs::path(files.path) / "hf_quant_config.json").string();
+  Result<std::string> config =
+      read_text_file((fs::path(files.path) / "config.json").string(), kMaxConfigBytes);
+  const Result<std::string> quantised = read_text_file(beside, kMaxConfigBytes);
+  const auto said =
+      read_quantization_files(config ? *config : "{}", quantised ? std::optional(*quantised) : std::nullopt);
+  if (!said) {
+    unsupported(out, said.error());
+  } else if (const auto readable = readable_tensors(*said, stored); !readable) {
+    unsupported(out, readable.error());
+  } else {
+    out.quantised_types =
+        readable->quantized->tensors().empty() ? "" : describe_types(readable->bytes_by_type);
+    add_weights(*readable, out);
+  }
   if (shards.empty()) unsupported(out, not_found("the folder holds no weights"));
   if (out.config) {
     out.config->name = files.name;
-    out.config->weight_type = describe_types(out.bytes_by_type());
+    out.config->weight_type = out.stored_types();
   }
   return out;
 }
@@ -199,7 +230,9 @@ Result<Description> describe_safetensors_file(const std::string& path) {
   Description out;
   out.path = path;
   out.format = "safetensors";
-  PAGODA_RETURN_IF_ERROR(add_safetensors(path, out));
+  StoredTensors stored;
+  PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
+  if (const auto readable = readable_tensors({}, stored); !readable) unsupported(out, readable.error());
   return out;
 }
 
@@ -228,13 +261,17 @@ Result<Description> describe(const std::string& path, const HubPaths& hub) {
 
 std::int64_t Description::parameters() const {
   std::int64_t sum = 0;
-  for (const DescribedTensor& tensor : tensors) {
+  for (const DescribedTensor& tensor : read_tensors()) {
     // Extents were checked when the file was read; blocks of a few bits make elements outnumber bytes.
     std::int64_t product = 1;
     for (const std::int64_t extent : tensor.shape) product *= extent;
     if (__builtin_add_overflow(sum, product, &sum)) return std::numeric_limits<std::int64_t>::max();
   }
   return sum;
+}
+
+std::string Description::stored_types() const {
+  return quantised_types.empty() ? describe_types(bytes_by_type()) : quantised_types;
 }
 
 std::int64_t Description::weight_bytes() const {

@@ -57,13 +57,19 @@ struct Description {
   std::optional<ServingFacts> facts;
   std::vector<std::pair<std::string, GgufValue>> metadata;
   std::vector<DescribedTensor> tensors;  // in the file's order
+  // As the model reads them: quantised weights of a folder under their own names, with the bytes that they
+  // have once packed. Empty: as `tensors`.
+  std::vector<DescribedTensor> weights;
+  std::string quantised_types;  // stored_types() of a quantised folder, else empty
 
   // Keeps the strings inside metadata arrays valid.
   std::vector<std::shared_ptr<MappedFile>> files;
 
+  const std::vector<DescribedTensor>& read_tensors() const { return weights.empty() ? tensors : weights; }
   std::int64_t parameters() const;    // elements of all tensors
   std::int64_t weight_bytes() const;  // as stored
   std::map<std::string, std::int64_t> bytes_by_type() const;
+  std::string stored_types() const;  // "F32 (71 %), BF16 (28 %)"; a quantised folder's by its method
 };
 
 // `path`: a folder, a .gguf or .safetensors file, ORG/NAME in the hub cache, config.json, tokenizer.json

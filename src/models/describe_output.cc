@@ -331,7 +331,7 @@ std::string describe_table(const Description& description) {
     summary.row({"parameters", concat(human_count(description.parameters()), " in ",
                                       description.tensors.size(), " tensors")});
     summary.row({"weights", concat(human_bytes(description.weight_bytes()),
-                                   " as stored: ", describe_types(description.bytes_by_type()))});
+                                   " as stored: ", description.stored_types())});
   }
   summary.append_to(out);
   if (!description.metadata.empty()) {

@@ -60,7 +60,6 @@ struct Family {
   // Readers may put others into ModelConfig, where models of a family differ.
   Result<DecoderConfig> (*describe)(const ModelConfig& config);
   WeightNames (*names)(ModelFormat format);
-  bool mxfp4 = false;         // its experts may be stored so
   bool only_experts = false;  // GGUF files of these names that have mixtures of experts
   FamilyRow row;
 };

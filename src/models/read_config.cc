@@ -8,6 +8,7 @@
 #include "loader/gguf_turn_ends.h"
 #include "loader/json_object.h"
 #include "loader/printable.h"
+#include "loader/quantization.h"
 #include "loader/weight_types.h"
 #include "models/family.h"
 
@@ -103,23 +104,6 @@ Result<Found> find_family(Hyperparameters& h, Hyperparameters* part) {
   return unsupported_config(called);
 }
 
-// "fp8", "awq", ...; MLX has a field of its own, or none of the method.
-std::string quantization_method(const json::object& how) {
-  const json::value* method = how.if_contains("quant_method");
-  if (method != nullptr && method->is_string()) return printable(std::string_view(method->get_string()), 40);
-  if (how.contains("quant_algo")) return "modelopt";
-  return how.contains("group_size") && how.contains("bits") ? "mlx" : "an unnamed method";
-}
-
-Status check_quantization(const Family& family, Hyperparameters& h) {
-  const json::object* how = h.object("quantization_config");
-  if (how == nullptr) how = h.object("quantization");
-  if (how == nullptr || how->empty()) return h.status();
-  const std::string method = quantization_method(*how);
-  if (method == "none" || (family.mxfp4 && method == "mxfp4")) return ok_status();
-  return unsupported_quantization(method, family.mxfp4);
-}
-
 void read_special_tokens(const GgufFile& file, ModelConfig& config) {
   const auto token = [&](std::string_view name) -> std::int32_t {
     const std::optional<std::int64_t> id = file.integer(concat("tokenizer.ggml.", name, "_token_id"));
@@ -163,7 +147,8 @@ Result<ModelConfig> read_config_json(std::string_view text,
   config.architecture =
       found->config->architecture.empty() ? family.architecture : found->config->architecture;
   config.type = found->config->model_type;
-  for (Hyperparameters* each : {&whole, &inner}) PAGODA_RETURN_IF_ERROR(check_quantization(family, *each));
+  if (const json::object* how = quantization_object(*document))
+    if (const auto quantization = read_quantization(*how); !quantization) return quantization.error();
   found->config->read(inner, config);
   if (part != nullptr && config.encoder)
     whole.refuse(concat("a text encoder ('", config.type, "') inside of another model is not supported"));

@@ -86,8 +86,10 @@ void join_mxfp4(const TensorView& blocks, const TensorView& scales, Range rows, 
 
 // Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
 void note_read(Matrices& matrices, const TensorView& read) {
-  const auto same = [&](const TensorView& each) { return each.data == read.data; };
-  if (std::none_of(matrices.read.begin(), matrices.read.end(), same)) matrices.read.push_back(read);
+  const auto has = [&](const TensorView& each) {
+    return each.data == read.data && each.bytes() >= read.bytes();
+  };
+  if (std::none_of(matrices.read.begin(), matrices.read.end(), has)) matrices.read.push_back(read);
 }
 
 // Adds [rows, columns] that `copy` will make out of `read`.
@@ -156,6 +158,8 @@ TensorView WeightLoader::stored(const std::string& weight, std::int64_t rows, st
 TensorView WeightLoader::keep_rows(const TensorView& matrix, const std::string& name, Range range) {
   if (!reader_.status().ok()) return {};
   const TensorView rows = with_rows(matrix, range);
+  if (store_.reads_source()) reader_.fail(source_.bring_in(rows, context_.pool));
+  if (!reader_.status().ok()) return {};
   auto kept = store_.rows(concat("as stored ", name, text(range)), rows);
   source_.give_back(rows);
   if (kept) return *std::move(kept);
@@ -328,6 +332,17 @@ void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64
   matrices.bias = std::move(bias);
 }
 
+Status WeightLoader::bring_in(Matrices& matrices) const {
+  for (const TensorView& tensor : matrices.read)
+    PAGODA_RETURN_IF_ERROR(source_.bring_in(tensor, context_.pool));
+  for (const auto& copy : matrices.to_copy) copy(matrices);
+  return ok_status();
+}
+
+void WeightLoader::give_back(const Matrices& matrices) const {
+  for (const TensorView& tensor : matrices.read) source_.give_back(tensor);
+}
+
 PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, LinearForm form) {
   return pack_as(std::move(matrices), name, form, dtype_);
 }
@@ -349,18 +364,16 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   }
   shape.type = *type;
   const std::string recipe = concat(form == LinearForm::gated ? "gated" : "stacked", matrices.recipe);
-  auto packed = store_.matrix(recipe, shape, [&] {
-    for (const auto& copy : matrices.to_copy) copy(matrices);
+  auto packed = store_.matrix(recipe, shape, [&]() -> Result<PackedLinear> {
+    PAGODA_RETURN_IF_ERROR(bring_in(matrices));
     return PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form);
   });
   if (!packed) {
     reader_.fail(packed.error().annotate(concat("tensor '", name, "'")));
     return {};
   }
-  for (const TensorView& tensor : matrices.read) {
-    source_.give_back(tensor);
-    store_.note_read(tensor.bytes());
-  }
+  give_back(matrices);
+  for (const TensorView& tensor : matrices.read) store_.note_read(tensor.bytes());
   packed_bytes_ += packed->packed_bytes();
   return *std::move(packed);
 }

@@ -79,6 +79,10 @@ class WeightLoader {
   // i and i + rotary / 2.
   void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t head_size,
                     std::int64_t rotary_size, std::int64_t first_bias, std::int64_t begin = 0);
+  // Makes what the views of `matrices` point to readable, copies included; and takes the source's memory
+  // away again.
+  Status bring_in(Matrices& matrices) const;
+  void give_back(const Matrices& matrices) const;
   PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
   PackedLinear pack_exact(Matrices matrices, const std::string& name);  // as exact_linear()
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1);

@@ -107,6 +107,17 @@ TensorView WeightReader::take(const std::string& name, const std::vector<std::in
   return {tensor->dtype, shape, tensor->data};
 }
 
+std::vector<float> WeightReader::take_values(const std::string& name, const std::vector<std::int64_t>& shape,
+                                             std::int64_t count) {
+  const TensorView tensor = take(name, shape);
+  if (status_.ok()) fail(source_.bring_in(tensor));
+  if (!status_.ok()) return {};
+  std::vector<float> values(static_cast<std::size_t>(count));
+  dequantize(tensor.dtype, tensor.data, count, values.data());
+  source_.give_back(tensor);
+  return values;
+}
+
 TensorView WeightReader::tensor(const std::string& name, const std::vector<std::int64_t>& shape) {
   return take(name, shape);
 }
@@ -120,11 +131,7 @@ TensorView WeightReader::matrix(const std::string& name, std::int64_t rows, std:
 }
 
 std::vector<float> WeightReader::vector(const std::string& name, std::int64_t size) {
-  const TensorView tensor = take(name, {size});
-  if (!status_.ok()) return {};
-  std::vector<float> values(static_cast<std::size_t>(size));
-  dequantize(tensor.dtype, tensor.data, size, values.data());
-  return values;
+  return take_values(name, {size}, size);
 }
 
 std::vector<float> WeightReader::values(const std::string& name, std::int64_t count) {
@@ -132,11 +139,7 @@ std::vector<float> WeightReader::values(const std::string& name, std::int64_t co
   std::int64_t all = found != nullptr ? 1 : 0;
   for (std::size_t axis = 0; found != nullptr && axis < found->shape.size(); ++axis)
     all *= found->shape[axis];
-  const TensorView tensor = take(name, all == count ? found->shape : std::vector<std::int64_t>{count});
-  if (!status_.ok()) return {};
-  std::vector<float> values(static_cast<std::size_t>(count));
-  dequantize(tensor.dtype, tensor.data, count, values.data());
-  return values;
+  return take_values(name, all == count ? found->shape : std::vector<std::int64_t>{count}, count);
 }
 
 std::vector<float> WeightReader::channel_taps(const std::string& name, std::int64_t channels,
@@ -144,10 +147,11 @@ std::vector<float> WeightReader::channel_taps(const std::string& name, std::int6
   const std::string weight = name + ".weight";
   const TensorView* const found = find(weight);
   const bool flat = found != nullptr && found->shape.size() == 2;
-  const TensorView tensor = flat ? take(weight, {channels, taps}) : take(weight, {channels, 1, taps});
+  const std::vector<std::int64_t> shape =
+      flat ? std::vector{channels, taps} : std::vector<std::int64_t>{channels, 1, taps};
+  const std::vector<float> stored = take_values(weight, shape, channels * taps);
   if (!status_.ok()) return {};
-  std::vector<float> stored(static_cast<std::size_t>(channels * taps)), values(stored.size());
-  dequantize(tensor.dtype, tensor.data, channels * taps, stored.data());
+  std::vector<float> values(stored.size());
   for (std::int64_t channel = 0; channel < channels; ++channel)
     for (std::int64_t tap = 0; tap < taps; ++tap)
       values[static_cast<std::size_t>(tap * channels + channel)] =

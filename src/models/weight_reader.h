@@ -53,6 +53,9 @@ class WeightReader {
   std::string name_in_file(const std::string& name) const;
   // Without data on failure.
   TensorView take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes = false);
+  // The same as floats; empty on failure.
+  std::vector<float> take_values(const std::string& name, const std::vector<std::int64_t>& shape,
+                                 std::int64_t count);
 
   const ModelSource& source_;
   std::string prefix_;

@@ -41,6 +41,8 @@ class WeightStore {
   Result<TensorView> rows(const std::string& recipe, const TensorView& source);
 
   bool is_mapped() const { return file_ != nullptr; }
+  // Whether matrices are made out of the source's bytes.
+  bool reads_source() const { return file_ == nullptr && !checking_; }
   void note_read(std::int64_t bytes) const {
     if (on_read_) on_read_(bytes);
   }

@@ -172,6 +172,21 @@ TEST(Inspect, FixturesOfAllFamiliesCanBeRun) {
   std::filesystem::remove_all(root);
 }
 
+TEST(Inspect, SaysHowAFolderIsQuantised) {
+  const std::string root = PAGODA_SOURCE_DIR "/tests/fixtures/quantized/";
+  for (const auto& folder : std::filesystem::directory_iterator(root)) {
+    Result<Description> description = describe(folder.path(), {});
+    ASSERT_TRUE(description.has_value()) << folder.path() << ": " << description.error().message();
+    add_facts(*description);
+    EXPECT_TRUE(description->supported) << folder.path() << ": " << description->reason;
+    EXPECT_EQ(description->parameters(), 55488) << folder.path();
+  }
+  const auto of = [&](const std::string& name) { return describe(root + name, {})->config->weight_type; };
+  EXPECT_EQ(of("awq"), "AWQ (int4 in groups of 32, zero points) (50 %), BF16 (50 %)");
+  EXPECT_EQ(of("modelopt_nvfp4"), "modelopt (NVFP4) (50 %), BF16 (50 %)");
+  EXPECT_EQ(of("fp8_block"), "FP8 (e4m3 in blocks of 128x128) (63 %), BF16 (37 %)");
+}
+
 TEST(HubPaths, TheFirstVariableSetIsTheOne) {
   const char* const names[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME"};
   std::vector<std::pair<const char*, std::optional<std::string>>> saved;

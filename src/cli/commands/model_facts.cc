@@ -39,7 +39,7 @@ Status fill(Description& description) {
   if (!groups) return groups.error();
   facts.kv_groups = *std::move(groups);
   std::vector<StoredMatrices> matrices;
-  for (const DescribedTensor& tensor : description.tensors) {
+  for (const DescribedTensor& tensor : description.read_tensors()) {
     const auto type = parse_dtype(tensor.type);
     if (type && tensor.shape.size() > 1) matrices.push_back({*type, tensor.bytes});
   }
@@ -50,7 +50,8 @@ Status fill(Description& description) {
   if (!decoder) return decoder.error();
   if (!config.encoder) {
     std::vector<StoredTensor> tensors;
-    for (const DescribedTensor& tensor : description.tensors) tensors.push_back({tensor.name, tensor.bytes});
+    for (const DescribedTensor& tensor : description.read_tensors())
+      tensors.push_back({tensor.name, tensor.bytes});
     facts.active_bytes = active_weight_bytes(
         *decoder, config.names(description.format == "gguf" ? ModelFormat::gguf : ModelFormat::hugging_face),
         tensors);

@@ -31,7 +31,7 @@ converters do to the tensors.
 Memory is that of keys and values (of latent attention: of its rows) of 1024 tokens in bfloat16, of the size named (int8
 takes a little more than half, float32 twice as much), and what windows at most and states always take of each sequence,
 however long; states are float32, with what fills their pages. Weights: every type of GGUF that
-llama.cpp writes by default, F32, F16, BF16; `pagoda inspect` names a type that is not supported.
+llama.cpp writes by default, F32, F16, BF16, and [quantised folders](quantized-folders.md); `pagoda inspect` names a type that is not supported.
 
 | family | config.json | GGUF | differs from Llama by | checked against | memory |
 |---|---|---|---|---|---|

@@ -89,7 +89,6 @@ PAGODA_FAMILY(gpt_oss) = {.architecture = "gpt-oss",
                           .ggufs = {{"gpt-oss", read_gguf}},
                           .describe = describe,
                           .names = names,
-                          .mxfp4 = true,
                           .row = {.name = "gpt-oss: 20B, 120B",
                                   .differs = "mixtures with biases, gates and ups cut off at 7, a sink for "
                                              "each head, windows in every second layer, YaRN",

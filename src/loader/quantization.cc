@@ -1,0 +1,440 @@
+#include "loader/quantization.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "loader/json_object.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::int64_t kMaxGroup = 1 << 20;
+
+// Reads fields of an object; the first that cannot be is kept.
+class Fields {
+ public:
+  Fields(const json::object& object, Status& status) : object_(object), status_(status) {}
+
+  // The first of these that is given and not null.
+  const json::value* find(std::initializer_list<std::string_view> names) const {
+    for (const std::string_view name : names) {
+      const json::value* value = object_.if_contains(name);
+      if (value != nullptr && !value->is_null()) return value;
+    }
+    return nullptr;
+  }
+  std::int64_t integer(std::initializer_list<std::string_view> names, std::int64_t otherwise) const {
+    const json::value* value = find(names);
+    if (value == nullptr) return otherwise;
+    if (value->is_int64() && value->get_int64() >= -1 && value->get_int64() <= kMaxGroup)
+      return value->get_int64();
+    fail(*names.begin(), "a size");
+    return otherwise;
+  }
+  bool boolean(std::initializer_list<std::string_view> names, bool otherwise) const {
+    const json::value* value = find(names);
+    if (value == nullptr) return otherwise;
+    if (value->is_bool()) return value->get_bool();
+    fail(*names.begin(), "true or false");
+    return otherwise;
+  }
+  std::string string(std::initializer_list<std::string_view> names, std::string_view otherwise) const {
+    const json::value* value = find(names);
+    if (value == nullptr) return std::string(otherwise);
+    if (value->is_string()) return lower(value->get_string());
+    fail(*names.begin(), "a string");
+    return std::string(otherwise);
+  }
+  const json::object* object(std::initializer_list<std::string_view> names) const {
+    const json::value* value = find(names);
+    if (value == nullptr) return nullptr;
+    if (value->is_object()) return &value->get_object();
+    fail(*names.begin(), "an object");
+    return nullptr;
+  }
+  std::vector<std::string> strings(std::initializer_list<std::string_view> names) const {
+    std::vector<std::string> out;
+    const json::value* value = find(names);
+    if (value == nullptr) return out;
+    const json::array* list = value->if_array();
+    if (list == nullptr) {
+      fail(*names.begin(), "a list of strings");
+      return out;
+    }
+    for (const json::value& each : *list) {
+      if (each.is_string())
+        out.emplace_back(std::string_view(each.get_string()));
+      else
+        fail(*names.begin(), "a list of strings");
+    }
+    return out;
+  }
+  void fail(std::string_view name, std::string_view expected) const {
+    if (status_.ok()) status_ = corrupt_data(concat("'quantization_config.", name, "' must be ", expected));
+  }
+
+  static std::string lower(std::string_view text) {
+    std::string out(text);
+    for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return out;
+  }
+
+ private:
+  const json::object& object_;
+  Status& status_;
+};
+
+// A method that is supported, in a form that is not.
+Status refuse(QuantizationMethod method, std::string_view what) {
+  return unsupported_quantization(concat(quantization_name(method), " ", what));
+}
+
+// A size of groups as they are written: -1 means a whole row.
+void set_group(WeightScheme& scheme, std::int64_t group, const Fields& fields) {
+  scheme.scales = group == -1 ? ScaleShape::channel : ScaleShape::group;
+  if (group > 0)
+    scheme.group_size = static_cast<std::int32_t>(group);
+  else if (group != -1)
+    fields.fail("group_size", "positive or -1");
+}
+
+Status read_awq(const Fields& fields, Quantization& out) {
+  const std::string version = fields.string({"version", "format"}, "gemm");
+  if (version != "gemm") return refuse(out.method, concat("in the '", printable(version, 40), "' layout"));
+  if (const std::int64_t bits = fields.integer({"bits", "w_bit"}, 4); bits != 4)
+    return refuse(out.method, concat("in ", bits, " bits"));
+  WeightScheme scheme{.number = QuantizedNumber::int4, .zero_points = fields.boolean({"zero_point"}, true)};
+  set_group(scheme, fields.integer({"group_size", "q_group_size"}, 128), fields);
+  out.schemes.push_back(scheme);
+  out.ignored = fields.strings({"modules_to_not_convert"});
+  return ok_status();
+}
+
+Status read_gptq_scheme(const Fields& fields, const WeightScheme& otherwise, Quantization& out) {
+  WeightScheme scheme = otherwise;
+  const std::int64_t bits = fields.integer({"bits"}, otherwise.number == QuantizedNumber::int8 ? 8 : 4);
+  if (bits != 4 && bits != 8) return refuse(out.method, concat("in ", bits, " bits"));
+  scheme.number = bits == 8 ? QuantizedNumber::int8 : QuantizedNumber::int4;
+  if (fields.find({"group_size"}) != nullptr) {
+    scheme.group_size = 0;
+    set_group(scheme, fields.integer({"group_size"}, 128), fields);
+  }
+  scheme.zero_points = !fields.boolean({"sym"}, !otherwise.zero_points);
+  scheme.activation_order = fields.boolean({"desc_act"}, otherwise.activation_order);
+  if (std::ranges::find(out.schemes, scheme) == out.schemes.end()) out.schemes.push_back(scheme);
+  return ok_status();
+}
+
+Status read_gptq(const Fields& fields, Quantization& out) {
+  const std::string format = fields.string({"checkpoint_format", "format"}, "gptq");
+  if (format != "gptq" && format != "gptq_v2")
+    return refuse(out.method, concat("in the '", printable(format, 40), "' layout"));
+  out.zeros_less_one = format == "gptq";
+  PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
+  out.ignored = fields.strings({"modules_to_not_convert"});
+  // GPTQModel: "-:PATTERN" is not quantised, "+:PATTERN" or PATTERN otherwise.
+  const json::object* overrides = fields.object({"dynamic"});
+  if (overrides == nullptr) return ok_status();
+  Status status;
+  for (const auto& [pattern, values] : *overrides) {
+    if (std::string_view(pattern).starts_with("-:")) {
+      out.ignored.emplace_back(std::string_view(pattern).substr(2));
+    } else if (values.is_object()) {
+      PAGODA_RETURN_IF_ERROR(read_gptq_scheme(Fields(values.get_object(), status), out.schemes.front(), out));
+    } else {
+      fields.fail("dynamic", "an object of objects");
+    }
+  }
+  return status;
+}
+
+// AutoRound stores as GPTQ or AWQ do, and has overrides by module, of which those in 16 bits are none.
+Status read_auto_round(const Fields& fields, Quantization& out) {
+  const std::string packing = fields.string({"packing_format"}, "auto_round:auto_gptq");
+  if (const std::string type = fields.string({"data_type"}, "int"); type != "int")
+    return unsupported_quantization(concat("AutoRound in ", printable(type, 40)));
+  if (packing == "auto_round:auto_awq" || packing == "auto_round:awq") {
+    out.method = QuantizationMethod::awq;
+    return read_awq(fields, out);
+  }
+  out.zeros_less_one = packing == "auto_round:auto_gptq" || packing == "auto_round:gptq";
+  if (!out.zeros_less_one && packing != "auto_round:gptqmodel" && packing != "auto_round")
+    return unsupported_quantization(concat("AutoRound in the '", printable(packing, 40), "' layout"));
+  PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
+  const json::object* overrides = fields.object({"extra_config"});
+  if (overrides == nullptr) return ok_status();
+  Status status;
+  for (const auto& [name, values] : *overrides) {
+    if (!values.is_object()) continue;
+    const Fields layer(values.get_object(), status);
+    if (layer.integer({"bits"}, 4) >= 16)
+      out.ignored.emplace_back(std::string_view(name));
+    else
+      PAGODA_RETURN_IF_ERROR(read_gptq_scheme(layer, out.schemes.front(), out));
+  }
+  return status;
+}
+
+Status read_fp8(const Fields& fields, Quantization& out) {
+  const std::string format = fields.string({"fmt", "weight_format"}, "e4m3");
+  if (format != "e4m3" && format != "float8_e4m3fn")
+    return refuse(out.method, concat("in ", printable(format, 40)));
+  if (const std::string experts = fields.string({"expert_dtype"}, "fp8"); experts != "fp8")
+    return refuse(out.method, concat("with experts in ", printable(experts, 40)));
+  WeightScheme scheme{.number = QuantizedNumber::e4m3, .scales = ScaleShape::tensor};
+  const std::string activations = fields.string({"activation_scheme"}, "dynamic");
+  scheme.activations = activations == "static" ? ActivationScheme::fixed : ActivationScheme::dynamic;
+  if (const json::value* block = fields.find({"weight_block_size"})) {
+    const json::array* sizes = block->if_array();
+    const auto good = [](const json::value& size) {
+      return size.is_int64() && size.get_int64() > 0 && size.get_int64() <= kMaxGroup;
+    };
+    if (sizes == nullptr || sizes->size() != 2 || !good((*sizes)[0]) || !good((*sizes)[1])) {
+      fields.fail("weight_block_size", "two sizes");
+    } else {
+      scheme.scales = ScaleShape::block;
+      scheme.block_rows = static_cast<std::int32_t>((*sizes)[0].get_int64());
+      scheme.block_columns = static_cast<std::int32_t>((*sizes)[1].get_int64());
+    }
+  }
+  out.schemes.push_back(scheme);
+  // Some of its modules may have scales by row or for all of the tensor, whatever it says.
+  for (const ScaleShape other : {ScaleShape::tensor, ScaleShape::channel})
+    if (scheme.scales != other)
+      out.schemes.push_back({.number = scheme.number, .scales = other, .activations = scheme.activations});
+  out.ignored = fields.strings({"modules_to_not_convert", "ignored_layers"});
+  return ok_status();
+}
+
+ActivationScheme activations_of(const json::object* args, Status& status) {
+  if (args == nullptr) return ActivationScheme::none;
+  const Fields fields(*args, status);
+  const json::value* dynamic = fields.find({"dynamic"});
+  const bool is_dynamic = dynamic != nullptr && (dynamic->is_string() || *dynamic == json::value(true));
+  return is_dynamic ? ActivationScheme::dynamic : ActivationScheme::fixed;
+}
+
+// QuantizationArgs of compressed-tensors; modelopt writes the same.
+Status read_arguments(const json::object& args, QuantizationMethod method, WeightScheme& scheme) {
+  Status status;
+  const Fields fields(args, status);
+  const std::int64_t bits = fields.integer({"num_bits"}, 8);
+  const std::string type = fields.string({"type"}, "int");
+  const std::int64_t group = fields.integer({"group_size"}, 0);
+  std::string strategy = fields.string({"strategy"}, group > 0 ? "group" : "tensor");
+  if (!status.ok()) return status;
+  if (type == "int" && (bits == 4 || bits == 8)) {
+    scheme.number = bits == 4 ? QuantizedNumber::int4 : QuantizedNumber::int8;
+  } else if (type == "float" && bits == 8) {
+    scheme.number = QuantizedNumber::e4m3;
+  } else if (type == "float" && bits == 4 && (group == 16 || group == 32)) {
+    scheme.number = group == 16 ? QuantizedNumber::nvfp4 : QuantizedNumber::mxfp4;
+    strategy = "group";
+  } else {
+    return refuse(method, concat("in ", bits, "-bit ", printable(type, 20)));
+  }
+  if (scheme.number == QuantizedNumber::e4m3 && strategy == "group")
+    return refuse(method, concat("in 8-bit float with groups of ", group));
+  scheme.zero_points = !fields.boolean({"symmetric"}, true);
+  if (const json::value* order = fields.find({"actorder"}))
+    scheme.activation_order =
+        order->is_string() && (order->get_string() == "group" || order->get_string() == "dynamic");
+  if (strategy == "group" || strategy == "tensor_group") {
+    set_group(scheme, group, fields);
+  } else if (strategy == "tensor" || strategy == "channel") {
+    scheme.scales = strategy == "tensor" ? ScaleShape::tensor : ScaleShape::channel;
+  } else if (strategy == "block") {
+    scheme.scales = ScaleShape::block;
+    const json::value* block = fields.find({"block_structure"});
+    const json::array* sizes = block == nullptr ? nullptr : block->if_array();
+    const auto size = [&](std::size_t i) -> std::int32_t {
+      if (sizes == nullptr || sizes->size() != 2 || !(*sizes)[i].is_int64()) return 0;
+      return static_cast<std::int32_t>(std::clamp<std::int64_t>((*sizes)[i].get_int64(), 0, kMaxGroup));
+    };
+    scheme.block_rows = size(0);
+    scheme.block_columns = size(1);
+    if (scheme.block_rows == 0 || scheme.block_columns == 0) fields.fail("block_structure", "two sizes");
+  } else {
+    return refuse(method, concat("with the strategy '", printable(strategy, 40), "'"));
+  }
+  return status;
+}
+
+Status read_groups(const json::object& groups, Quantization& out) {
+  for (const auto& [name, group] : groups) {
+    if (!group.is_object())
+      return refuse(out.method, concat("with the preset '", printable(name, 40), "' instead of its values"));
+    Status status;
+    const Fields fields(group.get_object(), status);
+    const json::object* weights = fields.object({"weights"});
+    if (weights == nullptr) continue;  // activations alone
+    WeightScheme scheme;
+    PAGODA_RETURN_IF_ERROR(read_arguments(*weights, out.method, scheme));
+    scheme.activations = activations_of(fields.object({"input_activations"}), status);
+    if (!status.ok()) return status;
+    out.schemes.push_back(scheme);
+  }
+  return ok_status();
+}
+
+Status read_compressed_tensors(const Fields& fields, Quantization& out) {
+  if (const json::object* transform = fields.object({"transform_config"})) {
+    const json::value* groups = transform->if_contains("config_groups");
+    if (groups != nullptr && groups->is_object() && !groups->get_object().empty())
+      return refuse(out.method, "with transforms (transform_config)");
+  }
+  constexpr std::string_view kFormats[] = {
+      "pack-quantized",       "int-quantized",   "float-quantized",      "naive-quantized",
+      "nvfp4-pack-quantized", "mixed-precision", "mxfp4-pack-quantized", "dense"};
+  const std::string format = fields.string({"format"}, "dense");
+  if (std::ranges::find(kFormats, format) == std::end(kFormats))
+    return refuse(out.method, concat("in the format '", printable(format, 40), "'"));
+  if (const json::object* groups = fields.object({"config_groups"}))
+    PAGODA_RETURN_IF_ERROR(read_groups(*groups, out));
+  out.kv_cache_scales = fields.find({"kv_cache_scheme"}) != nullptr;
+  out.ignored = fields.strings({"ignore"});
+  return ok_status();
+}
+
+// One of modelopt's algorithms.
+Status read_algorithm(std::string_view algorithm, std::int64_t group, Quantization& out) {
+  if (algorithm == "nvfp4" || algorithm == "nvfp4_awq" || algorithm == "w4a16_nvfp4") {
+    if (group != 16) return refuse(out.method, concat("NVFP4 with groups of ", group));
+    out.schemes.push_back({.number = QuantizedNumber::nvfp4, .group_size = 16});
+    if (algorithm != "w4a16_nvfp4") out.schemes.back().activations = ActivationScheme::fixed;
+  } else if (algorithm == "fp8") {
+    out.schemes.push_back({.number = QuantizedNumber::e4m3,
+                           .scales = ScaleShape::tensor,
+                           .activations = ActivationScheme::fixed});
+  } else if (algorithm == "fp8_per_channel_per_token") {
+    out.schemes.push_back({.number = QuantizedNumber::e4m3,
+                           .scales = ScaleShape::channel,
+                           .activations = ActivationScheme::dynamic});
+  } else if (algorithm == "fp8_pb_wo") {
+    out.schemes.push_back({.number = QuantizedNumber::e4m3,
+                           .scales = ScaleShape::block,
+                           .block_rows = 128,
+                           .block_columns = 128});
+  } else {
+    return refuse(out.method, printable(algorithm, 40));
+  }
+  return ok_status();
+}
+
+Status read_modelopt(const Fields& whole, Quantization& out) {
+  Status status;
+  const json::object* inner = whole.object({"quantization"});
+  const Fields fields = inner != nullptr ? Fields(*inner, status) : whole;
+  const std::string algorithm = fields.string({"quant_algo"}, "");
+  out.kv_cache_scales =
+      fields.find({"kv_cache_quant_algo"}) != nullptr || fields.find({"kv_cache_scheme"}) != nullptr;
+  out.ignored = fields.strings({"exclude_modules", "ignore"});
+  if (algorithm == "mixed_precision") {
+    const json::object* layers = fields.object({"quantized_layers"});
+    if (layers == nullptr) return refuse(out.method, "in mixed precision without its quantized_layers");
+    for (const auto& [name, values] : *layers) {
+      if (!values.is_object()) continue;
+      const Fields layer(values.get_object(), status);
+      Quantization one{.method = out.method};
+      PAGODA_RETURN_IF_ERROR(
+          read_algorithm(layer.string({"quant_algo"}, ""), layer.integer({"group_size"}, 16), one));
+      if (std::ranges::find(out.schemes, one.schemes.front()) == out.schemes.end())
+        out.schemes.push_back(one.schemes.front());
+    }
+    return status;
+  }
+  PAGODA_RETURN_IF_ERROR(status);
+  return read_algorithm(algorithm, fields.integer({"group_size"}, 16), out);
+}
+
+Status read_bitsandbytes(const Fields& fields, Quantization& out) {
+  const std::string type = fields.string({"bnb_4bit_quant_type"}, "nf4");
+  if (fields.boolean({"load_in_8bit", "_load_in_8bit"}, false)) {
+    out.schemes.push_back({.number = QuantizedNumber::int8, .scales = ScaleShape::channel});
+  } else if (type == "nf4" || type == "fp4") {
+    out.schemes.push_back(
+        {.number = type == "nf4" ? QuantizedNumber::nf4 : QuantizedNumber::fp4, .group_size = 64});
+  } else {
+    return refuse(out.method, printable(type, 40));
+  }
+  out.ignored = fields.strings({"llm_int8_skip_modules"});
+  return ok_status();
+}
+
+struct Method {
+  std::string_view written;
+  QuantizationMethod method;
+  Status (*read)(const Fields&, Quantization&);
+};
+constexpr Method kMethods[] = {
+    {"auto-round", QuantizationMethod::gptq, read_auto_round},
+    {"awq", QuantizationMethod::awq, read_awq},
+    {"bitsandbytes", QuantizationMethod::bitsandbytes, read_bitsandbytes},
+    {"compressed-tensors", QuantizationMethod::compressed_tensors, read_compressed_tensors},
+    {"fp8", QuantizationMethod::fp8, read_fp8},
+    {"fbgemm_fp8", QuantizationMethod::fp8, read_fp8},
+    {"gptq", QuantizationMethod::gptq, read_gptq},
+    {"intel/auto-round", QuantizationMethod::gptq, read_auto_round},
+    {"modelopt", QuantizationMethod::modelopt, read_modelopt},
+    {"modelopt_fp4", QuantizationMethod::modelopt, read_modelopt},
+    {"mxfp4", QuantizationMethod::mxfp4,
+     [](const Fields& fields, Quantization& out) {
+       out.schemes.push_back({.number = QuantizedNumber::mxfp4, .group_size = 32});
+       out.ignored = fields.strings({"modules_to_not_convert"});
+       return ok_status();
+     }},
+};
+
+// "fp8", "awq", ...; MLX has a field of its own, or none of the method.
+std::string method_name(const json::object& how) {
+  const json::value* method = how.if_contains("quant_method");
+  if (method != nullptr && method->is_string()) return Fields::lower(method->get_string());
+  if (how.contains("quant_algo") || how.contains("producer")) return "modelopt";
+  if (how.contains("config_groups")) return "compressed-tensors";
+  if (how.contains("load_in_4bit") || how.contains("load_in_8bit")) return "bitsandbytes";
+  return how.contains("group_size") && how.contains("bits") ? "mlx" : "an unnamed method";
+}
+
+}  // namespace
+
+Result<Quantization> read_quantization(const json::object& how) {
+  Quantization out;
+  const std::string written = method_name(how);
+  if (how.empty() || written == "none") return out;
+  const auto method = std::ranges::find(kMethods, written, &Method::written);
+  if (method == std::end(kMethods)) return unsupported_quantization(printable(written, 40));
+  out.method = method->method;
+  Status status;
+  const Status read = method->read(Fields(how, status), out);
+  PAGODA_RETURN_IF_ERROR(status);
+  PAGODA_RETURN_IF_ERROR(read);
+  return out;
+}
+
+const json::object* quantization_object(const json::object& config) {
+  const json::object* const part = language_part(config);
+  for (const json::object* each : {&config, part}) {
+    if (each == nullptr) continue;
+    for (const std::string_view name : {"quantization_config", "compression_config", "quantization"}) {
+      const json::value* how = each->if_contains(name);
+      if (how != nullptr && how->is_object() && !how->get_object().empty()) return &how->get_object();
+    }
+  }
+  return nullptr;
+}
+
+Result<Quantization> read_quantization_files(std::string_view config_json,
+                                             std::optional<std::string_view> hf_quant_config) {
+  const Result<json::object> config = parse_json_object(config_json, "config.json");
+  if (!config) return config.error();
+  if (const json::object* how = quantization_object(*config)) return read_quantization(*how);
+  if (!hf_quant_config) return Quantization{};
+  const Result<json::object> beside = parse_json_object(*hf_quant_config, "hf_quant_config.json");
+  if (!beside) return beside.error();
+  return read_quantization(*beside);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,88 @@
+#pragma once
+// Quantization: how a Hugging Face folder says that its weights are quantised, one description for all
+// methods: config.json's `quantization_config` (older compressed-tensors: `compression_config`) or modelopt's
+// hf_quant_config.json. It says which numbers the weights are, and how scales are shared; which tensors are
+// quantised, the file's tensors say themselves (quantized_tensors.h), so that lists of ignored modules need
+// no names of families. Anything that is not understood is refused by the method's name. Source:
+// transformers 5.24 utils/quantization_config.py, compressed-tensors 0.20, vLLM's documentation.
+#include <boost/json.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace pagoda {
+
+enum class QuantizationMethod : std::uint8_t {
+  none,
+  awq,
+  bitsandbytes,
+  compressed_tensors,
+  fp8,
+  gptq,
+  modelopt,
+  mxfp4,
+};
+
+// The numbers that weights are stored as.
+enum class QuantizedNumber : std::uint8_t {
+  int4,
+  int8,
+  e4m3,   // 8-bit floats without infinities
+  mxfp4,  // e2m1 with a power of two for 32 of them
+  nvfp4,  // e2m1 with an e4m3 scale for 16 of them, and one float for the tensor
+  nf4,    // bitsandbytes' tables of 16 values
+  fp4,
+};
+
+// Weights that share a scale.
+enum class ScaleShape : std::uint8_t { tensor, channel, group, block };
+
+enum class ActivationScheme : std::uint8_t { none, dynamic, fixed };
+
+struct WeightScheme {
+  QuantizedNumber number = QuantizedNumber::int4;
+  ScaleShape scales = ScaleShape::group;
+  std::int32_t group_size = 0;                     // a row's neighbours; ScaleShape::group
+  std::int32_t block_rows = 0, block_columns = 0;  // ScaleShape::block
+  bool zero_points = false;
+  bool activation_order = false;                          // columns name their group
+  ActivationScheme activations = ActivationScheme::none;  // the method's; they are not quantised here
+  bool operator==(const WeightScheme&) const = default;
+};
+
+struct Quantization {
+  QuantizationMethod method = QuantizationMethod::none;
+  // The modules' schemes: what holds for most of them first, then those of overrides.
+  std::vector<WeightScheme> schemes = {};
+  bool zeros_less_one = false;            // GPTQ stores zero points less one, but not in its second format
+  bool kv_cache_scales = false;           // scales of a quantised KV cache come along, which are not used
+  std::vector<std::string> ignored = {};  // patterns of modules that are not quantised, as they are written
+
+  // Whether some module's weights are these; any may be where tensors alone say how they are stored.
+  bool says(QuantizedNumber number) const;
+  // "AWQ (int4, groups of 128, zero points)"; empty: not quantised.
+  std::string text() const;
+};
+
+// The name people know the method by.
+std::string_view quantization_name(QuantizationMethod method);
+
+// Reads the object itself. unimplemented: by the method's name, a method or an option that is not supported;
+// corrupt_data: a field that cannot be.
+Result<Quantization> read_quantization(const boost::json::object& how);
+
+// Reads config.json and, where the folder has it and config.json says nothing, hf_quant_config.json.
+Result<Quantization> read_quantization_files(std::string_view config_json,
+                                             std::optional<std::string_view> hf_quant_config);
+
+// The object of config.json that says it; null: there is none.
+const boost::json::object* quantization_object(const boost::json::object& config);
+
+// The error for weights that are quantised otherwise.
+Status unsupported_quantization(std::string_view method);
+
+}  // namespace pagoda

@@ -1,0 +1,150 @@
+// Goal: every method's configuration becomes one description, and what it does not cover is refused by name.
+#include "loader/quantization.h"
+
+#include <gtest/gtest.h>
+
+namespace pagoda {
+namespace {
+
+Result<Quantization> read(const std::string& how) {
+  return read_quantization_files(R"({"quantization_config":)" + how + "}", {});
+}
+
+std::string text_of(const std::string& how) {
+  const auto quantization = read(how);
+  return quantization ? quantization->text() : quantization.error().message();
+}
+
+TEST(Quantization, IsReadAsMethodsWriteIt) {
+  EXPECT_EQ(text_of("{}"), "");
+  EXPECT_EQ(text_of(R"({"quant_method":"none"})"), "");
+  // DeepSeek V3, Ministral 3, Qwen3-FP8.
+  EXPECT_EQ(
+      text_of(
+          R"({"activation_scheme":"dynamic","fmt":"e4m3","quant_method":"fp8","weight_block_size":[128,128]})"),
+      "FP8 (e4m3 in blocks of 128x128)");
+  EXPECT_EQ(text_of(R"({"activation_scheme":"static","dequantize":false,"modules_to_not_convert":["lm_head"],
+                        "quant_method":"fp8","weight_block_size":null})"),
+            "FP8 (e4m3 by tensor)");
+  EXPECT_EQ(text_of(R"({"bits":4,"group_size":128,"modules_to_not_convert":null,"quant_method":"awq",
+                        "version":"gemm","zero_point":true})"),
+            "AWQ (int4 in groups of 128, zero points)");
+  EXPECT_EQ(text_of(R"({"bits":4,"damp_percent":0.01,"desc_act":true,"group_size":-1,"quant_method":"gptq",
+                        "sym":false,"true_sequential":true})"),
+            "GPTQ (int4 by channel, zero points, activation order)");
+  EXPECT_EQ(text_of(R"({"bits":8,"group_size":32,"quant_method":"gptq","sym":true})"),
+            "GPTQ (int8 in groups of 32)");
+  EXPECT_EQ(text_of(R"({"quant_method":"mxfp4","modules_to_not_convert":["lm_head"]})"), "MXFP4");
+  EXPECT_EQ(text_of(R"({"_load_in_4bit":true,"load_in_4bit":true,"bnb_4bit_quant_type":"nf4",
+                        "quant_method":"bitsandbytes"})"),
+            "bitsandbytes (NF4)");
+  EXPECT_EQ(text_of(R"({"load_in_8bit":true,"load_in_4bit":false,"quant_method":"bitsandbytes"})"),
+            "bitsandbytes (int8 by channel)");
+  EXPECT_EQ(text_of(R"({"quant_method":"modelopt","quant_algo":"NVFP4","ignore":["lm_head"]})"),
+            "modelopt (NVFP4)");
+}
+
+TEST(Quantization, OfCompressedTensorsHasGroups) {
+  const std::string weights =
+      R"("weights":{"num_bits":8,"type":"int","strategy":"channel","symmetric":true})";
+  const auto made =
+      read(R"({"quant_method":"compressed-tensors","format":"int-quantized","ignore":["lm_head","re:.*gate$"],
+    "kv_cache_scheme":{"num_bits":8},"config_groups":{"group_0":{"targets":["Linear"],)" +
+           weights +
+           R"(,"input_activations":{"num_bits":8,"dynamic":true,"strategy":"token"}},
+    "group_1":{"targets":["re:.*down_proj"],"weights":{"num_bits":4,"group_size":64,"symmetric":false}}}})");
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_EQ(made->text(), "compressed-tensors (int8 by channel)");
+  ASSERT_EQ(made->schemes.size(), 2u);
+  EXPECT_EQ(made->schemes[0].activations, ActivationScheme::dynamic);
+  EXPECT_EQ(made->schemes[1], (WeightScheme{.number = QuantizedNumber::int4,
+                                            .scales = ScaleShape::group,
+                                            .group_size = 64,
+                                            .zero_points = true}));
+  EXPECT_TRUE(made->kv_cache_scales);
+  EXPECT_EQ(made->ignored, (std::vector<std::string>{"lm_head", "re:.*gate$"}));
+}
+
+TEST(Quantization, OfGptqHasOverrides) {
+  const auto made = read(R"({"quant_method":"gptq","bits":4,"group_size":128,"checkpoint_format":"gptq",
+    "dynamic":{"-:.*lm_head":{},"+:.*down":{"bits":8,"group_size":32},".*up":{"sym":false}}})");
+  ASSERT_TRUE(made) << made.error().message();
+  ASSERT_EQ(made->schemes.size(), 3u);
+  EXPECT_EQ(made->schemes[1].number, QuantizedNumber::int8);
+  EXPECT_EQ(made->schemes[1].group_size, 32);
+  EXPECT_TRUE(made->schemes[2].zero_points);
+  EXPECT_TRUE(made->zeros_less_one);
+  EXPECT_EQ(made->ignored, std::vector<std::string>{".*lm_head"});
+  EXPECT_FALSE(read(R"({"quant_method":"gptq","checkpoint_format":"gptq_v2"})")->zeros_less_one);
+}
+
+TEST(Quantization, OfAutoRoundIsThatOfItsLayout) {
+  const auto made = [](const std::string& more) {
+    return read(R"({"quant_method":"auto-round","bits":4,"group_size":64,"sym":false,"data_type":"int")" +
+                more + "}");
+  };
+  const auto gptq = made(
+      R"(,"packing_format":"auto_round:auto_gptq","extra_config":{"a":{"bits":8},"b":{"bits":16,"data_type":"float"}})");
+  ASSERT_TRUE(gptq) << gptq.error().message();
+  EXPECT_EQ(gptq->text(), "GPTQ (int4 in groups of 64, zero points)");
+  EXPECT_TRUE(gptq->zeros_less_one);
+  EXPECT_TRUE(gptq->says(QuantizedNumber::int8));
+  EXPECT_EQ(gptq->ignored, std::vector<std::string>{"b"});
+  EXPECT_FALSE(made(R"(,"packing_format":"auto_round")")->zeros_less_one);
+  EXPECT_EQ(made(R"(,"packing_format":"auto_round:auto_awq")")->method, QuantizationMethod::awq);
+  EXPECT_FALSE(made(R"(,"packing_format":"auto_round:fp8_static")"));
+}
+
+TEST(Quantization, StandsInOtherPlaces) {
+  const auto of = [](std::string_view config, std::optional<std::string_view> beside = {}) {
+    const auto made = read_quantization_files(config, beside);
+    return made ? made->text() : made.error().message();
+  };
+  EXPECT_EQ(of(R"({"text_config":{"quantization_config":{"quant_method":"fp8"}}})"), "FP8 (e4m3 by tensor)");
+  EXPECT_EQ(
+      of(R"({"compression_config":{"config_groups":{"g":{"weights":{"num_bits":8,"type":"float","strategy":"channel"}}}}})"),
+      "compressed-tensors (e4m3 by channel)");
+  const std::string beside =
+      R"({"producer":{"name":"modelopt"},"quantization":{"quant_algo":"MIXED_PRECISION","quantized_layers":
+         {"a":{"quant_algo":"FP8"},"b":{"quant_algo":"NVFP4","group_size":16},"c":{"quant_algo":"FP8"}}}})";
+  EXPECT_EQ(of("{}", beside), "modelopt (e4m3 by tensor)");
+  EXPECT_EQ(read_quantization_files("{}", beside)->schemes.size(), 2u);
+  EXPECT_EQ(of("{}"), "");
+}
+
+TEST(Quantization, IsRefusedByName) {
+  const auto refused = [](const std::string& how, const std::string& by) {
+    const auto made = read(how);
+    ASSERT_FALSE(made) << how;
+    EXPECT_EQ(made.error().code(), StatusCode::unimplemented);
+    EXPECT_EQ(made.error().message().find("weights quantised by " + by + " are not supported; supported: "),
+              0u)
+        << made.error().message();
+  };
+  refused(R"({"quant_method":"aqlm"})", "aqlm");
+  refused(R"({"a":1})", "an unnamed method");
+  refused(R"({"quant_method":"awq","version":"gemv"})", "AWQ in the 'gemv' layout");
+  refused(R"({"quant_method":"awq","bits":3})", "AWQ in 3 bits");
+  refused(R"({"quant_method":"gptq","bits":2})", "GPTQ in 2 bits");
+  refused(R"({"quant_method":"gptq","checkpoint_format":"marlin"})", "GPTQ in the 'marlin' layout");
+  refused(R"({"quant_method":"fp8","fmt":"e5m2"})", "FP8 in e5m2");
+  refused(R"({"quant_method":"modelopt","quant_algo":"W4A8_AWQ"})", "modelopt w4a8_awq");
+  refused(R"({"quant_method":"compressed-tensors","format":"marlin-24"})",
+          "compressed-tensors in the format 'marlin-24'");
+  refused(R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"num_bits":3}}}})",
+          "compressed-tensors in 3-bit int");
+  refused(R"({"quant_method":"compressed-tensors","transform_config":{"config_groups":{"R1":{}}}})",
+          "compressed-tensors with transforms (transform_config)");
+  for (const char* damaged :
+       {R"({"quant_method":"awq","group_size":0})", R"({"quant_method":"awq","group_size":"big"})",
+        R"({"quant_method":"gptq","sym":1})", R"({"quant_method":"fp8","weight_block_size":[0,128]})",
+        R"({"quant_method":"fp8","weight_block_size":128})",
+        R"({"quant_method":"compressed-tensors","ignore":[1]})"}) {
+    const auto made = read(damaged);
+    ASSERT_FALSE(made) << damaged;
+    EXPECT_EQ(made.error().code(), StatusCode::corrupt_data) << damaged << made.error().message();
+  }
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,165 @@
+// bitsandbytes' 4 bits: codes of a table of 16 values, which the file has, in blocks of all elements one
+// after the other, whatever the rows; two to a byte, the first in the upper half. Blocks' largest magnitudes
+// are floats, or again codes of a table with magnitudes of their own. A tensor of JSON says the rest.
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+
+#include "base/strings.h"
+#include "loader/json_object.h"
+#include "loader/printable.h"
+#include "loader/quantized_weight.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+struct Blocks {
+  SafetensorsTensor codes;
+  std::int64_t size = 64, elements = 0;
+  float table[16] = {};
+  ScaleValues magnitudes = {};
+  // Magnitudes may be codes themselves: these, their table, the magnitudes of blocks of them, and what is
+  // added.
+  const std::uint8_t* magnitude_codes = nullptr;
+  std::vector<float> nested_table = {};
+  ScaleValues nested_magnitudes = {};
+  std::int64_t nested_size = 256;
+  float offset = 0;
+
+  Status magnitude(std::int64_t block, float& value) const {
+    if (magnitude_codes == nullptr) return magnitudes.read(block, value);
+    PAGODA_RETURN_IF_ERROR(nested_magnitudes.read(block / nested_size, value));
+    value = nested_table[magnitude_codes[block]] * value + offset;
+    return ok_status();
+  }
+};
+
+// The JSON's fields, checked.
+struct State {
+  std::vector<std::int64_t> shape;
+  std::int64_t block_size = 0, nested_block_size = 0;
+  float nested_offset = 0;
+};
+
+Result<State> read_state(const SafetensorsTensor& tensor) {
+  constexpr std::int64_t kMaxBytes = 1 << 16, kMaxExtent = std::int64_t{1} << 40;
+  const auto wrong = [&](std::string_view what) {
+    return corrupt_data(concat("tensor '", printable(tensor.name), "' ", what));
+  };
+  if (tensor.type != "U8" || tensor.bytes > kMaxBytes) return wrong("is no description of 4-bit weights");
+  const Result<json::object> object = parse_json_object(
+      {reinterpret_cast<const char*>(tensor.data), static_cast<std::size_t>(tensor.bytes)}, "it");
+  if (!object) return object.error().annotate(concat("tensor '", printable(tensor.name), "'"));
+  const auto integer = [&](std::string_view name) -> std::int64_t {
+    const json::value* value = object->if_contains(name);
+    return value != nullptr && value->is_int64() ? value->get_int64() : 0;
+  };
+  State out{
+      .shape = {}, .block_size = integer("blocksize"), .nested_block_size = integer("nested_blocksize")};
+  if (out.block_size < 1 || out.block_size > 65536) return wrong("has no 'blocksize'");
+  const json::value* shape = object->if_contains("shape");
+  const json::array* extents = shape == nullptr ? nullptr : shape->if_array();
+  if (extents == nullptr || extents->size() != 2) return wrong("has no 'shape' of a matrix");
+  for (const json::value& extent : *extents) {
+    if (!extent.is_int64() || extent.get_int64() < 1 || extent.get_int64() > kMaxExtent)
+      return wrong("has a 'shape' that cannot be");
+    out.shape.push_back(extent.get_int64());
+  }
+  if (const json::value* offset = object->if_contains("nested_offset");
+      offset != nullptr && offset->is_number())
+    out.nested_offset = offset->to_number<float>();
+  if (!std::isfinite(out.nested_offset)) return wrong("has a 'nested_offset' that is no number");
+  return out;
+}
+
+// A table of `count` values.
+Result<std::vector<float>> read_table(const StoredTensors& stored, const std::string& name,
+                                      std::int64_t count) {
+  const Result<ScaleValues> values = ScaleValues::find(stored, name);
+  if (!values) return values.error();
+  if (values->count() != count)
+    return corrupt_data(
+        concat("tensor '", printable(name), "' has ", values->count(), " values, not ", count));
+  std::vector<float> out(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    PAGODA_RETURN_IF_ERROR(values->read(i, out[static_cast<std::size_t>(i)]));
+  return out;
+}
+
+// The blocks' magnitudes: F32, or codes.
+Status read_magnitudes(const StoredTensors& stored, const std::string& name, const State& state,
+                       std::vector<std::string>& parts, Blocks& out) {
+  parts.push_back(name + ".absmax");
+  const auto found = stored.find(parts.back());
+  if (found == stored.end()) return corrupt_data(concat("tensor '", printable(parts.back()), "' is missing"));
+  const std::int64_t blocks = (out.elements + out.size - 1) / out.size;
+  const bool nested = found->second.type == "U8";
+  if (found->second.bytes != blocks * (nested ? 1 : 4) || (!nested && found->second.type != "F32"))
+    return wrong_shape(found->second, concat("where there are ", blocks, " blocks"));
+  if (!nested) {
+    auto magnitudes = ScaleValues::find(stored, parts.back());
+    if (!magnitudes) return magnitudes.error();
+    out.magnitudes = *std::move(magnitudes);
+    return ok_status();
+  }
+  out.magnitude_codes = reinterpret_cast<const std::uint8_t*>(found->second.data);
+  out.offset = state.nested_offset;
+  out.nested_size = state.nested_block_size;
+  if (out.nested_size < 1 || out.nested_size > 65536)
+    return corrupt_data(concat("tensor '", printable(name), "' has nested blocks of ", out.nested_size));
+  parts.push_back(name + ".nested_quant_map");
+  auto table = read_table(stored, parts.back(), 256);
+  if (!table) return table.error();
+  out.nested_table = *std::move(table);
+  parts.push_back(name + ".nested_absmax");
+  auto magnitudes = ScaleValues::find(stored, parts.back());
+  if (!magnitudes) return magnitudes.error();
+  out.nested_magnitudes = *std::move(magnitudes);
+  if (out.nested_magnitudes.count() != (blocks + out.nested_size - 1) / out.nested_size)
+    return corrupt_data(concat("tensor '", printable(parts.back()), "' has ", out.nested_magnitudes.count(),
+                               " values for ", blocks, " blocks"));
+  return ok_status();
+}
+
+Status decode_blocks(const Blocks& of, std::int64_t first, std::int64_t count, float* values) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(of.codes.data);
+  for (std::int64_t at = first; at < first + count;) {
+    float magnitude = 0;
+    PAGODA_RETURN_IF_ERROR(of.magnitude(at / of.size, magnitude));
+    const std::int64_t end = std::min(first + count, (at / of.size + 1) * of.size);
+    for (; at < end; ++at) *values++ = of.table[bytes[at / 2] >> (at % 2 == 0 ? 4 : 0) & 15] * magnitude;
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<QuantizedWeight> bitsandbytes_weight(const Quantization&, const StoredTensors& stored,
+                                            const SafetensorsTensor& weight) {
+  const std::string& name = weight.name;
+  const bool is_nf4 = stored.contains(name + ".quant_state.bitsandbytes__nf4");
+  QuantizedWeight out{
+      .number = is_nf4 ? QuantizedNumber::nf4 : QuantizedNumber::fp4,
+      .shape = {},
+      .parts = {name, name + ".quant_state.bitsandbytes__" + (is_nf4 ? "nf4" : "fp4"), name + ".quant_map"}};
+  const Result<State> state = read_state(stored.find(out.parts[1])->second);
+  if (!state) return state.error();
+  out.shape = state->shape;
+  Blocks blocks{.codes = weight, .size = state->block_size};
+  if (__builtin_mul_overflow(state->shape[0], state->shape[1], &blocks.elements) ||
+      weight.bytes != (blocks.elements + 1) / 2)
+    return wrong_shape(weight, concat("where its description says ", shape_text(state->shape)));
+  const auto table = read_table(stored, out.parts[2], 16);
+  if (!table) return table.error();
+  std::ranges::copy(*table, blocks.table);
+  PAGODA_RETURN_IF_ERROR(read_magnitudes(stored, name, *state, out.parts, blocks));
+  out.decode = [blocks = std::move(blocks), columns = out.columns()](std::int64_t first, std::int64_t count,
+                                                                     std::byte* to) {
+    return decode_blocks(blocks, first * columns, count * columns, reinterpret_cast<float*>(to));
+  };
+  return out;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,86 @@
+// Weights in 8-bit floats: e4m3 bytes of the weight's own shape, and scales for the tensor, for each row, or
+// for blocks of rows and columns, of which the last may be smaller. Of stacked experts each has its own.
+#include <algorithm>
+#include <cmath>
+
+#include "base/strings.h"
+#include "loader/printable.h"
+#include "loader/quantized_weight.h"
+
+namespace pagoda {
+namespace {
+
+std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
+
+// A scale for `rows` x `columns` weights of each matrix.
+struct ScaleBlocks {
+  std::int64_t rows = 0, columns = 0;
+};
+
+// How `scales` are shared by a weight [.., rows, columns]; nullopt: their shape fits to nothing.
+std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<std::int64_t>& weight,
+                                     const ScaleValues& scales) {
+  const std::int64_t columns = weight.back(), rows = weight[weight.size() - 2];
+  std::int64_t matrices = 1;
+  for (std::size_t axis = 0; axis + 2 < weight.size(); ++axis) matrices *= weight[axis];
+  const std::int64_t all_rows = matrices * rows;
+  if (scales.count() == 1) return ScaleBlocks{all_rows, columns};
+  std::vector<std::int64_t> shape = scales.shape();
+  if (shape.size() + 1 == weight.size()) shape.push_back(1);  // [rows], or [experts, rows]
+  // A scale for each expert: [experts], or with dimensions of 1.
+  if (matrices > 1 && scales.count() == matrices && scales.shape().front() == matrices)
+    return ScaleBlocks{rows, columns};
+  if (shape.size() != weight.size() || !std::equal(shape.begin(), shape.end() - 2, weight.begin()))
+    return std::nullopt;
+  const std::int64_t down = shape[shape.size() - 2], across = shape.back();
+  if (down == rows && across == 1) return ScaleBlocks{1, columns};
+  for (const WeightScheme& scheme : how.schemes)
+    if (scheme.scales == ScaleShape::block && down == blocks(rows, scheme.block_rows) &&
+        across == blocks(columns, scheme.block_columns))
+      return ScaleBlocks{scheme.block_rows, scheme.block_columns};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTensors& stored,
+                                      const SafetensorsTensor& weight) {
+  if (weight.shape.size() < 2) return wrong_shape(weight, "and needs two dimensions or more");
+  std::string scale = weight.name + "_scale_inv";
+  if (!stored.contains(scale)) scale = weight.name + "_scale";
+  const Result<ScaleValues> scales = ScaleValues::find(stored, scale);
+  if (!scales) return scales.error();
+  const std::optional<ScaleBlocks> block = shared_by(how, weight.shape, *scales);
+  if (!block)
+    return corrupt_data(concat("tensor '", printable(scale), "' has shape ", shape_text(scales->shape()),
+                               ", which does not fit to weights of ", shape_text(weight.shape), " in ",
+                               how.text()));
+  QuantizedWeight out{.number = QuantizedNumber::e4m3, .shape = weight.shape, .parts = {weight.name, scale}};
+  const std::int64_t columns = out.columns(),
+                     rows = block->rows == out.rows() ? out.rows() : weight.shape[weight.shape.size() - 2];
+  out.decode = [weight, scales = *scales, block = *block, columns, rows](
+                   std::int64_t first, std::int64_t count, std::byte* to) -> Status {
+    const std::int64_t across = blocks(columns, block.columns), down = blocks(rows, block.rows);
+    auto* values = reinterpret_cast<float*>(to);
+    for (std::int64_t row = first; row < first + count; ++row) {
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(weight.data) + row * columns;
+      const std::int64_t scale_row = row / rows * down + row % rows / block.rows;
+      for (std::int64_t begin = 0, part = 0; begin < columns; begin += block.columns, ++part) {
+        float scale = 0;
+        PAGODA_RETURN_IF_ERROR(scales.read(scale_row * across + part, scale));
+        const std::int64_t end = std::min(columns, begin + block.columns);
+        bool numbers = true;
+        for (std::int64_t column = begin; column < end; ++column) {
+          numbers &= (bytes[column] & 0x7f) != 0x7f;
+          *values++ = e4m3_value(bytes[column]) * scale;
+        }
+        if (!numbers)
+          return corrupt_data(concat("tensor '", printable(weight.name), "' has a weight that is no number"));
+      }
+    }
+    return ok_status();
+  };
+  return out;
+}
+
+}  // namespace pagoda

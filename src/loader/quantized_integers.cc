@@ -1,0 +1,378 @@
+// Weights in 4 or 8 bits with a scale, and often a zero point, for a group of a row's neighbours: w = scale *
+// (code - zero), codes counted from 0. GPTQ and AWQ store them [in, out], eight (or four) to a 32-bit word,
+// compressed-tensors [out, in]; in GPTQ's activation order each column names its group.
+// Source: AutoGPTQ's and AutoAWQ's packers, compressed-tensors 0.20 pack_quantized, vLLM's loaders.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "base/strings.h"
+#include "loader/printable.h"
+#include "loader/quantized_weight.h"
+
+namespace pagoda {
+namespace {
+
+std::uint32_t word_at(const SafetensorsTensor& tensor, std::int64_t index) {
+  std::uint32_t word;
+  std::memcpy(&word, tensor.data + index * 4, sizeof word);
+  return word;
+}
+
+// Codes and what they mean. Indices of scales and zero points are row * by_row + group * by_group.
+struct Integers {
+  std::string name;
+  std::int32_t bits = 4;
+  std::int64_t rows = 0, columns = 0, groups = 1, group_size = 0;
+  // Codes of rows first, ..., `count` of them, each of `columns`.
+  std::function<void(std::int64_t first, std::int64_t count, std::uint8_t* codes)> codes = {};
+  ScaleValues scales = {};
+  std::int64_t by_row = 0, by_group = 0;
+  std::function<float(std::int64_t row, std::int64_t group)> zero = {};
+  std::vector<std::int32_t> group_of_column = {};  // empty: neighbours share a group
+  bool symmetric = false;                          // all zeros are in the middle
+
+  std::int64_t group_of(std::int64_t column) const {
+    return group_of_column.empty() ? column / group_size : group_of_column[static_cast<std::size_t>(column)];
+  }
+};
+
+// Whether blocks of 32 neighbours have one scale each.
+bool in_whole_blocks(const Integers& of) {
+  return of.group_of_column.empty() && of.columns % 32 == 0 && (of.groups == 1 || of.group_size % 32 == 0);
+}
+
+// DType::int4 and int8: scale and zero point, or scale alone, before 32 codes.
+std::byte* put_block(const Integers& of, const std::uint8_t* codes, float scale, float zero, std::byte* to) {
+  std::memcpy(to, &scale, sizeof scale);
+  to += sizeof scale;
+  if (of.bits == 8) {
+    for (int i = 0; i < 32; ++i) *to++ = static_cast<std::byte>(codes[i] ^ 0x80);
+    return to;
+  }
+  std::memcpy(to, &zero, sizeof zero);
+  to += sizeof zero;
+  for (int i = 0; i < 16; ++i) *to++ = static_cast<std::byte>(codes[i] | codes[i + 16] << 4);
+  return to;
+}
+
+Status decode_integers(const Integers& of, DType dtype, std::int64_t first, std::int64_t count,
+                       std::byte* to) {
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(count * of.columns));
+  std::vector<float> scale(static_cast<std::size_t>(of.groups)), zero(scale.size());
+  of.codes(first, count, codes.data());
+  for (std::int64_t row = first; row < first + count; ++row) {
+    const std::uint8_t* own = codes.data() + (row - first) * of.columns;
+    for (std::int64_t group = 0; group < of.groups; ++group) {
+      const auto at = static_cast<std::size_t>(group);
+      PAGODA_RETURN_IF_ERROR(of.scales.read(row * of.by_row + group * of.by_group, scale[at]));
+      zero[at] = of.zero(row, group);
+    }
+    if (dtype == DType::f32) {
+      for (std::int64_t column = 0; column < of.columns; ++column) {
+        const auto group = static_cast<std::size_t>(of.group_of(column));
+        const float value = scale[group] * (static_cast<float>(own[column]) - zero[group]);
+        std::memcpy(to, &value, sizeof value);
+        to += sizeof value;
+      }
+      continue;
+    }
+    for (std::int64_t column = 0; column < of.columns; column += 32) {
+      const auto group = static_cast<std::size_t>(of.group_of(column));
+      to = put_block(of, own + column, scale[group], zero[group], to);
+    }
+  }
+  return ok_status();
+}
+
+QuantizedWeight weight_of(Integers of, std::vector<std::string> parts) {
+  QuantizedWeight out{.number = of.bits == 8 ? QuantizedNumber::int8 : QuantizedNumber::int4,
+                      .shape = {of.rows, of.columns},
+                      .parts = std::move(parts)};
+  if (in_whole_blocks(of) && of.bits == 4) out.dtype = DType::int4;
+  if (in_whole_blocks(of) && of.bits == 8 && of.symmetric) out.dtype = DType::int8;
+  out.decode = [of = std::move(of), dtype = out.dtype](std::int64_t first, std::int64_t count,
+                                                       std::byte* to) {
+    return decode_integers(of, dtype, first, count, to);
+  };
+  return out;
+}
+
+// The size of so many groups, which must be one that the folder says; a single one is a row.
+Result<std::int64_t> group_size_of(const Quantization& how, const Integers& of, const ScaleValues& scales) {
+  if (of.groups == 1) return of.columns;
+  for (const WeightScheme& scheme : how.schemes)
+    if (scheme.group_size > 0 && of.columns == of.groups * scheme.group_size) return scheme.group_size;
+  return corrupt_data(concat("tensor '", printable(scales.name()), "' has ", of.groups, " groups of ",
+                             of.columns, " columns, which are not those of ", how.text()));
+}
+
+// [in / 8, out] or, AWQ, [in, out / 8]: what both have.
+struct Parts {
+  SafetensorsTensor codes, zeros;
+  ScaleValues scales;
+  std::vector<std::string> names;
+};
+Result<Parts> parts_of(const StoredTensors& stored, const SafetensorsTensor& weight) {
+  const std::string module = weight.name.substr(0, weight.name.rfind(".qweight"));
+  Parts out;
+  auto codes = find_part(stored, weight.name, "I32", 2);
+  if (!codes) return codes.error();
+  auto zeros = find_part(stored, module + ".qzeros", "I32", 2);
+  if (!zeros) return zeros.error();
+  auto scales = ScaleValues::find(stored, module + ".scales");
+  if (!scales) return scales.error();
+  if (scales->shape().size() != 2 || scales->shape()[0] < 1 || scales->shape()[0] != zeros->shape[0])
+    return corrupt_data(concat("tensor '", printable(scales->name()), "' has shape ",
+                               shape_text(scales->shape()), " and its zero points ",
+                               shape_text(zeros->shape)));
+  return Parts{*std::move(codes),
+               *std::move(zeros),
+               *std::move(scales),
+               {weight.name, module + ".qzeros", module + ".scales"}};
+}
+
+// Reads `<module>.g_idx`. Where it says what neighbours would say, it is left out.
+Status read_group_indices(const StoredTensors& stored, const std::string& name, Integers& of,
+                          std::vector<std::string>& parts, const Quantization& how) {
+  if (stored.contains(name)) {
+    const auto indices = find_part(stored, name, "I32", 1);
+    if (!indices) return indices.error();
+    if (indices->shape[0] != of.columns)
+      return wrong_shape(*indices, concat("where the weight has ", of.columns, " columns"));
+    for (std::int64_t column = 0; column < of.columns; ++column) {
+      const auto group = static_cast<std::int32_t>(word_at(*indices, column));
+      if (group < 0 || group >= of.groups)
+        return corrupt_data(concat("tensor '", printable(name), "' names group ", group, " of ", of.groups));
+      of.group_of_column.push_back(group);
+    }
+    parts.push_back(name);
+  }
+  const Result<std::int64_t> size = group_size_of(how, of, of.scales);
+  const bool ordered = std::ranges::is_sorted(of.group_of_column);
+  if (size) {
+    of.group_size = *size;
+    bool neighbours = ordered;
+    for (std::size_t i = 0; neighbours && i < of.group_of_column.size(); ++i)
+      neighbours = of.group_of_column[i] == static_cast<std::int32_t>(i) / *size;
+    if (neighbours) of.group_of_column.clear();
+    return ok_status();
+  }
+  return size.error();
+}
+
+}  // namespace
+
+Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors& stored,
+                                    const SafetensorsTensor& weight) {
+  auto parts = parts_of(stored, weight);
+  if (!parts) return parts.error();
+  Integers of{.name = weight.name};
+  of.rows = parts->codes.shape[1];
+  of.groups = parts->scales.shape()[0];
+  if (parts->scales.shape()[1] != of.rows)
+    return wrong_shape(parts->codes, concat("and its scales ", shape_text(parts->scales.shape())));
+  const std::int64_t zero_words = parts->zeros.shape[1];
+  of.bits = zero_words * 4 == of.rows ? 8 : 4;
+  const std::int64_t in_word = 32 / of.bits;
+  if (zero_words * in_word != of.rows)
+    return wrong_shape(parts->zeros, concat("where the weight has ", of.rows, " rows of 4 or 8 bits"));
+  of.columns = parts->codes.shape[0] * in_word;
+  of.scales = parts->scales;
+  of.by_row = 1;
+  of.by_group = of.rows;
+  const std::string module = weight.name.substr(0, weight.name.rfind(".qweight"));
+  PAGODA_RETURN_IF_ERROR(read_group_indices(stored, module + ".g_idx", of, parts->names, how));
+  const std::uint32_t mask = of.bits == 8 ? 255 : 15;
+  of.zero = [zeros = parts->zeros, zero_words, in_word, bits = of.bits, mask,
+             less = how.zeros_less_one ? 1u : 0u](std::int64_t row, std::int64_t group) {
+    const std::uint32_t word = word_at(zeros, group * zero_words + row / in_word);
+    return static_cast<float>(((word >> (row % in_word * bits)) + less) & mask);
+  };
+  if (of.bits == 8) {
+    of.symmetric = true;
+    for (std::int64_t group = 0; group < of.groups && of.symmetric; ++group)
+      for (std::int64_t row = 0; row < of.rows && of.symmetric; ++row)
+        of.symmetric = of.zero(row, group) == 128;
+  }
+  of.codes = [codes = parts->codes, rows = of.rows, columns = of.columns, in_word, bits = of.bits, mask](
+                 std::int64_t first, std::int64_t count, std::uint8_t* to) {
+    for (std::int64_t column = 0; column < columns; column += in_word)
+      for (std::int64_t row = 0; row < count; ++row) {
+        std::uint32_t word = word_at(codes, column / in_word * rows + first + row);
+        for (std::int64_t i = 0; i < in_word; ++i, word >>= bits)
+          to[row * columns + column + i] = static_cast<std::uint8_t>(word & mask);
+      }
+  };
+  return weight_of(std::move(of), std::move(parts->names));
+}
+
+Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors& stored,
+                                   const SafetensorsTensor& weight) {
+  auto parts = parts_of(stored, weight);
+  if (!parts) return parts.error();
+  Integers of{.name = weight.name};
+  of.columns = parts->codes.shape[0];
+  of.groups = parts->scales.shape()[0];
+  of.rows = parts->scales.shape()[1];
+  const std::int64_t words = parts->codes.shape[1];
+  if (of.rows != words * 8 || parts->zeros.shape[1] != words)
+    return wrong_shape(parts->codes, concat("its zero points ", shape_text(parts->zeros.shape),
+                                            " and its scales ", shape_text(parts->scales.shape())));
+  of.scales = parts->scales;
+  of.by_row = 1;
+  of.by_group = of.rows;
+  const Result<std::int64_t> size = group_size_of(how, of, of.scales);
+  if (!size) return size.error();
+  of.group_size = *size;
+  // Neighbours 0, 2, 4 and 6 of eight lie in the lower half of a word.
+  static constexpr std::array<int, 8> kShift = {0, 16, 4, 20, 8, 24, 12, 28};
+  const auto code = [](const SafetensorsTensor& packed, std::int64_t line, std::int64_t line_words,
+                       std::int64_t row) {
+    const std::uint32_t word = word_at(packed, line * line_words + row / 8);
+    return static_cast<std::uint8_t>(word >> kShift[static_cast<std::size_t>(row % 8)] & 15);
+  };
+  of.zero = [code, zeros = parts->zeros, words](std::int64_t row, std::int64_t group) {
+    return static_cast<float>(code(zeros, group, words, row));
+  };
+  of.codes = [code, codes = parts->codes, words, columns = of.columns](std::int64_t first, std::int64_t count,
+                                                                       std::uint8_t* to) {
+    for (std::int64_t column = 0; column < columns; ++column)
+      for (std::int64_t row = 0; row < count; ++row)
+        to[row * columns + column] = code(codes, column, words, first + row);
+  };
+  return weight_of(std::move(of), std::move(parts->names));
+}
+
+namespace {
+
+// Scales [rows, groups], [rows], or one; as many zero points where there are any.
+Status take_scales(const Quantization& how, const StoredTensors& stored, const std::string& name,
+                   Integers& of) {
+  auto scales = ScaleValues::find(stored, name);
+  if (!scales) return scales.error();
+  of.scales = *std::move(scales);
+  const std::vector<std::int64_t>& shape = of.scales.shape();
+  if (of.scales.count() == 1) {
+    of.group_size = of.columns;
+    return ok_status();
+  }
+  if (shape.empty() || shape.size() > 2 || shape[0] != of.rows || of.scales.count() == 0)
+    return corrupt_data(concat("tensor '", printable(name), "' has shape ", shape_text(shape),
+                               " where the weight has ", of.rows, " rows of ", of.columns));
+  of.groups = shape.size() == 2 ? shape[1] : 1;
+  of.by_row = of.groups;
+  of.by_group = 1;
+  const Result<std::int64_t> size = group_size_of(how, of, of.scales);
+  if (!size) return size.error();
+  of.group_size = *size;
+  return ok_status();
+}
+
+// Zero points of compressed-tensors, which count from the middle: bytes beside the scales, or packed along
+// the rows.
+Status take_zero_points(const StoredTensors& stored, const std::string& name, Integers& of,
+                        std::vector<std::string>& parts) {
+  const std::int32_t middle = of.bits == 8 ? 128 : 8;
+  of.symmetric = !stored.contains(name);
+  if (of.symmetric) {
+    of.zero = [middle](std::int64_t, std::int64_t) { return static_cast<float>(middle); };
+    return ok_status();
+  }
+  parts.push_back(name);
+  const SafetensorsTensor& tensor = stored.find(name)->second;
+  std::int64_t count = 1;
+  for (const std::int64_t extent : tensor.shape) count *= extent;
+  if (tensor.type == "I8" && count == of.scales.count()) {
+    of.zero = [tensor, middle, by_row = of.by_row, by_group = of.by_group](std::int64_t row,
+                                                                           std::int64_t group) {
+      const auto value = static_cast<std::int8_t>(tensor.data[row * by_row + group * by_group]);
+      return static_cast<float>(value + middle);
+    };
+    return ok_status();
+  }
+  const std::int64_t in_word = 32 / of.bits, words = (of.rows + in_word - 1) / in_word;
+  if (tensor.type != "I32" || tensor.shape != std::vector<std::int64_t>{words, of.groups})
+    return wrong_shape(tensor, concat("which is none of zero points of ", of.rows, " rows in ", of.groups,
+                                      of.groups == 1 ? " group" : " groups"));
+  of.zero = [tensor, in_word, bits = of.bits, groups = of.groups](std::int64_t row, std::int64_t group) {
+    const std::uint32_t word = word_at(tensor, row / in_word * groups + group);
+    return static_cast<float>(word >> (row % in_word * bits) & (bits == 8 ? 255u : 15u));
+  };
+  return ok_status();
+}
+
+// A shape that is written as a tensor.
+Result<std::vector<std::int64_t>> written_shape(const StoredTensors& stored, const std::string& name) {
+  const auto found = stored.find(name);
+  if (found == stored.end()) return corrupt_data(concat("tensor '", printable(name), "' is missing"));
+  const SafetensorsTensor& tensor = found->second;
+  const std::int64_t each = tensor.type == "I64" ? 8 : tensor.type == "I32" ? 4 : 0;
+  if (each == 0 || tensor.bytes != 2 * each) return wrong_shape(tensor, "and is no shape of a matrix");
+  std::vector<std::int64_t> shape;
+  for (std::int64_t i = 0; i < 2; ++i) {
+    std::int64_t extent = 0;
+    std::memcpy(&extent, tensor.data + i * each, static_cast<std::size_t>(each));
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+}  // namespace
+
+Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTensors& stored,
+                                      const SafetensorsTensor& weight) {
+  const std::string name = weight.name.substr(0, weight.name.rfind("_packed"));
+  auto codes = find_part(stored, weight.name, "I32", 2);
+  if (!codes) return codes.error();
+  const auto shape = written_shape(stored, name + "_shape");
+  if (!shape) return shape.error();
+  Integers of{.name = name, .rows = (*shape)[0], .columns = (*shape)[1]};
+  const std::int64_t words = codes->shape[1];
+  const auto fits = [&](std::int64_t in_word) {
+    return of.columns > (words - 1) * in_word && of.columns <= words * in_word;
+  };
+  if (of.rows != codes->shape[0] || of.rows < 1 || words < 1 || (!fits(8) && !fits(4)))
+    return wrong_shape(*codes, concat("where ", printable(name), "_shape says ", shape_text(*shape)));
+  of.bits = fits(8) && (how.says(QuantizedNumber::int4) || !fits(4)) ? 4 : 8;
+  std::vector<std::string> parts = {weight.name, name + "_shape", name + "_scale"};
+  PAGODA_RETURN_IF_ERROR(take_scales(how, stored, name + "_scale", of));
+  PAGODA_RETURN_IF_ERROR(take_zero_points(stored, name + "_zero_point", of, parts));
+  if (stored.contains(name + "_g_idx"))
+    PAGODA_RETURN_IF_ERROR(read_group_indices(stored, name + "_g_idx", of, parts, how));
+  of.codes = [codes = *std::move(codes), words, columns = of.columns, bits = of.bits](
+                 std::int64_t first, std::int64_t count, std::uint8_t* to) {
+    const std::int64_t in_word = 32 / bits;
+    for (std::int64_t row = first; row < first + count; ++row)
+      for (std::int64_t column = 0; column < columns; ++column)
+        *to++ = static_cast<std::uint8_t>(word_at(codes, row * words + column / in_word) >>
+                                              (column % in_word * bits) &
+                                          (bits == 8 ? 255u : 15u));
+  };
+  return weight_of(std::move(of), std::move(parts));
+}
+
+Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors& stored,
+                                    const SafetensorsTensor& weight) {
+  auto codes = find_part(stored, weight.name, "I8", 2);
+  if (!codes) return codes.error();
+  Integers of{.name = weight.name, .bits = 8, .rows = codes->shape[0], .columns = codes->shape[1]};
+  std::vector<std::string> parts = {weight.name};
+  const std::string module = weight.name.substr(0, weight.name.rfind(".weight"));
+  const bool largest = stored.contains(module + ".SCB");  // bitsandbytes: the magnitude that 127 stands for
+  parts.push_back(largest ? module + ".SCB" : weight.name + "_scale");
+  PAGODA_RETURN_IF_ERROR(take_scales(how, stored, parts.back(), of));
+  if (largest) of.scales.divide_by(127);
+  PAGODA_RETURN_IF_ERROR(take_zero_points(stored, weight.name + "_zero_point", of, parts));
+  of.codes = [codes = *std::move(codes), columns = of.columns](std::int64_t first, std::int64_t count,
+                                                               std::uint8_t* to) {
+    const std::byte* from = codes.data + first * columns;
+    for (std::int64_t i = 0; i < count * columns; ++i)
+      to[i] = static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(from[i]) ^ 0x80);
+  };
+  return weight_of(std::move(of), std::move(parts));
+}
+
+}  // namespace pagoda

@@ -1,0 +1,179 @@
+#include "loader/quantized_tensors.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <mutex>
+
+#include "base/strings.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::int64_t kPageBytes = 4096;
+
+std::size_t round_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+using Maker = Result<QuantizedWeight> (*)(const Quantization&, const StoredTensors&,
+                                          const SafetensorsTensor&);
+
+// A tensor that has the numbers of a quantised weight.
+struct Found {
+  Maker make = nullptr;
+  std::string name;  // the weight's
+};
+
+std::string without(std::string_view name, std::string_view end) {
+  return std::string(name.substr(0, name.size() - end.size()));
+}
+
+constexpr std::string_view kQweight = ".qweight", kPacked = "_packed";
+
+Found found_in(const Quantization& how, const StoredTensors& stored, const SafetensorsTensor& tensor) {
+  const std::string& name = tensor.name;
+  const auto has = [&](std::string_view end) { return stored.contains(concat(name, end)); };
+  if (name.ends_with(kQweight))
+    return {how.method == QuantizationMethod::awq ? awq_weight : gptq_weight,
+            concat(without(name, kQweight), ".weight")};
+  if (name.ends_with(kPacked) && tensor.type == "I32") return {packed_weight, without(name, kPacked)};
+  if (name.ends_with(kPacked) && tensor.type == "U8") return {float4_weight, without(name, kPacked)};
+  if (tensor.type == "F8_E4M3" && !name.ends_with("_scale")) return {float8_weight, name};
+  if (tensor.type == "I8" && name.ends_with(".weight")) return {int8_weight, name};
+  if (tensor.type == "U8" && (has(".quant_state.bitsandbytes__nf4") || has(".quant_state.bitsandbytes__fp4")))
+    return {bitsandbytes_weight, name};
+  if (tensor.type == "U8" && has("_scale")) return {float4_weight, name};
+  return {};
+}
+
+// Tensors beside quantised weights that are not used: scales of activations and of the KV cache.
+bool is_no_weight(std::string_view name) {
+  constexpr auto kEnds = std::to_array<std::string_view>(
+      {".input_scale", ".input_global_scale", ".activation_scale", ".input_scale_ub", ".output_scale",
+       ".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_scale", ".weight_format", "_input_scale",
+       "_activation_scale"});
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+}  // namespace
+
+Result<Quantization> quantization_by_tensors(const Quantization& how, const StoredTensors& stored) {
+  if (how.method != QuantizationMethod::none) return how;
+  for (const auto& [name, tensor] : stored) {
+    if (name.ends_with(".SCB") || name.find(".quant_state.bitsandbytes__") != name.npos)
+      return Quantization{.method = QuantizationMethod::bitsandbytes};
+    if (tensor.type == "F8_E4M3" &&
+        (stored.contains(name + "_scale_inv") || stored.contains(name + "_scale")))
+      return Quantization{.method = QuantizationMethod::fp8,
+                          .schemes = {{.number = QuantizedNumber::e4m3,
+                                       .scales = ScaleShape::block,
+                                       .block_rows = 128,
+                                       .block_columns = 128}}};
+    if (name.ends_with(kQweight) || name.ends_with(".weight_packed"))
+      return unimplemented(concat("tensor '", printable(name), "' is quantised by ",
+                                  name.ends_with(kQweight) ? "GPTQ or AWQ" : "compressed-tensors",
+                                  ", and config.json has no quantization_config that says how"));
+  }
+  return how;
+}
+
+Result<std::unique_ptr<QuantizedTensors>> QuantizedTensors::find(const Quantization& how,
+                                                                 const StoredTensors& stored) {
+  std::unique_ptr<QuantizedTensors> out(new QuantizedTensors);
+  if (how.method == QuantizationMethod::none) return out;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : stored) {
+    if (is_no_weight(name)) out->parts_.insert(name);
+    const Found found = found_in(how, stored, tensor);
+    if (found.make == nullptr) continue;
+    Result<QuantizedWeight> weight = found.make(how, stored, tensor);
+    if (!weight) return weight.error();
+    if (!how.says(weight->number))
+      return corrupt_data(
+          concat("tensor '", printable(name), "' is not stored as quantization_config says: ", how.text()));
+    if (stored.contains(found.name) && found.name != name)
+      return corrupt_data(concat("tensor '", printable(found.name), "' is there twice, quantised and not"));
+    out->parts_.insert(weight->parts.begin(), weight->parts.end());
+    out->size_ +=
+        round_up(static_cast<std::size_t>(weight->rows() * dtype_bytes(weight->dtype, weight->columns())));
+    names.push_back(found.name);
+    out->places_.push_back({.weight = *std::move(weight), .stored = {}});
+  }
+  if (out->size_ == 0) return out;
+  void* const address =
+      ::mmap(nullptr, out->size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED)
+    return resource_exhausted(concat("cannot reserve addresses of ", out->size_, " bytes"));
+  out->data_ = static_cast<std::byte*>(address);
+  std::byte* next = out->data_;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Place& place = out->places_[i];
+    place.begin = next;
+    next += round_up(static_cast<std::size_t>(place.weight.rows() * place.row_bytes()));
+    for (const std::string& part : place.weight.parts) {
+      const SafetensorsTensor& tensor = stored.find(part)->second;
+      place.stored.push_back({DType::u8, {tensor.bytes}, tensor.data});
+    }
+    out->tensors_.emplace(names[i], TensorView{place.weight.dtype, place.weight.shape, place.begin});
+  }
+  return out;
+}
+
+QuantizedTensors::~QuantizedTensors() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+const QuantizedTensors::Place* QuantizedTensors::place_of(const TensorView& tensor) const {
+  if (data_ == nullptr || tensor.data < data_ || tensor.data >= data_ + size_) return nullptr;
+  const auto behind = std::ranges::upper_bound(places_, tensor.data, std::less(), &Place::begin);
+  return &*(behind - 1);
+}
+
+Status QuantizedTensors::bring_in(const TensorView& tensor, ThreadPool* pool) const {
+  const Place* const place = place_of(tensor);
+  if (place == nullptr || tensor.bytes() == 0) return ok_status();
+  const std::int64_t row_bytes = place->row_bytes(), from = tensor.data - place->begin;
+  const std::int64_t first = from / row_bytes;
+  const std::int64_t last = std::min((from + tensor.bytes() - 1) / row_bytes, place->weight.rows() - 1);
+  std::byte* const begin = data_ + (place->begin - data_ + first * row_bytes) / kPageBytes * kPageBytes;
+  const auto bytes = round_up(static_cast<std::size_t>(place->begin + (last + 1) * row_bytes - begin));
+  if (::mprotect(begin, bytes, PROT_READ | PROT_WRITE) != 0)
+    return resource_exhausted(concat("no memory for ", bytes, " bytes of a quantised weight"));
+  constexpr std::int64_t kRows = 64;  // at once: some layouts have neighbours of a column together
+  const std::int64_t tiles = (last - first + kRows) / kRows;
+  std::mutex mutex;
+  Status status;
+  const auto decode = [&](std::int64_t tile, int) {
+    const std::int64_t row = first + tile * kRows, count = std::min(kRows, last + 1 - row);
+    const Status made = place->weight.decode(row, count, place->begin + row * row_bytes);
+    if (made.ok()) return;
+    const std::lock_guard lock(mutex);
+    if (status.ok()) status = made;
+  };
+  if (pool != nullptr)
+    pool->parallel_for(tiles, decode);
+  else
+    for (std::int64_t tile = 0; tile < tiles; ++tile) decode(tile, 0);
+  return status;
+}
+
+std::vector<TensorView> QuantizedTensors::give_back(const TensorView& tensor) const {
+  const Place* const place = place_of(tensor);
+  if (place == nullptr) return {};
+  const auto offset = static_cast<std::size_t>(tensor.data - data_);
+  const std::size_t whole = static_cast<std::size_t>(place->weight.rows() * place->row_bytes());
+  const std::size_t place_end = static_cast<std::size_t>(place->begin - data_) + whole;
+  std::size_t end = std::min(offset + static_cast<std::size_t>(tensor.bytes()), place_end);
+  // Pages that others share stay, those behind the last row are nobody's.
+  end = end == place_end ? round_up(end) : end / kPage * kPage;
+  const std::size_t begin = round_up(offset);
+  if (begin < end)
+    ::mmap(data_ + begin, end - begin, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+           0);
+  return place->stored;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,63 @@
+#pragma once
+// QuantizedTensors: the quantised weights of a folder under the names and in the shapes that an unquantised
+// one has, so that families, loaders and devices need to know of no method. Their bytes are in memory that is
+// only reserved: bring_in() makes rows of a weight out of what is stored, give_back() takes their memory away
+// again. Reading what was not brought in ends the program.
+// Threads: one caller.
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "loader/quantized_weight.h"
+#include "tensor/tensor_view.h"
+
+namespace pagoda {
+
+// `how` as config.json says it or, where that says nothing, as the tensors alone tell it.
+// unimplemented: they are quantised and do not tell how.
+Result<Quantization> quantization_by_tensors(const Quantization& how, const StoredTensors& stored);
+
+class QuantizedTensors {
+ public:
+  // All quantised weights among `stored`, which must stay where it points to. corrupt_data: their parts do
+  // not fit together; resource_exhausted: no room for their addresses.
+  static Result<std::unique_ptr<QuantizedTensors>> find(const Quantization& how, const StoredTensors& stored);
+  ~QuantizedTensors();
+  QuantizedTensors(const QuantizedTensors&) = delete;
+  QuantizedTensors& operator=(const QuantizedTensors&) = delete;
+
+  const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
+  // Stored tensors that the weights are made of, or that are of no use beside them: scales of activations and
+  // of the KV cache.
+  const std::set<std::string, std::less<>>& parts() const { return parts_; }
+
+  // Makes the rows that `tensor`, a weight or rows of one, has. Other tensors: nothing to do.
+  Status bring_in(const TensorView& tensor, ThreadPool* pool) const;
+  // Its memory is the system's again, and so are the stored bytes of the whole weight: these come back as
+  // what may be given back of the file.
+  std::vector<TensorView> give_back(const TensorView& tensor) const;
+
+ private:
+  struct Place {
+    QuantizedWeight weight;
+    std::byte* begin = nullptr;
+    std::vector<TensorView> stored;  // its parts, in bytes
+    std::int64_t row_bytes() const { return dtype_bytes(weight.dtype, weight.columns()); }
+  };
+  QuantizedTensors() = default;
+  const Place* place_of(const TensorView& tensor) const;
+
+  std::map<std::string, TensorView, std::less<>> tensors_;
+  std::set<std::string, std::less<>> parts_;
+  std::vector<Place> places_;  // by their addresses
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,246 @@
+// Goal: quantised weights have the names, shapes and values of the model that was quantised, whichever rows
+// are asked for; and folders whose parts do not fit together are refused by the part's name. The folders and
+// their values are made by tests/fixtures/make_quantized.py.
+#include "loader/quantized_tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "kernels/dequantize.h"
+#include "loader/model_source.h"
+#include "loader/test_files.h"
+
+namespace pagoda {
+namespace {
+
+using testing::read_binary;
+using testing::ScratchFolder;
+
+const std::string kFolder = PAGODA_SOURCE_DIR "/tests/fixtures/quantized/";
+
+class QuantizedFolder : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(QuantizedFolder, HasTheWeights) {
+  const auto source = ModelSource::open(kFolder + GetParam());
+  ASSERT_TRUE(source) << source.error().message();
+  const boost::json::value weights = boost::json::parse(read_binary(kFolder + GetParam() + "/weights.json"));
+  ASSERT_FALSE(weights.as_object().empty());
+  for (const auto& [name, weight] : weights.as_object()) {
+    SCOPED_TRACE(std::string(name));
+    const TensorView* const tensor = (*source)->find(name);
+    ASSERT_NE(tensor, nullptr);
+    ASSERT_EQ(tensor->shape, boost::json::value_to<std::vector<std::int64_t>>(weight.at("shape")));
+    const std::int64_t columns = tensor->columns(), row_bytes = dtype_bytes(tensor->dtype, columns);
+    for (const boost::json::value& each : weight.at("values").as_array()) {
+      const auto at = each.as_array()[0].to_number<std::int64_t>();
+      const TensorView row = {tensor->dtype, {1, columns}, tensor->data + at / columns * row_bytes};
+      ASSERT_TRUE((*source)->bring_in(row).ok());
+      std::vector<float> values(static_cast<std::size_t>(columns));
+      dequantize_row(row, 0, values.data());
+      EXPECT_FLOAT_EQ(values[static_cast<std::size_t>(at % columns)], each.as_array()[1].to_number<float>())
+          << "element " << at;
+      (*source)->give_back(row);
+    }
+    // All of it at once has the same bits as rows of it.
+    ThreadPool pool(2);
+    ASSERT_TRUE((*source)->bring_in(*tensor, &pool).ok());
+    const std::vector<std::byte> whole(tensor->data, tensor->data + tensor->bytes());
+    (*source)->give_back(*tensor);
+    for (std::int64_t row = 0; row < tensor->rows(); row += 13) {
+      const TensorView part = {tensor->dtype, {1, columns}, tensor->data + row * row_bytes};
+      ASSERT_TRUE((*source)->bring_in(part).ok());
+      EXPECT_EQ(std::memcmp(part.data, whole.data() + row * row_bytes, static_cast<std::size_t>(row_bytes)),
+                0);
+      (*source)->give_back(part);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedFolder,
+                         ::testing::Values("fp8_block", "fp8_tensor", "fp8_channel", "modelopt_fp8", "awq",
+                                           "gptq", "gptq_act_order", "gptq_v2", "gptq_8bit", "w4a16",
+                                           "w4a16_zero_points", "w8a8", "nvfp4", "mxfp4", "modelopt_nvfp4",
+                                           "nf4", "bnb_int8"),
+                         [](const auto& info) { return info.param; });
+
+TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {
+  const auto type = [](const std::string& name) {
+    const auto source = ModelSource::open(kFolder + name);
+    return source ? (*source)->find("model.layers.0.mlp.up_proj.weight")->dtype : DType::bf16;
+  };
+  for (const char* name : {"awq", "gptq", "gptq_v2", "w4a16", "w4a16_zero_points"})
+    EXPECT_EQ(type(name), DType::int4) << name;
+  for (const char* name : {"gptq_8bit", "w8a8", "bnb_int8"}) EXPECT_EQ(type(name), DType::int8) << name;
+  EXPECT_EQ(type("mxfp4"), DType::mxfp4);
+  for (const char* name : {"fp8_block", "gptq_act_order", "nvfp4", "nf4"})
+    EXPECT_EQ(type(name), DType::f32) << name;
+}
+
+// A file of one weight, quantised; tensors are written in the order in which they are added.
+class Parts {
+ public:
+  Parts& add(const std::string& name, const std::string& type, const std::string& shape,
+             const std::string& bytes) {
+    header_ += (header_.empty() ? "" : ",") +
+               ("\"" + name + R"(":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":[)" +
+                std::to_string(data_.size()) + "," + std::to_string(data_.size() + bytes.size()) + "]}");
+    data_ += bytes;
+    return *this;
+  }
+  Parts& floats(const std::string& name, const std::string& shape, const std::vector<float>& values) {
+    return add(name, "F32", shape,
+               std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4));
+  }
+  Result<std::unique_ptr<ModelSource>> open(const std::string& how) const {
+    scratch_.write("config.json", R"({"model_type":"llama","quantization_config":)" + how + "}");
+    scratch_.write("model.safetensors", testing::safetensors("{" + header_ + "}", data_));
+    return ModelSource::open(scratch_.path());
+  }
+  // The error of opening it, or of bringing in `w.weight`.
+  std::string refused(const std::string& how) const {
+    const auto source = open(how);
+    if (!source) return source.error().message();
+    const TensorView* const weight = (*source)->find("w.weight");
+    return weight == nullptr ? "no weight" : (*source)->bring_in(*weight).message();
+  }
+
+ private:
+  ScratchFolder scratch_;
+  std::string header_, data_;
+};
+
+constexpr const char* kFp8 = R"({"quant_method":"fp8","weight_block_size":[2,2]})";
+constexpr const char* kGptq = R"({"quant_method":"gptq","group_size":8})";
+constexpr const char* kAwq = R"({"quant_method":"awq","group_size":8})";
+constexpr const char* kPacked =
+    R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"num_bits":4,"group_size":8}}}})";
+constexpr const char* kNvfp4 = R"({"quant_method":"modelopt","quant_algo":"NVFP4"})";
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(QuantizedTensors, OfStackedExpertsHaveScalesOfTheirOwn) {
+  // e4m3: 0x38 is 1, 0x40 is 2. Two experts of 3 x 3 in blocks of 2 x 2.
+  Parts parts;
+  parts.add("w.weight", "F8_E4M3", "[2,3,3]",
+            "\x38\x38\x38\x38\x38\x38\x38\x38\x40\x38\x38\x38\x38\x38\x38\x38\x38\x40");
+  parts.floats("w.weight_scale_inv", "[2,2,2]", {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto source = parts.open(kFp8);
+  ASSERT_TRUE(source) << source.error().message();
+  const TensorView weight = *(*source)->find("w.weight");
+  ASSERT_TRUE((*source)->bring_in(weight).ok());
+  std::vector<float> values(18);
+  dequantize(weight.dtype, weight.data, 18, values.data());
+  EXPECT_EQ(values, (std::vector<float>{1, 1, 2, 1, 1, 2, 3, 3, 8, 5, 5, 6, 5, 5, 6, 7, 7, 16}));
+}
+
+TEST(QuantizedTensors, ThatAreDamagedAreRefused) {
+  const auto expect = [](const std::string& got, std::string_view why) {
+    EXPECT_NE(got.find(why), std::string::npos) << got << " instead of " << why;
+  };
+  const std::string four(4, '\x38'), bytes(32, '\x11'), word(4, '\0');
+  expect(Parts().add("w.weight", "F8_E4M3", "[2,2]", four).refused(kFp8),
+         "tensor 'w.weight_scale' is missing");
+  expect(Parts()
+             .add("w.weight", "F8_E4M3", "[2,2]", four)
+             .floats("w.weight_scale_inv", "[3,1]", {1, 1, 1})
+             .refused(kFp8),
+         "which does not fit to weights of [2, 2]");
+  expect(Parts()
+             .add("w.weight", "F8_E4M3", "[2,2]", four)
+             .floats("w.weight_scale_inv", "[1,1]", {kNan})
+             .refused(kFp8),
+         "tensor 'w.weight_scale_inv' has a scale that is no number, at 0");
+  expect(Parts()
+             .add("w.weight", "F8_E4M3", "[2,2]", "\x38\x7f\x38\x38")
+             .floats("w.weight_scale_inv", "[1,1]", {1})
+             .refused(kFp8),
+         "tensor 'w.weight' has a weight that is no number");
+  expect(Parts()
+             .add("w.weight", "F8_E4M3", "[2,2]", four)
+             .add("w.weight_scale", "I32", "[1]", word)
+             .refused(kFp8),
+         "tensor 'w.weight_scale' has dtype I32, which is none of a scale");
+
+  const auto gptq = [&](const std::string& index, const std::vector<float>& scales,
+                        const std::string& shape) {
+    Parts parts;  // 8 rows of 8 columns
+    parts.add("w.qweight", "I32", "[1,8]", bytes)
+        .add("w.qzeros", "I32", "[1,1]", word)
+        .floats("w.scales", shape, scales);
+    if (!index.empty()) parts.add("w.g_idx", "I32", "[8]", index);
+    return parts.refused(kGptq);
+  };
+  const std::vector<float> ones(8, 1.0f);
+  expect(gptq("", ones, "[1,8]"), "");
+  expect(gptq(std::string(28, '\0') + "\x01" + std::string(3, '\0'), ones, "[1,8]"),
+         "tensor 'w.g_idx' names group 1 of 1");
+  expect(gptq(std::string(28, '\0') + std::string(4, '\xff'), ones, "[1,8]"), "names group -1 of 1");
+  expect(gptq("", std::vector<float>(4, 1.0f), "[1,4]"), "tensor 'w.qweight' has shape [1, 8]");
+  expect(gptq("", std::vector<float>{1, 1, 1, 1, kNan, 1, 1, 1}, "[1,8]"),
+         "has a scale that is no number, at 4");
+  expect(Parts().add("w.qweight", "I32", "[1,8]", bytes).refused(kGptq), "tensor 'w.qzeros' is missing");
+
+  // 2 groups of 16 columns where 8 are said.
+  expect(Parts()
+             .add("w.qweight", "I32", "[32,1]", std::string(128, '\x11'))
+             .add("w.qzeros", "I32", "[2,1]", word + word)
+             .floats("w.scales", "[2,8]", std::vector<float>(16, 1.0f))
+             .refused(kAwq),
+         "has 2 groups of 32 columns, which are not those of AWQ (int4 in groups of 8, zero points)");
+  expect(Parts()
+             .add("w.qweight", "I32", "[8,1]", bytes)
+             .add("w.qzeros", "I32", "[1,2]", word + word)
+             .floats("w.scales", "[1,8]", ones)
+             .refused(kAwq),
+         "tensor 'w.qweight' has shape [8, 1]");
+
+  const auto packed = [&](const std::string& shape) {
+    return Parts()
+        .add("w.weight_packed", "I32", "[8,1]", bytes)
+        .add("w.weight_shape", "I32", "[2]", shape)
+        .floats("w.weight_scale", "[8,1]", ones)
+        .refused(kPacked);
+  };
+  expect(packed(std::string("\x08\0\0\0\x08\0\0\0", 8)), "");
+  expect(packed(std::string("\x08\0\0\0\x09\0\0\0", 8)), "where w.weight_shape says [8, 9]");
+  expect(packed(std::string("\x07\0\0\0\x08\0\0\0", 8)), "where w.weight_shape says [7, 8]");
+
+  const auto nvfp4 = [&](const std::string& scales, std::size_t count, float whole) {
+    return Parts()
+        .add("w.weight", "U8", "[2,8]", std::string(16, '\x22'))
+        .add("w.weight_scale", "F8_E4M3", scales, std::string(count, '\x38'))
+        .floats("w.weight_scale_2", "[]", {whole})
+        .refused(kNvfp4);
+  };
+  expect(nvfp4("[2,1]", 2, 1), "");
+  expect(nvfp4("[1,2]", 2, 1),
+         "tensor 'w.weight_scale' has shape [1, 2], which does not fit to weights of [2, 16]");
+  expect(nvfp4("[2,1]", 2, kNan), "tensor 'w.weight_scale_2' has a scale that is no number");
+
+  // Another number than the one that is said, and methods that tensors alone do not tell.
+  expect(Parts().add("w.weight", "I8", "[2,2]", four).floats("w.weight_scale", "[2,1]", {1, 1}).refused(kFp8),
+         "is not stored as quantization_config says: FP8");
+  expect(Parts().add("w.qweight", "I32", "[1,8]", bytes).refused("{}"),
+         "tensor 'w.qweight' is quantised by GPTQ or AWQ, and config.json has no quantization_config");
+}
+
+TEST(QuantizedTensors, OfBitsandbytesAreDescribedByTheFile) {
+  const auto refused = [](const std::string& state, const std::string& magnitudes) {
+    Parts parts;
+    parts.add("w.weight", "U8", "[32,1]", std::string(32, '\x12'))
+        .add("w.weight.quant_state.bitsandbytes__nf4", "U8", "[" + std::to_string(state.size()) + "]", state)
+        .floats("w.weight.quant_map", "[16]", std::vector<float>(16, 0.5f))
+        .add("w.weight.absmax", "F32", "[" + std::to_string(magnitudes.size() / 4) + "]", magnitudes);
+    return parts.refused("{}");
+  };
+  const std::string one = std::string("\0\0\x80\x3f", 4);
+  EXPECT_EQ(refused(R"({"blocksize":64,"shape":[4,16]})", one), "");
+  for (const char* state :
+       {"", "[]", R"({"shape":[4,16]})", R"({"blocksize":64})", R"({"blocksize":64,"shape":[4,17]})",
+        R"({"blocksize":64,"shape":[4611686018427387904,4]})", R"({"blocksize":32,"shape":[4,16]})"})
+    EXPECT_NE(refused(state, one), "") << state;
+  EXPECT_NE(refused(R"({"blocksize":64,"shape":[4,16]})", one + one), "");
+  EXPECT_NE(refused(R"({"blocksize":64,"shape":[4,16]})", std::string("\0\0\xc0\x7f", 4)), "");
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,110 @@
+#include "loader/quantized_weight.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/strings.h"
+#include "loader/printable.h"
+#include "tensor/half_floats.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::array<float, 256> kE4m3 = [] {
+  std::array<float, 256> values{};
+  for (int bits = 0; bits < 256; ++bits) {
+    const int exponent = bits >> 3 & 15, fraction = bits & 7;
+    float value = static_cast<float>(exponent == 0 ? fraction : 8 + fraction) * 0x1p-9f;
+    for (int i = 1; i < exponent; ++i) value *= 2;
+    if (exponent == 15 && fraction == 7) value = std::numeric_limits<float>::quiet_NaN();
+    values[static_cast<std::size_t>(bits)] = bits < 128 ? value : -value;
+  }
+  return values;
+}();
+
+// 2^(bits - 127); 255 is no number.
+float power_of_two(std::uint8_t bits) {
+  if (bits == 255) return std::numeric_limits<float>::quiet_NaN();
+  return bits == 0 ? 0x1p-127f : std::bit_cast<float>(std::uint32_t{bits} << 23);
+}
+
+}  // namespace
+
+float e4m3_value(std::uint8_t bits) { return kE4m3[bits]; }
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t extent : shape) text += concat(text.size() > 1 ? ", " : "", extent);
+  return text + "]";
+}
+
+Status wrong_shape(const SafetensorsTensor& tensor, std::string_view why) {
+  return corrupt_data(
+      concat("tensor '", printable(tensor.name), "' has shape ", shape_text(tensor.shape), ", ", why));
+}
+
+Result<SafetensorsTensor> find_part(const StoredTensors& stored, const std::string& name,
+                                    std::string_view type, std::size_t dimensions) {
+  const auto found = stored.find(name);
+  if (found == stored.end()) return corrupt_data(concat("tensor '", printable(name), "' is missing"));
+  if (found->second.type != type)
+    return corrupt_data(
+        concat("tensor '", printable(name), "' has dtype ", found->second.type, " instead of ", type));
+  if (found->second.shape.size() != dimensions)
+    return wrong_shape(found->second, concat("and needs ", dimensions, " dimensions"));
+  return found->second;
+}
+
+Result<ScaleValues> ScaleValues::find(const StoredTensors& stored, const std::string& name) {
+  struct Type {
+    std::string_view name;
+    Kind kind;
+  };
+  constexpr Type kTypes[] = {{"F32", Kind::f32},      {"F16", Kind::f16},      {"BF16", Kind::bf16},
+                             {"F8_E4M3", Kind::e4m3}, {"F8_E8M0", Kind::e8m0}, {"U8", Kind::e8m0}};
+  const auto found = stored.find(name);
+  if (found == stored.end()) return corrupt_data(concat("tensor '", printable(name), "' is missing"));
+  ScaleValues out;
+  out.tensor_ = found->second;
+  out.count_ = 1;
+  for (const std::int64_t extent : out.tensor_.shape) out.count_ *= extent;
+  for (const Type& type : kTypes) {
+    if (type.name != out.tensor_.type) continue;
+    out.kind_ = type.kind;
+    return out;
+  }
+  return corrupt_data(
+      concat("tensor '", printable(name), "' has dtype ", out.tensor_.type, ", which is none of a scale"));
+}
+
+float ScaleValues::stored_at(std::int64_t index) const {
+  const auto load = [&]<class T>(T value) {
+    std::memcpy(&value, tensor_.data + index * static_cast<std::int64_t>(sizeof value), sizeof value);
+    return value;
+  };
+  switch (kind_) {
+    case Kind::f32:
+      return load(0.0f);
+    case Kind::f16:
+      return half_to_float(load(std::uint16_t{}));
+    case Kind::bf16:
+      return bfloat16_to_float(load(std::uint16_t{}));
+    case Kind::e4m3:
+      return kE4m3[load(std::uint8_t{})];
+    case Kind::e8m0:
+      return power_of_two(load(std::uint8_t{}));
+  }
+  return 0;
+}
+
+Status ScaleValues::read(std::int64_t index, float& value) const {
+  value = stored_at(index) / divisor_;
+  if (std::isfinite(value)) return ok_status();
+  return corrupt_data(
+      concat("tensor '", printable(tensor_.name), "' has a scale that is no number, at ", index));
+}
+
+}  // namespace pagoda

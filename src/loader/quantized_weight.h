@@ -1,0 +1,93 @@
+#pragma once
+// QuantizedWeight: one weight that a folder stores quantised, in a few tensors, as the model means it. Here
+// are the makers, one for each way of storing: they check all shapes against each other and against what the
+// folder says (quantization.h), and read the bytes only when rows are asked for. What the rows come in is
+// float32, or blocks that hold the stored numbers themselves where such there are (int4, int8, MXFP4).
+// Threads: `decode` may be called by several at once.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "loader/quantization.h"
+#include "loader/safetensors.h"
+#include "tensor/dtype.h"
+
+namespace pagoda {
+
+using StoredTensors = std::map<std::string, SafetensorsTensor, std::less<>>;
+
+struct QuantizedWeight {
+  QuantizedNumber number = QuantizedNumber::int4;
+  DType dtype = DType::f32;             // decoded rows'
+  std::vector<std::int64_t> shape;      // [.., out, in]
+  std::vector<std::string> parts = {};  // stored tensors that it is made of
+  // Rows first to first + count - 1, all outer dimensions counted together, to `to`. corrupt_data: a scale
+  // that is no number, a weight that is none.
+  std::function<Status(std::int64_t first, std::int64_t count, std::byte* to)> decode = {};
+
+  std::int64_t columns() const { return shape.back(); }
+  std::int64_t rows() const {
+    std::int64_t product = 1;
+    for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) product *= shape[axis];
+    return product;
+  }
+};
+
+// `weight`: the tensor that has the numbers. corrupt_data: parts that are missing or do not fit together.
+// `name` of the weight: what the model calls it.
+Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTensors& stored,
+                                      const SafetensorsTensor& weight);
+// I8 in rows, bitsandbytes' among them; compressed-tensors' packed 4 and 8 bits.
+Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors& stored,
+                                    const SafetensorsTensor& weight);
+Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTensors& stored,
+                                      const SafetensorsTensor& weight);
+Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors& stored,
+                                    const SafetensorsTensor& weight);
+Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors& stored,
+                                   const SafetensorsTensor& weight);
+// NVFP4 of modelopt and compressed-tensors, MXFP4 of compressed-tensors.
+Result<QuantizedWeight> float4_weight(const Quantization& how, const StoredTensors& stored,
+                                      const SafetensorsTensor& weight);
+Result<QuantizedWeight> bitsandbytes_weight(const Quantization& how, const StoredTensors& stored,
+                                            const SafetensorsTensor& weight);
+
+// A stored tensor's values: F32, F16, BF16, F8_E4M3, F8_E8M0, or U8 as powers of two.
+class ScaleValues {
+ public:
+  ScaleValues() = default;
+  // corrupt_data: there is no such tensor, or of another type.
+  static Result<ScaleValues> find(const StoredTensors& stored, const std::string& name);
+
+  const std::vector<std::int64_t>& shape() const { return tensor_.shape; }
+  std::int64_t count() const { return count_; }
+  // corrupt_data where it is not finite.
+  Status read(std::int64_t index, float& value) const;
+  const std::string& name() const { return tensor_.name; }
+  void divide_by(float number) { divisor_ = number; }
+
+ private:
+  float stored_at(std::int64_t index) const;
+  enum class Kind : std::uint8_t { f32, f16, bf16, e4m3, e8m0 };
+  SafetensorsTensor tensor_;
+  std::int64_t count_ = 0;
+  Kind kind_ = Kind::f32;
+  float divisor_ = 1;
+};
+
+// The value of an e4m3 byte; NaN of 0x7f and 0xff.
+float e4m3_value(std::uint8_t bits);
+
+// corrupt_data where there is none of this type and number of dimensions.
+Result<SafetensorsTensor> find_part(const StoredTensors& stored, const std::string& name,
+                                    std::string_view type, std::size_t dimensions);
+
+std::string shape_text(const std::vector<std::int64_t>& shape);
+Status wrong_shape(const SafetensorsTensor& tensor, std::string_view why);
+
+}  // namespace pagoda
