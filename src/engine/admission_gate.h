@@ -58,7 +58,7 @@ class AdmissionGate {
       case QueueOrder::arrival:
       case QueueOrder::turns:
         break;
-      case QueueOrder::priority:
+      case QueueOrder::rank:
         return std::nullopt;
     }
     double wait_s = 0;

@@ -183,7 +183,7 @@ TEST(Constraint, IsExactInEveryMode) {
     options.engine.max_num_seqs = between(1, 10);
     options.engine.enable_chunked_prefill = below(4) != 0;
     options.engine.max_num_batched_tokens = options.engine.enable_chunked_prefill ? between(1, 40) : 40;
-    options.engine.preemption_mode = static_cast<PreemptionMode>(below(3));
+    options.engine.preemption_mode = static_cast<PreemptionMode>(below(std::size(kPreemptionPolicies)));
     options.engine.preemption_costs = {.per_block_copied = 1, .per_token_recomputed = 1};
     Rig rig(options);
     auto owned = std::make_unique<Clairvoyant>(between(1, 6), below(3) == 0 ? 0 : 2 + below(6));

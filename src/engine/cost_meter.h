@@ -3,7 +3,7 @@
 // steps that have run. Recent steps count more.
 // Threads: none; owned by the engine.
 #include "model_runner/model_runner.h"
-#include "scheduler/preemption.h"
+#include "scheduler/preemption_policy.h"
 
 namespace pagoda {
 

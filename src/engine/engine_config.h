@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "decoding/ngram_proposer.h"
+#include "kv_cache/eviction_order.h"
 #include "request/kv_groups.h"
 #include "request/rotation_rule.h"
 #include "scheduler/scheduler.h"
@@ -20,6 +21,7 @@ struct EngineConfig {
   std::optional<std::vector<KvGroup>> kv_groups = {};
   RotationRule rotation = {};  // the model's
   bool enable_prefix_caching = true;
+  Eviction eviction = Eviction::lru;  // order in which the prefix cache evicts
   bool enable_chunked_prefill = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;
   PreemptionMode preemption_mode = PreemptionMode::automatic;

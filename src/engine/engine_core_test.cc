@@ -333,7 +333,8 @@ void run(std::uint64_t seed, Totals& totals) {
   config.scheduling_policy = static_cast<SchedulingPolicy>(below(3));
   options.num_blocks = config.max_model_len / config.block_size + between(1, 12);
   options.num_swap_blocks = below(4) == 0 ? 0 : between(1, options.num_blocks);
-  config.preemption_mode = below(2) == 0 ? PreemptionMode::swap : static_cast<PreemptionMode>(below(3));
+  config.preemption_mode = below(2) == 0 ? PreemptionMode::swap
+                                         : static_cast<PreemptionMode>(below(std::size(kPreemptionPolicies)));
   config.preemption_costs = {.per_block_copied = 1, .per_token_recomputed = static_cast<double>(below(8))};
   if (below(3) == 0) {
     options.mode = below(2) == 0 ? fake::Mode::orca : fake::Mode::fastertransformer;

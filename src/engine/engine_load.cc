@@ -37,7 +37,7 @@ EngineLoad engine_load(const EngineConfig& config, const Scheduler& scheduler, c
   out.step_tokens = config.max_num_batched_tokens;
   out.max_num_seqs = config.max_num_seqs;
   out.means = traffic;
-  const bool turns = out.policy == SchedulingPolicy::fair;
+  const bool turns = facts(out.policy).queue == QueueOrder::turns;
   for (TenantStanding& tenant : scheduler.tenants())
     out.tenants.push_back(
         {.name = std::move(tenant.tenant), .turn = tenant.turn, .num_running = tenant.num_running});

@@ -87,7 +87,7 @@ Script draw_script(bool grouped) {
   Script out;
   out.mode = grouped || below(5) < 3 ? 0 : between(1, 2);
   out.reservation = below(3);
-  out.preemption = below(3);
+  out.preemption = below(static_cast<int>(std::size(kPreemptionPolicies)));
   out.block_size = between(1, 6);
   out.num_blocks = 40 / out.block_size + between(1, 8);
   if (grouped) draw_groups(out);

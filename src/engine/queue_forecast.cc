@@ -7,7 +7,7 @@
 #include <queue>
 
 #include "base/strings.h"
-#include "scheduler/fair_order.h"
+#include "scheduler/admission_order.h"
 
 namespace pagoda {
 namespace {
@@ -172,8 +172,8 @@ QueuedWork expected_work(const EngineLoad& load, const OrderRecord& record) {
   switch (facts(load.policy).queue) {
     case QueueOrder::arrival:
       break;
-    case QueueOrder::priority:
-      out.rank = rank_by_priority(record.priority, load.num_arrived + 1);
+    case QueueOrder::rank:
+      out.rank = rules(load.policy).rank(record, load.num_arrived + 1);
       break;
     case QueueOrder::turns: {
       const TenantLoad* const tenant = load.find(record.tenant);
@@ -196,7 +196,8 @@ void add_waiting(EngineLoad& load, QueuedWork work, const OrderRecord& record) {
   }
   ++tenant->num_waiting;
   tenant->turn +=
-      fair_charge(static_cast<std::int64_t>(work.prompt_tokens),
+      rules(load.policy)
+          .charge(static_cast<std::int64_t>(work.prompt_tokens),
                   static_cast<std::int64_t>(work.output_tokens * work.num_sequences), record.weight);
 }
 

@@ -236,7 +236,7 @@ TEST(Speculation, IsExactInEveryMode) {
     options.engine.max_num_batched_tokens = options.engine.enable_chunked_prefill ? between(1, 40) : 40;
     options.engine.enable_prefix_caching = below(2) == 0;
     options.engine.scheduling_policy = below(4) == 0 ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
-    options.engine.preemption_mode = static_cast<PreemptionMode>(below(3));
+    options.engine.preemption_mode = static_cast<PreemptionMode>(below(std::size(kPreemptionPolicies)));
     options.engine.preemption_costs = {.per_block_copied = 1, .per_token_recomputed = 1};
     Speculating rig(options, between(1, 9), below(3) == 0 ? 0 : 2 + below(6));
     struct Asked {

@@ -7,8 +7,8 @@
 
 namespace pagoda {
 
-BlockPool::BlockPool(std::int32_t num_blocks, std::int32_t num_dependent_groups)
-    : num_dependent_(num_dependent_groups) {
+BlockPool::BlockPool(std::int32_t num_blocks, std::int32_t num_dependent_groups, Eviction eviction)
+    : cached_(make_eviction_order(eviction)), num_dependent_(num_dependent_groups) {
   CHECK(num_blocks >= 0);
   add_blocks(num_blocks);
 }
@@ -39,8 +39,9 @@ void BlockPool::append_pages(BlockId block, std::vector<BlockId>& pages) const {
 }
 
 void BlockPool::append_cached(std::vector<BlockId>& pages) const {
-  for (std::int32_t row = oldest_; row != kNone; row = blocks_[static_cast<std::size_t>(row)].newer)
-    append_pages(BlockId{row}, pages);
+  std::vector<BlockId> rows;
+  cached_->append(rows);
+  for (const BlockId row : rows) append_pages(row, pages);
 }
 
 void BlockPool::push_row(std::int32_t row) {
@@ -61,7 +62,7 @@ bool BlockPool::allocate_this(BlockId block) {
 std::optional<BlockId> BlockPool::allocate_one() {
   if (free_.size() == 0) {
     if (num_cached_ == 0) return std::nullopt;
-    evict_oldest();
+    evict_next();
   }
   const BlockId block = free_.take();
   blocks_[at(block)].ref_count = 1;
@@ -71,7 +72,7 @@ std::optional<BlockId> BlockPool::allocate_one() {
 std::optional<BlockId> BlockPool::allocate_row(std::int32_t num_pages, std::vector<BlockId>& pages) {
   CHECK(num_pages >= 1);
   if (num_free() < num_pages) return std::nullopt;
-  while (free_.size() < num_pages) evict_oldest();
+  while (free_.size() < num_pages) evict_next();
   const std::size_t begin = pages.size();
   for (std::int32_t i = 0; i < num_pages; ++i) {
     pages.push_back(free_.take());
@@ -93,7 +94,7 @@ void BlockPool::join(std::span<const BlockId> pages) {
 
 bool BlockPool::evict_one() {
   if (num_cached_ == 0) return false;
-  evict_oldest();
+  evict_next();
   return true;
 }
 
@@ -106,15 +107,17 @@ std::optional<BlockId> BlockPool::find_cached(const BlockHash& hash, std::int32_
 std::optional<BlockId> BlockPool::acquire_cached(const BlockHash& hash, std::int32_t group) {
   const std::optional<BlockId> found = find_cached(hash, group);
   if (!found) return std::nullopt;
-  if (blocks_[at(*found)].ref_count++ == 0) unlink(index(*found));
+  Block& entry = blocks_[at(*found)];
+  if (entry.ref_count++ == 0) remove_cached(index(*found));
+  ++entry.num_hits;
   return found;
 }
 
 void BlockPool::renew(BlockId block) {
   const Block& entry = blocks_[at(block)];
   if (entry.ref_count > 0 || !entry.published) return;
-  unlink(index(block));
-  push_newest(index(block));
+  remove_cached(index(block));
+  add_cached(index(block));
 }
 
 void BlockPool::share(BlockId block) {
@@ -129,6 +132,7 @@ bool BlockPool::publish(BlockId block, const BlockHash& hash, std::int32_t group
   entry.published = true;
   entry.hash = hash;
   entry.group = group;
+  entry.num_hits = 0;
   return true;
 }
 
@@ -142,7 +146,7 @@ void BlockPool::release_one(BlockId block) {
   CHECK(entry.ref_count > 0);
   if (--entry.ref_count > 0) return;
   if (entry.published) {
-    push_newest(index(block));
+    add_cached(index(block));
   } else {
     push_row(index(block));
   }
@@ -150,28 +154,22 @@ void BlockPool::release_one(BlockId block) {
 
 void BlockPool::clear_cache() {
   CacheObserver* observer = std::exchange(cache_observer_, nullptr);  // it hears of all rows at once
-  while (num_cached_ > 0) evict_oldest();
+  while (num_cached_ > 0) evict_next();
   cache_observer_ = observer;
   if (observer != nullptr) observer->on_cleared();
   for (Block& block : blocks_) block.published = block.reported = false;
   published_.clear();
 }
 
-void BlockPool::push_newest(std::int32_t block) {
-  Block& entry = blocks_[static_cast<std::size_t>(block)];
-  entry.older = newest_;
-  entry.newer = kNone;
-  (newest_ == kNone ? oldest_ : blocks_[static_cast<std::size_t>(newest_)].newer) = block;
-  newest_ = block;
-  num_cached_ += num_pages(block);
+void BlockPool::add_cached(std::int32_t row) {
+  const Block& entry = blocks_[static_cast<std::size_t>(row)];
+  cached_->add(BlockId{row}, {.group = entry.group, .num_hits = entry.num_hits});
+  num_cached_ += num_pages(row);
 }
 
-void BlockPool::unlink(std::int32_t block) {
-  Block& entry = blocks_[static_cast<std::size_t>(block)];
-  (entry.older == kNone ? oldest_ : blocks_[static_cast<std::size_t>(entry.older)].newer) = entry.newer;
-  (entry.newer == kNone ? newest_ : blocks_[static_cast<std::size_t>(entry.newer)].older) = entry.older;
-  entry.older = entry.newer = kNone;
-  num_cached_ -= num_pages(block);
+void BlockPool::remove_cached(std::int32_t row) {
+  cached_->remove(BlockId{row});
+  num_cached_ -= num_pages(row);
 }
 
 void BlockPool::forget(std::int32_t row) {
@@ -187,14 +185,14 @@ void BlockPool::withdraw(BlockId block) {
   const Block& entry = blocks_[at(block)];
   CHECK(entry.published);
   const bool cached = entry.ref_count == 0;
-  if (cached) unlink(index(block));
+  if (cached) remove_cached(index(block));
   forget(index(block));
   if (cached) push_row(index(block));
 }
 
-void BlockPool::evict_oldest() {
-  const std::int32_t block = oldest_;
-  unlink(block);
+void BlockPool::evict_next() {
+  const std::int32_t block = index(cached_->next());
+  remove_cached(block);
   forget(block);
   const Block& entry = blocks_[static_cast<std::size_t>(block)];
   for (std::int32_t group = 1; entry.group == 0 && group <= num_dependent_; ++group) {
@@ -215,20 +213,22 @@ void BlockPool::check_invariants() const {
     seen[static_cast<std::size_t>(i)] = 1;
     CHECK(block.ref_count == 0 && !block.published && block.row == i && block.next == kNone);
   }
-  std::int32_t cached = 0, before = kNone;
-  for (std::int32_t i = oldest_; i != kNone; i = blocks_[static_cast<std::size_t>(i)].newer) {
-    const Block& entry = blocks_[static_cast<std::size_t>(i)];
-    CHECK(entry.ref_count == 0 && entry.published && entry.older == before && entry.row == i);
+  std::int32_t cached = 0;
+  std::vector<BlockId> rows;
+  cached_->append(rows);
+  CHECK(rows.empty() || rows.front() == cached_->next());
+  for (const BlockId row : rows) {
+    const Block& entry = blocks_[at(row)];
+    CHECK(entry.ref_count == 0 && entry.published && entry.row == index(row));
     CHECK(entry.group == 0 || entry.group > num_dependent_ || find_cached(entry.hash, 0));
-    before = i;
-    for (std::int32_t page = i; page != kNone; page = blocks_[static_cast<std::size_t>(page)].next) {
+    for (std::int32_t page = index(row); page != kNone; page = blocks_[static_cast<std::size_t>(page)].next) {
       CHECK(!seen[static_cast<std::size_t>(page)]);
       seen[static_cast<std::size_t>(page)] = 1;
-      CHECK(blocks_[static_cast<std::size_t>(page)].row == i);
+      CHECK(blocks_[static_cast<std::size_t>(page)].row == index(row));
       ++cached;
     }
   }
-  CHECK(before == newest_ && cached == num_cached_);
+  CHECK(cached == num_cached_);
   std::size_t published = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const Block& row = blocks_[static_cast<std::size_t>(blocks_[i].row)];

@@ -6,17 +6,19 @@
 //     FREE --allocate--> IN USE (ref_count >= 1) --last release--> FREE, or CACHED if published
 //     CACHED (ref_count 0, content kept) --acquire_cached--> IN USE; --allocate--> evicted, IN USE
 //
-// FREE is taken before CACHED, which is evicted least recently released first. More than 25 public methods,
-// because each is one question or change of a row's state, and all keep the same lists.
-// Source: PagedAttention (SOSP'23) §4.2, §4.4; vLLM's automatic prefix caching. Threads: the engine thread.
+// FREE is taken before CACHED, which goes by an EvictionOrder (eviction_order.h). More than 25 public
+// methods, because each is one question or change of a row's state, and all keep the same lists. Source:
+// PagedAttention (SOSP'23) §4.2, §4.4; vLLM's automatic prefix caching. Threads: the engine thread.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "kv_cache/cache_observer.h"
+#include "kv_cache/eviction_order.h"
 #include "kv_cache/free_pages.h"
 #include "request/ids.h"
 
@@ -26,7 +28,8 @@ class BlockPool {
  public:
   // CHECKs num_blocks >= 0; block 0 is handed out first. Rows of groups 1..num_dependent_groups are no longer
   // CACHED when the row of group 0 of the same hash is evicted.
-  explicit BlockPool(std::int32_t num_blocks, std::int32_t num_dependent_groups = 0);
+  explicit BlockPool(std::int32_t num_blocks, std::int32_t num_dependent_groups = 0,
+                     Eviction eviction = Eviction::lru);
 
   // Hears of rows that are forgotten after report_eviction(); null: nobody. Borrowed.
   void set_cache_observer(CacheObserver* observer) { cache_observer_ = observer; }
@@ -102,10 +105,10 @@ class BlockPool {
     // A row's first page:
     std::int32_t ref_count = 0;
     bool published = false;
-    std::int32_t group = 0;                     // when published
-    std::int32_t older = kNone, newer = kNone;  // neighbours among the CACHED
-    BlockHash hash;                             // when published
-    bool reported = false;                      // the cache observer knows of it
+    std::int32_t group = 0;     // when published
+    std::int64_t num_hits = 0;  // since it was published
+    BlockHash hash;             // when published
+    bool reported = false;      // the cache observer knows of it
     // Every page:
     std::int32_t row = kNone;   // first page of its row; itself when FREE
     std::int32_t next = kNone;  // page of its row
@@ -113,16 +116,17 @@ class BlockPool {
   static BlockHash key(const BlockHash& hash, std::int32_t group);
   std::int32_t num_pages(std::int32_t row) const;
   static std::size_t at(BlockId block) { return static_cast<std::size_t>(index(block)); }
-  void push_newest(std::int32_t block);
+  void add_cached(std::int32_t row);
   void forget(std::int32_t row);    // it is published no more
   void push_row(std::int32_t row);  // its pages become FREE
-  void unlink(std::int32_t block);
-  void evict_oldest();
+  void remove_cached(std::int32_t row);
+  void evict_next();
 
   std::vector<Block> blocks_;
   FreePages free_;
   std::unordered_map<BlockHash, BlockId, BlockHashHasher> published_;
-  std::int32_t oldest_ = kNone, newest_ = kNone, num_cached_ = 0;
+  std::unique_ptr<EvictionOrder> cached_;
+  std::int32_t num_cached_ = 0;  // pages
   const std::int32_t num_dependent_;
   std::int32_t listened_group_ = kNone;
   std::function<void(BlockId)> on_forget_;

@@ -47,6 +47,23 @@ TEST(BlockPool, EndOfAPrefixIsEvictedBeforeItsBeginning) {
   EXPECT_TRUE(pool.find_cached(hash_of(10)));
 }
 
+TEST(BlockPool, UnderLfuWhatWasFoundIsKept) {
+  for (const Eviction eviction : {Eviction::lru, Eviction::lfu}) {
+    BlockPool pool(2, 0, eviction);
+    const auto blocks = allocate(pool, 2);
+    for (std::size_t i = 0; i < 2; ++i) pool.publish(blocks[i], hash_of(i));
+    release(pool, blocks);
+    ASSERT_TRUE(pool.acquire_cached(hash_of(0)));
+    ASSERT_TRUE(pool.acquire_cached(hash_of(1)));
+    ASSERT_TRUE(pool.acquire_cached(hash_of(0)));  // twice
+    release(pool, std::vector{blocks[0], blocks[0], blocks[1]});
+    ASSERT_TRUE(pool.allocate_one());
+    EXPECT_EQ(pool.find_cached(hash_of(0)).has_value(), eviction == Eviction::lfu);
+    EXPECT_EQ(pool.find_cached(hash_of(1)).has_value(), eviction == Eviction::lru);
+    pool.check_invariants();
+  }
+}
+
 TEST(BlockPool, AllOrNothing) {
   BlockPool pool(2);
   std::vector<BlockId> pages;

@@ -20,7 +20,7 @@ PagedParts::PagedParts(PagedKvConfig from, std::int32_t num_created, PageSupply:
     : config(std::move(from)),
       geometry(config.block_size, config.groups.value_or(one_full_group(config.block_size)),
                config.whole_prompts),
-      pool(num_created, num_dependent_groups(geometry)),
+      pool(num_created, num_dependent_groups(geometry), config.eviction),
       supply(pool, config.num_blocks, std::move(may_create)),
       tables(geometry, pool),
       index({.model_id = config.model_id,

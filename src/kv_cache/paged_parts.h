@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kv_cache/eviction_order.h"
 #include "kv_cache/kv_geometry.h"
 #include "kv_cache/kv_inspection.h"
 #include "kv_cache/kv_sequences.h"
@@ -25,6 +26,7 @@ struct PagedKvConfig {
   std::int32_t num_blocks = 0;       // pages; > 0
   std::int32_t num_swap_blocks = 0;  // at most num_blocks
   bool enable_prefix_caching = true;
+  Eviction eviction = Eviction::lru;
   std::string model_id = {};  // part of every hash
 #ifdef NDEBUG
   bool verify_hits = false;  // compare the tokens of a block with those asked for, on every hit

@@ -25,10 +25,10 @@ enum class SchedulingPolicy : std::uint8_t {
 #undef PAGODA_SCHEDULING_POLICY
 };
 
-// Arrival; the requests' priorities, so that a wait depends on the request; or turns between tenants. Whoever
+// Arrival; a rank (OrderRules), so that a wait depends on the request; or turns between tenants. Whoever
 // switches over it does so without a default: a policy of another kind does not compile until it is known
 // everywhere.
-enum class QueueOrder : std::uint8_t { arrival, priority, turns };
+enum class QueueOrder : std::uint8_t { arrival, rank, turns };
 
 struct PolicyFacts {
   std::string_view name;
@@ -94,10 +94,30 @@ class AdmissionOrder {
   virtual std::vector<TenantStanding> tenants() const { return {}; }  // that have anything here
 };
 
-#define PAGODA_SCHEDULING_POLICY(name, queue) std::unique_ptr<AdmissionOrder> make_##name##_order();
+// A scheduling policy: the order itself, and what the queue forecast has to know of it to be right.
+struct OrderRules {
+  // The rank of a request that arrives as the num_arrived-th: lower comes first, and among equals who came
+  // first.
+  std::int64_t (*rank)(const OrderRecord& record, std::int64_t num_arrived) =
+      [](const OrderRecord&, std::int64_t) { return std::int64_t{0}; };
+  // With turns: by how much a request moves its tenant's turn.
+  std::int64_t (*charge)(std::int64_t num_prompt_tokens, std::int64_t num_output_tokens,
+                         std::int32_t weight) = [](std::int64_t, std::int64_t, std::int32_t) {
+    return std::int64_t{0};
+  };
+  // Null: ranks alone decide.
+  std::unique_ptr<AdmissionOrder> (*make)() = nullptr;
+};
+
+#define PAGODA_SCHEDULING_POLICY(name, queue) OrderRules name##_rules();
 #include "scheduler/scheduling_policies.def"
 #undef PAGODA_SCHEDULING_POLICY
 
+OrderRules rules(SchedulingPolicy policy);
 std::unique_ptr<AdmissionOrder> make_admission_order(SchedulingPolicy policy);
+
+// A priority that is higher by one lets 1,024 others overtake, and no more: who waits gets its turn (ageing
+// by arrivals, not by a clock).
+std::int64_t rank_by_priority(std::int32_t priority, std::int64_t num_arrived);
 
 }  // namespace pagoda

@@ -162,6 +162,4 @@ std::int64_t FairOrder::counter(std::string_view name) const {
   return known == places_.end() ? 0 : tenants_[static_cast<std::size_t>(known->second)].counter;
 }
 
-std::unique_ptr<AdmissionOrder> make_fair_order() { return std::make_unique<FairOrder>(); }
-
 }  // namespace pagoda

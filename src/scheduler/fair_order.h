@@ -17,10 +17,6 @@
 
 namespace pagoda {
 
-// A priority that is higher by one lets 1,024 others overtake, and no more: who waits gets its turn (ageing
-// by arrivals, not by a clock).
-std::int64_t rank_by_priority(std::int32_t priority, std::int64_t num_arrived);
-
 // The charge for a request: the distance by which its counter will have moved.
 std::int64_t fair_charge(std::int64_t num_prompt_tokens, std::int64_t num_output_tokens, std::int32_t weight);
 

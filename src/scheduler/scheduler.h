@@ -19,7 +19,7 @@
 #include "request/sequence.h"
 #include "request/standing_code.h"
 #include "scheduler/admission_order.h"
-#include "scheduler/preemption.h"
+#include "scheduler/preemption_policy.h"
 #include "scheduler/scheduled_batch.h"
 
 namespace pagoda {
@@ -91,7 +91,7 @@ class Scheduler {
   // At least as many as sequences are running.
   virtual void set_token_budget(std::int32_t) {}
 
-  // The costs by which PreemptionMode::automatic chooses.
+  // The costs by which a preemption policy may choose.
   virtual void set_preemption_costs(const PreemptionCosts&) {}
 
   // Answers are kept back until nothing runs (FasterTransformer's batches end together).

@@ -10,11 +10,13 @@
 namespace pagoda {
 
 VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv,
-                             std::unique_ptr<AdmissionOrder> order)
+                             std::unique_ptr<AdmissionOrder> order,
+                             std::unique_ptr<PreemptionPolicy> preemption)
     : order_(order ? std::move(order) : make_admission_order(config.policy)),
+      preemption_policy_(preemption ? std::move(preemption) : make_preemption_policy(config.preemption_mode)),
       records_(config, kv, *order_),
-      swapping_(records_),
-      preemption_(records_, swapping_),
+      swapping_(records_, *preemption_policy_),
+      preemption_(records_, swapping_, *preemption_policy_),
       growth_(records_, preemption_),
       drafts_(records_),
       filler_(records_, growth_, drafts_),

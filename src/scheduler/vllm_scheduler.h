@@ -23,9 +23,9 @@ namespace pagoda {
 
 class VllmScheduler final : public Scheduler {
  public:
-  // In the order of config.policy, unless another one is given.
-  VllmScheduler(const SchedulerConfig& config, KvManager& kv,
-                std::unique_ptr<AdmissionOrder> order = nullptr);
+  // In the order of config.policy and under the policy of config.preemption_mode, unless others are given.
+  VllmScheduler(const SchedulerConfig& config, KvManager& kv, std::unique_ptr<AdmissionOrder> order = nullptr,
+                std::unique_ptr<PreemptionPolicy> preemption = nullptr);
 
   Status validate(const Request& request) const override;
   void add(SequenceGroup& group) override;
@@ -47,6 +47,7 @@ class VllmScheduler final : public Scheduler {
   void settle(SequenceGroup& group);  // after sequences of it have finished
 
   const std::unique_ptr<AdmissionOrder> order_;
+  const std::unique_ptr<PreemptionPolicy> preemption_policy_;
   std::uint64_t next_order_ = 0;
   SchedulerRecords records_;
   Swapping swapping_;

@@ -13,7 +13,8 @@ namespace {
 // Drives a scheduler without a runner: every sequence that catches up gets token 1 appended.
 class Drive {
  public:
-  Drive(SchedulerConfig config, PagedKvConfig kv_config) : kv(std::move(kv_config)), scheduler(config, kv) {}
+  Drive(SchedulerConfig config, PagedKvConfig kv_config, std::unique_ptr<PreemptionPolicy> policy = nullptr)
+      : kv(std::move(kv_config)), scheduler(config, kv, nullptr, std::move(policy)) {}
   SequenceGroup& add(std::size_t prompt, std::int32_t priority = 0) {
     return add(std::vector<TokenId>(prompt, static_cast<TokenId>(100 + groups.size())), priority);
   }
@@ -119,6 +120,36 @@ TEST(VllmScheduler, TheLowestPriorityGivesWayFirst) {
   drive.add(8, /*priority=*/0);
   EXPECT_EQ(drive.step(), Counts({8, 8}));
   EXPECT_EQ(drive.step(), Counts({0, 1}));
+}
+
+// Another policy fits in without a change of the scheduler: here, the one with the fewest tokens to compute
+// again.
+class LeastLost final : public PreemptionPolicy {
+ public:
+  std::size_t victim(std::span<const PreemptionCandidate> candidates) override {
+    const auto least = std::ranges::min_element(candidates, {}, &PreemptionCandidate::num_computed_tokens);
+    return static_cast<std::size_t>(least - candidates.begin());
+  }
+  bool swaps(const SwapCost&, const PreemptionCosts&) override { return false; }
+};
+
+TEST(VllmScheduler, AnotherPreemptionPolicyIsAnObject) {
+  const SchedulerConfig config{.max_num_seqs = 8, .max_num_batched_tokens = 64, .max_model_len = 64};
+  const PagedKvConfig pool{.block_size = 4, .num_blocks = 5, .enable_prefix_caching = false};
+  for (const bool least_lost : {false, true}) {
+    Drive drive(config, pool, least_lost ? std::make_unique<LeastLost>() : nullptr);
+    drive.add(8);
+    drive.add(4);
+    drive.add(8);
+    EXPECT_EQ(drive.step(), Counts({8, 4, 8}));
+    EXPECT_EQ(drive.step(), least_lost ? Counts({1, 0, 0}) : Counts({1, 1, 0}));
+    EXPECT_EQ(drive.groups[0]->state, GroupState::running) << "the oldest never gives way";
+    drive.scheduler.check_invariants();
+    for (int i = 0; i < 8; ++i) drive.step();
+    drive.scheduler.abort(*drive.groups[0]);
+    for (int i = 0; i < 8; ++i) drive.step();
+    drive.scheduler.check_invariants();
+  }
 }
 
 // A prompt of `common` equal tokens, then `own` of its own.

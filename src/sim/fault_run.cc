@@ -57,7 +57,11 @@ class Draw {
   double share(double most) { return one_in(2) ? 0 : most * random_uniform(seed_, stream_, ++count_); }
   template <class T>
   T among(std::initializer_list<T> values) {
-    return *(values.begin() + between(0, static_cast<std::int32_t>(values.size()) - 1));
+    return among(std::span(values.begin(), values.size()));
+  }
+  template <class T>
+  T among(std::span<const T> values) {
+    return values[static_cast<std::size_t>(between(0, static_cast<std::int32_t>(values.size()) - 1))];
   }
 
  private:
@@ -79,6 +83,22 @@ CostModel small_cost_model() {
   out.flops_per_s = out.attention_flops_per_s = 1e10;
   out.link_bytes_per_s = out.swap_bytes_per_s = 1e9;
   out.step_overhead_s = 0.005;
+  return out;
+}
+
+std::vector<PreemptionMode> preemption_modes(bool swap_space) {
+  std::vector<PreemptionMode> out;
+  for (std::size_t i = 0; i < std::size(kPreemptionPolicies); ++i) {
+    switch (kPreemptionPolicies[i].recovery) {
+      case Recovery::swapped:
+        if (!swap_space) continue;
+        break;
+      case Recovery::either:
+      case Recovery::recomputed:
+        break;
+    }
+    out.push_back(static_cast<PreemptionMode>(i));
+  }
   return out;
 }
 
@@ -105,6 +125,7 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
   engine.max_num_batched_tokens =
       engine.enable_chunked_prefill ? draw.among({1, 3, 16, 64}) : engine.max_model_len;
   engine.enable_prefix_caching = !baseline && draw.one_in(2);
+  engine.eviction = static_cast<Eviction>(seed % std::size(kEvictionPolicies));
   engine.vocab_size = out.cost.vocab_size;
   engine.seed = seed;
   engine.log_stats = false;
@@ -114,15 +135,11 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
       static_cast<std::int32_t>(KvGroup{.tokens_per_row = engine.block_size}.rows_for(engine.max_model_len));
   out.num_blocks = std::max(2, longest + draw.between(0, 3 * longest));
   if (!baseline) {
-    if (draw.one_in(2))
-      engine.scheduling_policy = draw.one_in(2) ? SchedulingPolicy::priority : SchedulingPolicy::fair;
+    if (draw.one_in(2))  // one of those behind the first
+      engine.scheduling_policy = static_cast<SchedulingPolicy>(
+          draw.between(1, static_cast<int>(std::size(kSchedulingPolicies)) - 1));
     out.num_swap_blocks = draw.among<std::int64_t>({0, 1, out.num_blocks / 2, out.num_blocks});
-    if (out.num_swap_blocks > 0) {
-      engine.preemption_mode =
-          draw.among({PreemptionMode::automatic, PreemptionMode::swap, PreemptionMode::recompute});
-    } else {
-      engine.preemption_mode = draw.among({PreemptionMode::automatic, PreemptionMode::recompute});
-    }
+    engine.preemption_mode = draw.among<PreemptionMode>(preemption_modes(out.num_swap_blocks > 0));
     engine.preemption_costs = {draw.share(0.1), draw.share(0.01)};
   } else {
     // The largest power of two must hold a region.

@@ -126,6 +126,19 @@ void code_groups(Coder code, Engine& engine) {
   }
 }
 
+// One number: 0 without a prefix cache, else 1 + the eviction policy's.
+template <class Coder, class Engine>
+void code_caching(Coder code, Engine& engine) {
+  enum class Caching : std::uint8_t { none };
+  auto caching = engine.enable_prefix_caching ? static_cast<Caching>(1 + static_cast<int>(engine.eviction))
+                                              : Caching::none;
+  code.choice(caching, 1 + static_cast<int>(std::size(kEvictionPolicies)));
+  if constexpr (!std::is_const_v<Engine>) {
+    engine.enable_prefix_caching = caching != Caching::none;
+    if (engine.enable_prefix_caching) engine.eviction = static_cast<Eviction>(static_cast<int>(caching) - 1);
+  }
+}
+
 template <class Coder, class Header>
 void code_header(Coder code, Header& header) {
   code(header.modes.scheduler);
@@ -138,10 +151,10 @@ void code_header(Coder code, Header& header) {
   code(engine.max_num_seqs, 1, kMaxInt32);
   code(engine.max_num_batched_tokens, 1, kMaxInt32);
   code(engine.block_size, 1, kMaxBlockSize);
-  code(engine.enable_prefix_caching);
+  code_caching(code, engine);
   code(engine.enable_chunked_prefill);
   code.choice(engine.scheduling_policy, static_cast<int>(std::size(kSchedulingPolicies)));
-  code.choice(engine.preemption_mode, 3);
+  code.choice(engine.preemption_mode, static_cast<int>(std::size(kPreemptionPolicies)));
   code(engine.preemption_costs.per_block_copied);
   code(engine.preemption_costs.per_token_recomputed);
   code(engine.seed);

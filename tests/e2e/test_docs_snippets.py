@@ -24,6 +24,7 @@ NOT_RUN = {
     ("docs/planning.md", "1 x "): "an answer; tests/e2e/test_planning.py asks for one",
     ("docs/python.md", "from pagoda import LLM"): "script/test --tier packages (test_docs_python.py)",
     ("docs/python.md", 'llm = LLM("model.gguf"'): "script/test --tier packages (test_docs_python.py)",
+    ("docs/recipes.md", "diff --git"): "test_recipes.py applies and compiles each",
     ("docs/tensor-parallelism.md", "rank 1:"): "a line of the log",
     ("docs/tensor-parallelism.md", "ip netns"): "needs rights over network name spaces",
     ("docs/tools.md", '{"text": "…'): "the form of a line; test_parse.py reads and writes them",

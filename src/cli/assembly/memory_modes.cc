@@ -56,6 +56,13 @@ SchedulingPolicy scheduling_policy(const EngineFlags& flags) {
   return static_cast<SchedulingPolicy>(known - std::begin(kSchedulingPolicies));
 }
 
+PreemptionMode preemption_mode(const EngineFlags& flags) {
+  const auto* const known =
+      std::ranges::find(kPreemptionPolicies, flags.preemption_mode, &PreemptionFacts::flag);
+  CHECK(known != std::end(kPreemptionPolicies));  // one of the flag's choices
+  return static_cast<PreemptionMode>(known - std::begin(kPreemptionPolicies));
+}
+
 Status check_memory_modes(const EngineFlags& flags) {
   const std::string scheduler = concat("--scheduler ", flags.scheduler);
   if (is_baseline(flags) && (flags.kv_manager == "paged" || is_virtual(flags)))
@@ -70,6 +77,8 @@ Status check_memory_modes(const EngineFlags& flags) {
   if (is_baseline(flags) && (flags.preemption_mode != "auto" || flags.swap_space_bytes > 0))
     return invalid_argument(
         concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
+  if (is_baseline(flags) && flags.eviction_policy != "lru")
+    return invalid_argument(concat(scheduler, " shares nothing: --eviction-policy needs --scheduler vllm"));
   if (is_baseline(flags) && !flags.prefix_file.empty())
     return invalid_argument(concat(scheduler, " shares nothing: --prefix-file needs --scheduler vllm"));
   if (is_baseline(flags) && flags.target_itl_ms.value_or(0) > 0)
@@ -77,8 +86,14 @@ Status check_memory_modes(const EngineFlags& flags) {
   if (is_baseline(flags) && flags.speculative)
     return invalid_argument(
         concat(scheduler, " is as the paper has it: --speculative-config needs --scheduler vllm"));
-  if (flags.preemption_mode == "swap" && flags.swap_space_bytes == 0)
-    return invalid_argument("--preemption-mode swap needs --swap-space");
+  switch (facts(preemption_mode(flags)).recovery) {
+    case Recovery::either:
+    case Recovery::recomputed:
+      break;
+    case Recovery::swapped:
+      if (flags.swap_space_bytes == 0)
+        return invalid_argument(concat("--preemption-mode ", flags.preemption_mode, " needs --swap-space"));
+  }
   return ok_status();
 }
 
@@ -93,9 +108,10 @@ std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, 
 }
 
 void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config) {
-  config.preemption_mode = flags.preemption_mode == "swap"        ? PreemptionMode::swap
-                           : flags.preemption_mode == "recompute" ? PreemptionMode::recompute
-                                                                  : PreemptionMode::automatic;
+  config.preemption_mode = preemption_mode(flags);
+  const auto* const eviction = std::ranges::find(kEvictionPolicies, flags.eviction_policy);
+  CHECK(eviction != std::end(kEvictionPolicies));  // one of the flag's choices
+  config.eviction = static_cast<Eviction>(eviction - std::begin(kEvictionPolicies));
   if (is_baseline(flags)) config.enable_prefix_caching = false;
   config.preemption_costs.per_block_copied = static_cast<double>(block_bytes) / kBytesCopiedPerSecond;
 }
@@ -110,6 +126,7 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
                             .num_blocks = static_cast<std::int32_t>(num_blocks),
                             .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
                             .enable_prefix_caching = config.enable_prefix_caching,
+                            .eviction = config.eviction,
                             .model_id = model_id,
                             .groups = config.kv_groups,
                             .whole_prompts = !config.enable_chunked_prefill};

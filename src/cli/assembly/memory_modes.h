@@ -14,6 +14,7 @@ bool is_baseline(const EngineFlags& flags);  // one of the paper's, which neithe
 
 // `auto` is fair where clients have several keys, else fcfs.
 SchedulingPolicy scheduling_policy(const EngineFlags& flags);
+PreemptionMode preemption_mode(const EngineFlags& flags);
 
 // The combinations that cannot work, naming the flag. Needs no model.
 Status check_memory_modes(const EngineFlags& flags);

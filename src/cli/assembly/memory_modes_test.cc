@@ -24,6 +24,8 @@ TEST(MemoryModes, CombinationsThatCannotWorkAreRefusedNamingTheFlag) {
   names(refusal([](EngineFlags& f) { f.scheduler = "orca", f.scheduling_policy = "fair"; }),
         "--scheduling-policy");
   EXPECT_EQ(refusal([](EngineFlags& f) { f.scheduler = "orca", f.server.api_keys = {"a", "b"}; }), "");
+  names(refusal([](EngineFlags& f) { f.scheduler = "orca", f.eviction_policy = "lfu"; }),
+        "--eviction-policy");
   names(refusal([](EngineFlags& f) { f.scheduler = "fastertransformer", f.preemption_mode = "recompute"; }),
         "--preemption-mode");
   names(refusal([](EngineFlags& f) { f.scheduler = "orca", f.swap_space_bytes = 1; }), "--swap-space");

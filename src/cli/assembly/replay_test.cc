@@ -151,6 +151,7 @@ const Mode kModes[] = {
      }},
     {"priority", [](EngineFlags& f) { f.scheduling_policy = "priority"; }},
     {"fair", [](EngineFlags& f) { f.scheduling_policy = "fair"; }},
+    {"least often used first", [](EngineFlags& f) { f.eviction_policy = "lfu"; }},
     {"virtual",
      [](EngineFlags& f) {
        f.kv_manager = "virtual";

@@ -11,6 +11,7 @@
 #include "cli/flags/parse_size.h"
 #include "cli/flags/speculative_flag.h"
 #include "scheduler/admission_order.h"
+#include "scheduler/preemption_policy.h"
 
 namespace pagoda {
 namespace {
@@ -18,6 +19,12 @@ namespace {
 std::vector<std::string> scheduling_policies() {
   std::vector<std::string> names = {"auto"};
   for (const PolicyFacts& policy : kSchedulingPolicies) names.emplace_back(policy.name);
+  return names;
+}
+
+std::vector<std::string> preemption_modes() {
+  std::vector<std::string> names;
+  for (const PreemptionFacts& policy : kPreemptionPolicies) names.emplace_back(policy.flag);
   return names;
 }
 
@@ -234,7 +241,7 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
                   "(iteration-level, in order of arrival, never preempts), `fastertransformer` (batches that "
                   "run to their end and answer together)"},
       {.name = "preemption-mode",
-       .value = flags::choice(flags.preemption_mode, {"auto", "swap", "recompute"}),
+       .value = flags::choice(flags.preemption_mode, preemption_modes()),
        .help = "recovery of preempted requests; auto: whichever measured as cheaper",
        .details =
            "recovery of preempted requests' keys and values; `auto`: whichever costs less, as measured"},

@@ -6,9 +6,14 @@
 #include "cli/flags/flag_values.h"
 #include "cli/flags/kv_events_flag.h"
 #include "cli/flags/parse_size.h"
+#include "kv_cache/eviction_order.h"
 
 namespace pagoda {
 namespace {
+
+std::vector<std::string> eviction_policies() {
+  return {std::begin(kEvictionPolicies), std::end(kEvictionPolicies)};
+}
 
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 
@@ -91,6 +96,12 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
       {.name = "enable-prefix-caching",
        .value = flags::on_off(flags.enable_prefix_caching),
        .help = "keep and reuse the blocks of equal prefixes"},
+      {.name = "eviction-policy",
+       .value = flags::choice(flags.eviction_policy, eviction_policies()),
+       .help = "order in which the prefix cache evicts: least recently, or least often used first",
+       .details =
+           "order in which the prefix cache evicts blocks that nobody uses: `lru`, least recently used "
+           "first; `lfu`, least often found first, and among equals least recently used"},
       {.name = "prefix-file",
        .value = flags::text(flags.prefix_file, "FILE"),
        .help = "JSON list of {\"name\", \"text\" | \"messages\" | \"token_ids\"}: prefixes kept for all",

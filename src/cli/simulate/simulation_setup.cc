@@ -26,9 +26,7 @@ PartsFactory parts_factory(const EngineFlags& flags) {
     chosen.reserve = modes.reserve;
     chosen.block_size = config.block_size;
     chosen.scheduling_policy = facts(config.scheduling_policy).name;
-    chosen.preemption_mode = config.preemption_mode == PreemptionMode::swap        ? "swap"
-                             : config.preemption_mode == PreemptionMode::recompute ? "recompute"
-                                                                                   : "auto";
+    chosen.preemption_mode = facts(config.preemption_mode).flag;
     chosen.swap_space_bytes = num_swap_blocks;  // whether there is any
     for (const auto& [value, known] : {std::pair(modes.scheduler, "vllm orca fastertransformer"),
                                        std::pair(modes.kv_manager, "auto paged reserved virtual"),

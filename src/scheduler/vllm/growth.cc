@@ -29,9 +29,8 @@ bool Growth::try_grow(const SequenceGroup& group, Sequence& sequence, std::int32
 Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::int32_t& count) {
   SequenceGroup& group = *records_.queues.running()[position];
   while (!try_grow(group, sequence, count)) {
-    SequenceGroup& latest = *records_.queues.running().back();
-    if (&latest != &group) {
-      preemption_.preempt(latest);
+    if (SequenceGroup* const victim = preemption_.victim_behind(position)) {
+      preemption_.preempt(*victim);
       continue;
     }
     if (position > 0) {
@@ -40,15 +39,15 @@ Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::i
     }
     // The oldest group, alone: park the last sequence that is not in the batch yet.
     CHECK(!group.lockstep);
-    Sequence* victim = nullptr;
+    Sequence* last = nullptr;
     for (const auto& other : std::ranges::reverse_view(group.sequences)) {
       if (other->state == SequenceState::resident) {
-        victim = other.get();
+        last = other.get();
         break;
       }
     }
-    release_kv(*victim, records_.kv);
-    if (victim == &sequence) {
+    release_kv(*last, records_.kv);
+    if (last == &sequence) {
       CHECK(records_.plan.batch().num_tokens > 0);  // validate() saw to it that one sequence always fits
       return Room::sequence_parked;
     }
@@ -101,14 +100,14 @@ bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
   std::int32_t one = 1;
   while (kv.pages_to_promise(sequence.id, sequence.num_tokens(), 1) + margin > kv.num_available_blocks() ||
          !kv.promise(sequence.id, sequence.num_tokens(), 1) || !try_grow(group, sequence, one)) {
-    SequenceGroup& latest = *records_.queues.running().back();
-    if (!group.lockstep || &latest == &group) {
+    SequenceGroup* const victim = group.lockstep ? preemption_.victim_behind(position) : nullptr;
+    if (victim == nullptr) {
       release_kv(sequence, kv);
       CHECK(!group.lockstep || position > 0);
       if (group.lockstep) preemption_.preempt(group);
       return false;
     }
-    preemption_.preempt(latest);
+    preemption_.preempt(*victim);
   }
   return true;
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Growth: KV blocks for those who run, and who gives way for them. A running sequence gets blocks for the
-// tokens of its step; where there are none, the latest group is preempted, and the oldest, alone, parks its
+// tokens of its step; where there are none, a later group is preempted, and the oldest, alone, parks its
 // last sequences. Holds no state. Invariant: nobody gives way to a later one (engine.progress).
 // Source: PagedAttention (SOSP'23) §4.5. Threads: none; owned by the engine thread.
 #include <cstddef>

@@ -12,7 +12,10 @@ namespace pagoda::testing {
 
 struct Parts {
   explicit Parts(const SchedulerConfig& config, PagedKvConfig kv_config)
-      : kv(std::move(kv_config)), order(make_admission_order(config.policy)), records(config, kv, *order) {}
+      : kv(std::move(kv_config)),
+        order(make_admission_order(config.policy)),
+        policy(make_preemption_policy(config.preemption_mode)),
+        records(config, kv, *order) {}
 
   // One that waits, with one parked sequence; `length` tokens that no other prompt begins with.
   SequenceGroup& add(std::int32_t length, std::int32_t output = 0, std::string tenant = "") {
@@ -66,9 +69,10 @@ struct Parts {
 
   PagedKvManager kv;
   std::unique_ptr<AdmissionOrder> order;
+  std::unique_ptr<PreemptionPolicy> policy;
   SchedulerRecords records;
-  Swapping swapping{records};
-  Preemption preemption{records, swapping};
+  Swapping swapping{records, *policy};
+  Preemption preemption{records, swapping, *policy};
   Growth growth{records, preemption};
   DraftRoom drafts{records};
   BatchFiller filler{records, growth, drafts};

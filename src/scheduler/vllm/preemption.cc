@@ -1,10 +1,38 @@
 #include "scheduler/vllm/preemption.h"
 
+#include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "scheduler/group_ops.h"
 
 namespace pagoda {
+namespace {
+
+PreemptionCandidate candidate_of(const SequenceGroup& group) {
+  PreemptionCandidate out{.tenant = group.request.tenant,
+                          .priority = group.request.priority,
+                          .num_sequences = group.num_live(),
+                          .num_preemptions = group.num_preemptions};
+  for (const auto& sequence : group.sequences) {
+    if (sequence->finished()) continue;
+    out.num_computed_tokens += sequence->num_computed_tokens;
+    out.num_output_tokens += sequence->num_output_tokens();
+  }
+  return out;
+}
+
+}  // namespace
+
+SequenceGroup* Preemption::victim_behind(std::size_t position) {
+  const auto behind = std::span(records_.queues.running()).subspan(position + 1);
+  if (behind.empty()) return nullptr;
+  candidates_.clear();
+  for (const SequenceGroup* group : behind) candidates_.push_back(candidate_of(*group));
+  const std::size_t victim = policy_.victim(candidates_);
+  CHECK(victim < behind.size());
+  return behind[victim];
+}
 
 void Preemption::preempt(SequenceGroup& group, WayBack way) {
   std::vector<SequenceId> ids;

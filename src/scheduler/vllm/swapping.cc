@@ -18,12 +18,12 @@ SwapIn swap_in_of(const SequenceGroup& group, const KvManager& kv) {
 
 bool Swapping::try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident) {
   ScheduledBatch& batch = records_.plan.batch();
-  const PreemptionMode mode = records_.config.preemption_mode;
-  if (mode == PreemptionMode::recompute || resident.empty()) return false;
+  if (facts(records_.config.preemption_mode).recovery == Recovery::recomputed || resident.empty())
+    return false;
   if (!batch.swap_in.empty()) return false;  // it would be told to copy both ways through the same blocks
   const SwapCost cost = swap_.swap_cost(resident);
   if (cost.pages == 0) return false;  // nothing is computed
-  if (mode == PreemptionMode::automatic && !swap_is_cheaper(costs_, cost.pages, cost.tokens)) return false;
+  if (!policy_.swaps(cost, costs_)) return false;
   const std::size_t first = batch.swap_out.size();
   if (!swap_.swap_out(resident, batch.swap_out)) return false;
   // A copy-on-write that this step had planned for the group does not happen: its content is still at the

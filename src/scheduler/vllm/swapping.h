@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "request/ids.h"
-#include "scheduler/preemption.h"
+#include "scheduler/preemption_policy.h"
 #include "scheduler/vllm/scheduler_records.h"
 
 namespace pagoda {
@@ -24,7 +24,9 @@ SwapIn swap_in_of(const SequenceGroup& group, const KvManager& kv);
 
 class Swapping {
  public:
-  explicit Swapping(SchedulerRecords& records) : records_(records), swap_(records.kv.swap()) {}
+  // Borrows both; the policy says who is swapped out at all.
+  Swapping(SchedulerRecords& records, PreemptionPolicy& policy)
+      : records_(records), policy_(policy), swap_(records.kv.swap()) {}
 
   void set_costs(const PreemptionCosts& costs) { costs_ = costs; }
 
@@ -40,6 +42,7 @@ class Swapping {
 
  private:
   SchedulerRecords& records_;
+  PreemptionPolicy& policy_;
   KvSwap& swap_;
   PreemptionCosts costs_;
   std::int64_t num_groups_out_ = 0, num_blocks_out_ = 0, num_blocks_in_ = 0;

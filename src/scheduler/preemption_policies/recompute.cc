@@ -1,0 +1,20 @@
+#include <memory>
+
+#include "scheduler/preemption_policy.h"
+
+namespace pagoda {
+namespace {
+
+// The latest gives way, and is recomputed.
+class RecomputePreemption final : public PreemptionPolicy {
+ public:
+  bool swaps(const SwapCost&, const PreemptionCosts&) override { return false; }
+};
+
+}  // namespace
+
+std::unique_ptr<PreemptionPolicy> make_recompute_preemption() {
+  return std::make_unique<RecomputePreemption>();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,18 @@
+#include <memory>
+
+#include "scheduler/preemption_policy.h"
+
+namespace pagoda {
+namespace {
+
+// The latest gives way, and is recomputed only where the swap space is full.
+class SwapPreemption final : public PreemptionPolicy {
+ public:
+  bool swaps(const SwapCost&, const PreemptionCosts&) override { return true; }
+};
+
+}  // namespace
+
+std::unique_ptr<PreemptionPolicy> make_swap_preemption() { return std::make_unique<SwapPreemption>(); }
+
+}  // namespace pagoda
