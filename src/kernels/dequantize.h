@@ -18,7 +18,7 @@ struct NibbleGroup {
   float scale = 0, minimum = 0;
   std::uint8_t nibbles[16] = {};
 };
-bool has_nibbles(DType dtype);  // Q4_0, Q4_1, Q4_K
+bool has_nibbles(DType dtype);  // whether 32 of its weights are evenly spaced values, at most 16
 NibbleGroup nibble_group(DType dtype, const std::byte* row, std::int64_t group);
 
 }  // namespace pagoda

@@ -248,9 +248,9 @@ TEST(GroupedPair, EveryRowHasTheBitsThatItHasAlone) {
       for (const DType stored : weight_types()) {
         const std::int64_t block = dtype_info(stored).block_elements;
         const Shape shape = {.hidden = std::max<std::int64_t>(block, 52) / block * block,
-                             .inner = block == 256  ? 256
+                             .inner = block == 1    ? 75
                                       : block == 32 ? 96
-                                                    : 75,
+                                                    : block,
                              .stored = stored,
                              .type = type,
                              .gated = seed % 3 != 0,

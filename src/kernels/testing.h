@@ -40,11 +40,12 @@ inline std::vector<float> random_floats(std::uint64_t seed, std::size_t count, f
   return out;
 }
 
-// The place of a block's scale and, unless it is 0, of its minimum, in half precision; or of its exponent at
-// 0.
+// The place of a block's scale and, unless it is 0, of its minimum, in half precision; or what its scales are
+// else.
+enum class ScaleKind { half, exponent, fp8, spread };
 struct ScalesAt {
   std::size_t scale = 0, minimum = 0;
-  bool exponent = false;
+  ScaleKind kind = ScaleKind::half;
 };
 inline ScalesAt scales_at(DType dtype) {
   switch (dtype) {
@@ -59,8 +60,16 @@ inline ScalesAt scales_at(DType dtype) {
       return {.scale = 108};
     case DType::q6_k:
       return {.scale = 208};
+    case DType::tq1_0:
+      return {.scale = 52};
+    case DType::tq2_0:
+      return {.scale = 64};
     case DType::mxfp4:
-      return {.exponent = true};
+      return {.kind = ScaleKind::exponent};
+    case DType::nvfp4:
+      return {.kind = ScaleKind::fp8};
+    case DType::iq1_m:
+      return {.scale = 48, .kind = ScaleKind::spread};
     default:
       return {};
   }
@@ -94,8 +103,24 @@ inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, st
       if (dtype == DType::int4) std::memcpy(bytes.data() + at + 4, &zero, 4);
       continue;
     }
-    if (scales.exponent) bytes[at] = static_cast<std::byte>(118 + random_bits(seed, 1, at) % 4);
-    if (!scales.exponent) put16(at + scales.scale, float_to_half(d));
+    switch (scales.kind) {
+      case ScaleKind::half:
+        put16(at + scales.scale, float_to_half(d));
+        break;
+      case ScaleKind::exponent:
+        bytes[at] = static_cast<std::byte>(118 + random_bits(seed, 1, at) % 4);
+        break;
+      case ScaleKind::fp8:  // 4 of them; neighbours are mostly alike
+        for (std::size_t s = 0; s < 4; ++s)
+          bytes[at + s] = static_cast<std::byte>(8 + random_bits(seed, 1, at + s) % 16);
+        break;
+      case ScaleKind::spread:  // the highest 4 bits of 4 numbers
+        for (std::size_t s = 0; s < 4; ++s) {
+          std::byte& high = bytes[at + scales.scale + 2 * s + 1];
+          high = (high & std::byte{15}) | static_cast<std::byte>(float_to_half(d) >> (4 * s) << 4 & 240);
+        }
+        break;
+    }
     if (scales.minimum != 0) put16(at + scales.minimum, float_to_half(m));
   }
   return bytes;

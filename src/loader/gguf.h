@@ -37,7 +37,7 @@ struct GgufArray {  // the vector that `element` names is filled, the others are
 // One tensor as the file lists it, of a type that Pagoda reads or not.
 struct GgufTensor {
   std::string name;
-  std::string_view type;            // "Q4_1", "IQ2_XS"
+  std::string_view type;            // "Q4_1", "Q8_K"
   std::optional<DType> dtype;       // nullopt: Pagoda does not run this type
   std::vector<std::int64_t> shape;  // outermost first
   const std::byte* data = nullptr;

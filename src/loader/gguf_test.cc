@@ -80,7 +80,7 @@ TEST(Gguf, ReadsTensorsOfEverySupportedType) {
   const Result<GgufFile> file = GgufFile::parse(as_bytes(bytes));
   ASSERT_TRUE(file) << file.error().message();
   EXPECT_TRUE(file->check_supported().ok());
-  EXPECT_EQ(file->tensors().size(), 16u);
+  EXPECT_EQ(file->tensors().size(), 28u);
   for (const GgufTensor& tensor : file->tensor_list()) {
     const TensorView& view = file->tensors().at(tensor.name);
     EXPECT_EQ(dtype_info(view.dtype).name, tensor.name);
@@ -92,14 +92,15 @@ TEST(Gguf, ReadsTensorsOfEverySupportedType) {
 }
 
 TEST(Gguf, NamesATypeThatIsNotRun) {
-  const std::string bytes = GgufBuilder().tensor("blk.0.x", {256}, 17, std::string(74, 'x')).build();
+  const std::string bytes = GgufBuilder().tensor("blk.0.x", {256}, 15, std::string(292, 'x')).build();
   const Result<GgufFile> file = GgufFile::parse(as_bytes(bytes));
   ASSERT_TRUE(file) << file.error().message();
   EXPECT_TRUE(file->tensors().empty());
   EXPECT_EQ(
       file->check_supported().message(),
-      "tensor 'blk.0.x' has type IQ2_XS, which is not supported; supported: F32, F16, Q4_0, Q4_1, Q5_0, "
-      "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16, MXFP4");
+      "tensor 'blk.0.x' has type Q8_K, which is not supported; supported: F32, F16, Q4_0, Q4_1, Q5_0, "
+      "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL, IQ3_S, IQ2_S, "
+      "IQ4_XS, IQ1_M, BF16, TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0");
 }
 
 TEST(Gguf, ReversesExtents) {

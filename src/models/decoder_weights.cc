@@ -1,5 +1,6 @@
 #include "models/decoder_weights.h"
 
+#include "base/strings.h"
 #include "models/weight_loader.h"
 
 namespace pagoda {
@@ -154,6 +155,13 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   weights.owners = store.owners();
   weights.mapped = store.is_mapped();
   weights.ignored_tensors = reader.unused();
+  for (const std::string& name : weights.ignored_tensors) {
+    constexpr std::string_view kScale = ".scale";
+    if (!name.ends_with(kScale)) continue;
+    const TensorView* const scaled = source.find(name.substr(0, name.size() - kScale.size()) + ".weight");
+    if (scaled != nullptr && scaled->dtype == DType::nvfp4)
+      return unimplemented(concat("the scale '", name, "' of NVFP4 weights is not supported there"));
+  }
   return weights;
 }
 

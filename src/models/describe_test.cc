@@ -41,8 +41,8 @@ TEST(Describe, Gguf) {
   EXPECT_EQ(out.at("version"), 3);
   EXPECT_EQ(out.at("supported"), true);
   EXPECT_EQ(out.at("config").at("num_kv_heads"), 2);
-  EXPECT_EQ(out.at("parameters"), 16 * 3 * 512);
-  EXPECT_EQ(out.at("num_tensors"), 16);
+  EXPECT_EQ(out.at("parameters"), 28 * 3 * 512);
+  EXPECT_EQ(out.at("num_tensors"), 28);
   EXPECT_EQ(out.at("bytes_by_type").at("Q4_1"), 3 * 16 * 20);
   EXPECT_EQ(out.at("metadata").at("tokenizer.ggml.tokens").at("count"), 5);
   EXPECT_EQ(out.at("tensors").as_array().front().at("shape"), (json::array{3, 512}));

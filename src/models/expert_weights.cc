@@ -33,6 +33,8 @@ class Stack {
                              : reader.tensor(name_ + names.weight, {experts, rows, columns});
       weight_.shape = {experts, rows, columns};
     }
+    if (names.expert_scales.empty() || !(name_ + ".scale").ends_with(names.expert_scales))
+      factors_ = loader.nvfp4_scales(name_, weight_.dtype, experts);
     if (reader.has(name_ + names.bias)) bias_ = reader.tensor(name_ + names.bias, {experts, rows_});
   }
 
@@ -40,10 +42,12 @@ class Stack {
   void add(Matrices& matrices, std::int64_t expert, Range rows, std::int64_t step) const {
     if (!loader_.status().ok()) return;
     const std::string name = concat(name_, "[", expert, "]");
+    const std::size_t first = matrices.views.size();
     if (names_.scales.empty())
       loader_.add_picked(matrices, of(weight_, expert), name, rows, step, transposed_);
     else
       loader_.add_mxfp4(matrices, of(weight_, expert), of(scales_, expert), name, rows, step);
+    if (!factors_.empty()) loader_.scale_from(matrices, first, factors_[static_cast<std::size_t>(expert)]);
     if (bias_.data == nullptr) return;
     std::vector<float> all(static_cast<std::size_t>(rows_));
     dequantize_row(bias_, expert, all.data());
@@ -64,6 +68,7 @@ class Stack {
   std::int64_t rows_;
   bool transposed_;
   TensorView weight_, scales_, bias_;
+  std::vector<float> factors_;  // one for each expert, or empty
 };
 
 void read_separate(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,

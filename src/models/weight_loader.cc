@@ -213,6 +213,7 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
   const std::size_t first_view = matrices.views.size(), first_bias = matrices.bias.size();
   const TensorView whole = stored(name + ".weight", rows, columns);
   const std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
+  const std::vector<float> scales = nvfp4_scales(name, whole.dtype, 1);
   if (!reader_.status().ok()) return;
   for (const Range& range : joined(ranges)) {
     std::int64_t before = 0;
@@ -230,15 +231,19 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
       matrices.bias.insert(matrices.bias.end(), bias.begin() + range.first, bias.begin() + range.end());
     matrices.bias.resize(static_cast<std::size_t>(before + range.count), 0.0f);
   }
-  scale_from(matrices, first_view, first_bias, factor, factor / input_factor);
+  for (std::size_t i = first_bias; i < matrices.bias.size(); ++i) matrices.bias[i] *= factor / input_factor;
+  scale_from(matrices, first_view, factor * scales.front());
 }
 
-// Views from this one on become copies in float32, times `factor`, and biases are times `bias_factor`.
-void WeightLoader::scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias,
-                              float factor, float bias_factor) {
-  if (!reader_.status().ok()) return;
-  for (std::size_t i = first_bias; i < matrices.bias.size(); ++i) matrices.bias[i] *= bias_factor;
-  if (factor == 1) return;
+std::vector<float> WeightLoader::nvfp4_scales(const std::string& name, DType stored, std::int64_t count) {
+  std::vector<float> none(static_cast<std::size_t>(count), 1.0f);
+  if (stored != DType::nvfp4 || source_.format() != ModelFormat::gguf) return none;
+  reader_.ignore(name + ".input_scale");  // belongs to activations in 4 bits
+  return reader_.has(name + ".scale") ? reader_.vector(name + ".scale", count) : none;
+}
+
+void WeightLoader::scale_from(Matrices& matrices, std::size_t first_view, float factor) {
+  if (!reader_.status().ok() || factor == 1) return;
   matrices.recipe += concat(" from ", first_view, " times ", factor);
   for (std::size_t i = first_view; i < matrices.views.size(); ++i) {
     matrices.to_copy.push_back([i, factor, stored = matrices.views[i].dtype](Matrices& to) {
@@ -283,8 +288,10 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
   const std::string weight = name + ".weight";
   const TensorView whole = stored(weight, rows, columns);
   std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
+  const std::vector<float> scales = nvfp4_scales(name, whole.dtype, 1);
   if (!reader_.status().ok()) return {};
   if (rank_ == 0) matrices.bias = std::move(bias);
+  for (float& value : matrices.bias) value *= factor;
   if (names_.transposed) {
     // The columns of [out, in] are rows of what is stored.
     matrices.recipe = concat(" ", weight, " rows ", text(own), " transposed");
@@ -293,7 +300,7 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
   } else {
     add_columns(matrices, whole, weight, own);
   }
-  scale_from(matrices, 0, 0, factor, factor);
+  scale_from(matrices, 0, factor * scales.front());
   return pack(std::move(matrices), name);
 }
 

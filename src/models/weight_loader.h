@@ -83,6 +83,11 @@ class WeightLoader {
   // away again.
   Status bring_in(Matrices& matrices) const;
   void give_back(const Matrices& matrices) const;
+  // The factors that GGUF files have beside NVFP4 weights: one, or one for each expert. 1 where there is
+  // none.
+  std::vector<float> nvfp4_scales(const std::string& name, DType stored, std::int64_t count);
+  // Views from this one on become copies in float32, times `factor`.
+  void scale_from(Matrices& matrices, std::size_t first_view, float factor);
   PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
   PackedLinear pack_exact(Matrices matrices, const std::string& name);  // as exact_linear()
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1);
@@ -94,8 +99,6 @@ class WeightLoader {
                            const LayerShard& shard, float factor = 1);
 
  private:
-  void scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias, float factor,
-                  float bias_factor);
   PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype);
   TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);
   void add_columns(Matrices& matrices, const TensorView& matrix, const std::string& weight, Range range);

@@ -1,9 +1,11 @@
-// Any bytes as a GGUF file: parsed, read to the last tensor byte, turned into a ModelConfig.
-// links: models loader
+// Any bytes as a GGUF file: parsed, read to the last tensor byte, decoded, turned into a ModelConfig.
+// links: models kernels loader
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <vector>
 
+#include "kernels/dequantize.h"
 #include "loader/gguf.h"
 #include "models/read_config.h"
 
@@ -19,6 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       sum = sum + std::to_integer<unsigned>(tensor.data[i]);
     }
     if (tensor.bytes() > 0) sum = sum + std::to_integer<unsigned>(tensor.data[tensor.bytes() - 1]);
+    // The first block, from memory that ends with it.
+    const pagoda::DTypeInfo& info = pagoda::dtype_info(tensor.dtype);
+    const std::vector<std::byte> block(tensor.data, tensor.data + info.block_bytes);
+    std::vector<float> values(static_cast<std::size_t>(info.block_elements));
+    pagoda::dequantize(tensor.dtype, block.data(), info.block_elements, values.data());
   }
   const pagoda::Result<pagoda::ModelConfig> config = pagoda::read_gguf_config(*file);
   if (config && config->num_heads % config->num_kv_heads != 0) std::abort();

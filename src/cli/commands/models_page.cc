@@ -1,11 +1,15 @@
 #include "cli/commands/models_page.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "cli/commands/model_facts.h"
+#include "kernels/linear.h"
 #include "models/family.h"
 #include "models/read_config.h"
 
@@ -30,8 +34,8 @@ converters do to the tensors.
 
 Memory is that of keys and values (of latent attention: of its rows) of 1024 tokens in bfloat16, of the size named (int8
 takes a little more than half, float32 twice as much), and what windows at most and states always take of each sequence,
-however long; states are float32, with what fills their pages. Weights: every type of GGUF that
-llama.cpp writes by default, F32, F16, BF16, and [quantised folders](quantized-folders.md); `pagoda inspect` names a type that is not supported.
+however long; states are float32, with what fills their pages. Weights: F32, F16, BF16,
+[every block type of GGUF](#types-of-gguf), and [quantised folders](quantized-folders.md).
 
 | family | config.json | GGUF | differs from Llama by | checked against | memory |
 |---|---|---|---|---|---|
@@ -53,6 +57,39 @@ constexpr const char* kAllDecoders =
     "`pooling_type`, `cls.output` | – | the last token's state, a head, or two answers' rows | transformers: "
     "Qwen 3 "
     "|\n";
+
+constexpr const char* kTypes = R"(
+## Types of GGUF
+
+Every type is decoded to the bits of llama.cpp's and the gguf package's dequantiser. "Kept in" is what a weight takes in
+memory for 8-bit products, scales included (`--dtype auto`); `bfloat16` takes 16 bits, `float32` 32. NVFP4 weights that
+have a factor in a tensor of its own (`.scale`) are kept in bfloat16.
+
+| type | bits a weight in the file | kept in |
+|---|---|---|
+)";
+
+// The block types, fewest bits first.
+std::string type_rows() {
+  std::vector<std::pair<double, DType>> types;
+  for (std::size_t i = 0; i < std::size(kDTypes); ++i) {
+    const DTypeInfo& info = kDTypes[i];
+    if (info.gguf >= 0 && info.block_elements > 1)
+      types.emplace_back(8.0 * info.block_bytes / info.block_elements, static_cast<DType>(i));
+  }
+  std::ranges::sort(types);
+  std::string out;
+  for (const auto& [bits, type] : types) {
+    constexpr std::int64_t kRows = 16, kColumns = 4096;
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(dtype_bytes(type, kRows * kColumns)));
+    const TensorView view = {type, {kRows, kColumns}, zeros.data()};
+    const auto packed = PackedLinear::pack({}, LinearType::int8, std::span(&view, 1));
+    CHECK(packed);
+    const double kept = 8.0 * static_cast<double>(packed->packed_bytes()) / (kRows * kColumns);
+    out += concat("| ", dtype_info(type).name, " | ", fixed(bits, 2), " | ", fixed(kept, 1), " |\n");
+  }
+  return out;
+}
 
 std::string mebibytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes) / (1 << 20);
@@ -130,7 +167,7 @@ std::string models_page() {
     for (const FamilyWrapper& each : family->wrappers) add(names, each.class_name);
     if (!names.empty()) wrappers += concat("* ", family->row.name, ": ", names, "\n");
   }
-  return concat(decoders, vectors, kAllDecoders, wrappers);
+  return concat(decoders, vectors, kAllDecoders, wrappers, kTypes, type_rows());
 }
 
 }  // namespace pagoda

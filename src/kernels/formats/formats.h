@@ -1,5 +1,6 @@
 #pragma once
 // The formats of this folder, one WeightFormat each, and the little they share.
+#include <bit>
 #include <cstring>
 
 #include "kernels/weight_format.h"
@@ -42,5 +43,23 @@ inline void scale_min(int j, Bytes s, int& scale, int& min) {
 // The values of the 4-bit numbers of IQ4_NL and IQ4_XS.
 inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
+
+// Twice the values of the 4-bit floats of MXFP4 and NVFP4: one bit for the sign, two for the exponent, one
+// for the fraction.
+inline constexpr std::int8_t kFp4Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// The signs of 8 numbers out of the lowest 7 bits: the eighth makes the number of negative ones even.
+inline int even_signs(std::uint32_t bits) {
+  const std::uint32_t seven = bits & 127;
+  return static_cast<int>(seven | (std::popcount(seven) & 1u) << 7);
+}
+
+// 32 weights in 4 bits: w = scale * number(i) + minimum.
+template <class Number>
+NibbleGroup nibbles_of(float scale, float minimum, const Number& number) {
+  NibbleGroup out{.scale = scale, .minimum = minimum};
+  for (int i = 0; i < 16; ++i) out.nibbles[i] = static_cast<std::uint8_t>(number(i) | number(i + 16) << 4);
+  return out;
+}
 
 }  // namespace pagoda::formats

@@ -7,8 +7,6 @@
 namespace pagoda::formats {
 namespace {
 
-constexpr std::int8_t kTwice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
 float scale_of(Bytes b) {
   const std::uint32_t e = b[0];  // 2^(e - 128), below 2^-126 a subnormal number
   return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
@@ -17,8 +15,8 @@ float scale_of(Bytes b) {
 void block(Bytes b, float* out) {
   const float d = scale_of(b);
   for (int i = 0; i < 16; ++i) {
-    out[i] = d * static_cast<float>(kTwice[b[1 + i] & 15]);
-    out[i + 16] = d * static_cast<float>(kTwice[b[1 + i] >> 4]);
+    out[i] = d * static_cast<float>(kFp4Twice[b[1 + i] & 15]);
+    out[i + 16] = d * static_cast<float>(kFp4Twice[b[1 + i] >> 4]);
   }
 }
 
