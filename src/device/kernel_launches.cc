@@ -131,7 +131,8 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
                             : form == ProductForm::several ? kSeveralRows
                             : form == ProductForm::some    ? kSomeRows
                                                            : kManyRows;
-  if (tile.rounded) {
+  const bool few = form == ProductForm::few;
+  if (!few) {
     CHECK(args.rounded != nullptr);
     PAGODA_RETURN_IF_ERROR(round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));
   }
@@ -139,7 +140,8 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
                                              3 * static_cast<std::int32_t>(form));
   return put(for_tiles(weight, of_form), blocks_of(tile, args.rows, args.n), {u32(product_threads(tile))},
-             product_shared_bytes(tile, group_bytes(weight)), args);
+             few ? few_shared_bytes(group_bytes(weight)) : product_shared_bytes(tile, group_bytes(weight)),
+             args);
 }
 
 Status KernelLaunches::route(const RouteArgs& args, std::int64_t rows) {
@@ -165,7 +167,7 @@ Status KernelLaunches::grouped_tiles(Element weight, const GroupedLinearArgs& ar
   Dim3 grid = blocks_of(kFewRows, args.pairs, args.n);
   grid.x = std::min(grid.x + u32(args.experts), u32(args.pairs));  // none is empty
   return put(for_tiles(weight, KernelId::grouped_tiles_bf16), grid, {u32(product_threads(kFewRows))},
-             product_shared_bytes(kFewRows, group_bytes(weight)), args);
+             few_shared_bytes(group_bytes(weight)), args);
 }
 
 Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {

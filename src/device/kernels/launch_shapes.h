@@ -11,17 +11,17 @@ inline constexpr std::int32_t kLinearTile = 16, kLinearDepth = 32;
 inline constexpr std::uint32_t kLinearSharedBytes = 2 * kLinearTile * (kLinearDepth + 1) * sizeof(float);
 
 // A product by tiles (linear_tiles.cuh): a block's rows of x and rows of the weights, a stage's share of k,
-// the warps' division of rows and columns of y, the number of stages in shared memory, and whether x comes in
-// bfloat16 or is rounded by the block.
+// the warps' division of rows and columns of y, and the number of stages in shared memory.
 struct ProductTile {
   std::int32_t rows, columns, depth, warps_of_rows, warps_of_columns, stages;
-  bool rounded;
 };
-inline constexpr ProductTile kFewRows = {16, 32, 128,  1,
-                                         4,  6,  false};  // bound by what is read of the weights
-inline constexpr ProductTile kSeveralRows = {32, 32, 128, 1, 4, 5, true};
-inline constexpr ProductTile kSomeRows = {64, 64, 64, 2, 2, 5, true};
-inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, 3, true};
+// Bound by what is read of the weights: each warp has stages of its own, and the block rounds x (linear_few).
+inline constexpr ProductTile kFewRows = {16, 32, 128, 1, 4, 7};
+inline constexpr ProductTile kSeveralRows = {32, 32, 128, 1, 4, 5};
+inline constexpr ProductTile kSomeRows = {64, 64, 64, 2, 2, 5};
+inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, 3};
+// Bytes of x in bfloat16 that a block of kFewRows holds at once, and a piece of zeros behind them.
+inline constexpr std::int32_t kFewInputBytes = 32 * 1024, kFewZeroBytes = 128;
 // So many blocks of kManyRows are worth having: fewer leave processors idle, and kSomeRows' are smaller.
 inline constexpr std::int64_t kManyBlocks = 128;
 
@@ -41,11 +41,14 @@ constexpr std::int32_t product_pitch(const ProductTile& tile, std::int32_t group
   return 16 * (group == 64 || pieces % 2 == 1 ? pieces : pieces + 1);
 }
 constexpr std::int32_t product_stage_bytes(const ProductTile& tile, std::int32_t group) {
-  return tile.columns * product_pitch(tile, group) + (tile.rounded ? 2 * tile.rows * tile.depth : 0);
+  return tile.columns * product_pitch(tile, group) + 2 * tile.rows * tile.depth;
 }
 constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32_t group) {
-  return static_cast<std::uint32_t>(tile.stages * product_stage_bytes(tile, group) +
-                                    (tile.rounded ? 0 : 2 * 2 * tile.rows * tile.depth));
+  return static_cast<std::uint32_t>(tile.stages * product_stage_bytes(tile, group));
+}
+constexpr std::uint32_t few_shared_bytes(std::int32_t group) {
+  return static_cast<std::uint32_t>(kFewRows.stages * kFewRows.columns * product_pitch(kFewRows, group) +
+                                    kFewInputBytes + kFewZeroBytes);
 }
 
 // Attention by tiles (attention_tiles.cuh), for heads of up to `padded`: 64, 128 or 256.

@@ -1,15 +1,15 @@
 #pragma once
 // Matrix product by tiles of bfloat16 products with sums in f32, sm_80 and up: weights of bfloat16, or
-// quantised ones that are widened as they come into registers. A block has tile.rows rows of x and
-// tile.columns rows of the weights, goes through k in stages, a ring of which is filled by asynchronous
-// copies, and its warps share the block's part of y. x is rounded to bfloat16: by the block, or before the
-// launch (args.rounded).
+// quantised ones that are widened as they come into registers. A block has tile.rows rows of x, which are
+// rounded to bfloat16 before the launch (args.rounded), and tile.columns rows of the weights; it goes through
+// k in stages, a ring of which is filled by asynchronous copies, and its warps share the block's part of y.
+// Products of few rows are bound by the weights, and wait for nobody: linear_few.cuh.
 //
 // The sum of every element of y is one chain of products of 16x16x8, k ascending from zero, whatever the
-// tile, the launch or the other rows are: so all forms here give the same bits, and a row has them alone or
-// in any batch. (A row of a product does not see the others: by the documented operation; kernel tests ask
-// each device for it.) Beyond the end of k both matrices are zero, which changes no sum. grid: (tiles of
-// rows, tiles of n): blocks that share weights run side by side. block: warps of the tile; shared:
+// tile, the launch or the other rows are: so all forms give the same bits, and a row has them alone or in any
+// batch. (A row of a product does not see the others: by the documented operation; kernel tests ask each
+// device for it.) Beyond the end of k both matrices are zero, which changes no sum. grid: (tiles of rows,
+// tiles of n): blocks that share weights run side by side. block: warps of the tile; shared:
 // product_shared_bytes().
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
@@ -47,8 +47,7 @@ struct ProductSizes {
   static constexpr int kPitch = product_pitch(tile, kGroupBytes<T>);
   static constexpr int kStageBytes = product_stage_bytes(tile, kGroupBytes<T>);  // weights, then x
   static constexpr int kRowBytes = 2 * tile.depth;
-  static constexpr int kChunks = tile.depth / 8;                     // chunks of 8 elements in a row of x
-  static constexpr int kOwnChunks = tile.rows * kChunks / kThreads;  // chunks of a thread that rounds
+  static constexpr int kChunks = tile.depth / 8;  // chunks of 8 elements in a row of x
   static_assert(tile.rows * kChunks % kThreads == 0 && tile.depth % 64 == 0);
 };
 
@@ -113,60 +112,6 @@ struct BatchLines {
   }
   __device__ __forceinline__ float factor(int) const { return 1; }
 };
-
-// A thread's part of a stage's rows of x, rounded on its way from memory to shared memory.
-template <class T, ProductTile tile>
-struct OwnChunks {
-  static constexpr int kCount = ProductSizes<T, tile>::kOwnChunks;
-  const float* x[kCount];  // the row; null: there is none
-  float factor[kCount];
-  FourFloats halves[kCount][2];
-};
-
-template <class T, ProductTile tile, class Lines>
-__device__ __forceinline__ void begin_rows(const Lines& lines, OwnChunks<T, tile>& own) {
-  using Sizes = ProductSizes<T, tile>;
-#pragma unroll
-  for (int i = 0; i < Sizes::kOwnChunks; ++i) {
-    const int line = (static_cast<int>(threadIdx.x) + i * Sizes::kThreads) / Sizes::kChunks;
-    const bool there = line < lines.count();
-    own.x[i] = there ? lines.x(line) : nullptr;
-    own.factor[i] = there ? lines.factor(line) : 1;
-  }
-}
-
-template <class T, ProductTile tile>
-__device__ __forceinline__ void load_rows(const LinearArgs& args, int first_k, OwnChunks<T, tile>& own) {
-  using Sizes = ProductSizes<T, tile>;
-#pragma unroll
-  for (int i = 0; i < Sizes::kOwnChunks; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * Sizes::kThreads;
-    const int k = first_k + 8 * (at % Sizes::kChunks);
-    own.halves[i][0] = own.halves[i][1] = FourFloats{};
-    if (own.x[i] == nullptr || k >= args.k) continue;
-    const auto* const from = reinterpret_cast<const FourFloats*>(own.x[i] + k);
-    own.halves[i][0] = from[0];
-    own.halves[i][1] = from[1];
-  }
-}
-
-template <class T, ProductTile tile, class Lines>
-__device__ __forceinline__ void store_rows(const OwnChunks<T, tile>& own, unsigned char* rows) {
-  using Sizes = ProductSizes<T, tile>;
-#pragma unroll
-  for (int i = 0; i < Sizes::kOwnChunks; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * Sizes::kThreads;
-    FourWords words;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const float* const pair = own.halves[i][j / 2].at + 2 * (j % 2);
-      const float factor = Lines::kWeighed ? own.factor[i] : 1;
-      words.at[j] = Lines::kWeighed ? pack(pair[0] * factor, pair[1] * factor) : pack(pair[0], pair[1]);
-    }
-    *reinterpret_cast<FourWords*>(
-        rows + swizzled(at / Sizes::kChunks, at % Sizes::kChunks, Sizes::kRowBytes)) = words;
-  }
-}
 
 // 8 rows of weights from `column` of the block's on, and k from `first_k` of the stage's on: the right
 // matrices of two products. This lane's row is column + lane / 4; its k in each 8: 2 * (lane % 4) and the
@@ -261,27 +206,15 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
       for (int m = 0; m < Sizes::kM; ++m)
         multiply_matrices(sums.at[m][n], left[m][half], {right[2 * half], right[2 * half + 1]});
   };
-  if constexpr (Sizes::kM * Sizes::kN == 1) {
-    // One sum: nothing else hides how long loads take, so all of them come first.
-    constexpr int kSteps = tile.depth / 32;
-    std::uint32_t left[kSteps][1][2][4], right[kSteps][4];
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) load_left(32 * step, left[step]);
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) load_right(32 * step, 0, right[step]);
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) multiply(0, left[step], right[step]);
-  } else {
 #pragma unroll Sizes::kStepsAtOnce
-    for (int k = 0; k < tile.depth; k += 32) {
-      std::uint32_t left[Sizes::kM][2][4];
-      load_left(k, left);
+  for (int k = 0; k < tile.depth; k += 32) {
+    std::uint32_t left[Sizes::kM][2][4];
+    load_left(k, left);
 #pragma unroll
-      for (int n = 0; n < Sizes::kN; ++n) {
-        std::uint32_t right[4];
-        load_right(k, n, right);
-        multiply(n, left, right);
-      }
+    for (int n = 0; n < Sizes::kN; ++n) {
+      std::uint32_t right[4];
+      load_right(k, n, right);
+      multiply(n, left, right);
     }
   }
 }
@@ -328,14 +261,23 @@ __device__ __forceinline__ void store_sums(const LinearArgs& args, const Lines& 
     }
 }
 
-// `lines` say which rows; args all else.
-template <class T, ProductTile tile, class Lines>
-__device__ __forceinline__ void linear_tiles(const LinearArgs& args, const Lines& lines) {
+template <class T, ProductTile tile>
+__device__ __forceinline__ void clear(ProductSums<T, tile>& sums) {
+  using Sizes = ProductSizes<T, tile>;
+#pragma unroll
+  for (int m = 0; m < Sizes::kM; ++m)
+#pragma unroll
+    for (int n = 0; n < Sizes::kN; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums.at[m][n][i] = 0;
+}
+
+template <class T, ProductTile tile>
+__device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   using Sizes = ProductSizes<T, tile>;
   PAGODA_SHARED(unsigned char, shared);
   constexpr int kWeightBytes = tile.columns * Sizes::kPitch;
-  unsigned char* const own_rows = shared + tile.stages * Sizes::kStageBytes;  // two, where the block rounds
-  constexpr int kOwnBytes = tile.rows * Sizes::kRowBytes;
+  const BatchLines<tile> lines(args);
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int first_line = warp / tile.warps_of_columns * Sizes::kRows,
@@ -346,38 +288,21 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args, const Lines
     if (number < stages) {
       unsigned char* const stage = shared + place * Sizes::kStageBytes;
       copy_weights<T, tile>(args, number * tile.depth, stage);
-      if constexpr (tile.rounded) copy_rows<T, tile>(args, number * tile.depth, stage + kWeightBytes);
+      copy_rows<T, tile>(args, number * tile.depth, stage + kWeightBytes);
     }
     copies_commit();
   };
   for (int i = 0; i < tile.stages - 1; ++i) copy(i, i);
-  [[maybe_unused]] OwnChunks<T, tile> own;
-  if constexpr (!tile.rounded) {
-    begin_rows<T, tile>(lines, own);
-    load_rows<T, tile>(args, 0, own);
-    store_rows<T, tile, Lines>(own, own_rows);
-  }
   ProductSums<T, tile> sums;
-#pragma unroll
-  for (int m = 0; m < Sizes::kM; ++m)
-#pragma unroll
-    for (int n = 0; n < Sizes::kN; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums.at[m][n][i] = 0;
+  clear(sums);
   int place = 0;
   for (int i = 0; i < stages; ++i) {
     copies_wait<tile.stages - 2>();
-    __syncthreads();  // copied and rounded data is there, and the stage before is free
+    __syncthreads();  // the copies of all threads are there, and the stage before is free
     const int before = place == 0 ? tile.stages - 1 : place - 1;
     copy(i + tile.stages - 1, before);
-    if constexpr (!tile.rounded)
-      if (i + 1 < stages) load_rows<T, tile>(args, (i + 1) * tile.depth, own);
     const unsigned char* const weights = shared + place * Sizes::kStageBytes;
-    const unsigned char* rows = weights + kWeightBytes;
-    if constexpr (!tile.rounded) rows = own_rows + i % 2 * kOwnBytes;
-    if (has_work) multiply_stage<T, tile>(i * tile.depth, weights, rows, sums);
-    if constexpr (!tile.rounded)
-      if (i + 1 < stages) store_rows<T, tile, Lines>(own, own_rows + (i + 1) % 2 * kOwnBytes);
+    if (has_work) multiply_stage<T, tile>(i * tile.depth, weights, weights + kWeightBytes, sums);
     place = place + 1 == tile.stages ? 0 : place + 1;
   }
   if (!has_work) return;
@@ -389,10 +314,9 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args, const Lines
 
 #define PAGODA_PRODUCT_KERNEL(name, T, tile, blocks)                                                \
   __global__ void __launch_bounds__(product_threads(tile), blocks) linear_##name(LinearArgs args) { \
-    linear_tiles<T, tile>(args, BatchLines<tile>(args));                                            \
+    linear_tiles<T, tile>(args);                                                                    \
   }
 #define PAGODA_PRODUCT_KERNELS(name, T)                     \
-  PAGODA_PRODUCT_KERNEL(few_##name, T, kFewRows, 1)         \
   PAGODA_PRODUCT_KERNEL(several_##name, T, kSeveralRows, 2) \
   PAGODA_PRODUCT_KERNEL(some_##name, T, kSomeRows, 2)       \
   PAGODA_PRODUCT_KERNEL(many_##name, T, kManyRows, 2)

@@ -1,7 +1,7 @@
 #pragma once
-// Products of the pairs of one expert (mixture.cuh) by tiles (linear_tiles.cuh), kFewRows of pairs a tile: a
+// Products of the pairs of one expert (mixture.cuh) by tiles (linear_few.cuh), kFewRows of pairs a tile: a
 // pair's bits are those of its row of x, times its factor, by the expert's matrix alone.
-#include "device/kernels/linear_tiles.cuh"
+#include "device/kernels/linear_few.cuh"
 #include "device/kernels/mixture.cuh"
 
 namespace pagoda::device::kernels {
@@ -34,13 +34,12 @@ __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
   of_expert.bias = args.bias != nullptr ? args.bias + row : nullptr;
   of_expert.n = args.n;
   of_expert.k = args.k;
-  linear_tiles<T, kFewRows>(of_expert, PairLines{args, pairs});
+  linear_few<T>(of_expert, PairLines{args, pairs});
 }
 
-#define PAGODA_GROUPED_KERNEL(name, T)                         \
-  __global__ void __launch_bounds__(product_threads(kFewRows)) \
-      grouped_tiles_##name(GroupedLinearArgs args) {           \
-    grouped_tiles<T>(args);                                    \
+#define PAGODA_GROUPED_KERNEL(name, T)                                                             \
+  __global__ void __launch_bounds__(kFewThreads, 2) grouped_tiles_##name(GroupedLinearArgs args) { \
+    grouped_tiles<T>(args);                                                                        \
   }
 PAGODA_GROUPED_KERNEL(bf16, Bf16)
 PAGODA_GROUPED_KERNEL(q4, Quantized4)
