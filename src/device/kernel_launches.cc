@@ -110,6 +110,12 @@ Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
 
 Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
   if (args.rows == 0) return ok_status();
+  // The same bits, sooner.
+  if (weight == Element::f32 && args.k % 4 == 0 && aligned(args.x, args.weight, nullptr))
+    return put(KernelId::linear_router,
+               {u32((args.n + kRouterColumns - 1) / kRouterColumns),
+                u32((args.rows + kRouterRows - 1) / kRouterRows)},
+               {u32(kRouterRows * kRouterColumns)}, kRouterSharedBytes, args);
   const KernelId id = for_weights(weight, KernelId::linear_f32);
   const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
   return put(id, {tiles(args.n), tiles(args.rows)}, {kLinearTile, kLinearTile}, kLinearSharedBytes, args);
@@ -149,14 +155,17 @@ Status KernelLaunches::route(const RouteArgs& args, std::int64_t rows) {
 }
 
 Status KernelLaunches::group_pairs(const GroupPairsArgs& args) {
-  return put(KernelId::group_pairs, {1}, {kRowThreads}, u32((args.experts + 1) * std::int64_t{4}), args);
+  if (args.pairs == 0) return ok_status();
+  return put(KernelId::group_pairs, {1}, {kWarp * u32(group_warps(args.pairs))},
+             group_shared_bytes(args.pairs, args.experts), args);
 }
 
 Status KernelLaunches::grouped_linear(Element weight, const GroupedLinearArgs& args) {
   if (args.pairs == 0) return ok_status();
   const KernelId id = for_weights(weight, KernelId::grouped_linear_f32);
   const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
-  return put(id, {tiles(args.n), tiles(args.pairs) + u32(args.experts)}, {kLinearTile, kLinearTile},
+  static_assert(kLinearTile == kPairsOfTile);
+  return put(id, {tiles(args.n), u32(most_tiles(args.pairs, args.experts))}, {kLinearTile, kLinearTile},
              kLinearSharedBytes, args);
 }
 
@@ -165,7 +174,7 @@ Status KernelLaunches::grouped_tiles(Element weight, const GroupedLinearArgs& ar
   if (args.pairs == 0) return ok_status();
   CHECK(aligned(args.x, args.weight, args.n % 2 == 0 ? args.y : nullptr));
   Dim3 grid = blocks_of(kFewRows, args.pairs, args.n);
-  grid.x = std::min(grid.x + u32(args.experts), u32(args.pairs));  // none is empty
+  grid.x = u32(most_tiles(args.pairs, args.experts));
   return put(for_tiles(weight, KernelId::grouped_tiles_bf16), grid, {u32(product_threads(kFewRows))},
              few_shared_bytes(group_bytes(weight)), args);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "device/test_support.h"
 #include "kernels/mixture.h"
@@ -69,6 +70,44 @@ TEST(MixtureKernels, RouteAsTheReference) {
   }
 }
 
+TEST(MixtureKernels, PairsAreSortedByExpert) {
+  for (const auto& [pairs, experts] :
+       {std::pair{1, 1}, {1, 128}, {8, 128}, {64, 3}, {65, 5}, {333, 1024}, {2000, 60}}) {
+    SCOPED_TRACE(testing::Message() << pairs << " pairs of " << experts);
+    const auto seed = static_cast<std::uint64_t>(pairs);
+    std::vector<std::int32_t> chosen;
+    for (std::int32_t pair = 0; pair < pairs; ++pair)
+      chosen.push_back(pair % 5 == 0 ? experts - 1
+                                     : draw(seed, static_cast<std::uint64_t>(pair), 0, experts - 1));
+    KernelBench bench(seed);
+    const auto most = static_cast<std::size_t>(most_tiles(pairs, experts));
+    auto* const slots = bench.make<std::int32_t>(static_cast<std::size_t>(pairs));
+    auto* const tiles = bench.make<TileOfPairs>(most);
+    ASSERT_TRUE(bench.run().group_pairs({bench.put(chosen), slots, tiles, pairs, experts}).ok());
+    std::vector<std::int32_t> wanted(static_cast<std::size_t>(pairs));
+    std::iota(wanted.begin(), wanted.end(), 0);
+    std::ranges::sort(wanted, {}, [&](std::int32_t pair) {
+      return std::pair(chosen[static_cast<std::size_t>(pair)], pair);
+    });
+    EXPECT_EQ(bench.get(slots, wanted.size()), wanted);
+    std::int32_t behind = 0;
+    bool ended = false;
+    for (const TileOfPairs& tile : bench.get(tiles, most)) {
+      if (tile.expert < 0) {
+        ended = true;
+        continue;
+      }
+      ASSERT_FALSE(ended);
+      ASSERT_EQ(tile.first, behind);
+      ASSERT_TRUE(tile.behind > tile.first && tile.behind - tile.first <= kPairsOfTile);
+      for (std::int32_t slot = tile.first; slot < tile.behind; ++slot)
+        ASSERT_EQ(chosen[static_cast<std::size_t>(wanted[static_cast<std::size_t>(slot)])], tile.expert);
+      behind = tile.behind;
+    }
+    EXPECT_EQ(behind, pairs);
+  }
+}
+
 TEST(MixtureKernels, ProductsOfSortedPairs) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
@@ -95,19 +134,19 @@ TEST(MixtureKernels, ProductsOfSortedPairs) {
         return std::vector(values.begin() + static_cast<std::ptrdiff_t>(size(first, width)), values.end());
       };
       KernelBench bench(seed);
-      auto* const starts = bench.make<std::int32_t>(static_cast<std::size_t>(experts) + 1);
+      auto* const tiles = bench.make<TileOfPairs>(static_cast<std::size_t>(most_tiles(pairs, experts)));
       auto* const slots = bench.make<std::int32_t>(static_cast<std::size_t>(pairs));
       auto* const made = bench.make<float>(size(pairs, n));
       auto* const y = bench.put(from(before, n));
       const float* const weights_there = bench.put(from(weights, per_token));
       EXPECT_TRUE(
-          bench.run().group_pairs({bench.put(from(chosen, per_token)), starts, slots, pairs, experts}).ok());
+          bench.run().group_pairs({bench.put(from(chosen, per_token)), slots, tiles, pairs, experts}).ok());
       GroupedLinearArgs args = {.x = bench.put(from(x, k)), .weight = bench.put(w)};
       args.bias = with_bias ? bench.put(bias) : nullptr;
       args.factors = weighed ? weights_there : nullptr;
       args.y = made;
-      args.starts = starts;
       args.slots = slots;
+      args.tiles = tiles;
       args.pairs = pairs;
       args.experts = experts;
       args.n = n;

@@ -215,16 +215,17 @@ TEST(ProductKernels, PairsOfExpertsHaveTheBitsOfTheirRowAlone) {
     args.bias = with_bias ? bench.put(bias) : nullptr;
     args.factors = weighed ? bench.put(factors) : nullptr;
     args.y = bench.make<float>(pairs * n);
-    auto* const starts = bench.make<std::int32_t>(experts + 1);
     auto* const slots = bench.make<std::int32_t>(pairs);
-    args.starts = starts;
-    args.slots = slots;
     args.pairs = static_cast<std::int32_t>(pairs);
     args.experts = static_cast<std::int32_t>(experts);
+    auto* const tiles =
+        bench.make<TileOfPairs>(static_cast<std::size_t>(most_tiles(args.pairs, args.experts)));
+    args.slots = slots;
+    args.tiles = tiles;
     args.n = static_cast<std::int32_t>(n);
     args.k = static_cast<std::int32_t>(k);
     args.pairs_of_row = static_cast<std::int32_t>(per_token);
-    ASSERT_TRUE(bench.run().group_pairs({bench.put(chosen), starts, slots, args.pairs, args.experts}).ok());
+    ASSERT_TRUE(bench.run().group_pairs({bench.put(chosen), slots, tiles, args.pairs, args.experts}).ok());
     ASSERT_TRUE(bench.run().grouped_tiles(element, args).ok());
     const float* const alone = bench.put(weighed_x);
     float* const wanted = bench.make<float>(pairs * n);

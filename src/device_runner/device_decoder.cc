@@ -139,7 +139,10 @@ Status DeviceDecoder::reserve(device::StreamId stream) {
   PAGODA_RETURN_IF_ERROR(room(shares_, shared ? tokens : 0, "shares of shared experts"));
   PAGODA_RETURN_IF_ERROR(room(chosen_, tokens * choices, "chosen experts"));
   PAGODA_RETURN_IF_ERROR(room(slots_, tokens * choices, "rows by expert"));
-  PAGODA_RETURN_IF_ERROR(room(starts_, experts > 0 ? experts + 1 : 0, "rows of experts"));
+  PAGODA_RETURN_IF_ERROR(room(
+      tiles_,
+      device::most_tiles(static_cast<std::int32_t>(tokens * choices), static_cast<std::int32_t>(experts)),
+      "tiles of experts' rows"));
   PAGODA_RETURN_IF_ERROR(room(before_, parallel ? tokens * hidden : 0, "rows before a layer"));
   const std::int64_t few = std::max(partial, std::min(kPartialFloats, partial * options_.max_num_seqs));
   PAGODA_RETURN_IF_ERROR(room(partial_, few, "parts of attention"));

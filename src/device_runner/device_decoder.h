@@ -128,7 +128,8 @@ class DeviceDecoder {
   device::DeviceArray<float> branch_, before_;  // [tokens, hidden], where a layer has need of them
   // Mixtures: logits of experts, weights of choices, outputs of chosen experts and of shared ones, shares.
   device::DeviceArray<float> router_logits_, choice_weights_, expert_rows_, shared_rows_, shares_;
-  device::DeviceArray<std::int32_t> chosen_, starts_, slots_;
+  device::DeviceArray<std::int32_t> chosen_, slots_;
+  device::DeviceArray<device::TileOfPairs> tiles_;
 };
 
 }  // namespace pagoda::device_runner

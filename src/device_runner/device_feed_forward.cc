@@ -69,15 +69,15 @@ Status DeviceDecoder::mixture(const DeviceMixture& weights, const MixtureConfig&
                                           .scale = rule.scale},
                                          rows));
   PAGODA_RETURN_IF_ERROR(launches_.group_pairs({.chosen = chosen_.data(),
-                                                .starts = starts_.data(),
                                                 .slots = slots_.data(),
+                                                .tiles = tiles_.data(),
                                                 .pairs = pairs,
                                                 .experts = rule.num_experts}));
   device::GroupedLinearArgs args = {.x = x,
                                     .factors = config.weigh_input ? choice_weights_.data() : nullptr,
                                     .y = gate_up_.data(),
-                                    .starts = starts_.data(),
                                     .slots = slots_.data(),
+                                    .tiles = tiles_.data(),
                                     .pairs = pairs,
                                     .experts = rule.num_experts,
                                     .pairs_of_row = rule.per_token};

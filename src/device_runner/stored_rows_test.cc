@@ -72,7 +72,7 @@ TEST_P(StoredRows, ExpertsToo) {
     args.x = bench.put(x);
     args.weight = bench.put(on_device(of, weights.view));
     args.y = bench.make<float>(static_cast<std::size_t>(pairs * n));
-    args.starts = bench.put(std::vector<std::int32_t>{0, 2, 2, 6});
+    args.tiles = bench.put(std::vector<device::TileOfPairs>{{0, 0, 2}, {2, 2, 6}, {-1, 0, 0}, {-1, 0, 0}});
     args.slots = bench.put(std::vector<std::int32_t>{0, 3, 1, 2, 4, 5});
     args.pairs = pairs;
     args.experts = experts;

@@ -4,6 +4,7 @@
 #include "device/kernels/attention_tiles.cuh"
 #include "device/kernels/linear.cuh"
 #include "device/kernels/linear_few.cuh"
+#include "device/kernels/linear_router.cuh"
 #include "device/kernels/linear_tiles.cuh"
 #include "device/kernels/mixture.cuh"
 #include "device/kernels/mixture_tiles.cuh"

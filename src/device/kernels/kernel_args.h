@@ -110,12 +110,21 @@ struct RouteArgs {
   float scale = 1;
 };
 
-// Pairs of a row and one of its choices, sorted by expert: those of expert e are slots[starts[e],
-// starts[e+1]), ascending.
+// Pairs of a row and one of its choices, sorted by expert: those of expert e follow each other in `slots`,
+// ascending, and are cut into tiles of kPairsOfTile.
+inline constexpr std::int32_t kPairsOfTile = 16;
+struct TileOfPairs {
+  std::int32_t expert = 0, first = 0, behind = 0;  // slots[first, behind)
+};
+// So many tiles there are at most.
+constexpr std::int32_t most_tiles(std::int32_t pairs, std::int32_t experts) {
+  const std::int32_t all = (pairs + kPairsOfTile - 1) / kPairsOfTile + experts;
+  return all < pairs ? all : pairs;
+}
 struct GroupPairsArgs {
   const std::int32_t* chosen = nullptr;  // [pairs]
-  std::int32_t* starts = nullptr;        // [experts + 1]
   std::int32_t* slots = nullptr;         // [pairs]
+  TileOfPairs* tiles = nullptr;          // [most_tiles()]; expert -1 where there is none
   std::int32_t pairs = 0, experts = 0;
 };
 
@@ -127,7 +136,8 @@ struct GroupedLinearArgs {
   const float* bias = nullptr;     // [experts, n], or null
   const float* factors = nullptr;  // [pairs], or null
   float* y = nullptr;              // [pairs, n]
-  const std::int32_t *starts = nullptr, *slots = nullptr;
+  const std::int32_t* slots = nullptr;
+  const TileOfPairs* tiles = nullptr;
   std::int32_t pairs = 0, experts = 0, n = 0, k = 0;
   std::int32_t pairs_of_row = 1;
 };

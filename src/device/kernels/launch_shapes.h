@@ -66,6 +66,23 @@ constexpr std::uint32_t tile_shared_bytes(std::int32_t padded) {
   return static_cast<std::uint32_t>(2 * 2 * tile_tokens(padded) * tile_stride(padded) * 2);
 }
 
+// Pairs by expert (mixture.cuh): so many for each warp, as far as shared memory goes.
+inline constexpr std::int32_t kMostGroupWarps = 16, kPairsOfGroupWarp = 64;
+constexpr std::int32_t group_warps(std::int32_t pairs) {
+  const std::int32_t warps = (pairs + kPairsOfGroupWarp - 1) / kPairsOfGroupWarp;
+  return warps < 1 ? 1 : warps > kMostGroupWarps ? kMostGroupWarps : warps;
+}
+constexpr std::uint32_t group_shared_bytes(std::int32_t pairs, std::int32_t experts) {
+  return static_cast<std::uint32_t>((group_warps(pairs) + 2) * experts * 4);
+}
+
+// The product of a router (linear_router.cuh): rows of x and of the weights that a block has, floats of k in
+// a stage and from a row to the next, which lie in different banks.
+inline constexpr std::int32_t kRouterRows = 16, kRouterColumns = 8, kRouterDepth = 256,
+                              kRouterPitch = kRouterDepth + 4, kRouterStages = 3;
+inline constexpr std::uint32_t kRouterSharedBytes =
+    kRouterStages * (kRouterRows + kRouterColumns) * kRouterPitch * sizeof(float);
+
 // Shared memory for a row's choice of experts (mixture.cuh).
 inline std::uint32_t route_shared_bytes(std::int32_t experts, std::int32_t groups) {
   return static_cast<std::uint32_t>(3 * experts + 2 * groups) * static_cast<std::uint32_t>(sizeof(float));

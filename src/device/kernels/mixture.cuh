@@ -89,69 +89,122 @@ __global__ void __launch_bounds__(32) route(RouteArgs args) {
     if (lane == 0) taken[best.id] = 1;
     __syncwarp();
   }
-  if (lane != 0) return;
+  // The chosen in ascending order; their scores take the places of ranks, which nobody needs any more.
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * args.per_token;
-  int* const chosen = args.chosen + first;
   float* const weights = args.weights + first;
   int count = 0;
-  float top = -INFINITY, total = 0;
-  for (int i = 0; i < args.experts; ++i) {
-    if (taken[i] == 0) continue;
-    chosen[count] = i;
-    weights[count++] = score[i];
-    top = score[i] > top ? score[i] : top;
+  float top = -INFINITY;
+  for (int base = 0; base < args.experts; base += 32) {
+    const int i = base + lane;
+    const bool is_taken = i < args.experts && taken[i] != 0;
+    const unsigned lanes = __ballot_sync(kAllLanes, is_taken ? 1 : 0);
+    const int place = count + __popc(lanes & ((1u << lane) - 1));
+    if (is_taken) args.chosen[first + place] = i;
+    if (is_taken) rank[place] = score[i];
+    if (is_taken) top = score[i] > top ? score[i] : top;
+    count += __popc(lanes);
   }
-  for (int i = 0; i < count; ++i) {
-    if (args.score == Score::softmax_of_chosen) weights[i] = expf(weights[i] - top);
-    total += weights[i];
-  }
+  top = warp_max(top);
+  __syncwarp();
+  for (int i = lane; i < count && args.score == Score::softmax_of_chosen; i += 32)
+    rank[i] = expf(rank[i] - top);
+  __syncwarp();
+  float total = 0;
+  for (int i = 0; i < count; ++i) total += rank[i];  // the same in all lanes
   const bool divide = args.renormalize != 0 || args.score == Score::softmax_of_chosen;
-  for (int i = 0; i < count; ++i) weights[i] = (divide ? weights[i] / total : weights[i]) * args.scale;
+  for (int i = lane; i < count; i += 32) weights[i] = (divide ? rank[i] / total : rank[i]) * args.scale;
 }
 
-// One block. Shared: an int an expert and one more.
-__global__ void group_pairs(GroupPairsArgs args) {
-  PAGODA_SHARED(int, starts);
-  const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
-  for (int expert = first; expert < args.experts; expert += step) {
-    int count = 0;
-    for (int pair = 0; pair < args.pairs; ++pair) count += args.chosen[pair] == expert ? 1 : 0;
-    starts[expert + 1] = count;
+// The lanes whose expert is this lane's, found bit by bit; 0 for a lane without a pair.
+__device__ __forceinline__ unsigned lanes_of_expert(int expert, bool there, int experts) {
+  unsigned lanes = __ballot_sync(kAllLanes, there ? 1 : 0);
+  for (int bit = 1; bit < experts; bit *= 2) {
+    const unsigned set = __ballot_sync(kAllLanes, (expert & bit) != 0 ? 1 : 0);
+    lanes &= (expert & bit) != 0 ? set : ~set;
+  }
+  return there ? lanes : 0;
+}
+
+// One block, whose warps have neighbouring pairs each: they count their experts' pairs, the counts become
+// places, and each pair goes to the next place of its warp and expert. Nothing is added by two threads at
+// once. Shared: group_shared_bytes().
+__global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsArgs args) {
+  PAGODA_SHARED(int, counts);  // [warps][experts], then [experts]: pairs, and first tiles
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  const int warps = static_cast<int>(blockDim.x / 32), experts = args.experts;
+  int* const own = counts + warp * experts;
+  int* const pairs_of = counts + warps * experts;
+  int* const tiles_of = pairs_of + experts;
+  const int each = ((args.pairs + 31) / 32 + warps - 1) / warps * 32;
+  const int begin = warp * each, end = begin + each < args.pairs ? begin + each : args.pairs;
+  const unsigned below = (1u << lane) - 1;
+  const auto for_pairs = [&](const auto& place) {
+    for (int first = begin; first < end; first += 32) {
+      const int pair = first + lane;
+      const bool there = pair < end;
+      const int expert = there ? args.chosen[pair] : 0;
+      const unsigned lanes = lanes_of_expert(expert, there, experts);
+      if (there) place(pair, own[expert] + __popc(lanes & below));
+      __syncwarp();
+      if (there && (lanes & below) == 0) own[expert] += __popc(lanes);
+      __syncwarp();
+    }
+  };
+  for (int expert = lane; expert < experts; expert += 32) own[expert] = 0;
+  __syncwarp();
+  for_pairs([](int, int) {});
+  __syncthreads();
+  // Counts of warps become places among the expert's pairs.
+  for (int expert = static_cast<int>(threadIdx.x); expert < experts; expert += static_cast<int>(blockDim.x)) {
+    int sum = 0;
+    for (int other = 0; other < warps; ++other) {
+      const int count = counts[other * experts + expert];
+      counts[other * experts + expert] = sum;
+      sum += count;
+    }
+    pairs_of[expert] = sum;
   }
   __syncthreads();
-  if (first == 0) {
-    starts[0] = 0;
-    for (int expert = 0; expert < args.experts; ++expert) starts[expert + 1] += starts[expert];
+  // Sums over the experts before: of pairs and of tiles.
+  if (warp == 0) {
+    int pairs = 0, tiles = 0;
+    for (int first = 0; first < experts; first += 32) {
+      const int expert = first + lane, count = expert < experts ? pairs_of[expert] : 0;
+      int up_to = count, tiles_up_to = (count + kPairsOfTile - 1) / kPairsOfTile;
+      const int own_tiles = tiles_up_to;
+      for (unsigned distance = 1; distance < 32; distance *= 2) {
+        const int a = __shfl_up_sync(kAllLanes, up_to, distance);
+        const int b = __shfl_up_sync(kAllLanes, tiles_up_to, distance);
+        if (lane >= static_cast<int>(distance)) up_to += a;
+        if (lane >= static_cast<int>(distance)) tiles_up_to += b;
+      }
+      if (expert < experts) {
+        pairs_of[expert] = pairs + up_to - count;
+        tiles_of[expert] = tiles + tiles_up_to - own_tiles;
+      }
+      pairs += __shfl_sync(kAllLanes, up_to, 31);
+      tiles += __shfl_sync(kAllLanes, tiles_up_to, 31);
+    }
+    const int all = (args.pairs + kPairsOfTile - 1) / kPairsOfTile + experts;
+    const int most = all < args.pairs ? all : args.pairs;  // most_tiles()
+    for (int tile = tiles + lane; tile < most; tile += 32) args.tiles[tile] = {-1, 0, 0};
   }
   __syncthreads();
-  for (int expert = first; expert < args.experts; expert += step) {
-    int slot = starts[expert];
-    for (int pair = 0; pair < args.pairs; ++pair)
-      if (args.chosen[pair] == expert) args.slots[slot++] = pair;
+  for (int expert = static_cast<int>(threadIdx.x); expert < experts; expert += static_cast<int>(blockDim.x)) {
+    const int first = pairs_of[expert], behind = expert + 1 < experts ? pairs_of[expert + 1] : args.pairs;
+    for (int at = first, tile = tiles_of[expert]; at < behind; at += kPairsOfTile, ++tile)
+      args.tiles[tile] = {expert, at, at + kPairsOfTile < behind ? at + kPairsOfTile : behind};
+    for (int other = 0; other < warps; ++other) counts[other * experts + expert] += first;
   }
-  for (int i = first; i <= args.experts; i += step) args.starts[i] = starts[i];
+  __syncthreads();
+  for_pairs([&](int pair, int place) { args.slots[place] = pair; });
 }
 
-// The `tile`-th of the tiles of `rows` pairs that all experts have; expert == args.experts: there is none.
-struct PairsOfTile {
-  int expert, first, behind;  // in slots
-};
-__device__ __forceinline__ PairsOfTile pairs_of_tile(const GroupedLinearArgs& args, int tile, int rows) {
-  for (int expert = 0; expert < args.experts; ++expert) {
-    const int first = args.starts[expert], behind = args.starts[expert + 1];
-    const int tiles = (behind - first + rows - 1) / rows;
-    if (tile < tiles) return {expert, first + tile * rows, behind};
-    tile -= tiles;
-  }
-  return {args.experts, 0, 0};
-}
-
-// grid: (tiles of n, tiles of all experts' pairs, at most: pairs / tile + experts); block and shared as
-// linear.
+// grid: (tiles of n, most_tiles()); block and shared as linear.
 template <class T>
 __device__ __forceinline__ void grouped_linear(const GroupedLinearArgs& args) {
-  const PairsOfTile pairs = pairs_of_tile(args, static_cast<int>(blockIdx.y), kLinearTile);
-  if (pairs.expert == args.experts) return;
+  const TileOfPairs pairs = args.tiles[blockIdx.y];
+  if (pairs.expert < 0) return;
   const int slot = pairs.first + static_cast<int>(threadIdx.y);
   TileLine at = {nullptr, nullptr, 1};
   if (slot < pairs.behind) {

@@ -9,7 +9,7 @@ namespace pagoda::device::kernels {
 struct PairLines {
   static constexpr bool kWeighed = true;
   const GroupedLinearArgs& args;
-  PairsOfTile pairs;
+  TileOfPairs pairs;
   __device__ __forceinline__ int count() const { return pairs.behind - pairs.first; }
   __device__ __forceinline__ int pair(int line) const { return args.slots[pairs.first + line]; }
   __device__ __forceinline__ const float* x(int line) const {
@@ -23,11 +23,12 @@ struct PairLines {
   }
 };
 
-// grid: (tiles of all experts' pairs, at most, tiles of n); block and shared as linear_few.
+// grid: (most_tiles(), tiles of n); block and shared as linear_few.
 template <class T>
 __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
-  const PairsOfTile pairs = pairs_of_tile(args, static_cast<int>(blockIdx.x), kFewRows.rows);
-  if (pairs.expert == args.experts) return;
+  static_assert(kFewRows.rows == kPairsOfTile);
+  const TileOfPairs pairs = args.tiles[blockIdx.x];
+  if (pairs.expert < 0) return;
   const std::int64_t row = static_cast<std::int64_t>(pairs.expert) * args.n;
   LinearArgs of_expert;
   of_expert.weight = rows_further(static_cast<const T*>(args.weight), row, args.k);
