@@ -58,8 +58,8 @@ Shape shape_of(std::uint64_t seed) {
     shape.kv_heads = shape.group = 1;
     shape.head_size = 16;
     shape.rotary = 8;
-    shape.window = seed == 0 ? 0 : 250;
-    shape.lengths = {(seed == 0 ? 2 : 1) * kSplitTokens + 1 + draw(20), 3};
+    shape.window = seed == 0 ? 0 : 150;
+    shape.lengths = {(seed == 0 ? 6 : 4) * kSplitTokens + 1 + draw(20), 3};
   }
   return shape;
 }

@@ -193,7 +193,7 @@ Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, s
   const std::uint32_t kv_heads = u32(args.cache.num_kv_heads), heads = u32(args.num_query_heads);
   PAGODA_RETURN_IF_ERROR(
       put(id, {u32(rows), kv_heads, u32(args.splits)}, {kWarp * heads / kv_heads}, 0, args));
-  return put(KernelId::merge_splits, {u32(rows), heads}, {kWarp}, 0, args);
+  return merge_splits(args, rows);
 }
 
 Status KernelLaunches::attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows) {
@@ -204,10 +204,17 @@ Status KernelLaunches::attend_rows(Element cache, const AttentionArgs& args, std
 
 Status KernelLaunches::attend_tile_splits(const AttentionArgs& args, std::int64_t rows) {
   const std::int32_t size = args.cache.head_size;
-  PAGODA_RETURN_IF_ERROR(put(tile_kernel(KernelId::attend_tile_splits_64, size),
-                             {u32(rows), u32(args.cache.num_kv_heads), u32(args.splits)},
-                             {kWarp * kTileWarps}, tile_shared_bytes(padded(size)), args));
-  return put(KernelId::merge_splits, {u32(rows), u32(args.num_query_heads)}, {kWarp}, 0, args);
+  const std::uint32_t warps = u32(split_warps(padded(size)));
+  PAGODA_RETURN_IF_ERROR(
+      put(tile_kernel(KernelId::attend_tile_splits_64, size),
+          {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps}, {kWarp * warps},
+          warps * tile_shared_bytes(padded(size)), args));
+  return merge_splits(args, rows);
+}
+
+Status KernelLaunches::merge_splits(const AttentionArgs& args, std::int64_t rows) {
+  return put(KernelId::merge_splits, {u32(rows), u32(args.num_query_heads)},
+             {u32(merge_threads(args.cache.head_size))}, 0, args);
 }
 
 Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tiles) {

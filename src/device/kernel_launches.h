@@ -91,6 +91,8 @@ class KernelLaunches {
     return put(id, LaunchShape{grid, block, shared}, args);
   }
 
+  Status merge_splits(const AttentionArgs& args, std::int64_t rows);
+
   Device& device_;
   StreamId stream_;
 };

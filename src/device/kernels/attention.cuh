@@ -7,6 +7,7 @@
 // do not depend on which of the two computed it, on the batch or on the chunks. Source: PagedAttention
 // (SOSP'23) §4.1; online softmax: Milakov & Gimelshein 2018; fixed splits: Flash-Decoding.
 #include "device/kernels/dialect.cuh"
+#include "device/kernels/launch_shapes.h"
 #include "device/kernels/paged_cache.cuh"
 
 namespace pagoda::device::kernels {
@@ -25,16 +26,23 @@ __device__ __forceinline__ void begin(Softmax& state) {
   for (int i = 0; i < kLaneElements; ++i) state.values[i] = 0;
 }
 
-// total += part. Parts of nothing change nothing.
-__device__ __forceinline__ void add(Softmax& total, float largest, float sum, const float* values, int stride,
-                                    int count) {
-  if (sum == 0) return;
-  const float top = total.largest > largest ? total.largest : largest;
-  const float keep = expf(total.largest - top), take = expf(largest - top);
-  total.largest = top;
-  total.sum = total.sum * keep + sum * take;
-  for (int i = 0; i < kLaneElements; ++i)
-    if (i < count) total.values[i] = total.values[i] * keep + values[i * stride] * take;
+// How a softmax that is under way and a part that comes to it share their sum. Parts of nothing change
+// nothing. Decode's merge and prefill's loops, plain and by tiles, all add up by these two functions, splits
+// ascending.
+struct Shares {
+  float keep, take;
+  bool any;
+};
+__device__ __forceinline__ Shares merge(float& largest, float& sum, float part_largest, float part_sum) {
+  if (part_sum == 0) return {1, 0, false};
+  const float top = largest > part_largest ? largest : part_largest;
+  const Shares shares = {expf(largest - top), expf(part_largest - top), true};
+  largest = top;
+  sum = fmaf(part_sum, shares.take, sum * shares.keep);
+  return shares;
+}
+__device__ __forceinline__ float merged(float value, float part, const Shares& shares) {
+  return shares.any ? fmaf(part, shares.take, value * shares.keep) : value;
 }
 
 struct RowAndHead {
@@ -97,24 +105,13 @@ __device__ __forceinline__ void attend_split(const AttentionArgs& args, const Ro
 }
 
 // A sink is a first part without values.
-__device__ __forceinline__ void begin_total(const AttentionArgs& args, const RowAndHead& at, Softmax& total) {
-  begin(total);
-  if (args.sinks == nullptr) return;
-  total.largest = args.sinks[at.head];
-  total.sum = 1;
+__device__ __forceinline__ void begin_total(const AttentionArgs& args, int head, float& largest, float& sum) {
+  largest = args.sinks != nullptr ? args.sinks[head] : -INFINITY;
+  sum = args.sinks != nullptr ? 1.0f : 0.0f;
 }
 
 // A zero is a positive one: whether parts of nothing were added does not show in its sign.
 __device__ __forceinline__ float quotient(float value, float sum) { return value / sum + 0.0f; }
-
-__device__ __forceinline__ void finish(const AttentionArgs& args, const RowAndHead& at,
-                                       const Softmax& total) {
-  const int size = args.cache.head_size, lane = static_cast<int>(threadIdx.x % 32),
-            count = lane_elements(args);
-  float* const out = args.out + (static_cast<std::int64_t>(at.row) * args.num_query_heads + at.head) * size;
-  for (int i = 0; i < kLaneElements; ++i)
-    if (i < count) out[lane + 32 * i] = quotient(total.values[i], total.sum);
-}
 
 __device__ __forceinline__ float* partial_of(const AttentionArgs& args, int head, int split) {
   const std::int64_t line =
@@ -153,17 +150,42 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_i8(Attent
   attend_splits<Int8>(args);
 }
 
-// grid: (rows, query heads); block: 32.
-__global__ void __launch_bounds__(32) merge_splits(AttentionArgs args) {
+// A thread has every blockDim.x-th element of a head. What several splits have is read at once, since it
+// comes from far. grid: (rows, query heads); block: merge_threads().
+__global__ void __launch_bounds__(kMostMergeThreads) merge_splits(AttentionArgs args) {
+  constexpr int kAtOnce = 8, kColumns = kMaxHeadSize / kMostMergeThreads;
   const RowAndHead at = row_and_head(args, static_cast<int>(blockIdx.y));
-  const int lane = static_cast<int>(threadIdx.x % 32), count = lane_elements(args);
-  Softmax total;
-  begin_total(args, at, total);
-  for (int split = at.first / kSplitTokens; split <= at.position / kSplitTokens; ++split) {
-    const float* const partial = partial_of(args, at.head, split);
-    add(total, partial[0], partial[1], partial + 2 + lane, 32, count);
+  const int size = args.cache.head_size, step = static_cast<int>(blockDim.x);
+  float largest, sum, total[kColumns] = {};
+  begin_total(args, at.head, largest, sum);
+  const int behind = at.position / kSplitTokens + 1;
+  for (int first = at.first / kSplitTokens; first < behind; first += kAtOnce) {
+    float tops[kAtOnce], sums[kAtOnce], values[kAtOnce][kColumns];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const bool there = first + i < behind;
+      const float* const partial = partial_of(args, at.head, there ? first + i : first);
+      tops[i] = partial[0];
+      sums[i] = there ? partial[1] : 0;
+#pragma unroll
+      for (int own = 0; own < kColumns; ++own) {
+        const int column = static_cast<int>(threadIdx.x) + own * step;
+        values[i][own] = column < size ? partial[2 + column] : 0;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const Shares shares = merge(largest, sum, tops[i], sums[i]);
+#pragma unroll
+      for (int own = 0; own < kColumns; ++own) total[own] = merged(total[own], values[i][own], shares);
+    }
   }
-  finish(args, at, total);
+  float* const out = args.out + (static_cast<std::int64_t>(at.row) * args.num_query_heads + at.head) * size;
+#pragma unroll
+  for (int own = 0; own < kColumns; ++own) {
+    const int column = static_cast<int>(threadIdx.x) + own * step;
+    if (column < size) out[column] = quotient(total[own], sum);
+  }
 }
 
 // Grid and block as attend_splits, without splits.
@@ -173,12 +195,19 @@ __device__ __forceinline__ void attend_rows(const AttentionArgs& args) {
   const RowAndHead at =
       row_and_head(args, static_cast<int>(blockIdx.y) * group + static_cast<int>(threadIdx.x / 32));
   Softmax total, state;
-  begin_total(args, at, total);
+  begin(total);
+  begin_total(args, at.head, total.largest, total.sum);
   for (int split = at.first / kSplitTokens; split <= at.position / kSplitTokens; ++split) {
     attend_split<T>(args, at, split, state);
-    add(total, state.largest, state.sum, state.values, 1, lane_elements(args));
+    const Shares shares = merge(total.largest, total.sum, state.largest, state.sum);
+    for (int i = 0; i < kLaneElements; ++i)
+      total.values[i] = merged(total.values[i], state.values[i], shares);
   }
-  finish(args, at, total);
+  const int size = args.cache.head_size, lane = static_cast<int>(threadIdx.x % 32),
+            count = lane_elements(args);
+  float* const out = args.out + (static_cast<std::int64_t>(at.row) * args.num_query_heads + at.head) * size;
+  for (int i = 0; i < kLaneElements; ++i)
+    if (i < count) out[lane + 32 * i] = quotient(total.values[i], total.sum);
 }
 
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_f32(AttentionArgs args) {

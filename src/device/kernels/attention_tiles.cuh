@@ -1,18 +1,19 @@
 #pragma once
 // Paged attention by tiles of matrix products, bfloat16, for decode and for chunked prefill: sm_80 and up. A
-// block of kTileWarps warps takes rows of one sequence and the query heads of one KV head, packed one behind
-// the other (row i of a tile: its token i / group, query head i % group), 16 of them a warp. It goes through
-// the context in tiles of tokens that begin at multiples of their size, whose keys and values come by
-// asynchronous copies while the tile before is computed. Splits of kSplitTokens are summed up by themselves
-// as in attention.cuh: decode spreads them over blocks (then merge_splits), prefill adds them one after the
-// other.
+// tile has rows of one sequence and the query heads of one KV head, packed one behind the other (row i of a
+// tile: its token i / group, query head i % group), 16 of them a warp. The context is cut into splits of
+// kSplitTokens at multiples of that, each with a softmax of its own: its largest score, weights rounded to
+// bfloat16, and a chain over its tokens. Splits are added in ascending order by merge() of attention.cuh.
+//   decode   a warp a split of one row: it copies keys and values, and waits for nobody; then merge_splits
+//   prefill  a block of kTileWarps warps goes through the splits; the copies of the next one's keys and
+//            values are under way while it computes
 //
-// A row of a product depends on its own row of the left matrix alone, and a tile of which a row sees nothing
-// leaves that row as it is, to the bit (weights of zero, factors of one). So a token's bits do not depend on
-// what else is in its tile, on the chunk, or on which of the two kernels computed it. That a product's rows
-// do not see each other is true of the documented operation; kernel tests ask each device for it. Queries and
-// weights are rounded to bfloat16 on their way into the products, so that results are not the plain kernels'
-// bits. Heads: multiples of 8 up to 256. Source: FlashAttention-2 (Dao 2023); fixed splits: Flash-Decoding.
+// A row of a product depends on its own row of the left matrix alone, and a split of which a row sees nothing
+// leaves that row as it is. So a token's bits do not depend on what else is in its tile, on the chunk, or on
+// which of the two kernels computed it. That a product's rows do not see each other is true of the documented
+// operation; kernel tests ask each device for it. Queries and weights are rounded to bfloat16 on their way
+// into the products, so that results are not the plain kernels' bits. Heads: multiples of 8 up to 256.
+// Source: FlashAttention-2 (Dao 2023); fixed splits: Flash-Decoding.
 #include "device/kernels/attention.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/tile_words.cuh"
@@ -22,39 +23,28 @@ namespace pagoda::device::kernels {
 // `padded`: the head's size, made larger to one that is compiled.
 template <int padded>
 struct TileSizes {
-  static constexpr int kTokens = tile_tokens(padded), kStride = tile_stride(padded);
-  static constexpr int kColumns = padded < 128 ? padded : 128;  // columns of values that a warp sums up
+  static constexpr int kStride = tile_stride(padded);
+  static constexpr int kColumns =
+      padded < 128 ? padded : 128;  // columns of values that prefill's warp sums up
   static constexpr int kWarpsOfRows = kTileWarps * kColumns / padded;
-  static constexpr int kStageElements = 2 * kTokens * kStride;  // keys, then values
-  static_assert(kSplitTokens % kTokens == 0 && 16 * kWarpsOfRows == tile_rows(padded));
+  static constexpr int kHalf = kSplitTokens * kStride;  // elements of a split's keys, and of its values
+  static_assert(16 * kWarpsOfRows == tile_rows(padded) && kSplitTokens == 16 * kTileWarps);
 };
 
 // A thread's part of the warp's 16 rows: two of them, lane / 4 and 8 further; of 8 columns, 2 * (lane % 4)
-// and the next: sums[n] of the n-th 8 columns are those of the first row, then those of the second.
+// and the next.
 struct TileRow {
   bool there;
   int row, head, position, first;
   float slope;
 };
 
+// The sums of a thread's two rows: values[n] of the n-th 8 columns, of the first row, then of the second.
 template <int padded>
 struct TileSums {
   float largest[2], sum[2];
   float values[TileSizes<padded>::kColumns / 8][4];
 };
-
-template <int padded>
-__device__ __forceinline__ void begin_tiles(TileSums<padded>& state) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    state.largest[h] = -INFINITY;
-    state.sum[h] = 0;
-  }
-#pragma unroll
-  for (int n = 0; n < TileSizes<padded>::kColumns / 8; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) state.values[n][i] = 0;
-}
 
 // The first token that a row at `position` sees.
 __device__ __forceinline__ int first_seen(const AttentionArgs& args, int position) {
@@ -78,15 +68,6 @@ __device__ __forceinline__ TileOfRows tile_of_rows(const AttentionArgs& args, in
           first_seen(args, args.positions[row]),
           args.positions[args.rows[begin + count - 1]],
           args.block_tables + static_cast<std::int64_t>(args.sequences[row]) * args.table_width};
-}
-
-template <int padded>
-__device__ __forceinline__ int first_row_of_warp() {
-  return 16 * (static_cast<int>(threadIdx.x / 32) % TileSizes<padded>::kWarpsOfRows);
-}
-template <int padded>
-__device__ __forceinline__ int first_column_of_warp() {
-  return static_cast<int>(threadIdx.x / 32) / TileSizes<padded>::kWarpsOfRows * TileSizes<padded>::kColumns;
 }
 
 __device__ __forceinline__ TileRow tile_row(const AttentionArgs& args, const TileOfRows& tile, int packed) {
@@ -117,22 +98,50 @@ __device__ __forceinline__ void load_queries(const AttentionArgs& args, const Ti
     }
 }
 
-// Starts the copies of the tile of tokens that begins at `token`. What no row sees is not read: zeros; and so
-// is what a head has not of its last 16 elements.
-template <int padded>
-__device__ __forceinline__ void copy_tile(const AttentionArgs& args, const TileOfRows& tile, int token,
-                                          Bf16* stage) {
-  using Sizes = TileSizes<padded>;
+// Element offsets of the keys of `lines` tokens from `token` on, which a warp is about to copy: lane i has
+// those of tokens i and i + 32. -1: no row sees it, and nothing is read.
+template <int lines>
+struct SplitLines {
+  std::int64_t keys[(lines + 31) / 32];
+};
+
+template <int lines>
+__device__ __forceinline__ SplitLines<lines> find_lines(const AttentionArgs& args, const TileOfRows& tile,
+                                                        int token) {
   const CacheArgs& cache = args.cache;
-  const int pieces = (cache.head_size + 15) / 16 * 2;
-  for (int i = static_cast<int>(threadIdx.x); i < Sizes::kTokens * pieces; i += 32 * kTileWarps) {
-    const int line = i / pieces, column = 8 * (i % pieces), at = token + line;
-    const bool there = at >= tile.low && at <= tile.high && column < cache.head_size;
-    const int block = there ? tile.table[at / cache.block_size] : 0, slot = at % cache.block_size;
-    Bf16* const to = stage + line * Sizes::kStride + column;
-    copy_async(to, cache_slot<Bf16>(cache, block, false, tile.kv_head, slot) + column, there);
-    copy_async(to + Sizes::kTokens * Sizes::kStride,
-               cache_slot<Bf16>(cache, block, true, tile.kv_head, slot) + column, there);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  SplitLines<lines> found;
+#pragma unroll
+  for (int i = 0; i < (lines + 31) / 32; ++i) {
+    const int at = token + 32 * i + lane;
+    found.keys[i] = -1;
+    if (32 * i + lane >= lines || at < tile.low || at > tile.high) continue;
+    const int block = tile.table[at / cache.block_size];
+    found.keys[i] = block * cache.block_elements + cache.layer_offset +
+                    (static_cast<std::int64_t>(tile.kv_head) * cache.block_size + at % cache.block_size) *
+                        cache.head_size;
+  }
+  return found;
+}
+
+// Starts the warp's copies of those tokens' keys, or of their values. Zero are tokens that no row sees, and
+// what a head has not of its last 16 elements.
+template <int padded, int lines>
+__device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<lines>& found,
+                                           bool values, Bf16* to) {
+  constexpr int kPieces = padded / 8, kAtOnce = 32 / kPieces;
+  const CacheArgs& cache = args.cache;
+  const auto* const from =
+      static_cast<const Bf16*>(cache.cache) +
+      (values ? static_cast<std::int64_t>(cache.num_kv_heads) * cache.block_size * cache.head_size : 0);
+  const int lane = static_cast<int>(threadIdx.x % 32), column = 8 * (lane % kPieces);
+#pragma unroll
+  for (int first = 0; first < lines; first += kAtOnce) {
+    const int line = first + lane / kPieces;
+    const std::int64_t key = __shfl_sync(kAllLanes, found.keys[first / 32], line % 32);
+    const bool there = key >= 0 && column < cache.head_size;
+    if (column < (cache.head_size + 15) / 16 * 16)
+      copy_async(to + line * TileSizes<padded>::kStride + column, from + (there ? key + column : 0), there);
   }
 }
 
@@ -149,208 +158,235 @@ __device__ __forceinline__ float sum_of_row(float x) {
   return x;
 }
 
-// Adds the tokens from `token` on, whose keys and values are in `stage`, to the warp's rows.
+// Products of the warp's queries with a split's keys.
+using SplitScores = float[kSplitTokens / 8][4];
 template <int padded>
-__device__ __forceinline__ void attend_tile(const AttentionArgs& args, const TileRow (&rows)[2],
-                                            const std::uint32_t (&query)[padded / 16][4], int token,
-                                            const Bf16* stage, TileSums<padded>& state) {
-  using Sizes = TileSizes<padded>;
-  const int size = args.cache.head_size, lane = static_cast<int>(threadIdx.x % 32);
-  const int low8 = lane % 8, second = lane / 8 % 2 * 8,
-            third = lane / 16 * 8;  // third of the matrices that lanes name
-  float scores[Sizes::kTokens / 8][4] = {};
+__device__ __forceinline__ void multiply_keys(const AttentionArgs& args,
+                                              const std::uint32_t (&query)[padded / 16][4], const Bf16* keys,
+                                              SplitScores& scores) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int low8 = lane % 8, second = lane / 8 % 2 * 8, third = lane / 16 * 8;
 #pragma unroll
-  for (int n = 0; n < Sizes::kTokens / 16; ++n)
+  for (int n = 0; n < kSplitTokens / 16; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) scores[2 * n][i] = scores[2 * n + 1][i] = 0;
 #pragma unroll
     for (int k = 0; k < padded / 16; ++k) {
-      if (16 * k >= size) continue;
-      std::uint32_t keys[4];
-      load_matrices<false>(stage + (16 * n + third + low8) * Sizes::kStride + 16 * k + second, keys);
-      multiply_matrices(scores[2 * n], query[k], {keys[0], keys[1]});
-      multiply_matrices(scores[2 * n + 1], query[k], {keys[2], keys[3]});
+      if (16 * k >= args.cache.head_size) continue;
+      std::uint32_t pairs[4];
+      load_matrices<false>(keys + (16 * n + third + low8) * TileSizes<padded>::kStride + 16 * k + second,
+                           pairs);
+      multiply_matrices(scores[2 * n], query[k], {pairs[0], pairs[1]});
+      multiply_matrices(scores[2 * n + 1], query[k], {pairs[2], pairs[3]});
     }
+  }
+}
 
-  float keep[2];
+// A split's softmax: weights of its tokens in bfloat16, as the left matrices of products.
+struct SplitWeights {
+  float largest[2], sum[2];
+  std::uint32_t weights[kSplitTokens / 16][4];
+};
+__device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, const TileRow (&rows)[2],
+                                                     int token, SplitScores& scores) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  SplitWeights out;
+#pragma unroll
+  for (int i = 0; i < kSplitTokens / 2; ++i) scores[i / 4][i % 4] *= args.scale;
+  if (args.softcap > 0)
+#pragma unroll
+    for (int i = 0; i < kSplitTokens / 2; ++i)
+      scores[i / 4][i % 4] = args.softcap * tanhf(scores[i / 4][i % 4] / args.softcap);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    float top = state.largest[h];
+    float top = -INFINITY;
 #pragma unroll
-    for (int i = 0; i < Sizes::kTokens / 4; ++i) {
+    for (int i = 0; i < kSplitTokens / 4; ++i) {
       float& score = scores[i / 2][2 * h + i % 2];
       const int at = token + 8 * (i / 2) + 2 * (lane % 4) + i % 2;
-      score *= args.scale;
-      if (args.softcap > 0) score = args.softcap * tanhf(score / args.softcap);
-      score -= rows[h].slope * static_cast<float>(rows[h].position - at);
+      if (args.slopes != nullptr) score -= rows[h].slope * static_cast<float>(rows[h].position - at);
       if (at < rows[h].first || at > rows[h].position) score = -INFINITY;
       top = score > top ? score : top;
     }
-    top = largest_of_row(top);
-    const float base = top == -INFINITY ? 0 : top;  // a row that has seen nothing yet
-    keep[h] = expf(state.largest[h] - base);
-    state.largest[h] = top;
-    state.sum[h] *= keep[h];
+    out.largest[h] = largest_of_row(top);
+    out.sum[h] = 0;
+    const float base = out.largest[h] == -INFINITY ? 0 : out.largest[h];  // a row that sees nothing of it
 #pragma unroll
-    for (int i = 0; i < Sizes::kTokens / 4; ++i) {
+    for (int i = 0; i < kSplitTokens / 4; ++i) {
       float& score = scores[i / 2][2 * h + i % 2];
       score = expf(score - base);
     }
   }
 #pragma unroll
-  for (int n = 0; n < Sizes::kColumns / 8; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) state.values[n][i] *= keep[i / 2];
-
-  const Bf16* const values = stage + Sizes::kTokens * Sizes::kStride + first_column_of_warp<padded>();
-#pragma unroll
-  for (int k = 0; k < Sizes::kTokens / 16; ++k) {
-    std::uint32_t weights[4];
+  for (int k = 0; k < kSplitTokens / 16; ++k)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float* const pair = scores[2 * k + i / 2] + 2 * (i % 2);
-      weights[i] = pack(pair[0], pair[1]);
-      state.sum[i % 2] += low_of(weights[i]) + high_of(weights[i]);
+      out.weights[k][i] = pack(pair[0], pair[1]);
+      out.sum[i % 2] += low_of(out.weights[k][i]) + high_of(out.weights[k][i]);
     }
 #pragma unroll
-    for (int n = 0; n < Sizes::kColumns / 16; ++n) {
-      if (first_column_of_warp<padded>() + 16 * n >= size) continue;
-      std::uint32_t pairs[4];
-      load_matrices<true>(values + (16 * k + second + low8) * Sizes::kStride + 16 * n + third, pairs);
-      multiply_matrices(state.values[2 * n], weights, {pairs[0], pairs[1]});
-      multiply_matrices(state.values[2 * n + 1], weights, {pairs[2], pairs[3]});
-    }
-  }
+  for (int h = 0; h < 2; ++h) out.sum[h] = sum_of_row(out.sum[h]);
+  return out;
 }
 
-// All tokens in [from, behind) of what the tile sees, split by split; `end` takes each split's sums. Whole
-// block.
-template <int padded, class End>
-__device__ __forceinline__ void attend_tokens(const AttentionArgs& args, const TileOfRows& tile,
-                                              const TileRow (&rows)[2], int from, int behind,
-                                              const End& end) {
-  using Sizes = TileSizes<padded>;
-  PAGODA_SHARED(Bf16, shared);
-  const int group = args.num_query_heads / args.cache.num_kv_heads;
-  const bool has_rows = first_row_of_warp<padded>() < tile.count * group;
-  std::uint32_t query[padded / 16][4];
-  load_queries<padded>(args, rows, query);
-  TileSums<padded> state;
-  begin_tiles(state);
-  int token = from / Sizes::kTokens * Sizes::kTokens, stage = 0;
-  copy_tile<padded>(args, tile, token, shared);
-  copies_commit();
-  for (; token < behind; token += Sizes::kTokens) {
-    const int next = token + Sizes::kTokens;
-    if (next < behind) copy_tile<padded>(args, tile, next, shared + (1 - stage) * Sizes::kStageElements);
-    copies_commit();
-    copies_wait<1>();
-    __syncthreads();
-    if (has_rows) {
-      attend_tile<padded>(args, rows, query, token, shared + stage * Sizes::kStageElements, state);
-      if (next >= behind || next % kSplitTokens == 0) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) state.sum[h] = sum_of_row(state.sum[h]);
-        end(state);
-        begin_tiles(state);
-      }
-    }
-    __syncthreads();  // the stage is written again
-    stage = 1 - stage;
-  }
-}
-
+// The weighted sums of 16 columns of a split's values, which begin at `values`.
 template <int padded>
-__device__ __forceinline__ void rows_of_thread(const AttentionArgs& args, const TileOfRows& tile,
-                                               TileRow (&rows)[2]) {
-  const int first = first_row_of_warp<padded>() + static_cast<int>(threadIdx.x % 32 / 4);
-  rows[0] = tile_row(args, tile, first);
-  rows[1] = tile_row(args, tile, first + 8);
-}
-
-// Calls each(h, n, i, column) for every element of this thread's values that is there.
-template <int padded, class Each>
-__device__ __forceinline__ void for_values(const AttentionArgs& args, const TileRow (&rows)[2],
-                                           const Each& each) {
+__device__ __forceinline__ void multiply_values(const SplitWeights& weights, const Bf16* values,
+                                                float (&part)[2][4]) {
   const int lane = static_cast<int>(threadIdx.x % 32);
+  const int low8 = lane % 8, second = lane / 8 % 2 * 8, third = lane / 16 * 8;
 #pragma unroll
-  for (int n = 0; n < TileSizes<padded>::kColumns / 8; ++n)
+  for (int i = 0; i < 4; ++i) part[0][i] = part[1][i] = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int column = first_column_of_warp<padded>() + 8 * n + 2 * (lane % 4) + i % 2;
-      if (rows[i / 2].there && column < args.cache.head_size) each(i / 2, n, i, column);
-    }
+  for (int k = 0; k < kSplitTokens / 16; ++k) {
+    std::uint32_t pairs[4];
+    load_matrices<true>(values + (16 * k + second + low8) * TileSizes<padded>::kStride + third, pairs);
+    multiply_matrices(part[0], weights.weights[k], {pairs[0], pairs[1]});
+    multiply_matrices(part[1], weights.weights[k], {pairs[2], pairs[3]});
+  }
 }
 
-// A tile is one row. grid: (rows, KV heads, splits); block: 32 * kTileWarps; shared: tile_shared_bytes().
-// What they leave for merge_splits is where attend_splits leaves it.
+// A warp a split of a row. grid: (rows, KV heads, splits / split_warps()); block: 32 * split_warps(); shared:
+// split_warps() * tile_shared_bytes(). What they leave for merge_splits is where attend_splits leaves it.
 template <int padded>
 __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
+  using Sizes = TileSizes<padded>;
+  PAGODA_SHARED(Bf16, shared);
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1);
-  const int split = static_cast<int>(blockIdx.z), begin_at = split * kSplitTokens,
-            end_at = begin_at + kSplitTokens;
-  if (begin_at > tile.high || end_at <= tile.low) return;
-  TileRow rows[2];
-  rows_of_thread<padded>(args, tile, rows);
-  const int from = tile.low > begin_at ? tile.low : begin_at,
-            behind = tile.high < end_at ? tile.high + 1 : end_at;
-  attend_tokens<padded>(args, tile, rows, from, behind, [&](const TileSums<padded>& part) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      if (rows[h].there && threadIdx.x % 4 == 0 && first_column_of_warp<padded>() == 0) {
-        float* const partial = partial_of(args, rows[h].head, split);
-        partial[0] = part.largest[h];
-        partial[1] = part.sum[h];
-      }
-    for_values<padded>(args, rows, [&](int h, int n, int i, int column) {
-      partial_of(args, rows[h].head, split)[2 + column] = part.values[n][i];
-    });
-  });
-}
-
-// Tile t is rows [tiles[t], tiles[t + 1]) of the launch's. grid: (tiles, KV heads); block and shared: as
-// above.
-template <int padded>
-__device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
-  const int begin_at = args.tiles[blockIdx.x];
-  const TileOfRows tile = tile_of_rows(args, begin_at, args.tiles[blockIdx.x + 1] - begin_at);
-  TileRow rows[2];
-  rows_of_thread<padded>(args, tile, rows);
-  TileSums<padded> total;
-  begin_tiles(total);
+  const int split = static_cast<int>(blockIdx.z * (blockDim.x / 32)) + warp, token = split * kSplitTokens;
+  if (token > tile.high || token + kSplitTokens <= tile.low) return;
+  Bf16* const keys = shared + warp * 2 * Sizes::kHalf;
+  Bf16* const values = keys + Sizes::kHalf;
+  const SplitLines<kSplitTokens> lines = find_lines<kSplitTokens>(args, tile, token);
+  copy_lines<padded>(args, lines, false, keys);
+  copies_commit();
+  copy_lines<padded>(args, lines, true, values);
+  copies_commit();
+  const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
+  std::uint32_t query[padded / 16][4];
+  load_queries<padded>(args, rows, query);
+  copies_wait<1>();
+  __syncwarp();
+  SplitScores scores;
+  multiply_keys<padded>(args, query, keys, scores);
+  const SplitWeights weights = weigh_scores(args, rows, token, scores);
+  copies_wait<0>();
+  __syncwarp();
 #pragma unroll
   for (int h = 0; h < 2; ++h)
-    if (args.sinks != nullptr && rows[h].there) {
-      total.largest[h] = args.sinks[rows[h].head];
-      total.sum[h] = 1;
+    if (rows[h].there && lane % 4 == 0) {
+      float* const partial = partial_of(args, rows[h].head, split);
+      partial[0] = weights.largest[h];
+      partial[1] = weights.sum[h];
     }
-  attend_tokens<padded>(args, tile, rows, tile.low, tile.high + 1, [&](const TileSums<padded>& part) {
-    // As add() of attention.cuh, which merge_splits calls.
-    float keep[2], take[2];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const float top = total.largest[h] > part.largest[h] ? total.largest[h] : part.largest[h];
-      const bool is_part = part.sum[h] != 0;
-      keep[h] = is_part ? expf(total.largest[h] - top) : 1.0f;
-      take[h] = is_part ? expf(part.largest[h] - top) : 0.0f;
-      if (is_part) total.largest[h] = top;
-      if (is_part) total.sum[h] = total.sum[h] * keep[h] + part.sum[h] * take[h];
+  for (int n = 0; n < padded / 16; ++n) {
+    if (16 * n >= args.cache.head_size) continue;
+    float part[2][4];
+    multiply_values<padded>(weights, values + 16 * n, part);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int h = i % 2, column = 16 * n + 8 * (i / 2) + 2 * (lane % 4);
+      if (!rows[h].there || column >= args.cache.head_size) continue;
+      *reinterpret_cast<TwoFloats*>(partial_of(args, rows[h].head, split) + 2 + column) = {
+          part[i / 2][2 * h], part[i / 2][2 * h + 1]};
     }
-    for_values<padded>(args, rows, [&](int h, int n, int i, int) {
-      if (part.sum[h] != 0) total.values[n][i] = total.values[n][i] * keep[h] + part.values[n][i] * take[h];
-    });
-  });
-  for_values<padded>(args, rows, [&](int h, int n, int i, int column) {
-    args.out[(static_cast<std::int64_t>(rows[h].row) * args.num_query_heads + rows[h].head) *
-                 args.cache.head_size +
-             column] = quotient(total.values[n][i], total.sum[h]);
-  });
+  }
 }
 
-#define PAGODA_TILE_KERNELS(padded)                                                                    \
-  __global__ void __launch_bounds__(32 * kTileWarps) attend_tile_splits_##padded(AttentionArgs args) { \
-    attend_tile_splits<padded>(args);                                                                  \
-  }                                                                                                    \
-  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) {       \
-    attend_tiles<padded>(args);                                                                        \
+// Tile t is rows [tiles[t], tiles[t + 1]) of the launch's. grid: (tiles, KV heads); block: 32 * kTileWarps;
+// shared: tile_shared_bytes().
+template <int padded>
+__device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
+  using Sizes = TileSizes<padded>;
+  PAGODA_SHARED(Bf16, shared);
+  Bf16* const keys = shared;
+  Bf16* const values = shared + Sizes::kHalf;
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  const int begin_at = args.tiles[blockIdx.x];
+  const TileOfRows tile = tile_of_rows(args, begin_at, args.tiles[blockIdx.x + 1] - begin_at);
+  const int first_row = 16 * (warp % Sizes::kWarpsOfRows),
+            first_column = warp / Sizes::kWarpsOfRows * Sizes::kColumns;
+  const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
+  const bool has_rows = first_row < tile.count * group;
+  const TileRow rows[2] = {tile_row(args, tile, first_row + lane / 4),
+                           tile_row(args, tile, first_row + lane / 4 + 8)};
+  // Each warp copies 16 tokens of a split.
+  const int own = 16 * warp;
+  const auto copy = [&](const SplitLines<16>& lines, bool is_value) {
+    copy_lines<padded>(args, lines, is_value, (is_value ? values : keys) + own * Sizes::kStride);
+    copies_commit();
+  };
+  int token = tile.low / kSplitTokens * kSplitTokens;
+  SplitLines<16> lines = find_lines<16>(args, tile, token + own);
+  copy(lines, false);
+  copy(lines, true);
+  std::uint32_t query[padded / 16][4];
+  load_queries<padded>(args, rows, query);
+  TileSums<padded> total;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) begin_total(args, rows[h].head, total.largest[h], total.sum[h]);
+#pragma unroll
+  for (int n = 0; n < Sizes::kColumns / 8; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) total.values[n][i] = 0;
+  for (; token <= tile.high; token += kSplitTokens) {
+    const bool last = token + kSplitTokens > tile.high;
+    if (!last) lines = find_lines<16>(args, tile, token + kSplitTokens + own);
+    copies_wait<1>();
+    __syncthreads();  // all keys are there
+    SplitScores scores;
+    if (has_rows) multiply_keys<padded>(args, query, keys, scores);
+    __syncthreads();  // and were read
+    if (!last) copy(lines, false);
+    if (last)
+      copies_wait<0>();
+    else
+      copies_wait<1>();
+    __syncthreads();  // all values are there
+    if (has_rows) {
+      const SplitWeights weights = weigh_scores(args, rows, token, scores);
+      Shares shares[2];
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        shares[h] = merge(total.largest[h], total.sum[h], weights.largest[h], weights.sum[h]);
+#pragma unroll
+      for (int n = 0; n < Sizes::kColumns / 16; ++n) {
+        if (first_column + 16 * n >= size) continue;
+        float part[2][4];
+        multiply_values<padded>(weights, values + first_column + 16 * n, part);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          float& value = total.values[2 * n + i / 4][i % 4];
+          value = merged(value, part[i / 4][i % 4], shares[i % 4 / 2]);
+        }
+      }
+    }
+    __syncthreads();  // and were read
+    if (!last) copy(lines, true);
+  }
+#pragma unroll
+  for (int n = 0; n < Sizes::kColumns / 8; ++n)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int column = first_column + 8 * n + 2 * (lane % 4);
+      if (!rows[h].there || column >= size) continue;
+      float* const out =
+          args.out + (static_cast<std::int64_t>(rows[h].row) * args.num_query_heads + rows[h].head) * size;
+      *reinterpret_cast<TwoFloats*>(out + column) = {quotient(total.values[n][2 * h], total.sum[h]),
+                                                     quotient(total.values[n][2 * h + 1], total.sum[h])};
+    }
+}
+
+#define PAGODA_TILE_KERNELS(padded)                                                              \
+  __global__ void __launch_bounds__(32 * split_warps(padded))                                    \
+      attend_tile_splits_##padded(AttentionArgs args) {                                          \
+    attend_tile_splits<padded>(args);                                                            \
+  }                                                                                              \
+  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) { \
+    attend_tiles<padded>(args);                                                                  \
   }
 PAGODA_TILE_KERNELS(64)
 PAGODA_TILE_KERNELS(128)

@@ -182,7 +182,7 @@ struct RopeAndWriteArgs {
 };
 
 // Attention of rows over the cache, which has their own keys and values already.
-inline constexpr std::int32_t kSplitTokens = 256;  // tokens of a context that are summed up by themselves
+inline constexpr std::int32_t kSplitTokens = 64;  // tokens of a context that are summed up by themselves
 inline constexpr std::int32_t kMaxHeadSize = 512, kMaxHeadGroup = 16;  // query heads of a KV head
 struct AttentionArgs {
   CacheArgs cache;

@@ -2,6 +2,8 @@
 // The sizes that kernels and those who launch them agree on.
 #include <cstdint>
 
+#include "device/kernels/kernel_args.h"
+
 namespace pagoda::device {
 
 // Threads of a row's block (rows.cuh); of a norm's from kWideRow elements on.
@@ -56,14 +58,19 @@ inline constexpr std::int32_t kTileWarps = 4;
 constexpr std::int32_t tile_rows(std::int32_t padded) {
   return padded > 128 ? 32 : 64;
 }  // query heads of tokens
-// Tokens of the context.
-constexpr std::int32_t tile_tokens(std::int32_t padded) { return padded > 128 ? 16 : 32; }
+// Warps of decode's block, each with a split.
+constexpr std::int32_t split_warps(std::int32_t padded) { return 256 / padded; }
 // Elements from a token to the next in shared memory: eight more, so that eight tokens lie in different
 // banks.
 constexpr std::int32_t tile_stride(std::int32_t padded) { return padded + 8; }
-// Keys and values of two tiles.
+// Keys and values of a split.
 constexpr std::uint32_t tile_shared_bytes(std::int32_t padded) {
-  return static_cast<std::uint32_t>(2 * 2 * tile_tokens(padded) * tile_stride(padded) * 2);
+  return static_cast<std::uint32_t>(2 * 2 * kSplitTokens * tile_stride(padded));
+}
+// Threads that add the splits of a row and head.
+inline constexpr std::int32_t kMostMergeThreads = 128;
+constexpr std::int32_t merge_threads(std::int32_t head_size) {
+  return head_size >= kMostMergeThreads ? kMostMergeThreads : (head_size + 31) / 32 * 32;
 }
 
 // Pairs by expert (mixture.cuh): so many for each warp, as far as shared memory goes.

@@ -24,9 +24,6 @@ struct alignas(16) FourFloats {
 struct alignas(16) FourWords {
   std::uint32_t at[4];
 };
-struct alignas(8) TwoFloats {
-  float at[2];
-};
 
 template <class T>
 inline constexpr int kGroupBytes = static_cast<int>(sizeof(T));  // 32 weights of a row

@@ -9,6 +9,11 @@
 
 namespace pagoda::device::kernels {
 
+// Two neighbours, stored at once.
+struct alignas(8) TwoFloats {
+  float at[2];
+};
+
 // 16 bytes, both ends at multiples of 16. Not `there`: zeros, and nothing is read.
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
 #ifdef __CUDACC__

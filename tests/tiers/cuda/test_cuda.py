@@ -1,5 +1,5 @@
 """Device code as far as it can be tried without a GPU: it is compiled, what each kernel uses is held against the table
-src/device/cuda/resources.txt, and a program that holds it starts here and says what it holds. Nothing is run on a GPU.
+src/device/cuda/resources.txt, its instructions pass the gates of tools/cuda_sass, and a program that holds it starts here and says what it holds. Nothing is run on a GPU.
 
 A new table, where a kernel changed: tools/cuda_resources build-cuda/cuda/ptxas.txt > src/device/cuda/resources.txt"""
 
@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = ROOT / "build-cuda"
 TABLE = ROOT / "src/device/cuda/resources.txt"
 TOOL = ROOT / "tools/cuda_resources"
+SASS = ROOT / "tools/cuda_sass"
 
 
 def run(*command, **how):
@@ -58,6 +59,39 @@ def test_the_table_can_fail(build, tmp_path):
         f"{name} for {arch} uses {registers} registers"
         in run(TOOL, build / "cuda/ptxas.txt", "--check", smaller).stderr
     )
+
+
+def toolkit():
+    return pathlib.Path(run(ROOT / "script/cuda").stdout.strip())
+
+
+def test_instructions_pass_the_gates(build):
+    checked = run(SASS, build / "cuda/kernels.o", "--bin", toolkit() / "bin")
+    print(checked.stdout)
+    assert checked.returncode == 0, checked.stderr
+    kernels = {tuple(line.split()[:2]) for line in TABLE.read_text().splitlines()[1:]}
+    assert {tuple(line.split()[:2]) for line in checked.stdout.splitlines()[1:]} == kernels
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        ("int room[200]; for (int i = 0; i < 200; ++i) room[(unsigned)x[i] % 200] = i; x[0] = room[(unsigned)x[1] % 200];", "STL"),
+        ("__shared__ unsigned long long sum; atomicAdd(&sum, (unsigned long long)x[0]); x[1] = sum;", "ATOMS.CAST"),
+        ("x[0] = 1;", "has no HMMA"),
+    ],
+)
+def test_the_gates_can_fail(build, tmp_path, source, said):
+    (tmp_path / "bad.cu").write_text(
+        "namespace kernels { __global__ void linear_few_bad(int* x) { " + source + " } }\n"
+    )
+    made = run(
+        toolkit() / "bin/nvcc", "-ccbin", "clang++-19", "-arch=sm_90a", "-c", tmp_path / "bad.cu", "-o", tmp_path / "o"
+    )
+    assert made.returncode == 0, made.stderr
+    checked = run(SASS, tmp_path / "o", "--bin", toolkit() / "bin")
+    assert checked.returncode == 1
+    assert "linear_few_bad for sm_90a has" in checked.stderr and said in checked.stderr
 
 
 def test_the_program_starts_without_a_gpu_and_says_what_it_holds(build, tmp_path):
