@@ -246,6 +246,7 @@ Status CudaDevice::launch(StreamId stream, const Kernel& kernel, const LaunchSha
 
 Status CudaDevice::open_products() {
   if (products_) return ok_status();
+  enter();
   auto opened = CublasLt::open();
   if (!opened) return opened.error();
   auto workspace = allocate(kWorkspaceBytes, "the library's workspace");
