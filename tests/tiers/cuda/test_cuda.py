@@ -1,5 +1,6 @@
 """Device code as far as it can be tried without a GPU: it is compiled, what each kernel uses is held against the table
-src/device/cuda/resources.txt, its instructions pass the gates of tools/cuda_sass, and a program that holds it starts here and says what it holds. Nothing is run on a GPU.
+src/device/cuda/resources.txt, its instructions pass the gates of tools/cuda_sass, bench/gpu/estimate gives what was
+measured, and a program that holds it starts here and says what it holds. Nothing is run on a GPU.
 
 A new table, where a kernel changed: tools/cuda_resources build-cuda/cuda/ptxas.txt > src/device/cuda/resources.txt"""
 
@@ -76,7 +77,10 @@ def test_instructions_pass_the_gates(build):
 @pytest.mark.parametrize(
     "source, said",
     [
-        ("int room[200]; for (int i = 0; i < 200; ++i) room[(unsigned)x[i] % 200] = i; x[0] = room[(unsigned)x[1] % 200];", "STL"),
+        (
+            "int room[200]; for (int i = 0; i < 200; ++i) room[x[i] & 127] = i; x[0] = room[x[1] & 127];",
+            "STL",
+        ),
         ("__shared__ unsigned long long sum; atomicAdd(&sum, (unsigned long long)x[0]); x[1] = sum;", "ATOMS.CAST"),
         ("x[0] = 1;", "has no HMMA"),
     ],
@@ -92,6 +96,16 @@ def test_the_gates_can_fail(build, tmp_path, source, said):
     checked = run(SASS, tmp_path / "o", "--bin", toolkit() / "bin")
     assert checked.returncode == 1
     assert "linear_few_bad for sm_90a has" in checked.stderr and said in checked.stderr
+
+
+def test_the_estimator_gives_what_was_measured():
+    page = ROOT / "bench/results/2026-11-26-gpu-h200.md"
+    checked = run(ROOT / "bench/gpu/estimate", "--check", page)
+    assert checked.returncode == 0, checked.stdout
+    assert checked.stdout.count(" measured ") >= 80
+    assert run(ROOT / "bench/gpu/estimate", "--check", page, "--tolerance", "0.1").returncode == 1
+    assert run(ROOT / "bench/gpu/estimate", "--check", ROOT / "README.md").returncode == 1  # it has no such rows
+    assert "8B Q4_K_M" in run(ROOT / "bench/gpu/estimate").stdout
 
 
 def test_the_program_starts_without_a_gpu_and_says_what_it_holds(build, tmp_path):
