@@ -26,6 +26,7 @@ MODES = {
     "whole prompts without a cache": ["--no-enable-chunked-prefill", "--no-enable-prefix-caching"],
     "priority": ["--scheduling-policy", "priority"],
     "fair": ["--scheduling-policy", "fair"],
+    "least often used first": ["--eviction-policy", "lfu"],
     "virtual": ["--kv-manager", "virtual"],
     "virtual, swap": ["--kv-manager", "virtual", *SWAP],
     "virtual, pages made as needed": ["--kv-manager", "virtual", "--no-kv-precreate-pages", "--max-model-len", "256"],
