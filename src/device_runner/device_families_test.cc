@@ -123,6 +123,19 @@ TEST_P(Family, AgreesWithTransformersOrIsRefusedByName) {
   }
   std::filesystem::remove_all(folder);
 }
+// Quantised folders, whose weights are made while they are sent: as values, and in 4 bits.
+TEST(QuantisedFolder, AgreesWithTheDequantisedModel) {
+  for (const char* name : {"fp8_block", "awq", "w8a8"}) {
+    SCOPED_TRACE(name);
+    const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
+    const auto runner = open(folder);
+    ASSERT_TRUE(runner) << runner.error().message();
+    EXPECT_TRUE((*runner)->ignored_tensors().empty());
+    boost::json::object line = read_json_lines(folder + "/golden.jsonl").front();
+    line.at("greedy_ids").as_array().resize(2);
+    expect_golden(**runner, 16, line, 2e-4);
+  }
+}
 INSTANTIATE_TEST_SUITE_P(All, Family, ::testing::ValuesIn(all_families()),
                          [](const auto& info) { return info.param; });
 

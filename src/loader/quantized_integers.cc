@@ -372,7 +372,9 @@ Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors
     for (std::int64_t i = 0; i < count * columns; ++i)
       to[i] = static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(from[i]) ^ 0x80);
   };
-  return weight_of(std::move(of), std::move(parts));
+  QuantizedWeight out = weight_of(std::move(of), std::move(parts));
+  if (!how.says(QuantizedNumber::int8)) out.number = QuantizedNumber::int4;  // W4A8 in bytes
+  return out;
 }
 
 }  // namespace pagoda

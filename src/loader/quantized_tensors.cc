@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 #include "base/strings.h"
 #include "loader/printable.h"
@@ -137,42 +138,56 @@ Status QuantizedTensors::bring_in(const TensorView& tensor, ThreadPool* pool) co
   if (place == nullptr || tensor.bytes() == 0) return ok_status();
   const std::int64_t row_bytes = place->row_bytes(), from = tensor.data - place->begin;
   const std::int64_t first = from / row_bytes;
-  const std::int64_t last = std::min((from + tensor.bytes() - 1) / row_bytes, place->weight.rows() - 1);
+  const std::int64_t end = std::min((from + tensor.bytes() - 1) / row_bytes + 1, place->weight.rows());
   std::byte* const begin = data_ + (place->begin - data_ + first * row_bytes) / kPageBytes * kPageBytes;
-  const auto bytes = round_up(static_cast<std::size_t>(place->begin + (last + 1) * row_bytes - begin));
+  const auto bytes = round_up(static_cast<std::size_t>(place->begin + end * row_bytes - begin));
+  const std::lock_guard lock(mutex_);
   if (::mprotect(begin, bytes, PROT_READ | PROT_WRITE) != 0)
     return resource_exhausted(concat("no memory for ", bytes, " bytes of a quantised weight"));
+  PAGODA_RETURN_IF_ERROR(decode_rows(*place, first, end, pool));
+  ++place->users;
+  return ok_status();
+}
+
+// Those from `first` to before `end` that are not ready.
+Status QuantizedTensors::decode_rows(const Place& place, std::int64_t first, std::int64_t end,
+                                     ThreadPool* pool) {
   constexpr std::int64_t kRows = 64;  // at once: some layouts have neighbours of a column together
-  const std::int64_t tiles = (last - first + kRows) / kRows;
+  if (place.ready.empty()) place.ready.resize(static_cast<std::size_t>(place.weight.rows()));
+  const auto is_ready = [&](std::int64_t row) { return place.ready[static_cast<std::size_t>(row)]; };
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;  // first row, rows
+  for (std::int64_t row = first; row < end; ++row) {
+    if (is_ready(row)) continue;
+    if (runs.empty() || runs.back().first + runs.back().second != row || runs.back().second == kRows)
+      runs.emplace_back(row, 0);
+    ++runs.back().second;
+  }
   std::mutex mutex;
   Status status;
-  const auto decode = [&](std::int64_t tile, int) {
-    const std::int64_t row = first + tile * kRows, count = std::min(kRows, last + 1 - row);
-    const Status made = place->weight.decode(row, count, place->begin + row * row_bytes);
+  const auto decode = [&](std::int64_t run, int) {
+    const auto [row, count] = runs[static_cast<std::size_t>(run)];
+    const Status made = place.weight.decode(row, count, place.begin + row * place.row_bytes());
     if (made.ok()) return;
     const std::lock_guard lock(mutex);
     if (status.ok()) status = made;
   };
   if (pool != nullptr)
-    pool->parallel_for(tiles, decode);
+    pool->parallel_for(std::ssize(runs), decode);
   else
-    for (std::int64_t tile = 0; tile < tiles; ++tile) decode(tile, 0);
+    for (std::int64_t run = 0; run < std::ssize(runs); ++run) decode(run, 0);
+  if (!status.ok()) return status;
+  std::fill(place.ready.begin() + first, place.ready.begin() + end, true);
   return status;
 }
 
 std::vector<TensorView> QuantizedTensors::give_back(const TensorView& tensor) const {
   const Place* const place = place_of(tensor);
   if (place == nullptr) return {};
-  const auto offset = static_cast<std::size_t>(tensor.data - data_);
-  const std::size_t whole = static_cast<std::size_t>(place->weight.rows() * place->row_bytes());
-  const std::size_t place_end = static_cast<std::size_t>(place->begin - data_) + whole;
-  std::size_t end = std::min(offset + static_cast<std::size_t>(tensor.bytes()), place_end);
-  // Pages that others share stay, those behind the last row are nobody's.
-  end = end == place_end ? round_up(end) : end / kPage * kPage;
-  const std::size_t begin = round_up(offset);
-  if (begin < end)
-    ::mmap(data_ + begin, end - begin, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-           0);
+  const std::lock_guard lock(mutex_);
+  if (place->users == 0 || --place->users > 0) return {};
+  place->ready.clear();
+  ::mmap(place->begin, round_up(static_cast<std::size_t>(place->weight.rows() * place->row_bytes())),
+         PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return place->stored;
 }
 

@@ -3,10 +3,11 @@
 // one has, so that families, loaders and devices need to know of no method. Their bytes are in memory that is
 // only reserved: bring_in() makes rows of a weight out of what is stored, give_back() takes their memory away
 // again. Reading what was not brought in ends the program.
-// Threads: one caller.
+// Threads: any may call; a weight's memory stays until each that brought rows of it in has given them back.
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,8 +40,8 @@ class QuantizedTensors {
 
   // Makes the rows that `tensor`, a weight or rows of one, has. Other tensors: nothing to do.
   Status bring_in(const TensorView& tensor, ThreadPool* pool) const;
-  // Its memory is the system's again, and so are the stored bytes of the whole weight: these come back as
-  // what may be given back of the file.
+  // Once for each bring_in(). The last one makes the weight's memory the system's again, and returns the
+  // stored bytes that may be given back of the file.
   std::vector<TensorView> give_back(const TensorView& tensor) const;
 
  private:
@@ -48,14 +49,18 @@ class QuantizedTensors {
     QuantizedWeight weight;
     std::byte* begin = nullptr;
     std::vector<TensorView> stored;  // its parts, in bytes
+    mutable std::int32_t users = 0;
+    mutable std::vector<bool> ready = {};  // by row; empty: none is
     std::int64_t row_bytes() const { return dtype_bytes(weight.dtype, weight.columns()); }
   };
   QuantizedTensors() = default;
   const Place* place_of(const TensorView& tensor) const;
+  static Status decode_rows(const Place& place, std::int64_t first, std::int64_t end, ThreadPool* pool);
 
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::set<std::string, std::less<>> parts_;
   std::vector<Place> places_;  // by their addresses
+  mutable std::mutex mutex_;   // guards users and ready
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -161,7 +161,7 @@ TensorView WeightLoader::keep_rows(const TensorView& matrix, const std::string& 
   if (store_.reads_source()) reader_.fail(source_.bring_in(rows, context_.pool));
   if (!reader_.status().ok()) return {};
   auto kept = store_.rows(concat("as stored ", name, text(range)), rows);
-  source_.give_back(rows);
+  if (store_.reads_source()) source_.give_back(rows);
   if (kept) return *std::move(kept);
   reader_.fail(kept.error().annotate(concat("tensor '", name, "'")));
   return {};
@@ -373,13 +373,14 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   const std::string recipe = concat(form == LinearForm::gated ? "gated" : "stacked", matrices.recipe);
   auto packed = store_.matrix(recipe, shape, [&]() -> Result<PackedLinear> {
     PAGODA_RETURN_IF_ERROR(bring_in(matrices));
-    return PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form);
+    auto made = PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form);
+    give_back(matrices);
+    return made;
   });
   if (!packed) {
     reader_.fail(packed.error().annotate(concat("tensor '", name, "'")));
     return {};
   }
-  give_back(matrices);
   for (const TensorView& tensor : matrices.read) store_.note_read(tensor.bytes());
   packed_bytes_ += packed->packed_bytes();
   return *std::move(packed);
