@@ -45,7 +45,27 @@ TEST(Dequantize, AgreesWithGguf) {
     seen.insert(*dtype);
   }
   for (const DType dtype : weight_types()) {
-    if (is_quantized(dtype)) EXPECT_TRUE(seen.contains(dtype)) << dtype_info(dtype).name;
+    if (is_quantized(dtype) && dtype_info(dtype).gguf >= 0)
+      EXPECT_TRUE(seen.contains(dtype)) << dtype_info(dtype).name;
+  }
+}
+
+// Blocks that are of no file: scale * (code - zero) and scale * code, to the last bit.
+TEST(Dequantize, QuantisedFoldersBlocks) {
+  for (const DType dtype : {DType::int4, DType::int8}) {
+    const std::vector<std::byte> block = random_weights(7, dtype, 32);
+    std::vector<float> actual(32);
+    dequantize(dtype, block.data(), 32, actual.data());
+    float scale = 0, zero = 0;
+    std::memcpy(&scale, block.data(), 4);
+    if (dtype == DType::int4) std::memcpy(&zero, block.data() + 4, 4);
+    for (std::size_t i = 0; i < 32; ++i) {
+      const auto byte = std::to_integer<std::uint8_t>(block[dtype == DType::int4 ? 8 + i % 16 : 4 + i]);
+      const float code = dtype == DType::int8 ? static_cast<std::int8_t>(byte)
+                         : i < 16             ? byte & 15
+                                              : byte >> 4;
+      EXPECT_EQ(actual[i], scale * (code - zero)) << i;
+    }
   }
 }
 

@@ -182,8 +182,8 @@ TEST(Inspect, SaysHowAFolderIsQuantised) {
     EXPECT_EQ(description->parameters(), 55488) << folder.path();
   }
   const auto of = [&](const std::string& name) { return describe(root + name, {})->config->weight_type; };
-  EXPECT_EQ(of("awq"), "AWQ (int4 in groups of 32, zero points) (50 %), BF16 (50 %)");
-  EXPECT_EQ(of("modelopt_nvfp4"), "modelopt (NVFP4) (50 %), BF16 (50 %)");
+  EXPECT_EQ(of("awq"), "BF16 (50 %), AWQ (int4 in groups of 32, zero points) (50 %)");
+  EXPECT_EQ(of("modelopt_nvfp4"), "BF16 (51 %), modelopt (NVFP4) (49 %)");
   EXPECT_EQ(of("fp8_block"), "FP8 (e4m3 in blocks of 128x128) (63 %), BF16 (37 %)");
 }
 
