@@ -5,7 +5,6 @@
 
 #include "device_runner/device_support.h"
 #include "models/decoder.h"
-#include "models/read_config.h"
 #include "models/rope_table.h"
 
 namespace pagoda::device_runner {
@@ -49,24 +48,21 @@ FeedForwardWidths widths_of(const LayerConfig& layer) {
 }  // namespace
 
 Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::load(device::Device& device, device::StreamId stream,
-                                                           const ModelSource& source,
+                                                           const ModelSource& source, const ModelInfo& model,
                                                            const Options& options) {
   std::unique_ptr<DeviceDecoder> decoder(new DeviceDecoder(device, stream, options));
-  const auto written = read_model_config(source);
-  if (!written) return written.error();
-  auto config = describe_decoder(*written);
-  if (!config) return config.error();
+  DecoderConfig config = model.decoder;
   const std::int32_t max_context =
-      options.max_context > 0 ? std::min(options.max_context, config->max_positions) : config->max_positions;
-  PAGODA_RETURN_IF_ERROR(check_support(*config, max_context).annotate(written->architecture));
-  WeightNames names = written->names(source.format());
+      options.max_context > 0 ? std::min(options.max_context, config.max_positions) : config.max_positions;
+  PAGODA_RETURN_IF_ERROR(check_support(config, max_context).annotate(model.architecture));
+  WeightNames names = model.names(source.format());
   if (source.find(names.rope_factors_short) != nullptr) names.rope_factors = names.rope_factors_short;
-  config->tied_head = head_is_tied(source, names, *config);
+  config.tied_head = head_is_tied(source, names, config);
   auto weights = load_device_weights(
-      device, stream, source, names, *config, options.weights,
+      device, stream, source, names, config, options.weights,
       options.products == MatrixProducts::library ? QuantizedRows::widen : QuantizedRows::keep);
   if (!weights) return weights.error();
-  decoder->config_ = *config;
+  decoder->config_ = config;
   decoder->weights_ = *std::move(weights);
   decoder->max_context_ = max_context;
   PAGODA_RETURN_IF_ERROR(decoder->choose_attention());

@@ -10,6 +10,7 @@
 #include "device/kernel_launches.h"
 #include "device_runner/device_weights.h"
 #include "kernels/paged_attention.h"
+#include "models/model_info.h"
 
 namespace pagoda::device_runner {
 
@@ -62,7 +63,8 @@ class DeviceDecoder {
   // unimplemented: the model has what the device's program has not, or not what tiles need that are asked
   // for.
   static Result<std::unique_ptr<DeviceDecoder>> load(device::Device& device, device::StreamId stream,
-                                                     const ModelSource& source, const Options& options);
+                                                     const ModelSource& source, const ModelInfo& model,
+                                                     const Options& options);
 
   const DecoderConfig& config() const { return config_; }
   const DeviceWeights& weights() const { return weights_; }

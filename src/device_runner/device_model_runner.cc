@@ -45,9 +45,10 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     std::unique_ptr<device::Device> device, const DeviceKernels& kernels) {
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
-  const auto config = read_model_config(*source);
-  if (!config) return config.error();
-  if (options.pooling || config->encoder) return unimplemented("the device runner makes no vectors");
+  const auto model = model_of(*source, options);
+  if (!model) return model.error();
+  if (options.pooling || is_encoder((*model)->decoder))
+    return unimplemented("the device runner makes no vectors");
   if (options.parallel.size() > 1) return unimplemented("the device runner is not split over several ranks");
   const auto weights = element_named("dtype", options.dtype, Element::bf16);
   if (!weights) return weights.error();
@@ -75,7 +76,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (!event) return event.error();
   runner->swapped_ = *event;
   runner->arena_.emplace(there, runner->stream_);
-  auto decoder = DeviceDecoder::load(there, runner->stream_, *source,
+  auto decoder = DeviceDecoder::load(there, runner->stream_, *source, **model,
                                      {.weights = *weights,
                                       .cache = *cache,
                                       .max_batched_tokens = options.max_num_batched_tokens,

@@ -26,10 +26,10 @@ class GgufOverrides : public ::testing::Test {
                    .build()),
         file_(*GgufFile::parse(testing::as_bytes(bytes_))) {}
 
-  ModelConfig config() {
+  ModelInfo config() {
     const auto config = read_gguf_config(file_);
     EXPECT_TRUE(config) << config.error().message();
-    return config ? *config : ModelConfig{};
+    return config ? *config : ModelInfo{};
   }
 
   std::string bytes_;
@@ -41,8 +41,8 @@ TEST_F(GgufOverrides, MetadataByName) {
                                 "qwen3.context_length=int:100,qwen3.rope.freq_base=float:5e5,"
                                 "tokenizer.ggml.add_bos_token=bool:false,general.name=str:a:b")
                   .ok());
-  EXPECT_EQ(config().max_positions, 100);
-  EXPECT_FLOAT_EQ(config().rope_theta, 5e5f);
+  EXPECT_EQ(config().decoder.max_positions, 100);
+  EXPECT_FLOAT_EQ(config().decoder.ropes.front().theta, 5e5f);
   EXPECT_EQ(config().name, "a:b");
   EXPECT_EQ(file_.boolean("tokenizer.ggml.add_bos_token"), false);
   for (const char* wrong :
@@ -57,14 +57,14 @@ TEST_F(GgufOverrides, FieldsOfConfigJson) {
   ASSERT_TRUE(override_as_config(file_, R"({"rope_scaling":{"rope_type":"yarn","factor":4.0,
       "original_max_position_embeddings":32768},"sliding_window":12})")
                   .ok());
-  EXPECT_EQ(config().rope_scaling, RopeScaling::yarn);
-  EXPECT_FLOAT_EQ(config().rope_factor, 4);
-  EXPECT_EQ(config().rope_original_positions, 32768);
-  EXPECT_EQ(config().max_positions, 131072);
-  EXPECT_EQ(config().sliding_window, 12);
+  EXPECT_EQ(config().decoder.ropes.front().scaling, RopeScaling::yarn);
+  EXPECT_FLOAT_EQ(config().decoder.ropes.front().factor, 4);
+  EXPECT_EQ(config().decoder.ropes.front().original_positions, 32768);
+  EXPECT_EQ(config().decoder.max_positions, 131072);
+  EXPECT_EQ(config().decoder.layers.front().attention()->sliding_window, 12);
   ASSERT_TRUE(override_as_config(file_, R"({"rope_scaling":null,"max_position_embeddings":50000})").ok());
-  EXPECT_EQ(config().rope_scaling, RopeScaling::none);
-  EXPECT_EQ(config().max_positions, 50000);
+  EXPECT_EQ(config().decoder.ropes.front().scaling, RopeScaling::none);
+  EXPECT_EQ(config().decoder.max_positions, 50000);
   for (const char* wrong :
        {"[]", R"({"hidden_act":"relu"})", R"({"rope_scaling":1})", R"({"rope_theta":"x"})",
         R"({"rope_scaling":{"short_factor":[1]}})", R"({"sliding_window":1e300})"})
@@ -76,12 +76,12 @@ TEST_F(GgufOverrides, FieldsOfConfigJson) {
 // --rope-scale alone: YaRN where the file has it, else linear.
 TEST_F(GgufOverrides, AFactorWithoutAType) {
   ASSERT_TRUE(override_rope(file_, R"({"factor":2.0})").ok());
-  EXPECT_EQ(config().rope_scaling, RopeScaling::linear);
-  EXPECT_FLOAT_EQ(config().rope_factor, 2);
+  EXPECT_EQ(config().decoder.ropes.front().scaling, RopeScaling::linear);
+  EXPECT_FLOAT_EQ(config().decoder.ropes.front().factor, 2);
   ASSERT_TRUE(override_rope(file_, R"({"rope_type":"yarn","original_max_position_embeddings":512})").ok());
   ASSERT_TRUE(override_rope(file_, R"({"factor":8.0})").ok());
-  EXPECT_EQ(config().rope_scaling, RopeScaling::yarn);
-  EXPECT_FLOAT_EQ(config().rope_factor, 8);
+  EXPECT_EQ(config().decoder.ropes.front().scaling, RopeScaling::yarn);
+  EXPECT_FLOAT_EQ(config().decoder.ropes.front().factor, 8);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(ModelSource, OpensGgufWithEveryType) {
   const auto source = ModelSource::open(fixture("all_types.gguf"));
   ASSERT_TRUE(source) << source.error().message();
   EXPECT_EQ((*source)->format(), ModelFormat::gguf);
-  EXPECT_EQ(read_model_config(**source)->vocab_size, 5);
+  EXPECT_EQ(read_model_config(**source)->decoder.vocab_size, 5);
   EXPECT_NE((*source)->gguf(), nullptr);
   EXPECT_EQ((*source)->gguf()->array("tokenizer.ggml.tokens")->strings.back(), "日本");
   const boost::json::value manifest = boost::json::parse(read_binary(fixture("all_types.json")));

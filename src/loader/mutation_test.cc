@@ -90,8 +90,8 @@ TEST(Mutation, Gguf) {
     }
     ++opened;
     sum += touch(file->tensors());
-    const Result<ModelConfig> config = read_gguf_config(*file);
-    sum += config ? static_cast<unsigned>(config->num_layers) : 0u;
+    const Result<ModelInfo> config = read_gguf_config(*file);
+    sum += config ? static_cast<unsigned>(config->decoder.num_layers()) : 0u;
   }
   EXPECT_GT(opened, 500) << "mutations must not all die at the door";
   EXPECT_LT(opened, 9'500);

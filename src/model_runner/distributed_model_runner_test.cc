@@ -270,18 +270,17 @@ TEST(Split, ARankReadsNoRowOfAnother) {
   const std::shared_ptr<const ModelSource> source = *std::move(opened);
   const auto written = read_model_config(*source);
   ASSERT_TRUE(written.has_value());
-  auto config = describe_decoder(*written);
-  ASSERT_TRUE(config.has_value());
+  DecoderConfig config = written->decoder;
   const WeightNames names = written->names(source->format());
-  config->tied_head = source->find(names.head + ".weight") == nullptr;
+  config.tied_head = source->find(names.head + ".weight") == nullptr;
   for (const auto& [rank, exchange] : {std::pair(0, ExchangeKind::gather), std::pair(1, ExchangeKind::gather),
                                        std::pair(0, ExchangeKind::sum), std::pair(1, ExchangeKind::sum)}) {
-    const auto shard = plan_shard(*config, column_blocks(*source, names, *config, "auto"), rank, 2, exchange);
+    const auto shard = plan_shard(config, column_blocks(*source, names, config, "auto"), rank, 2, exchange);
     ASSERT_TRUE(shard.has_value());
     const auto rows_of = [&](const std::string& name, const TensorView& view) -> Range {
       const auto is = [&](const std::string& part) { return name.ends_with(part + ".weight"); };
       const LayerShard& layer = shard->layers.front();  // all are alike
-      const std::int64_t head_size = config->layers.front().attention()->head_size;
+      const std::int64_t head_size = config.layers.front().attention()->head_size;
       const auto heads = [&](Range range) { return Range{range.first * head_size, range.count * head_size}; };
       if (name == names.token_embedding + ".weight") return shard->own_vocab();
       if (is(names.query)) return heads(layer.heads.query);
@@ -295,7 +294,7 @@ TEST(Split, ARankReadsNoRowOfAnother) {
     const GuardedSource guarded(source, rows_of);
     EXPECT_GT(guarded.guarded_bytes, guarded.all_bytes / 4);
     KernelContext context;
-    auto weights = load_decoder_weights(context, guarded, names, *config, *shard, "auto");
+    auto weights = load_decoder_weights(context, guarded, names, config, *shard, "auto");
     ASSERT_TRUE(weights.has_value()) << weights.error().message();
   }
 }

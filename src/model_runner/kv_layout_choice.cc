@@ -7,8 +7,6 @@
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
-#include "models/decoder.h"
-#include "models/read_config.h"
 #include "models/weight_names.h"
 
 namespace pagoda {
@@ -16,10 +14,7 @@ namespace {
 
 // The largest number that a file adds to, or multiplies into, all keys of a head: their biases, alone or
 // beside queries' and values', and the weights of their norms.
-float largest_in_keys(const ModelSource& source) {
-  const auto config = read_model_config(source);
-  if (!config) return 0;
-  const WeightNames names = config->names(source.format());
+float largest_in_keys(const ModelSource& source, const WeightNames& names) {
   std::vector<std::string> ends;
   for (const std::string& name : {names.key, names.fused_qkv})
     if (!name.empty()) ends.push_back(concat(".", name, ".bias"));
@@ -47,9 +42,9 @@ bool multiplies_in_int8(const ModelSource& source, std::string_view dtype) {
   });
 }
 
-Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype,
-                       std::int32_t head_size, bool latent) {
-  if (kv_cache_dtype == "auto") return automatic_kv_dtype(source, dtype);
+Result<DType> kv_dtype(const ModelSource& source, const ModelInfo& model, std::string_view dtype,
+                       std::string_view kv_cache_dtype, std::int32_t head_size, bool latent) {
+  if (kv_cache_dtype == "auto") return automatic_kv_dtype(source, model, dtype);
   if (kv_cache_dtype == "float32") return DType::f32;
   if (kv_cache_dtype == "bfloat16") return DType::bf16;
   if (kv_cache_dtype == "float16") return DType::f16;
@@ -69,37 +64,33 @@ Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::s
 
 }  // namespace
 
-DType automatic_kv_dtype(const ModelSource& source, std::string_view dtype) {
+DType automatic_kv_dtype(const ModelSource& source, const ModelInfo& model, std::string_view dtype) {
   if (dtype == "float32") return DType::f32;
   if (dtype == "float16") return DType::f16;
   // bfloat16 rounds what is as large as this by more than what keys are about. float16 has three bits more,
   // and an end, from which the upper bound keeps away. Beside 8-bit products, which lose little, bfloat16's
   // rounding of any keys and values is up to a fifth of all that is lost.
   constexpr float kLarge = 8, kTooLarge = 4096;
-  const float largest = largest_in_keys(source);
+  const float largest = largest_in_keys(source, model.names(source.format()));
   if (largest > kTooLarge) return DType::bf16;
   return largest >= kLarge || multiplies_in_int8(source, dtype) ? DType::f16 : DType::bf16;
 }
 
-Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
+Result<KvLayout> plan_kv_layout(const ModelSource& source, const ModelInfo& model, std::string_view dtype,
                                 std::string_view kv_cache_dtype, std::int32_t block_size) {
   if (block_size < 1 || block_size > 256)
     return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
-  const auto config = read_model_config(source);
-  if (!config) return config.error();
-  auto decoder = describe_decoder(*config);
-  if (!decoder) return decoder.error();
-  const std::vector<LayerState> layers = layer_states(*decoder);
+  const std::vector<LayerState> layers = layer_states(model.decoder);
   std::int32_t largest = 0;
   bool latent = false;
   for (const LayerState& layer : layers) {
     largest = std::max(largest, layer.head_size);
     latent = latent || layer.latent_size > 0;
   }
-  auto stored = kv_dtype(source, dtype, kv_cache_dtype, largest, latent);
+  auto stored = kv_dtype(source, model, dtype, kv_cache_dtype, largest, latent);
   if (!stored) return stored.error();
   return KvLayout{.dtype = *stored,
-                  .num_layers = decoder->num_layers(),
+                  .num_layers = model.decoder.num_layers(),
                   .num_kv_heads = layers.front().num_kv_heads,
                   .head_size = layers.front().head_size,
                   .block_size = block_size,

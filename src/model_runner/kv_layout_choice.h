@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "kernels/kv_layout.h"
 #include "loader/model_source.h"
+#include "models/model_info.h"
 
 namespace pagoda {
 
@@ -14,10 +15,10 @@ namespace pagoda {
 // matrices that are multiplied in 8 bits (llama.cpp's default), and if biases or norms make some channels of
 // keys so large that bfloat16's rounding of them counts (Qwen2: biases of hundreds); otherwise bfloat16.
 // Never int8: one scale a head loses the small values beside such channels.
-DType automatic_kv_dtype(const ModelSource& source, std::string_view dtype);
+DType automatic_kv_dtype(const ModelSource& source, const ModelInfo& model, std::string_view dtype);
 
 // Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes.
-Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
+Result<KvLayout> plan_kv_layout(const ModelSource& source, const ModelInfo& model, std::string_view dtype,
                                 std::string_view kv_cache_dtype, std::int32_t block_size);
 
 }  // namespace pagoda

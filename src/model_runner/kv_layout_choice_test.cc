@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "models/read_config.h"
+
 namespace pagoda {
 namespace {
 
@@ -21,9 +23,16 @@ std::shared_ptr<const ModelSource> open(const std::string& path) {
   return *std::move(source);
 }
 
+Result<KvLayout> layout_of(const ModelSource& source, std::string_view dtype,
+                           std::string_view kv_cache_dtype) {
+  const auto model = read_model_config(source);
+  if (!model) return model.error();
+  return plan_kv_layout(source, *model, dtype, kv_cache_dtype, 16);
+}
+
 TEST(KvLayoutChoice, KvIsStoredInSixteenBitsWhateverTheMatricesAre) {
   const auto stored = [](const char* model, const char* dtype, const char* kv_cache_dtype = "auto") {
-    const auto layout = plan_kv_layout(*open(fixture(model)), dtype, kv_cache_dtype, 16);
+    const auto layout = layout_of(*open(fixture(model)), dtype, kv_cache_dtype);
     EXPECT_TRUE(layout);
     return layout->dtype;
   };
@@ -65,7 +74,7 @@ class WithLargeKeys final : public ModelSource {
 
 TEST(KvLayoutChoice, LargeChannelsOfKeysAreStoredInFloat16) {
   const auto stored = [](const char* model, const char* name, float size, const char* dtype = "auto") {
-    return plan_kv_layout(WithLargeKeys(open(fixture(model)), name, size), dtype, "auto", 16)->dtype;
+    return layout_of(WithLargeKeys(open(fixture(model)), name, size), dtype, "auto")->dtype;
   };
   const char* const bias = "model.layers.0.self_attn.k_proj.bias";
   EXPECT_EQ(stored("qwen2", bias, 7), DType::bf16);
@@ -101,8 +110,8 @@ class WithHeadSize final : public ModelSource {
 TEST(KvLayoutChoice, HugeHeadsAreNotStoredInEightBits) {
   const auto model = open(fixture("llama"));
   const WithHeadSize large(model, 512), huge(model, 516);
-  EXPECT_EQ(plan_kv_layout(large, "int8", "int8", 16)->dtype, DType::i8);
-  const auto refused = plan_kv_layout(huge, "int8", "int8", 16);
+  EXPECT_EQ(layout_of(large, "int8", "int8")->dtype, DType::i8);
+  const auto refused = layout_of(huge, "int8", "int8");
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("have 516"), std::string::npos) << refused.error().message();
 }

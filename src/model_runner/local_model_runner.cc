@@ -29,19 +29,27 @@ std::int64_t buffer_bytes(std::int32_t vocab_size, const RunnerOptions& options)
 
 }  // namespace
 
+Result<std::shared_ptr<const ModelInfo>> model_of(const ModelSource& source, const RunnerOptions& options) {
+  if (options.model) return options.model;
+  auto model = read_model_config(source);
+  if (!model) return model.error();
+  return std::make_shared<const ModelInfo>(*std::move(model));
+}
+
 Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_ptr<const ModelSource> source,
                                                                    const RunnerOptions& options) {
   if (options.threads < 1) return invalid_argument("threads must be at least 1");
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
-  const auto config = read_model_config(*source);
-  if (!config) return config.error();
-  PAGODA_RETURN_IF_ERROR(check_encoder(*config, options));
-  auto layout = plan_kv_layout(*source, options.dtype, options.kv_cache_dtype, options.block_size);
+  auto model = model_of(*source, options);
+  if (!model) return model.error();
+  PAGODA_RETURN_IF_ERROR(check_encoder((*model)->decoder, options));
+  auto layout = plan_kv_layout(*source, **model, options.dtype, options.kv_cache_dtype, options.block_size);
   if (!layout) return layout.error();
 
   std::unique_ptr<LocalModelRunner> runner(new LocalModelRunner);
   runner->options_ = options;
+  runner->options_.model = *std::move(model);
   runner->layout_ = *layout;
   runner->pool_ = std::make_unique<ThreadPool>(options.threads);
   runner->context_.backend = options.backend;

@@ -49,6 +49,8 @@ struct RunnerOptions {
   ParallelContext parallel = {};
   std::shared_ptr<const WeightCaching> weight_caching = {};  // null: weights are packed into memory
   std::optional<PoolingModel> pooling = {};                  // absent: it generates
+  // Whatever read_model_config() gave of the source; null: it is read.
+  std::shared_ptr<const ModelInfo> model = {};
   // Opens the same model once more, for load_weights(); null: weights cannot be released.
   std::function<Result<std::shared_ptr<const ModelSource>>()> reopen = {};
 };
@@ -66,6 +68,9 @@ struct MemoryPlan {
     return weight_bytes + kv_bytes + swap_bytes + activation_bytes + buffer_bytes;
   }
 };
+
+// options.model, or else what the source says.
+Result<std::shared_ptr<const ModelInfo>> model_of(const ModelSource& source, const RunnerOptions& options);
 
 class LocalModelRunner final : public ModelRunner {
  public:
@@ -116,7 +121,7 @@ class LocalModelRunner final : public ModelRunner {
  private:
   LocalModelRunner() = default;
 
-  Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source) const;
+  Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source) const;  // options_.model
   Status check(const ScheduledBatch& batch) const;
   Status check_tables(const ScheduledSequence& sequence) const;
   void flatten_tables(const ScheduledBatch& batch);
@@ -124,7 +129,7 @@ class LocalModelRunner final : public ModelRunner {
   Status check_state_copies(const ScheduledBatch& batch) const;
   void flatten_states(const ScheduledBatch& batch);
   // Vectors (pooling_steps.cc).
-  static Status check_encoder(const ModelConfig& config, const RunnerOptions& options);
+  static Status check_encoder(const DecoderConfig& config, const RunnerOptions& options);
   Status prepare_pooling(const ModelSource& source);
   void flatten_pooled(const ScheduledSequence& sequence, std::int32_t start);
   void lay_out_whole_prompts();

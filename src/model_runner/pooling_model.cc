@@ -6,7 +6,6 @@
 
 #include "base/strings.h"
 #include "loader/json_object.h"
-#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -257,12 +256,11 @@ class Reading {
 
 }  // namespace
 
-Result<std::optional<PoolingModel>> read_pooling_model(const ModelSource& source, const PoolingWishes& wishes,
+Result<std::optional<PoolingModel>> read_pooling_model(const ModelSource& source, bool encoder,
+                                                       const PoolingWishes& wishes,
                                                        const TokenLookup& find_token) {
   if (wishes.runner == "generate") return std::optional<PoolingModel>();
-  const auto config = read_model_config(source);
-  if (!config) return config.error();
-  Reading reading(source, config->encoder, wishes);
+  Reading reading(source, encoder, wishes);
   PAGODA_RETURN_IF_ERROR(reading.read());
   if (wishes.runner == "auto" && !reading.declared()) return std::optional<PoolingModel>();
   PoolingModel model = std::move(reading.model());

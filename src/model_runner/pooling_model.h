@@ -46,9 +46,10 @@ struct PoolingWishes {
 // The id of an answer's token by its text; absent where there is no such token.
 using TokenLookup = std::function<std::optional<std::int32_t>(std::string_view text)>;
 
-// Absent: the model generates text. Without a look-up the answers' tokens are left out: only the rank that
-// pools needs them.
-Result<std::optional<PoolingModel>> read_pooling_model(const ModelSource& source, const PoolingWishes& wishes,
+// Absent: the model generates text. `encoder`: is_encoder() of it. Without a look-up the answers' tokens are
+// left out: only the rank that pools needs them.
+Result<std::optional<PoolingModel>> read_pooling_model(const ModelSource& source, bool encoder,
+                                                       const PoolingWishes& wishes,
                                                        const TokenLookup& find_token = {});
 
 }  // namespace pagoda

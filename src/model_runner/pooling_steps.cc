@@ -6,10 +6,10 @@
 
 namespace pagoda {
 
-Status LocalModelRunner::check_encoder(const ModelConfig& config, const RunnerOptions& options) {
-  if (config.encoder && options.parallel.size() > 1)
+Status LocalModelRunner::check_encoder(const DecoderConfig& config, const RunnerOptions& options) {
+  if (is_encoder(config) && options.parallel.size() > 1)
     return unimplemented("an encoder runs on one rank: --tensor-parallel-size 1");
-  if (config.encoder && !options.pooling)
+  if (is_encoder(config) && !options.pooling)
     return invalid_argument("an encoder makes vectors and no text: it is served with --runner pooling");
   return ok_status();
 }

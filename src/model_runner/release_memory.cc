@@ -5,8 +5,8 @@
 namespace pagoda {
 
 Result<std::unique_ptr<DecoderModel>> LocalModelRunner::load_decoder(const ModelSource& source) const {
-  return DecoderModel::load(context_, source, options_.dtype, options_.max_num_batched_tokens,
-                            options_.parallel, options_.weight_caching.get(),
+  return DecoderModel::load(context_, source, *options_.model, options_.dtype,
+                            options_.max_num_batched_tokens, options_.parallel, options_.weight_caching.get(),
                             /*with_head=*/!options_.pooling);
 }
 

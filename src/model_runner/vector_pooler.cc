@@ -9,7 +9,6 @@
 #include "kernels/dequantize.h"
 #include "kernels/elementwise.h"
 #include "loader/safetensors.h"
-#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -84,6 +83,7 @@ Result<VectorPooler> VectorPooler::create(const KernelContext& context, const Mo
   VectorPooler pooler;
   pooler.context_ = &context;
   pooler.hidden_size_ = decoder.config().hidden_size;
+  pooler.norm_eps_ = decoder.config().layers.front().norm.eps;
   pooler.size_ = decoder.config().hidden_size;
   pooler.rows_.resize(static_cast<std::size_t>(kRowsAtOnce * pooler.hidden_size_));
   if (model.kind == WorkKind::embed) {
@@ -158,9 +158,7 @@ Status VectorPooler::add_norm(const ModelSource& source, std::string_view name) 
     return corrupt_data(concat("tensor '", name, "' is missing"));
   PAGODA_RETURN_IF_ERROR(source.bring_in(*norm));
   stages_.back().norm = floats(*norm);
-  const auto config = read_model_config(source);
-  if (!config) return config.error();
-  stages_.back().norm_eps = config->norm_eps;
+  stages_.back().norm_eps = norm_eps_;
   return ok_status();
 }
 

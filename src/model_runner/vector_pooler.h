@@ -55,6 +55,7 @@ class VectorPooler {
   std::vector<Stage> stages_;
   VectorActivation score_activation_ = VectorActivation::none;
   std::int64_t hidden_size_ = 0;
+  float norm_eps_ = 0;  // the model's
   std::int32_t size_ = 0;
   std::vector<float> rows_;  // hidden states, some at a time
 };

@@ -64,9 +64,9 @@ class Vectors : public ::testing::TestWithParam<const char*> {
       return nullptr;
     }
     const std::shared_ptr<const ModelSource> source = *std::move(opened);
-    auto pooling = read_pooling_model(*source, {.runner = "pooling"});
+    encoder_ = is_encoder(read_model_config(*source)->decoder);
+    auto pooling = read_pooling_model(*source, encoder_, {.runner = "pooling"});
     EXPECT_TRUE(pooling && *pooling);
-    encoder_ = read_model_config(*source)->encoder;
     kind_ = (*pooling)->kind;
     own_ = {.type = (*pooling)->type, .normalize = (*pooling)->normalize};
     RunnerOptions options;
@@ -217,7 +217,7 @@ TEST(PoolingModel, ADenseModuleBeforePoolingIsRefused) {
       {"path": "2_Dense", "type": "x.Dense"}, {"path": "1_Pooling", "type": "x.Pooling"}])";
   const auto source = ModelSource::open(folder);
   ASSERT_TRUE(source) << source.error().message();
-  const auto model = read_pooling_model(**source, {.runner = "pooling"});
+  const auto model = read_pooling_model(**source, true, {.runner = "pooling"});
   std::filesystem::remove_all(folder);
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code(), StatusCode::unimplemented);

@@ -65,16 +65,10 @@ struct NamedDecoder {
 };
 
 // A source's decoder, and what its files call the weights.
-Result<NamedDecoder> name_weights(const ModelSource& source, const ModelConfig& config) {
-  auto decoder = describe_decoder(config);
-  if (!decoder) return decoder.error();
-  return NamedDecoder{*std::move(decoder), config.names(source.format())};
-}
-
 Result<NamedDecoder> name_weights(const ModelSource& source) {
-  const auto config = read_model_config(source);
-  if (!config) return config.error();
-  return name_weights(source, *config);
+  auto model = read_model_config(source);
+  if (!model) return model.error();
+  return NamedDecoder{std::move(model->decoder), model->names(source.format())};
 }
 
 }  // namespace
@@ -106,21 +100,20 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                          std::int32_t max_batched_tokens,
                                                          const ParallelContext& parallel,
                                                          const WeightCaching* caching, bool with_head) {
-  const auto config = read_model_config(source);
-  if (!config) return config.error();
-  return load(context, source, *config, dtype, max_batched_tokens, parallel, caching, with_head);
+  const auto model = read_model_config(source);
+  if (!model) return model.error();
+  return load(context, source, *model, dtype, max_batched_tokens, parallel, caching, with_head);
 }
 
 Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
-                                                         const ModelSource& source,
-                                                         const ModelConfig& written, std::string_view dtype,
+                                                         const ModelSource& source, const ModelInfo& model,
+                                                         std::string_view dtype,
                                                          std::int32_t max_batched_tokens,
                                                          const ParallelContext& parallel,
                                                          const WeightCaching* caching, bool with_head) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
-  auto named = name_weights(source, written);
-  if (!named) return named.error();
-  auto& [config, names] = *named;
+  DecoderConfig config = model.decoder;
+  const WeightNames names = model.names(source.format());
   config.head = with_head;
   config.tied_head = head_is_tied(source, names, config);
   auto shard = plan_shard(config, column_blocks(source, names, config, dtype), parallel.rank(),

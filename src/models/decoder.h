@@ -20,7 +20,7 @@
 #include "models/decoder_config.h"
 #include "models/decoder_weights.h"
 #include "models/layer_part.h"
-#include "models/model_config.h"
+#include "models/model_info.h"
 #include "models/rank_exchange.h"
 #include "models/rope_table.h"
 #include "tensor/memory.h"
@@ -46,9 +46,9 @@ class DecoderModel {
                                                     const ParallelContext& parallel = {},
                                                     const WeightCaching* caching = nullptr,
                                                     bool with_head = true);
-  // The same of a source whose config was read.
+  // The same of a source that was read.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
-                                                    const ModelConfig& written, std::string_view dtype,
+                                                    const ModelInfo& model, std::string_view dtype,
                                                     std::int32_t max_batched_tokens,
                                                     const ParallelContext& parallel = {},
                                                     const WeightCaching* caching = nullptr,
@@ -134,8 +134,5 @@ class DecoderModel {
   std::vector<std::int32_t> row_ids_;  // tokens of the rows of embedded_
   ReadAhead read_ahead_;               // memory that the next layer's mixer reads
 };
-
-// The DecoderConfig of a model, checked for sense: what can be known before any weight is read.
-Result<DecoderConfig> describe_decoder(const ModelConfig& config);
 
 }  // namespace pagoda

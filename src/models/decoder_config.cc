@@ -1,5 +1,7 @@
 #include "models/decoder_config.h"
 
+#include <algorithm>
+
 namespace pagoda {
 namespace {
 
@@ -40,6 +42,28 @@ LayerState state_of(const ParallelMixersConfig& config) {
 LayerState state_of(const NoMixerConfig&) { return {.kind = LayerState::Kind::none}; }
 
 }  // namespace
+
+HeadSizes head_sizes(const DecoderConfig& config) {
+  HeadSizes most;
+  const auto add = [&](const HeadSizes& heads) {
+    const std::int32_t size = std::max(most.head_size, heads.head_size);
+    if (heads.num_heads > most.num_heads) most = heads;
+    most.head_size = size;
+  };
+  for (const LayerConfig& layer : config.layers) {
+    const auto* const parallel = std::get_if<ParallelMixersConfig>(&layer.mixer);
+    if (const AttentionConfig* const a = parallel != nullptr ? &parallel->attention : layer.attention())
+      add({a->num_heads, a->num_kv_heads, a->head_size});
+    if (const auto* const latent = std::get_if<LatentAttentionConfig>(&layer.mixer))
+      add({latent->num_heads, 1, latent->query_size()});
+  }
+  return most;
+}
+
+bool is_encoder(const DecoderConfig& config) {
+  const AttentionConfig* const first = config.layers.empty() ? nullptr : config.layers.front().attention();
+  return first != nullptr && !first->causal;
+}
 
 std::vector<LayerState> layer_states(const DecoderConfig& config) {
   std::vector<LayerState> states;

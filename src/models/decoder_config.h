@@ -243,6 +243,8 @@ struct StreamsConfig {
 };
 constexpr std::int64_t kMaxStreams = 8;
 
+constexpr std::int32_t kMaxLayers = 4096;
+
 struct DecoderConfig {
   std::int32_t vocab_size = 0, hidden_size = 0, embedding_size = 0, max_positions = 0;
   std::vector<LayerConfig> layers;
@@ -266,6 +268,16 @@ struct DecoderConfig {
 
   std::int32_t num_layers() const { return static_cast<std::int32_t>(layers.size()); }
 };
+
+// Heads of the layer that has the most, and the largest size of a head; of latent attention one for keys and
+// values. None: no layer attends.
+struct HeadSizes {
+  std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
+};
+HeadSizes head_sizes(const DecoderConfig& config);
+
+// Every token attends to all others of its text, and nothing is kept of it.
+bool is_encoder(const DecoderConfig& config);
 
 // A layer's state of each sequence from step to step.
 struct LayerState {

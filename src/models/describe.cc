@@ -38,13 +38,13 @@ Result<Description> describe_gguf(const std::string& path) {
   out.is_model = out.supported = true;
   if (const std::string* architecture = file->string("general.architecture"))
     out.architecture = *architecture;
-  Result<ModelConfig> config = read_gguf_config(*file);
-  if (config) {
-    out.config = std::move(*config);
-  } else if (config.error().code() == StatusCode::corrupt_data && !file->tensor_list().empty()) {
-    return config.error().annotate(printable(path));
+  Result<ModelInfo> model = read_gguf_config(*file);
+  if (model) {
+    out.model = std::move(*model);
+  } else if (model.error().code() == StatusCode::corrupt_data && !file->tensor_list().empty()) {
+    return model.error().annotate(printable(path));
   } else {
-    unsupported(out, config.error());
+    unsupported(out, model.error());
   }
   if (const Status status = file->check_supported(); !status.ok()) unsupported(out, status);
   if (file->tensor_list().empty()) {
@@ -86,13 +86,13 @@ Status add_config(const std::string& path, Description& out) {
   const fs::path beside = fs::path(path).parent_path() / "generation_config.json";
   if (Result<std::string> more = read_text_file(beside.string(), kMaxConfigBytes))
     generation = std::move(*more);
-  Result<ModelConfig> config = read_config_json(*text, generation);
-  if (config) {
-    out.config = std::move(*config);
-  } else if (config.error().code() == StatusCode::corrupt_data) {
-    return config.error().annotate(printable(path));
+  Result<ModelInfo> model = read_config_json(*text, generation);
+  if (model) {
+    out.model = std::move(*model);
+  } else if (model.error().code() == StatusCode::corrupt_data) {
+    return model.error().annotate(printable(path));
   } else {
-    unsupported(out, config.error());
+    unsupported(out, model.error());
   }
   return ok_status();
 }
@@ -147,9 +147,9 @@ Result<Description> describe_folder(const ModelFiles& files) {
     add_weights(*readable, out);
   }
   if (shards.empty()) unsupported(out, not_found("the folder holds no weights"));
-  if (out.config) {
-    out.config->name = files.name;
-    out.config->weight_type = out.stored_types();
+  if (out.model) {
+    out.model->name = files.name;
+    out.model->weight_type = out.stored_types();
   }
   return out;
 }

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "loader/gguf.h"
 #include "loader/model_source.h"
-#include "models/model_config.h"
+#include "models/model_info.h"
 
 namespace pagoda {
 
@@ -53,7 +53,7 @@ struct Description {
   bool is_model = false;      // false: a part of one; the next three say nothing then
   bool supported = false;     // Pagoda can run it
   std::string reason;         // why not, in one line
-  std::optional<ModelConfig> config;
+  std::optional<ModelInfo> model;
   std::optional<ServingFacts> facts;
   std::vector<std::pair<std::string, GgufValue>> metadata;
   std::vector<DescribedTensor> tensors;  // in the file's order

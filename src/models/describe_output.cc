@@ -1,4 +1,5 @@
 // Writes a Description as JSON and as a table for people.
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 
@@ -72,45 +73,99 @@ std::string_view rope_scaling_name(RopeScaling scaling) {
   return "";
 }
 
-std::int32_t num_window_layers(const ModelConfig& config) {
-  std::int32_t count = 0;
-  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) count += config.has_window(layer) ? 1 : 0;
-  return count;
+std::string_view activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::gelu_tanh:
+      return "gelu_new";
+    case Activation::gelu_erf:
+      return "gelu";
+    case Activation::relu:
+      return "relu";
+    case Activation::relu2:
+      return "relu2";
+    case Activation::silu:
+    case Activation::clamped_silu:
+      break;
+  }
+  return "silu";
 }
 
-json::object config_json(const ModelConfig& config) {
-  json::object out = {
-      {"architecture", config.architecture},
-      {"name", valid_utf8(config.name)},
-      {"vocab_size", config.vocab_size},
-      {"hidden_size", config.hidden_size},
-      {"num_layers", config.num_layers},
-      {"num_heads", config.num_heads},
-      {"num_kv_heads", config.num_kv_heads},
-      {"head_size", config.head_size},
-      {"intermediate_size", config.intermediate_size},
-      {"embedding_size", config.embedding_size},
-      {"max_positions", config.max_positions},
-      {"norm_eps", config.norm_eps},
-      {"activation", config.activation},
-      {"tie_embeddings", config.tie_embeddings},
-      {"weight_type", config.weight_type},
-      {"bos_token_id", config.bos_token_id < 0 ? json::value(nullptr) : json::value(config.bos_token_id)},
-      {"eos_token_ids", json::value_from(config.eos_token_ids)},
-      {"pad_token_id", config.pad_token_id < 0 ? json::value(nullptr) : json::value(config.pad_token_id)},
-      {"sliding_window",
-       config.sliding_window == 0 ? json::value(nullptr) : json::value(config.sliding_window)},
-  };
-  if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
-  if (!config.unknown_options.empty()) out["unknown_options"] = json::value_from(config.unknown_options);
-  if (config.latent.rank > 0) out["latent_row"] = config.latent.row_size();
-  if (config.num_recurrent() > 0) out["recurrent_layers"] = config.num_recurrent();
-  if (config.rotary_size > 0) {
-    out["rope_theta"] = config.rope_theta;
-    out["rotary_size"] = config.rotary_size;
-    out["rope_scaling"] = rope_scaling_name(config.rope_scaling);
-    if (config.rope_scaling != RopeScaling::none) out["rope_factor"] = config.rope_factor;
+// The first layer's that has a feed-forward.
+std::string_view activation_name(const DecoderConfig& decoder) {
+  for (const LayerConfig& layer : decoder.layers) {
+    if (const DenseFeedForwardConfig* const dense = layer.dense()) return activation_name(dense->activation);
+    if (const MixtureConfig* const mixture = layer.mixture())
+      return activation_name(mixture->expert.activation);
+    if (const auto* const both = std::get_if<MixtureBesideDenseConfig>(&layer.feed_forward))
+      return activation_name(both->dense.activation);
+    if (std::holds_alternative<SparseFeedForwardConfig>(layer.feed_forward)) return "gelu_new";
   }
+  return "silu";
+}
+
+// Layers by what they are.
+struct LayerCounts {
+  std::int32_t window = 0, with_window = 0;  // the largest window
+  std::int32_t recurrent = 0;
+  const LatentAttentionConfig* latent = nullptr;
+};
+
+LayerCounts count_layers(const DecoderConfig& decoder) {
+  LayerCounts counts;
+  for (const LayerConfig& layer : decoder.layers) {
+    if (const AttentionConfig* const attention = layer.attention()) {
+      counts.window = std::max(counts.window, attention->sliding_window);
+      counts.with_window += attention->sliding_window > 0 ? 1 : 0;
+    }
+    if (const auto* const latent = std::get_if<LatentAttentionConfig>(&layer.mixer)) counts.latent = latent;
+    counts.recurrent += std::holds_alternative<LinearAttentionConfig>(layer.mixer) ||
+                                std::holds_alternative<ShortConvConfig>(layer.mixer) ||
+                                std::holds_alternative<ParallelMixersConfig>(layer.mixer)
+                            ? 1
+                            : 0;
+  }
+  return counts;
+}
+
+json::value or_null(std::int32_t value, bool given) {
+  return given ? json::value(value) : json::value(nullptr);
+}
+
+json::object config_json(const ModelInfo& model) {
+  const DecoderConfig& decoder = model.decoder;
+  const HeadSizes heads = head_sizes(decoder);
+  const LayerCounts counts = count_layers(decoder);
+  json::object out = {
+      {"architecture", model.architecture},
+      {"name", valid_utf8(model.name)},
+      {"vocab_size", decoder.vocab_size},
+      {"hidden_size", decoder.hidden_size},
+      {"num_layers", decoder.num_layers()},
+      {"num_heads", heads.num_heads},
+      {"num_kv_heads", heads.num_kv_heads},
+      {"head_size", heads.head_size},
+      {"intermediate_size", model.intermediate_size},
+      {"embedding_size", decoder.embedding_size},
+      {"max_positions", decoder.max_positions},
+      {"norm_eps", decoder.layers.front().norm.eps},
+      {"activation", activation_name(decoder)},
+      {"tie_embeddings", decoder.tied_head},
+      {"weight_type", model.weight_type},
+      {"bos_token_id", or_null(model.bos_token_id, model.bos_token_id >= 0)},
+      {"eos_token_ids", json::value_from(model.eos_token_ids)},
+      {"pad_token_id", or_null(model.pad_token_id, model.pad_token_id >= 0)},
+      {"sliding_window", or_null(counts.window, counts.window > 0)},
+  };
+  if (counts.window > 0) out["window_layers"] = counts.with_window;
+  if (!model.unknown_options.empty()) out["unknown_options"] = json::value_from(model.unknown_options);
+  if (counts.latent != nullptr) out["latent_row"] = counts.latent->row_size();
+  if (counts.recurrent > 0) out["recurrent_layers"] = counts.recurrent;
+  if (decoder.ropes.empty()) return out;
+  const RopeConfig& rope = decoder.ropes.front();
+  out["rope_theta"] = rope.theta;
+  out["rotary_size"] = rope.rotary_size;
+  out["rope_scaling"] = rope_scaling_name(rope.scaling);
+  if (rope.scaling != RopeScaling::none) out["rope_factor"] = rope.factor;
   return out;
 }
 
@@ -175,22 +230,23 @@ class Table {
 };
 
 void config_rows(const Description& description, Table& table) {
-  const ModelConfig& config = *description.config;
-  if (!config.name.empty()) table.row({"name", printable(config.name)});
-  table.row({"layers", concat(config.num_layers)});
-  table.row({"hidden size", concat(config.hidden_size, ", feed-forward ", config.intermediate_size)});
-  const LatentConfig& latent = config.latent;
-  table.row(
-      {"attention", concat(config.num_heads, " heads of ", config.head_size, ", ",
-                           latent.rank > 0 ? concat("one latent row of ", latent.rank, " + ",
-                                                    latent.rope_size, " a token for all of them")
-                                           : concat(config.num_kv_heads, " for keys and values"),
-                           config.sliding_window > 0 ? concat(", window ", config.sliding_window, " in ",
-                                                              num_window_layers(config), " layers")
-                                                     : "")});
-  table.row({"vocabulary", concat(config.vocab_size, config.tie_embeddings ? ", embeddings tied" : "")});
-  table.row({"context", concat(config.max_positions, " tokens")});
-  if (!config.unknown_options.empty()) table.row({"not known", describe_unknown_options(config)});
+  const ModelInfo& model = *description.model;
+  const DecoderConfig& decoder = model.decoder;
+  const HeadSizes heads = head_sizes(decoder);
+  const LayerCounts counts = count_layers(decoder);
+  if (!model.name.empty()) table.row({"name", printable(model.name)});
+  table.row({"layers", concat(decoder.num_layers())});
+  table.row({"hidden size", concat(decoder.hidden_size, ", feed-forward ", model.intermediate_size)});
+  const std::string kept = counts.latent != nullptr
+                               ? concat("one latent row of ", counts.latent->latent_size, " + ",
+                                        counts.latent->rope_size, " a token for all of them")
+                               : concat(heads.num_kv_heads, " for keys and values");
+  const std::string windows =
+      counts.window > 0 ? concat(", window ", counts.window, " in ", counts.with_window, " layers") : "";
+  table.row({"attention", concat(heads.num_heads, " heads of ", heads.head_size, ", ", kept, windows)});
+  table.row({"vocabulary", concat(decoder.vocab_size, decoder.tied_head ? ", embeddings tied" : "")});
+  table.row({"context", concat(decoder.max_positions, " tokens")});
+  if (!model.unknown_options.empty()) table.row({"not known", describe_unknown_options(model)});
 }
 
 std::string human_kv(const KvBytes& bytes) {
@@ -281,8 +337,8 @@ std::string describe_json(const Description& description) {
     out["reason"] =
         description.supported ? json::value(nullptr) : json::value(valid_utf8(description.reason));
   }
-  if (description.config) {
-    out["config"] = config_json(*description.config);
+  if (description.model) {
+    out["config"] = config_json(*description.model);
   }
   if (description.facts) {
     const ServingFacts& facts = *description.facts;
@@ -325,7 +381,7 @@ std::string describe_table(const Description& description) {
         {"architecture", description.architecture.empty() ? "none" : printable(description.architecture)});
     summary.row({"can be run", description.supported ? "yes" : concat("no: ", description.reason)});
   }
-  if (description.config) config_rows(description, summary);
+  if (description.model) config_rows(description, summary);
   if (description.facts) facts_rows(*description.facts, summary);
   if (!description.tensors.empty()) {
     summary.row({"parameters", concat(human_count(description.parameters()), " in ",

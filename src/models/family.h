@@ -11,13 +11,12 @@
 #include "base/status.h"
 #include "loader/hyperparameters.h"
 #include "loader/model_source.h"
-#include "models/decoder_config.h"
-#include "models/model_config.h"
+#include "models/model_info.h"
 #include "models/weight_names.h"
 
 namespace pagoda {
 
-using ReadFamily = void (*)(Hyperparameters& h, ModelConfig& config);
+using ReadFamily = void (*)(Hyperparameters& h, ModelInfo& model);
 
 // A config.json.
 struct FamilyConfig {
@@ -57,8 +56,9 @@ struct Family {
   std::vector<FamilyConfig> configs = {};
   std::vector<FamilyWrapper> wrappers = {};
   std::vector<FamilyGguf> ggufs = {};
-  // Readers may put others into ModelConfig, where models of a family differ.
-  Result<DecoderConfig> (*describe)(const ModelConfig& config);
+  // Carried out behind either format's reader, on what differs from Llama in all models of the family.
+  void (*shape)(DecoderConfig& decoder) = nullptr;
+  // Readers may put others into ModelInfo, where models of a family differ.
   WeightNames (*names)(ModelFormat format);
   bool only_experts = false;  // GGUF files of these names that have mixtures of experts
   FamilyRow row;

@@ -1,11 +1,13 @@
 #include "models/read_config.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/strings.h"
 #include "loader/gguf_kind.h"
 #include "loader/gguf_turn_ends.h"
+#include "loader/hyperparameters.h"
 #include "loader/json_object.h"
 #include "loader/printable.h"
 #include "loader/quantization.h"
@@ -104,20 +106,20 @@ Result<Found> find_family(Hyperparameters& h, Hyperparameters* part) {
   return unsupported_config(called);
 }
 
-void read_special_tokens(const GgufFile& file, ModelConfig& config) {
+void read_special_tokens(const GgufFile& file, ModelInfo& model) {
   const auto token = [&](std::string_view name) -> std::int32_t {
     const std::optional<std::int64_t> id = file.integer(concat("tokenizer.ggml.", name, "_token_id"));
     // UINT32_MAX stands for "none" in some files; anything outside the vocabulary is dropped later.
     return id && *id >= 0 && *id <= std::numeric_limits<std::int32_t>::max() ? static_cast<std::int32_t>(*id)
                                                                              : -1;
   };
-  config.bos_token_id = token("bos");
-  config.pad_token_id = token("padding");
+  model.bos_token_id = token("bos");
+  model.pad_token_id = token("padding");
   const auto add_end = [&](std::int64_t id) {
     if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) return;
     const auto end = static_cast<std::int32_t>(id);
-    if (std::ranges::find(config.eos_token_ids, end) == config.eos_token_ids.end())
-      config.eos_token_ids.push_back(end);
+    if (std::ranges::find(model.eos_token_ids, end) == model.eos_token_ids.end())
+      model.eos_token_ids.push_back(end);
   };
   // The file's own ends of text, turn, message and filled-in code; the list is Ollama's.
   for (const std::string_view name : {"eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"})
@@ -127,10 +129,20 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
   for (const std::int32_t id : gguf_turn_ends(file)) add_end(id);
 }
 
+// Special tokens outside the vocabulary are none; the shape and the sizes are checked.
+Status finish(const Family& family, ModelInfo& model) {
+  if (family.shape != nullptr) family.shape(model.decoder);
+  const auto outside = [&](std::int32_t id) { return id < 0 || id >= model.decoder.vocab_size; };
+  if (outside(model.bos_token_id)) model.bos_token_id = -1;
+  if (outside(model.pad_token_id)) model.pad_token_id = -1;
+  std::ranges::copy_if(model.eos_token_ids, std::back_inserter(model.unknown_eos_token_ids), outside);
+  std::erase_if(model.eos_token_ids, outside);
+  return check_decoder(model.decoder);
+}
+
 }  // namespace
 
-Result<ModelConfig> read_config_json(std::string_view text,
-                                     std::optional<std::string_view> generation_config) {
+Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::string_view> generation_config) {
   Result<json::object> document = parse_json_object(text, "config.json");
   if (!document) return document.error();
   Status status;
@@ -140,46 +152,41 @@ Result<ModelConfig> read_config_json(std::string_view text,
   const Result<Found> found = find_family(whole, part != nullptr ? &inner : nullptr);
   if (!found) return found.error();
   const Family& family = *found->family;
-  ModelConfig config;
-  config.family = &family;
-  config.describe = family.describe;
-  config.names = family.names;
-  config.architecture =
+  ModelInfo model;
+  model.family = &family;
+  model.names = family.names;
+  model.architecture =
       found->config->architecture.empty() ? family.architecture : found->config->architecture;
-  config.type = found->config->model_type;
+  model.type = found->config->model_type;
   if (const json::object* how = quantization_object(*document))
     if (const auto quantization = read_quantization(*how); !quantization) return quantization.error();
-  found->config->read(inner, config);
-  if (part != nullptr && config.encoder)
-    whole.refuse(concat("a text encoder ('", config.type, "') inside of another model is not supported"));
+  found->config->read(inner, model);
+  if (part != nullptr && is_encoder(model.decoder))
+    whole.refuse(concat("a text encoder ('", model.type, "') inside of another model is not supported"));
   // The whole model decides, since it has the head. If nothing says it, some wrappers tie it and some do not,
   // and the tensors show which.
+  bool& tied = model.decoder.tied_head;
   if (part != nullptr)
-    config.tie_embeddings =
-        whole.boolean("tie_word_embeddings", !inner.written("tie_word_embeddings") || config.tie_embeddings);
-  for (std::string& option : inner.refuse_unread()) config.unknown_options.push_back(std::move(option));
-  if (config.embedding_size == 0) config.embedding_size = config.hidden_size;
+    tied = whole.boolean("tie_word_embeddings", !inner.written("tie_word_embeddings") || tied);
+  for (std::string& option : inner.refuse_unread()) model.unknown_options.push_back(std::move(option));
   for (Hyperparameters* each : {&inner, &whole}) {
-    if (each->written("eos_token_id")) config.eos_token_ids = each->integers("eos_token_id");
-    if (each->written("pad_token_id")) config.pad_token_id = each->integer("pad_token_id", -1);
+    if (each->written("eos_token_id")) model.eos_token_ids = each->integers("eos_token_id");
+    if (each->written("pad_token_id")) model.pad_token_id = each->integer("pad_token_id", -1);
   }
   if (generation_config) {
     Result<json::object> generation = parse_json_object(*generation_config, "generation_config.json");
     if (!generation) return generation.error();
     Hyperparameters more(*generation, status, "generation_config.json");
     for (const std::int32_t id : more.integers("eos_token_id"))
-      if (std::ranges::find(config.eos_token_ids, id) == config.eos_token_ids.end())
-        config.eos_token_ids.push_back(id);
+      if (std::ranges::find(model.eos_token_ids, id) == model.eos_token_ids.end())
+        model.eos_token_ids.push_back(id);
   }
   if (!status.ok()) return status;
-  Result<std::string> activation = normalize_activation(config.activation);
-  if (!activation) return activation.error();
-  config.activation = *activation;
-  PAGODA_RETURN_IF_ERROR(finish_config(config));
-  return config;
+  PAGODA_RETURN_IF_ERROR(finish(family, model));
+  return model;
 }
 
-Result<ModelConfig> read_gguf_config(const GgufFile& file) {
+Result<ModelInfo> read_gguf_config(const GgufFile& file) {
   PAGODA_RETURN_IF_ERROR(check_is_model(file));
   const std::string* architecture = file.string("general.architecture");
   if (architecture == nullptr) return corrupt_data("GGUF metadata 'general.architecture' is missing");
@@ -187,31 +194,30 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file) {
   Hyperparameters h(file, status);
   const Family* const family = find_gguf_family(*architecture, h.integer("num_experts", 0) > 0);
   if (family == nullptr) return unsupported_gguf(*architecture);
-  ModelConfig config;
-  config.family = family;
-  config.describe = family->describe;
-  config.names = family->names;
-  config.architecture = config.type = *architecture;
-  if (const std::string* name = file.string("general.name")) config.name = *name;
-  std::ranges::find(family->ggufs, *architecture, &FamilyGguf::name)->read(h, config);
-  config.unknown_options = h.refuse_unread();
-  read_special_tokens(file, config);
+  ModelInfo model;
+  model.family = family;
+  model.names = family->names;
+  model.architecture = model.type = *architecture;
+  if (const std::string* name = file.string("general.name")) model.name = *name;
+  std::ranges::find(family->ggufs, *architecture, &FamilyGguf::name)->read(h, model);
+  model.unknown_options = h.refuse_unread();
+  read_special_tokens(file, model);
   if (!status.ok()) return status;
-  config.tie_embeddings = !h.has_tensor("output.weight");
-  config.weight_type = describe_types(file);
-  PAGODA_RETURN_IF_ERROR(finish_config(config));
-  return config;
+  model.decoder.tied_head = !h.has_tensor("output.weight");
+  model.weight_type = describe_types(file);
+  PAGODA_RETURN_IF_ERROR(finish(*family, model));
+  return model;
 }
 
-Result<ModelConfig> read_model_config(const ModelSource& source) {
-  Result<ModelConfig> config =
+Result<ModelInfo> read_model_config(const ModelSource& source) {
+  Result<ModelInfo> model =
       source.gguf() != nullptr
           ? read_gguf_config(*source.gguf())
           : read_config_json(source.config_json(), source.side_file("generation_config.json"));
-  if (!config) return config.error().annotate(printable(source.path()));
-  config->name = source.name();
-  config->weight_type = source.weight_type();
-  return config;
+  if (!model) return model.error().annotate(printable(source.path()));
+  model->name = source.name();
+  model->weight_type = source.weight_type();
+  return model;
 }
 
 Result<std::string> architecture_of_config_json(std::string_view text) {

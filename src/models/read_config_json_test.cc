@@ -8,20 +8,21 @@
 #include "loader/json_overrides.h"
 #include "loader/test_files.h"
 #include "models/read_config.h"
+#include "models/reading.h"
+#include "models/test_layers.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
 
-// The window of each layer, 0 for none, as ModelConfig describes it.
-std::vector<std::int64_t> windows(const ModelConfig& config) {
-  std::vector<std::int64_t> out;
-  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-    out.push_back(config.has_window(layer) ? config.sliding_window : 0);
-  }
-  return out;
-}
+using testing::attention_of;
+using testing::first;
+using testing::recurrent;
+using testing::rope_of;
+using testing::rotating;
+using testing::windows;
+using testing::with_mixture;
 
 // Goal: absent and null fields get the values that transformers gives them. Method: each case's
 // expectation was written by transformers itself (tests/fixtures/make_models.py).
@@ -33,76 +34,82 @@ TEST(ConfigJson, AgreesWithTransformers) {
   for (const json::value& each : cases.as_array()) {
     const std::string config_text = json::serialize(each.at("config"));
     SCOPED_TRACE(config_text);
-    const Result<ModelConfig> config = read_config_json(config_text);
+    const Result<ModelInfo> config = read_config_json(config_text);
     ASSERT_TRUE(config) << config.error().message();
     const json::object& expected = each.at("expected").as_object();
     const auto integer = [&](const char* name) { return expected.at(name).to_number<std::int64_t>(); };
-    EXPECT_EQ(config->vocab_size, integer("vocab_size"));
-    EXPECT_EQ(config->hidden_size, integer("hidden_size"));
-    EXPECT_EQ(config->num_layers, integer("num_layers"));
-    EXPECT_EQ(config->num_heads, integer("num_heads"));
-    EXPECT_EQ(config->num_kv_heads, integer("num_kv_heads"));
-    EXPECT_EQ(config->head_size, integer("head_size"));
+    const DecoderConfig& decoder = config->decoder;
+    const HeadSizes heads = head_sizes(decoder);
+    const LayerConfig& layer = decoder.layers.front();
+    const auto number = [&](const char* name) {
+      return static_cast<float>(expected.at(name).to_number<double>());
+    };
+    EXPECT_EQ(decoder.vocab_size, integer("vocab_size"));
+    EXPECT_EQ(decoder.hidden_size, integer("hidden_size"));
+    EXPECT_EQ(decoder.num_layers(), integer("num_layers"));
+    EXPECT_EQ(heads.num_heads, integer("num_heads"));
+    EXPECT_EQ(heads.num_kv_heads, integer("num_kv_heads"));
+    EXPECT_EQ(heads.head_size, integer("head_size"));
     EXPECT_EQ(config->intermediate_size, integer("intermediate_size"));
-    EXPECT_EQ(config->max_positions, integer("max_positions"));
-    EXPECT_EQ(config->tie_embeddings, expected.at("tie_embeddings").as_bool());
-    EXPECT_FLOAT_EQ(config->norm_eps, static_cast<float>(expected.at("norm_eps").to_number<double>()));
-    EXPECT_EQ(config->activation, *normalize_activation(std::string(expected.at("activation").as_string())));
+    EXPECT_EQ(decoder.max_positions, integer("max_positions"));
+    EXPECT_EQ(decoder.tied_head, expected.at("tie_embeddings").as_bool());
+    EXPECT_FLOAT_EQ(layer.norm.eps, number("norm_eps"));
+    const Activation activation = layer.mixture() != nullptr ? layer.mixture()->expert.activation
+                                  : layer.dense() != nullptr ? layer.dense()->activation
+                                                             : Activation::silu;
+    if (activation != Activation::clamped_silu)
+      EXPECT_EQ(activation, *activation_named(std::string(expected.at("activation").as_string())));
     EXPECT_EQ(windows(*config), json::value_to<std::vector<std::int64_t>>(expected.at("windows")));
     std::vector<std::int32_t> eos = json::value_to<std::vector<std::int32_t>>(expected.at("eos"));
-    std::erase_if(eos, [&](std::int32_t id) { return id >= config->vocab_size; });
+    std::erase_if(eos, [&](std::int32_t id) { return id >= decoder.vocab_size; });
     EXPECT_EQ(config->eos_token_ids, eos);
-    EXPECT_EQ(config->bos_token_id, integer("bos") < config->vocab_size ? integer("bos") : -1);
+    EXPECT_EQ(config->bos_token_id, integer("bos") < decoder.vocab_size ? integer("bos") : -1);
     if (expected.contains("rope_type")) {
       const json::string& type = expected.at("rope_type").as_string();
-      EXPECT_EQ(config->rope_scaling, type == "llama3"   ? RopeScaling::llama3
-                                      : type == "linear" ? RopeScaling::linear
-                                                         : RopeScaling::none);
-      EXPECT_FLOAT_EQ(config->rope_theta, static_cast<float>(expected.at("rope_theta").to_number<double>()));
+      const RopeConfig& rope = rope_of(*config);
+      EXPECT_EQ(rope.scaling, type == "llama3"   ? RopeScaling::llama3
+                              : type == "linear" ? RopeScaling::linear
+                                                 : RopeScaling::none);
+      EXPECT_FLOAT_EQ(rope.theta, number("rope_theta"));
       if (expected.contains("rope_local_theta")) {
-        EXPECT_FLOAT_EQ(config->rope_local_theta,
-                        static_cast<float>(expected.at("rope_local_theta").to_number<double>()));
-        EXPECT_FLOAT_EQ(config->attention_scale,
-                        static_cast<float>(expected.at("attention_scale").to_number<double>()));
+        EXPECT_FLOAT_EQ(testing::local_rope_of(*config).theta, number("rope_local_theta"));
+        EXPECT_FLOAT_EQ(attention_of(*config).scale, number("attention_scale"));
       }
-      EXPECT_FLOAT_EQ(config->rope_factor,
-                      static_cast<float>(expected.at("rope_factor").to_number<double>()));
-      EXPECT_EQ(config->rope_original_positions, integer("rope_original_positions"));
-      EXPECT_EQ(config->rotary_size,
-                expected.contains("rotary_size") ? integer("rotary_size") : config->head_size);
-      for (const auto& [name, value] : {std::pair("attention_softcap", config->attention_softcap),
-                                        std::pair("logit_softcap", config->logit_softcap),
-                                        std::pair("logit_scale", config->logit_scale)}) {
-        if (expected.contains(name))
-          EXPECT_FLOAT_EQ(value, static_cast<float>(expected.at(name).to_number<double>())) << name;
+      EXPECT_FLOAT_EQ(rope.factor, number("rope_factor"));
+      EXPECT_EQ(rope.original_positions, integer("rope_original_positions"));
+      EXPECT_EQ(rope.rotary_size,
+                expected.contains("rotary_size") ? integer("rotary_size") : heads.head_size);
+      for (const auto& [name, value] : {std::pair("attention_softcap", attention_of(*config).softcap),
+                                        std::pair("logit_softcap", decoder.logit_softcap),
+                                        std::pair("logit_scale", decoder.logit_scale)}) {
+        if (expected.contains(name)) EXPECT_FLOAT_EQ(value, number(name)) << name;
       }
     }
     if (expected.contains("experts")) {
-      const ExpertsConfig& experts = config->experts;
-      EXPECT_EQ(experts.count, integer("experts"));
-      EXPECT_EQ(experts.per_token, integer("experts_per_token"));
-      EXPECT_EQ(experts.intermediate_size, integer("expert_size"));
-      EXPECT_EQ(experts.shared_intermediate_size, integer("shared_expert_size"));
-      EXPECT_EQ(experts.renormalize, expected.at("renormalize").as_bool());
+      const MixtureConfig& mixture = first<MixtureConfig>(*config);
+      EXPECT_EQ(mixture.routing.num_experts, integer("experts"));
+      EXPECT_EQ(mixture.routing.per_token, integer("experts_per_token"));
+      EXPECT_EQ(mixture.expert.intermediate_size, integer("expert_size"));
+      EXPECT_EQ(mixture.shared_intermediate_size, integer("shared_expert_size"));
+      EXPECT_EQ(mixture.routing.renormalize, expected.at("renormalize").as_bool());
       std::vector<std::int64_t> layers;
-      for (std::int32_t layer = 0; layer < config->num_layers; ++layer)
-        layers.push_back(experts.in_layer(layer));
+      for (const bool has : with_mixture(*config)) layers.push_back(has);
       EXPECT_EQ(layers, json::value_to<std::vector<std::int64_t>>(expected.at("mixtures")));
     } else {
-      EXPECT_EQ(config->experts.count, 0);
+      EXPECT_EQ(first<MixtureConfig>(*config).routing.num_experts, 0);
     }
     if (expected.contains("embedding_size")) {
-      EXPECT_EQ(config->embedding_size, integer("embedding_size"));
-      EXPECT_EQ(config->norm_before, expected.at("norm_before").as_bool());
-      EXPECT_EQ(config->final_norm, expected.at("final_norm").as_bool());
+      EXPECT_EQ(decoder.embedding_size, integer("embedding_size"));
+      EXPECT_EQ(layer.mixer_norms.input, expected.at("norm_before").as_bool());
+      EXPECT_EQ(decoder.final_norm.has_value(), expected.at("final_norm").as_bool());
     } else {
-      EXPECT_EQ(config->embedding_size, config->hidden_size);
+      EXPECT_EQ(decoder.embedding_size, decoder.hidden_size);
     }
   }
 }
 
 TEST(ConfigJson, MergesGenerationConfig) {
-  const Result<ModelConfig> config =
+  const Result<ModelInfo> config =
       read_config_json(R"({"model_type":"llama","eos_token_id":2})", R"({"eos_token_id":[5,2,7]})");
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{2, 5, 7}));
@@ -126,17 +133,17 @@ TEST(ConfigJson, OverridesOfARotation) {
                   R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":512})");
     const auto config = read_config_json(*text);
     EXPECT_TRUE(config) << config.error().message();
-    return config ? *config : ModelConfig{};
+    return config ? *config : ModelInfo{};
   };
   for (const char* more :
        {R"(,"rope_theta":5e5)", R"(,"rope_theta":5e5,"rope_scaling":null)",
         R"(,"rope_theta":5e5,"rope_scaling":{"type":"linear","rope_type":"linear","factor":2.0})",
         R"(,"rope_parameters":{"rope_theta":5e5,"rope_type":"default"})"}) {
-    const ModelConfig config = read(more);
-    EXPECT_EQ(config.rope_scaling, RopeScaling::yarn) << more;
-    EXPECT_FLOAT_EQ(config.rope_theta, 5e5f) << more;
-    EXPECT_FLOAT_EQ(config.rope_factor, 4) << more;
-    EXPECT_EQ(config.max_positions, 2048) << more;
+    const ModelInfo config = read(more);
+    EXPECT_EQ(rope_of(config).scaling, RopeScaling::yarn) << more;
+    EXPECT_FLOAT_EQ(rope_of(config).theta, 5e5f) << more;
+    EXPECT_FLOAT_EQ(rope_of(config).factor, 4) << more;
+    EXPECT_EQ(config.decoder.max_positions, 2048) << more;
   }
   const std::string wrapped =
       *with_rope(R"({"text_config":{"rope_parameters":{"full_attention":{"rope_theta":7.0}}}})",
@@ -150,13 +157,13 @@ TEST(ConfigJson, AFactorWithoutAType) {
   const auto read = [](const std::string& more, const std::string& rope) {
     const auto config = read_config_json(*with_rope(R"({"model_type":"llama")" + more + "}", rope));
     EXPECT_TRUE(config) << config.error().message();
-    return config ? *config : ModelConfig{};
+    return config ? *config : ModelInfo{};
   };
   const std::string yarn =
       R"(,"rope_parameters":{"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":512})";
-  EXPECT_EQ(read(yarn, R"({"factor":8.0})").rope_scaling, RopeScaling::yarn);
-  EXPECT_FLOAT_EQ(read(yarn, R"({"factor":8.0})").rope_factor, 8);
-  EXPECT_EQ(read("", R"({"factor":8.0})").rope_scaling, RopeScaling::linear);
+  EXPECT_EQ(rope_of(read(yarn, R"({"factor":8.0})")).scaling, RopeScaling::yarn);
+  EXPECT_FLOAT_EQ(rope_of(read(yarn, R"({"factor":8.0})")).factor, 8);
+  EXPECT_EQ(rope_of(read("", R"({"factor":8.0})")).scaling, RopeScaling::linear);
 }
 
 // Also where the entry is new beside rope_parameters, which have their own.
@@ -168,8 +175,8 @@ TEST(ConfigJson, OverridesOfTheBase) {
                                                 rope_theta_of(R"({"rope_theta":300.0})"))}) {
     const auto config = read_config_json(changed);
     ASSERT_TRUE(config) << config.error().message();
-    EXPECT_FLOAT_EQ(config->rope_theta, 300) << changed;
-    EXPECT_EQ(config->rope_scaling, RopeScaling::none);
+    EXPECT_FLOAT_EQ(rope_of(*config).theta, 300) << changed;
+    EXPECT_EQ(rope_of(*config).scaling, RopeScaling::none);
   }
   EXPECT_EQ(rope_theta_of(R"({"text_config":{"rope_theta":7}})"), R"({"rope_theta":7})");
   EXPECT_EQ(rope_theta_of(R"({"rope_theta":7,"rope_parameters":{"rope_theta":8}})"), "");
@@ -179,7 +186,7 @@ TEST(ConfigJson, OverridesOfTheBase) {
 TEST(ConfigJson, RefusesByName) {
   const auto refused = [](std::string_view fields, std::string_view why) {
     const std::string text = R"({"model_type":"llama")" + std::string(fields) + "}";
-    const Result<ModelConfig> config = read_config_json(text);
+    const Result<ModelInfo> config = read_config_json(text);
     ASSERT_FALSE(config) << text;
     EXPECT_NE(config.error().message().find(why), std::string::npos)
         << text << " gives: " << config.error().message();
@@ -246,12 +253,12 @@ TEST(ConfigJson, ReadsGptOss) {
   };
   const auto config = read(R"(,"quantization_config":{"quant_method":"mxfp4"})");
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->rope_scaling, RopeScaling::yarn);
-  EXPECT_EQ(config->rope_original_positions, 4096);
-  EXPECT_FALSE(config->rope_truncate);
+  EXPECT_EQ(rope_of(*config).scaling, RopeScaling::yarn);
+  EXPECT_EQ(rope_of(*config).original_positions, 4096);
+  EXPECT_FALSE(rope_of(*config).truncate);
   EXPECT_EQ(windows(*config), (std::vector<std::int64_t>{128, 0, 128, 0}));
-  EXPECT_EQ(config->experts.count, 128);
-  EXPECT_EQ(config->experts.per_token, 4);
+  EXPECT_EQ(first<MixtureConfig>(*config).routing.num_experts, 128);
+  EXPECT_EQ(first<MixtureConfig>(*config).routing.per_token, 4);
   for (const char* more : {R"(,"quantization_config":{"quant_method":"aqlm"})", R"(,"swiglu_limit":5.0)"})
     EXPECT_EQ(read(more).error().code(), StatusCode::unimplemented) << more;
 }
@@ -262,27 +269,28 @@ TEST(ConfigJson, ReadsDeltaNets) {
     "attn_output_gate": true, "full_attention_interval": 4, "linear_num_value_heads": 48,
     "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "mrope_section": [11, 11, 10],
                         "mrope_interleaved": true}}, "vision_config": {}})";
-  const Result<ModelConfig> config = read_config_json(kWrapped);
+  const Result<ModelInfo> config = read_config_json(kWrapped);
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->architecture, "qwen35");
-  EXPECT_TRUE(config->tie_embeddings);
-  EXPECT_EQ(config->head_size, 256);
-  EXPECT_EQ(config->rotary_size, 64);
-  EXPECT_EQ(config->state.num_heads, 48);
-  EXPECT_EQ(config->num_recurrent(), 6);
-  EXPECT_TRUE(config->keeps_kv(3));
-  EXPECT_FALSE(config->keeps_kv(4));
-  EXPECT_EQ(config->state_size, 48 * 128 * 128 + 3 * (2 * 16 * 128 + 48 * 128));
+  EXPECT_TRUE(config->decoder.tied_head);
+  EXPECT_EQ(attention_of(*config).head_size, 256);
+  EXPECT_EQ(rope_of(*config).rotary_size, 64);
+  EXPECT_EQ(first<LinearAttentionConfig>(*config).num_heads, 48);
+  EXPECT_EQ(recurrent(*config), (std::vector<bool>{true, true, true, false, true, true, true, false}));
+  const std::vector<std::int64_t> pieces = layer_states(config->decoder).front().pieces;
+  EXPECT_EQ(pieces.front(), 3 * (2 * 16 * 128 + 48 * 128));
+  EXPECT_EQ(pieces.size(), 1u + 48);
+  EXPECT_EQ(pieces.back(), 128 * 128);
   const auto refused = [](const char* field) {
-    const Result<ModelConfig> other = read_config_json(
+    const Result<ModelInfo> other = read_config_json(
         concat(R"({"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", )", field, "}"));
     EXPECT_FALSE(other) << field;
     return other ? std::string() : std::string(other.error().message());
   };
   EXPECT_NE(refused(R"("attn_output_gate": false)").find("attn_output_gate"), std::string::npos);
   EXPECT_NE(refused(R"("full_attention_interval": 0)").find("full_attention_interval"), std::string::npos);
-  EXPECT_NE(refused(R"("linear_conv_kernel_dim": 1)").find("convolutions"), std::string::npos);
-  EXPECT_NE(refused(R"("linear_num_value_heads": 2000000000)").find("plausible"), std::string::npos);
+  EXPECT_NE(refused(R"("linear_conv_kernel_dim": 1)").find("a convolution over 1 tokens"), std::string::npos);
+  EXPECT_NE(refused(R"("linear_num_value_heads": 2000000000)").find("heads with states"), std::string::npos);
   EXPECT_NE(refused(R"("num_hidden_layers": 2, "layer_types": ["linear_attention", "mamba"])").find("mamba"),
             std::string::npos);
 }
@@ -293,24 +301,25 @@ TEST(ConfigJson, ReadsMamba2) {
       R"({"architectures": ["GraniteMoeHybridForCausalLM"], "model_type": "granitemoehybrid",
     "num_hidden_layers": 3, "layer_types": ["mamba", "attention", "mamba"], "time_step_limit": [0.5, Infinity],
     "mamba_n_heads": 64, "mamba_d_head": "auto", "note": "a \"quoted\" Infinity"})";
-  const Result<ModelConfig> granite = read_config_json(kGranite);
+  const Result<ModelInfo> granite = read_config_json(kGranite);
   ASSERT_TRUE(granite) << granite.error().message();
-  EXPECT_EQ(granite->state.value_size, 128);
-  EXPECT_EQ(granite->state.least_step, 0.5f);
-  EXPECT_TRUE(std::isinf(granite->state.most_step));
-  EXPECT_EQ(granite->recurrent_layers, (std::vector<bool>{true, false, true}));
-  EXPECT_EQ(granite->rope_layers, std::vector<bool>(3, false));
+  const auto& states = first<LinearAttentionConfig>(*granite);
+  EXPECT_EQ(states.value_size, 128);
+  EXPECT_EQ(states.least_step, 0.5f);
+  EXPECT_TRUE(std::isinf(states.most_step));
+  EXPECT_EQ(recurrent(*granite), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(rotating(*granite), std::vector<bool>(3, false));
 
   const char* kNemotron = R"({"architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h",
     "hybrid_override_pattern": "M-M*E"})";
-  const Result<ModelConfig> nemotron = read_config_json(kNemotron);
+  const Result<ModelInfo> nemotron = read_config_json(kNemotron);
   ASSERT_TRUE(nemotron) << nemotron.error().message();
-  EXPECT_EQ(nemotron->num_layers, 5);
-  EXPECT_EQ(nemotron->feed_forward_layers, (std::vector<bool>{false, true, false, false, true}));
-  EXPECT_EQ(nemotron->experts.layers, (std::vector<bool>{false, false, false, false, true}));
-  EXPECT_EQ(nemotron->num_recurrent(), 2);
-  EXPECT_TRUE(nemotron->keeps_kv(3));
-  EXPECT_FALSE(nemotron->keeps_kv(1));
+  const std::vector<bool> feed_forwards = testing::of_layers(
+      *nemotron, [](const LayerConfig& layer) { return std::holds_alternative<NoMixerConfig>(layer.mixer); });
+  EXPECT_EQ(feed_forwards, (std::vector<bool>{false, true, false, false, true}));
+  EXPECT_EQ(with_mixture(*nemotron), (std::vector<bool>{false, false, false, false, true}));
+  EXPECT_EQ(recurrent(*nemotron), (std::vector<bool>{true, false, true, false, false}));
+  EXPECT_NE(nemotron->decoder.layers[3].attention(), nullptr);
 
   for (const char* field : {R"("hybrid_override_pattern": "MX")", R"("layers_block_type": "mamba")",
                             R"("layers_block_type": ["mamba", 3])", R"("mamba_hidden_act": "gelu")",
@@ -334,17 +343,18 @@ TEST(ConfigJson, ReadsLatentAttention) {
   };
   const auto config = read("");
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->latent.rank, 512);
-  EXPECT_EQ(config->latent.query_rank, 0);
-  EXPECT_EQ(config->latent.row_size(), 576);
-  EXPECT_EQ(config->head_size, 192);
-  EXPECT_EQ(config->rotary_size, 64);
+  const auto& latent = first<LatentAttentionConfig>(*config);
+  EXPECT_EQ(latent.latent_size, 512);
+  EXPECT_EQ(latent.query_rank, 0);
+  EXPECT_EQ(latent.row_size(), 576);
+  EXPECT_EQ(latent.query_size(), 192);
+  EXPECT_EQ(rope_of(*config).rotary_size, 64);
   const double stretched = 0.1 * 0.707 * std::log(40.0) + 1;
-  EXPECT_NEAR(config->attention_scale, stretched * stretched / std::sqrt(192.0), 1e-6);
-  EXPECT_FLOAT_EQ(config->rope_attention_factor, 1) << "the two scales are one";
-  EXPECT_EQ(config->experts.score, ExpertScore::softmax);
-  EXPECT_FALSE(config->experts.in_layer(0));
-  EXPECT_TRUE(config->experts.in_layer(1));
+  EXPECT_NEAR(latent.scale, stretched * stretched / std::sqrt(192.0), 1e-6);
+  EXPECT_FLOAT_EQ(rope_of(*config).attention_factor, 1) << "the two scales are one";
+  EXPECT_EQ(first<MixtureConfig>(*config).routing.score, RouterScore::softmax);
+  EXPECT_FALSE(with_mixture(*config)[0]);
+  EXPECT_TRUE(with_mixture(*config)[1]);
   for (const auto& [more, why] : {std::pair{R"(,"topk_method":"noaux_tc")", "'topk_method'"},
                                   {R"(,"norm_topk_prob":true)", "'norm_topk_prob'"},
                                   {R"(,"scoring_func":"sigmoid")", "'scoring_func'"},
@@ -352,8 +362,8 @@ TEST(ConfigJson, ReadsLatentAttention) {
                                   {R"(,"kv_lora_rank":0)", "'kv_lora_rank'"},
                                   {R"(,"kv_lora_rank":2000000000)", "latent attention"},
                                   {R"(,"v_head_dim":-3)", "latent attention"},
-                                  {R"(,"qk_nope_head_dim":2147483647)", "head size"},
-                                  {R"(,"qk_rope_head_dim":63)", "rotary dimension"}}) {
+                                  {R"(,"qk_nope_head_dim":2147483647)", "latent attention"},
+                                  {R"(,"qk_rope_head_dim":63)", "63 rotated elements"}}) {
     const auto other = read(more);
     ASSERT_FALSE(other) << more;
     EXPECT_NE(other.error().message().find(why), std::string::npos) << other.error().message();
@@ -368,59 +378,76 @@ TEST(ConfigJson, ReadsLlama4sChunks) {
   };
   const auto config = read("");
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->max_positions, 131072);
-  EXPECT_EQ(config->sliding_window, 8192);
-  EXPECT_EQ(config->window_layers, config->rope_layers);
-  EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false, true, true, true, false}));
+  EXPECT_EQ(config->decoder.max_positions, 131072);
+  EXPECT_EQ(windows(*config), (std::vector<std::int64_t>{8192, 8192, 8192, 0, 8192, 8192, 8192, 0}));
+  EXPECT_EQ(rotating(*config), (std::vector<bool>{true, true, true, false, true, true, true, false}));
   const auto other = read(R"(,"attention_chunk_size":null,"moe_layers":[1],"no_rope_layers":[])");
   ASSERT_TRUE(other) << other.error().message();
-  EXPECT_EQ(other->sliding_window, 8192) << "null is absent";
-  EXPECT_EQ(std::count(other->experts.layers.begin(), other->experts.layers.end(), true), 1);
+  EXPECT_EQ(windows(*other).front(), 8192) << "null is absent";
+  EXPECT_EQ(std::ranges::count(with_mixture(*other), true), 1);
 }
 
-// All of a config that a reader fills.
-std::string all_of(const ModelConfig& c) {
-  std::string out =
-      concat(c.architecture, " vocab ", c.vocab_size, " hidden ", c.hidden_size, " layers ", c.num_layers,
-             " heads ", c.num_heads, " ", c.num_kv_heads, " of ", c.head_size, " inner ", c.intermediate_size,
-             " positions ", c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ",
-             c.branch_norm_eps, " ", c.activation, " tied ", c.tie_embeddings, " norms ", c.norm_before,
-             c.final_norm, " window ", c.sliding_window);
-  out += concat(" rope ", c.rope_theta, " ", c.rotary_size, " ", c.rope_interleaved_rows, " ",
-                static_cast<int>(c.rope_scaling), " ", c.rope_factor, " ", c.rope_low_freq_factor, " ",
-                c.rope_high_freq_factor, " ", c.rope_original_positions, " ", c.rope_beta_fast, " ",
-                c.rope_beta_slow, " ", c.rope_truncate, " ", c.rope_attention_factor, " ", c.rotary_dims, " ",
-                c.rope_local_theta, " ", c.rope_local_rotary_size);
-  out += concat(" offset ", c.norm_weight_offset, " caps ", c.attention_softcap, " ", c.logit_softcap,
-                " temperature ", c.temperature_beta, " ", c.temperature_positions, " parallel ", c.parallel,
-                " alibi ", c.alibi_max, " scales ", c.attention_scale, " ", c.embedding_scale, " ",
-                c.residual_scale, " ", c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ",
-                c.position_offset, " qk ", c.query_key_norm, " shared ", c.shared_kv_layers, " ",
-                c.keys_are_values, " ", c.layer_input_size, " gates ", c.head_gates, " clip ",
-                c.attention_clip, " near ", c.experts.near, " streams ", c.num_streams, " ", c.scaled_streams,
-                " ", c.learned_residual, " ", c.layer_input_rows);
-  for (const float cutoff : c.sparse_cutoffs) out += concat(" ", cutoff);
-  const StateHeads& s = c.state;
-  out += concat(" latent ", c.latent.rank, " ", c.latent.query_rank, " ", c.latent.nope_size, " ",
-                c.latent.rope_size, " ", c.latent.value_size, " state ", c.conv_taps, " ", s.num_heads, " ",
-                s.num_key_heads, " ", s.key_size, " ", s.value_size, " ", s.tiled_heads, " ", s.least_step,
-                " ", s.most_step, " ", s.norm_groups, " ", s.gate_first, " ", s.out_factor, " ", c.state_size,
-                " ", c.state_beside_kv, " factors ", c.factors.query, " ", c.factors.key, " ",
-                c.factors.attention_output, " ", c.factors.gate, " ", c.factors.down);
-  const ExpertsConfig& e = c.experts;
-  out += concat(" experts ", e.count, " ", e.per_token, " ", e.intermediate_size, " ",
-                e.shared_intermediate_size, " ", e.shared_gate, " ", static_cast<int>(e.score), " ",
-                e.renormalize, " ", e.scale, " ", e.groups, " ", e.groups_used, " bos ", c.bos_token_id,
-                " pad ", c.pad_token_id, " eos");
-  for (const std::int32_t id : c.eos_token_ids) out += concat(" ", id);
-  for (const std::vector<bool>* layers :
-       {&c.window_layers, &c.rope_layers, &e.layers, &c.recurrent_layers, &c.feed_forward_layers}) {
-    out += " | ";
-    for (const bool each : *layers) out += each ? "1" : "0";
+// All of a part that a reader fills.
+std::string text_of(const AttentionConfig& c) {
+  return concat(c.num_heads, " heads ", c.num_kv_heads, " of ", c.head_size, c.causal, " window ",
+                c.sliding_window, " ", c.chunks, " rope ", c.rope, " scale ", c.scale, " norm ",
+                static_cast<int>(c.query_key_norm), c.norm_after_rope, c.value_norm, " gate ",
+                static_cast<int>(c.output_gate), " cap ", c.softcap, " clip ", c.clip, " temperature ",
+                c.temperature_beta, " ", c.temperature_offset, " ", c.temperature_positions, " kv ",
+                c.key_is_value, " ", c.kv_layer, " slopes ", c.slopes.size(), " factors ", c.query_factor,
+                " ", c.key_factor, " ", c.output_factor);
+}
+std::string text_of(const LatentAttentionConfig& c) {
+  return concat("latent ", c.num_heads, " ", c.query_rank, " ", c.latent_size, " ", c.nope_size, " ",
+                c.rope_size, " ", c.value_size, " ", c.scale);
+}
+std::string text_of(const ShortConvConfig& c) { return concat("conv ", c.num_taps); }
+std::string text_of(const LinearAttentionConfig& c) {
+  return concat("states ", c.delta_rule, c.num_heads, " ", c.num_key_heads, " ", c.key_size, " ",
+                c.value_size, " ", c.num_taps, " ", c.least_step, " ", c.most_step, " ", c.norm_groups, " ",
+                c.gate_first, " ", c.out_factor);
+}
+std::string text_of(const ParallelMixersConfig& c) { return text_of(c.attention) + text_of(c.linear); }
+std::string text_of(const DenseFeedForwardConfig& c) {
+  return concat("dense ", c.intermediate_size, " ", static_cast<int>(c.activation), c.gated, " ",
+                c.gate_factor, " ", c.down_factor);
+}
+std::string text_of(const MixtureConfig& c) {
+  const RoutingRule& r = c.routing;
+  return concat("mixture ", text_of(c.expert), " shared ", c.shared_intermediate_size, " ", c.shared_scale,
+                c.shared_gate, " of ", r.num_experts, " ", r.per_token, " ", static_cast<int>(r.score), " ",
+                r.num_groups, " ", r.groups_used, r.renormalize, " ", r.scale, " ", r.near, c.weigh_input);
+}
+std::string text_of(const MixtureBesideDenseConfig& c) { return text_of(c.dense) + text_of(c.mixture); }
+std::string text_of(const SparseFeedForwardConfig& c) {
+  return concat("sparse ", c.intermediate_size, " ", c.deviations);
+}
+std::string text_of(const XieluConfig& c) { return concat("xielu ", c.intermediate_size, " ", c.alpha_p); }
+std::string text_of(const NoMixerConfig&) { return "no mixer"; }
+std::string text_of(const NoFeedForwardConfig&) { return "no feed-forward"; }
+
+std::string all_of(const ModelInfo& model) {
+  const DecoderConfig& d = model.decoder;
+  std::string out = concat(
+      model.architecture, " vocab ", d.vocab_size, " hidden ", d.hidden_size, " embedding ", d.embedding_size,
+      " positions ", d.max_positions, " scales ", d.embedding_scale, " ", d.logit_scale, " ", d.logit_softcap,
+      " tied ", d.tied_head, " final ", d.final_norm.has_value(), d.embedding_norm.has_value(),
+      d.learned_positions, " ", d.position_offset, " ", d.token_types, " rows ", d.interleaved_rows,
+      " inputs ", d.layer_input ? d.layer_input->size : 0, " streams ", d.streams ? d.streams->count : 0,
+      " bos ", model.bos_token_id, " pad ", model.pad_token_id, " eos");
+  for (const std::int32_t id : model.eos_token_ids) out += concat(" ", id);
+  for (const RopeConfig& r : d.ropes)
+    out += concat("\nrope ", r.theta, " ", r.rotary_size, " ", static_cast<int>(r.scaling), " ", r.factor,
+                  " ", r.low_freq_factor, " ", r.high_freq_factor, " ", r.original_positions, " ",
+                  r.beta_fast, " ", r.beta_slow, r.truncate, " ", r.turned, " ", r.attention_factor);
+  for (const LayerConfig& layer : d.layers) {
+    const auto text = [](const auto& part) { return text_of(part); };
+    out += concat("\n", std::visit(text, layer.mixer), " ", std::visit(text, layer.feed_forward), " norm ",
+                  static_cast<int>(layer.norm.kind), " ", layer.norm.eps, " ", layer.norm.weight_offset,
+                  layer.norm.weighted, layer.mixer_norms.input, layer.mixer_norms.branch,
+                  layer.mixer_norms.sum, " ", layer.branch_norm_eps, " ", layer.residual_scale,
+                  layer.parallel, layer.output_scale, " ", layer.learned_residual);
   }
-  for (const LayerSizes& layer : c.layer_sizes)
-    out += concat(" ", layer.num_kv_heads, "x", layer.head_size, "+", layer.intermediate_size, " of ",
-                  layer.num_heads);
   return out;
 }
 
@@ -451,7 +478,7 @@ TEST(ConfigJson, ReadsTheSharedModels) {
   for (const char* name :
        {"stories260K", "tiny_gpt2", "tiny_gpt2_random", "tiny_llama", "tiny_mistral", "tiny_opt",
         "tiny_qwen2", "tiny_qwen3", "tiny_gemma3", "tiny_mixtral", "tiny_qwen2_moe", "tiny_qwen3_moe"}) {
-    const Result<ModelConfig> config =
+    const Result<ModelInfo> config =
         read_config_json(testing::read_binary(models + "/" + name + "/config.json"));
     EXPECT_TRUE(config) << name << ": " << config.error().message();
   }

@@ -4,12 +4,20 @@
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
 #include "models/read_config.h"
+#include "models/test_layers.h"
 
 namespace pagoda {
 namespace {
 
 using testing::as_bytes;
+using testing::attention_of;
+using testing::first;
 using testing::GgufBuilder;
+using testing::local_rope_of;
+using testing::rope_of;
+using testing::windows;
+
+using Windows = std::vector<std::int64_t>;
 
 GgufBuilder llama(std::string_view architecture = "llama", std::uint32_t layers = 2,
                   const std::vector<std::string>& tokens = {"a", "b", "c", "d"}) {
@@ -44,7 +52,7 @@ GgufBuilder uneven(const std::vector<std::uint32_t>& heads, const std::vector<st
   return builder;
 }
 
-Result<ModelConfig> config_of(const GgufBuilder& builder) {
+Result<ModelInfo> config_of(const GgufBuilder& builder) {
   const std::string bytes = builder.build();
   const Result<GgufFile> file = GgufFile::parse(as_bytes(bytes));
   if (!file) return file.error();
@@ -52,26 +60,26 @@ Result<ModelConfig> config_of(const GgufBuilder& builder) {
 }
 
 void expect_refused(const GgufBuilder& builder, std::string_view why) {
-  const Result<ModelConfig> config = config_of(builder);
+  const Result<ModelInfo> config = config_of(builder);
   ASSERT_FALSE(config) << why;
   EXPECT_NE(config.error().message().find(why), std::string::npos) << config.error().message();
 }
 
 TEST(GgufConfig, Defaults) {
-  const Result<ModelConfig> config = config_of(llama());
+  const Result<ModelInfo> config = config_of(llama());
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->vocab_size, 4);
-  EXPECT_EQ(config->num_kv_heads, 4);
-  EXPECT_EQ(config->head_size, 16);
-  EXPECT_EQ(config->rotary_size, 16);
-  EXPECT_EQ(config->embedding_size, 64);
-  EXPECT_FLOAT_EQ(config->rope_theta, 10000.0f);
-  EXPECT_EQ(config->rope_scaling, RopeScaling::none);
-  EXPECT_TRUE(config->rope_interleaved_rows);
-  EXPECT_TRUE(config->tie_embeddings);
+  EXPECT_EQ(config->decoder.vocab_size, 4);
+  EXPECT_EQ(attention_of(*config).num_kv_heads, 4);
+  EXPECT_EQ(attention_of(*config).head_size, 16);
+  EXPECT_EQ(rope_of(*config).rotary_size, 16);
+  EXPECT_EQ(config->decoder.embedding_size, 64);
+  EXPECT_FLOAT_EQ(rope_of(*config).theta, 10000.0f);
+  EXPECT_EQ(rope_of(*config).scaling, RopeScaling::none);
+  EXPECT_TRUE(config->decoder.interleaved_rows);
+  EXPECT_TRUE(config->decoder.tied_head);
   EXPECT_EQ(config->bos_token_id, -1);
   EXPECT_TRUE(config->eos_token_ids.empty());
-  EXPECT_EQ(config->activation, "silu");
+  EXPECT_EQ(config->decoder.layers.front().dense()->activation, Activation::silu);
 }
 
 // Newer files write the kept row's length as the keys' and a head's apart, older ones a head's alone.
@@ -94,17 +102,17 @@ TEST(GgufConfig, LatentAttention) {
                          .u32("deepseek2.attention.value_length", 12)
                          .u32("deepseek2.attention.q_lora_rank", 20);
   for (const GgufBuilder& builder : {newer(24), older}) {
-    const Result<ModelConfig> config = config_of(builder);
+    const Result<ModelInfo> config = config_of(builder);
     ASSERT_TRUE(config) << config.error().message();
-    EXPECT_EQ(config->head_size, 24);
-    EXPECT_EQ(config->num_kv_heads, 1);
-    EXPECT_EQ(config->latent.rank, 32);
-    EXPECT_EQ(config->latent.nope_size, 16);
-    EXPECT_EQ(config->latent.rope_size, 8);
-    EXPECT_EQ(config->latent.value_size, 12);
+    const auto& latent = first<LatentAttentionConfig>(*config);
+    EXPECT_EQ(latent.query_size(), 24);
+    EXPECT_EQ(latent.latent_size, 32);
+    EXPECT_EQ(latent.nope_size, 16);
+    EXPECT_EQ(latent.rope_size, 8);
+    EXPECT_EQ(latent.value_size, 12);
   }
-  EXPECT_EQ(config_of(newer(24))->latent.query_rank, 0);
-  EXPECT_EQ(config_of(older)->latent.query_rank, 20);
+  EXPECT_EQ(first<LatentAttentionConfig>(*config_of(newer(24))).query_rank, 0);
+  EXPECT_EQ(first<LatentAttentionConfig>(*config_of(older)).query_rank, 20);
   expect_refused(newer(8), "latent attention");  // nothing of a head meets the latent vector
   expect_refused(file(0), "attention.kv_lora_rank' must be positive");
   expect_refused(file(0xffffffff), "kv_lora_rank");
@@ -126,17 +134,17 @@ TEST(GgufConfig, ReadsWhatIsWritten) {
       .u32("tokenizer.ggml.padding_token_id", 4'294'967'295u)
       .tensor("token_embd.weight", {1, 6}, 0, std::string(24, 'x'))
       .tensor("output.weight", {1, 1}, 1, "xx");
-  const Result<ModelConfig> config = config_of(builder);
+  const Result<ModelInfo> config = config_of(builder);
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->num_kv_heads, 2);
-  EXPECT_EQ(config->head_size, 32);
-  EXPECT_FLOAT_EQ(config->rope_theta, 1e6f);
-  EXPECT_EQ(config->rope_scaling, RopeScaling::linear);
-  EXPECT_FLOAT_EQ(config->rope_factor, 4.0f);
-  EXPECT_EQ(config->sliding_window, 16);
-  EXPECT_FALSE(config->rope_interleaved_rows);
-  EXPECT_FALSE(config->tie_embeddings);
-  EXPECT_EQ(config->vocab_size, 6) << "the embedding's rows decide";
+  EXPECT_EQ(attention_of(*config).num_kv_heads, 2);
+  EXPECT_EQ(attention_of(*config).head_size, 32);
+  EXPECT_FLOAT_EQ(rope_of(*config).theta, 1e6f);
+  EXPECT_EQ(rope_of(*config).scaling, RopeScaling::linear);
+  EXPECT_FLOAT_EQ(rope_of(*config).factor, 4.0f);
+  EXPECT_EQ(windows(*config).front(), 16);
+  EXPECT_FALSE(config->decoder.interleaved_rows);
+  EXPECT_FALSE(config->decoder.tied_head);
+  EXPECT_EQ(config->decoder.vocab_size, 6) << "the embedding's rows decide";
   EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{1, 2}));
   EXPECT_EQ(config->pad_token_id, -1);
   EXPECT_EQ(config->weight_type, "F32 (92 %), F16 (8 %)");
@@ -147,7 +155,7 @@ TEST(GgufConfig, TokensThatEndATurnByTheirName) {
     GgufBuilder builder = llama("llama", 2, tokens);
     builder.u32("tokenizer.ggml.eos_token_id", 0);
     if (!types.empty()) builder.array<std::int32_t>("tokenizer.ggml.token_type", 5, types);
-    const Result<ModelConfig> config = config_of(builder);
+    const Result<ModelInfo> config = config_of(builder);
     EXPECT_TRUE(config) << config.error().message();
     return config ? config->eos_token_ids : std::vector<std::int32_t>{-1};
   };
@@ -169,7 +177,7 @@ TEST(GgufConfig, TokensThatEndATurnByTheirName) {
 }
 
 TEST(GgufConfig, ListsOfEnds) {
-  const Result<ModelConfig> config =
+  const Result<ModelInfo> config =
       config_of(llama("llama", 2, std::vector<std::string>(16, "a"))
                     .u32("tokenizer.ggml.eos_token_id", 3)
                     .u32("tokenizer.ggml.eom_token_id", 4)
@@ -177,106 +185,107 @@ TEST(GgufConfig, ListsOfEnds) {
                     .array<std::int32_t>("tokenizer.ggml.eos_token_ids", 5, {3, 7, -1, 99}));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{3, 4, 6, 7}));
+  EXPECT_EQ(config->unknown_eos_token_ids, (std::vector<std::int32_t>{99}));
 }
 
 TEST(GgufConfig, Gpt2) {
-  const Result<ModelConfig> config = config_of(llama("gpt2"));
+  const Result<ModelInfo> config = config_of(llama("gpt2"));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->activation, "gelu_new");
-  EXPECT_FLOAT_EQ(config->norm_eps, 1e-5f);
+  EXPECT_EQ(config->decoder.layers.front().dense()->activation, Activation::gelu_tanh);
+  EXPECT_FLOAT_EQ(config->decoder.layers.front().norm.eps, 1e-5f);
 }
 
 TEST(GgufConfig, Gemma3WithItsWindowsAndScales) {
   GgufBuilder gemma = llama("gemma3", 2, {"a", "b", "<end_of_turn>", "d"});
   gemma.u32("gemma3.attention.sliding_window", 16).u32("tokenizer.ggml.eos_token_id", 1);
-  Result<ModelConfig> config = config_of(gemma);
+  Result<ModelInfo> config = config_of(gemma);
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, true}));  // the sixth would attend to all
-  EXPECT_FLOAT_EQ(config->rope_local_theta, 10000.0f);
-  EXPECT_EQ(config->norm_weight_offset, 0) << "the file's norms hold their 1";
-  EXPECT_EQ(config->attention_scale, 0);
+  EXPECT_EQ(windows(*config), (Windows{16, 16}));  // the sixth would attend to all
+  EXPECT_FLOAT_EQ(local_rope_of(*config).theta, 10000.0f);
+  EXPECT_EQ(config->decoder.final_norm->weight_offset, 0) << "the file's norms hold their 1";
+  EXPECT_FLOAT_EQ(attention_of(*config).scale, 0.25f);
   EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{1, 2}));
-  EXPECT_EQ(config->activation, "gelu_new");
+  EXPECT_EQ(config->decoder.layers.front().dense()->activation, Activation::gelu_tanh);
 
   config = config_of(GgufBuilder(gemma)
                          .array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0, 1})
                          .f32("gemma3.rope.freq_base_swa", 100.0f));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->window_layers, (std::vector<bool>{false, true}));
-  EXPECT_FLOAT_EQ(config->rope_local_theta, 100.0f);
+  EXPECT_EQ(windows(*config), (Windows{0, 16}));
+  EXPECT_FLOAT_EQ(local_rope_of(*config).theta, 100.0f);
 
   config = config_of(GgufBuilder(gemma).u32("gemma3.attention.sliding_window_pattern", 2));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(windows(*config), (Windows{16, 0}));
   expect_refused(GgufBuilder(gemma).array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0}),
                  "not given for every layer");
   config = config_of(llama("gemma3", 62));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_FLOAT_EQ(config->attention_scale, 0.25f) << "the 27B model: width 64, 4 heads";
+  EXPECT_FLOAT_EQ(attention_of(*config).scale, 0.25f) << "the 27B model: width 64, 4 heads";
 }
 
 TEST(GgufConfig, Variants) {
-  Result<ModelConfig> config = config_of(llama("granite")
-                                             .f32("granite.embedding_scale", 12.0f)
-                                             .f32("granite.residual_scale", 0.5f)
-                                             .f32("granite.attention.scale", 0.25f)
-                                             .f32("granite.logit_scale", 8.0f));
+  Result<ModelInfo> config = config_of(llama("granite")
+                                           .f32("granite.embedding_scale", 12.0f)
+                                           .f32("granite.residual_scale", 0.5f)
+                                           .f32("granite.attention.scale", 0.25f)
+                                           .f32("granite.logit_scale", 8.0f));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_FLOAT_EQ(config->embedding_scale, 12);
-  EXPECT_FLOAT_EQ(config->residual_scale, 0.5f);
-  EXPECT_FLOAT_EQ(config->attention_scale, 0.25f);
-  EXPECT_FLOAT_EQ(config->logit_scale, 0.125f);
-  EXPECT_TRUE(config->rope_interleaved_rows);
+  EXPECT_FLOAT_EQ(config->decoder.embedding_scale, 12);
+  EXPECT_FLOAT_EQ(config->decoder.layers.front().residual_scale, 0.5f);
+  EXPECT_FLOAT_EQ(attention_of(*config).scale, 0.25f);
+  EXPECT_FLOAT_EQ(config->decoder.logit_scale, 0.125f);
+  EXPECT_TRUE(config->decoder.interleaved_rows);
   expect_refused(llama("granite").f32("granite.logit_scale", 0.0f), "logit scale");
   config = config_of(llama("smollm3", 4));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false}));
+  EXPECT_EQ(testing::rotating(*config), (std::vector<bool>{true, true, true, false}));
   config = config_of(llama("olmo2", 4).u32("olmo2.attention.sliding_window", 8));  // OLMo 3
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, true, true, false}));
-  EXPECT_FLOAT_EQ(config->rope_local_theta, 10000.0f);
+  EXPECT_EQ(windows(*config), (Windows{8, 8, 8, 0}));
+  EXPECT_FLOAT_EQ(local_rope_of(*config).theta, 10000.0f);
 }
 
 TEST(GgufConfig, RotationsOfLongContexts) {
-  Result<ModelConfig> config = config_of(llama("mistral3")
-                                             .string("mistral3.rope.scaling.type", "yarn")
-                                             .f32("mistral3.rope.scaling.factor", 4.0f)
-                                             .u32("mistral3.rope.scaling.original_context_length", 32)
-                                             .f32("mistral3.rope.scaling.yarn_beta_fast", 8.0f)
-                                             .f32("mistral3.rope.scaling.yarn_log_multiplier", 1.0f)
-                                             .f32("mistral3.attention.temperature_scale", 0.1f));
+  Result<ModelInfo> config = config_of(llama("mistral3")
+                                           .string("mistral3.rope.scaling.type", "yarn")
+                                           .f32("mistral3.rope.scaling.factor", 4.0f)
+                                           .u32("mistral3.rope.scaling.original_context_length", 32)
+                                           .f32("mistral3.rope.scaling.yarn_beta_fast", 8.0f)
+                                           .f32("mistral3.rope.scaling.yarn_log_multiplier", 1.0f)
+                                           .f32("mistral3.attention.temperature_scale", 0.1f));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->rope_scaling, RopeScaling::yarn);
-  EXPECT_EQ(config->rope_original_positions, 32);
-  EXPECT_FLOAT_EQ(config->rope_beta_fast, 8.0f);
-  EXPECT_FLOAT_EQ(config->rope_attention_factor, 1.0f);
-  EXPECT_FLOAT_EQ(config->temperature_beta, 0.1f);
-  EXPECT_EQ(config->temperature_positions, 32);
+  EXPECT_EQ(rope_of(*config).scaling, RopeScaling::yarn);
+  EXPECT_EQ(rope_of(*config).original_positions, 32);
+  EXPECT_FLOAT_EQ(rope_of(*config).beta_fast, 8.0f);
+  EXPECT_FLOAT_EQ(rope_of(*config).attention_factor, 1.0f);
+  EXPECT_FLOAT_EQ(attention_of(*config).temperature_beta, 0.1f);
+  EXPECT_EQ(attention_of(*config).temperature_positions, 32);
   config = config_of(llama("phi3")
                          .string("phi3.rope.scaling.type", "longrope")
                          .u32("phi3.rope.scaling.original_context_length", 16)
                          .f32("phi3.rope.scaling.attn_factor", 1.5f));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->rope_scaling, RopeScaling::longrope);
-  EXPECT_FLOAT_EQ(config->rope_attention_factor, 1.5f);
+  EXPECT_EQ(rope_of(*config).scaling, RopeScaling::longrope);
+  EXPECT_FLOAT_EQ(rope_of(*config).attention_factor, 1.5f);
 }
 
 TEST(GgufConfig, SoftCapsAndHalvesThatSeeTheSame) {
-  Result<ModelConfig> config = config_of(llama("gemma2", 4)
-                                             .f32("gemma2.attn_logit_softcapping", 50.0f)
-                                             .f32("gemma2.final_logit_softcapping", 30.0f)
-                                             .u32("gemma2.attention.sliding_window", 8));
+  Result<ModelInfo> config = config_of(llama("gemma2", 4)
+                                           .f32("gemma2.attn_logit_softcapping", 50.0f)
+                                           .f32("gemma2.final_logit_softcapping", 30.0f)
+                                           .u32("gemma2.attention.sliding_window", 8));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_FLOAT_EQ(config->attention_softcap, 50);
-  EXPECT_FLOAT_EQ(config->logit_softcap, 30);
-  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, false, true, false}));
+  EXPECT_FLOAT_EQ(attention_of(*config).softcap, 50);
+  EXPECT_FLOAT_EQ(config->decoder.logit_softcap, 30);
+  EXPECT_EQ(windows(*config), (Windows{8, 0, 8, 0}));
   expect_refused(llama("gemma2").f32("gemma2.attn_logit_softcapping", -1.0f), "soft cap");
   config = config_of(llama("stablelm").f32("stablelm.attention.layer_norm_epsilon", 1e-5f));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_FALSE(config->parallel);
+  EXPECT_FALSE(config->decoder.layers.front().parallel);
   config = config_of(llama("command-r").f32("command-r.attention.layer_norm_epsilon", 1e-5f));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_TRUE(config->parallel);
+  EXPECT_TRUE(config->decoder.layers.front().parallel);
 }
 
 TEST(GgufConfig, RefusesByName) {
@@ -303,8 +312,8 @@ TEST(GgufConfig, RefusesByName) {
                  "rope theta");
   expect_refused(llama().f32("llama.attention.scale", 0.5f), "'llama.attention.scale' is not supported");
   expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 4, 2}), "entries for");
-  expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 3}), "not plausible");
-  expect_refused(uneven({2, 4}, {2, 1}, {64, 0}), "not plausible");
+  expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 3}), "not a multiple");
+  expect_refused(uneven({2, 4}, {2, 1}, {64, 0}), "feed-forward size is 0");
   expect_refused(uneven({2, 4}, {2, 1}, {64, 96, 96}), "entries for");
   expect_refused(llama().f32("llama.attention.new_scale", 0.5f),
                  "'llama.attention.new_scale' is not supported");
@@ -329,7 +338,7 @@ TEST(GgufConfig, ClipsAndExperts) {
   const auto config = config_of(
       llama("mpt").f32("mpt.attention.layer_norm_epsilon", 1e-5f).f32("mpt.attention.clamp_kqv", 6));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_FLOAT_EQ(config->attention_clip, 6);
+  EXPECT_FLOAT_EQ(attention_of(*config).clip, 6);
   expect_refused(llama("phimoe").u32("phimoe.expert_count", 4).u32("phimoe.expert_used_count", 1),
                  "'phimoe.expert_used_count' other than 2");
 }
@@ -352,10 +361,10 @@ TEST(GgufConfig, RefusesWhatFilesCannotSay) {
   expect_refused(falcon, "no head (output.weight)");
   auto config = config_of(GgufBuilder(falcon).f32("falcon-h1.logit_scale", 0.25f));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_FLOAT_EQ(config->logit_scale, 0.25f);
+  EXPECT_FLOAT_EQ(config->decoder.logit_scale, 0.25f);
   config = config_of(GgufBuilder(falcon).tensor("output.weight", {1}, 0, "1234"));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_FLOAT_EQ(config->logit_scale, 1);
+  EXPECT_FLOAT_EQ(config->decoder.logit_scale, 1);
 }
 
 TEST(GgufConfig, ListsWhatNobodyKnows) {
@@ -369,7 +378,7 @@ TEST(GgufConfig, ListsWhatNobodyKnows) {
 TEST(GgufConfig, ContextOfGlm) {
   const auto context = [](const GgufBuilder& builder) {
     const auto config = config_of(builder);
-    return config ? config->max_positions : -1;
+    return config ? config->decoder.max_positions : -1;
   };
   GgufBuilder glm;
   for (const auto& [key, value] : {std::pair("chatglm.context_length", 64u),
@@ -388,34 +397,31 @@ TEST(GgufConfig, ContextOfGlm) {
 TEST(GgufConfig, LayersMayDifferInAnyFamily) {
   const auto config = config_of(uneven({2, 4}, {2, 1}, {64, 96}));
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->num_heads, 4);
-  ASSERT_EQ(config->layer_sizes.size(), 2u);
-  EXPECT_EQ(config->layer_sizes[0].num_heads, 2);
-  EXPECT_EQ(config->layer_sizes[0].num_kv_heads, 2);
-  EXPECT_EQ(config->layer_sizes[1].num_kv_heads, 1);
-  EXPECT_EQ(config->layer_sizes[1].intermediate_size, 96);
-  EXPECT_EQ(config->layer_sizes[1].head_size, 8);
-  const auto alike = config_of(uneven({4, 4}, {2, 2}, {64, 64}));
-  ASSERT_TRUE(alike) << alike.error().message();
-  EXPECT_TRUE(alike->layer_sizes.empty());
+  const std::vector<LayerConfig>& layers = config->decoder.layers;
+  EXPECT_EQ(head_sizes(config->decoder).num_heads, 4);
+  EXPECT_EQ(layers[0].attention()->num_heads, 2);
+  EXPECT_EQ(layers[0].attention()->num_kv_heads, 2);
+  EXPECT_EQ(layers[1].attention()->num_kv_heads, 1);
+  EXPECT_EQ(layers[1].dense()->intermediate_size, 96);
+  EXPECT_EQ(layers[1].attention()->head_size, 8);
 }
 
 TEST(GgufConfig, ReadsTheFixtureAndTheSharedModel) {
   const Result<GgufFile> fixture = GgufFile::open(testing::fixture("all_types.gguf"));
   ASSERT_TRUE(fixture) << fixture.error().message();
-  const Result<ModelConfig> config = read_gguf_config(*fixture);
+  const Result<ModelInfo> config = read_gguf_config(*fixture);
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->name, "every type");
-  EXPECT_EQ(config->num_kv_heads, 2);
+  EXPECT_EQ(attention_of(*config).num_kv_heads, 2);
 
   const std::string path = testing::shared_data("models/stories260K/stories260K.gguf");
   if (path.empty()) GTEST_SKIP() << "the shared test data is not on this machine";
   const Result<GgufFile> stories = GgufFile::open(path);
   ASSERT_TRUE(stories) << stories.error().message();
-  const Result<ModelConfig> shared = read_gguf_config(*stories);
+  const Result<ModelInfo> shared = read_gguf_config(*stories);
   ASSERT_TRUE(shared) << shared.error().message();
-  EXPECT_EQ(shared->num_layers, 5);
-  EXPECT_EQ(shared->vocab_size, 512);
+  EXPECT_EQ(shared->decoder.num_layers(), 5);
+  EXPECT_EQ(shared->decoder.vocab_size, 512);
 }
 
 }  // namespace

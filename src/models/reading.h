@@ -1,8 +1,8 @@
 #pragma once
-// Shared by the files of families/: readers of fields that many families have, descriptions and names that
-// many are variants of. Of models/ alone. A reader gets the file's fields and fills a ModelConfig; with
-// `gguf` in its name it reads GGUF metadata, with neither format in its name the fields that both formats
-// share.
+// Shared by the files of families/: readers of fields that many families have, shapes and names that many are
+// variants of. Of models/ alone. A reader gets the file's fields and fills model.decoder; with `gguf` in its
+// name it reads GGUF metadata, with neither format in its name the fields that both formats share. All layers
+// are there, alike, once read_common() or its like has returned; what is read later changes some of them.
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -12,44 +12,90 @@
 #include "loader/hyperparameters.h"
 #include "loader/printable.h"
 #include "models/family.h"
-#include "models/model_config.h"
 
 namespace pagoda {
 
-// transformers' values for absent fields.
+// transformers' values for absent fields; Llama's where a family does not say otherwise.
 struct Defaults {
-  std::int32_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0, num_heads = 0;
+  std::int32_t vocab_size = 32000, hidden_size = 4096, intermediate_size = 0;
+  std::int32_t num_layers = 32, num_heads = 32;
   std::int32_t num_kv_heads = 0;  // 0: as many as num_heads
-  std::int32_t max_positions = 0;
+  std::int32_t max_positions = 2048;
   float norm_eps = 1e-5f, rope_theta = 10000.0f;
   std::int32_t bos = -1, eos = -1, pad = -1;  // -1: none
   bool tied = false;
   std::int32_t head_size = 0;  // 0: the hidden size's share
   float partial = 0;           // share of a head that is rotated; 0: all of it, whatever the file
   float local_theta = 0;       // base of layers with windows, where they have one of their own
-  std::string_view eps_name = "rms_norm_eps", activation = "silu";
+  // Names of fields that some families have under others; empty: the value here, whatever the file.
+  std::string_view eps_name = "rms_norm_eps", layers_name = "num_hidden_layers",
+                   inner_name = "intermediate_size";
+  std::string_view activation = "silu", activation_name = "hidden_act";
 };
 // The fields of config.json that most families have under the same names, rotation among them.
-void read_common(Hyperparameters& h, const Defaults& absent, ModelConfig& config);
-// The same under GPT-2's names, which differ.
-void read_heads(Hyperparameters& h, ModelConfig& config, std::string_view hidden, std::string_view layers,
-                std::string_view heads, const Defaults& absent);
-void read_granite(Hyperparameters& h, ModelConfig& config);
-void read_granite_moe(Hyperparameters& h, ModelConfig& config);
-void read_granite_scales(Hyperparameters& h, ModelConfig& config);
-void read_olmo2(Hyperparameters& h, ModelConfig& config);
-void read_glm(Hyperparameters& h, ModelConfig& config);
-void read_hunyuan(Hyperparameters& h, ModelConfig& config);
-void read_cohere_like(Hyperparameters& h, Defaults absent, ModelConfig& config);
-void read_bert_like(Hyperparameters& h, ModelConfig& config, std::int32_t vocab_size, std::int32_t pad);
+void read_common(Hyperparameters& h, const Defaults& absent, ModelInfo& model);
+void read_layers(Hyperparameters& h, const Defaults& absent, ModelInfo& model);  // without rotation
+// Special tokens, and whether the head is the embedding.
+void read_tokens(Hyperparameters& h, const Defaults& absent, ModelInfo& model);
+// Sizes under GPT-2's names, which differ; no rotation.
+struct SizeNames {
+  std::string_view hidden, layers, heads, positions;
+  std::string_view inner = {}, activation = {};  // empty: four times the hidden size; the value given
+};
+constexpr SizeNames kGpt2Sizes = {.hidden = "n_embd",
+                                  .layers = "n_layer",
+                                  .heads = "n_head",
+                                  .positions = "n_positions",
+                                  .inner = "n_inner",
+                                  .activation = "activation_function"};
+void read_sizes(Hyperparameters& h, const SizeNames& names, const Defaults& absent, ModelInfo& model);
+void read_granite(Hyperparameters& h, ModelInfo& model);
+void read_granite_moe(Hyperparameters& h, std::int32_t shared_size, ModelInfo& model);
+void read_granite_scales(Hyperparameters& h, ModelInfo& model);
+void read_olmo2(Hyperparameters& h, ModelInfo& model);
+void read_glm(Hyperparameters& h, ModelInfo& model);
+void read_hunyuan(Hyperparameters& h, ModelInfo& model);
+constexpr Defaults kMistral = {.intermediate_size = 14336,
+                               .num_kv_heads = 8,
+                               .max_positions = 131072,
+                               .norm_eps = 1e-6f,
+                               .bos = 1,
+                               .eos = 2};
+constexpr Defaults kGemma = {.vocab_size = 256000,
+                             .intermediate_size = 9216,
+                             .num_heads = 8,
+                             .num_kv_heads = 4,
+                             .norm_eps = 1e-6f,
+                             .bos = 2,
+                             .eos = 1,
+                             .pad = 0,
+                             .tied = true,
+                             .head_size = 256,
+                             .activation = "gelu_pytorch_tanh",
+                             .activation_name = "hidden_activation"};
+void read_cohere_like(Hyperparameters& h, Defaults absent, ModelInfo& model);
+void read_bert_like(Hyperparameters& h, std::int32_t vocab_size, std::int32_t pad, ModelInfo& model);
+void read_bert_options(Hyperparameters& h, std::int32_t pad, ModelInfo& model);
 
 std::int32_t times(std::int32_t a, std::int32_t b);  // or the most that there is
+
+// All layers begin with Llama's attention, without rotation, and a gated feed-forward.
+struct LayerSizes {
+  std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0, intermediate_size = 0;
+  float norm_eps = 1e-5f;
+  std::string_view activation = "silu";
+};
+// Sizes of the decoder are known. A number of layers that no model has is refused, and one layer is made.
+void make_layers(Hyperparameters& h, std::int32_t count, const LayerSizes& sizes, ModelInfo& model);
+void set_intermediate_size(std::int32_t size, ModelInfo& model);
 
 // How a family's experts are chosen where a GGUF file does not say so.
 struct GgufExperts {
   bool known = false;
-  ExpertScore score = ExpertScore::softmax;
+  RouterScore score = RouterScore::softmax;
   bool renormalize = true;
+  bool shared_gate = false;
+  bool in_layers = true;  // instead of their dense feed-forwards; else the reader places them
 };
 // Traits that GGUF metadata leave out because all models of a family share them.
 struct GgufTraits {
@@ -66,47 +112,73 @@ struct GgufTraits {
   bool latent = false;  // latent attention: heads of keys and values may differ in size
   GgufExperts experts = {};
 };
-// The keys that most families have.
-void read_gguf_common(Hyperparameters& h, const GgufTraits& family, ModelConfig& config);
-void read_query_key_norm(Hyperparameters& h, ModelConfig& config);  // by the tensors
-void read_token_types(Hyperparameters& h, ModelConfig& config);     // likewise
+// The keys that most families have. A layer has a mixture if the file has a router for it, or of a file
+// without tensors as its metadata say.
+void read_gguf_common(Hyperparameters& h, const GgufTraits& family, ModelInfo& model);
+MixtureConfig read_gguf_mixture(Hyperparameters& h, const GgufExperts& family, const ModelInfo& model);
+bool has_query_norm(const Hyperparameters& h);                // by the tensors
+void read_token_types(Hyperparameters& h, ModelInfo& model);  // likewise
 
-// Rotation. head_size is known. Rotation of all layers, or of those that attend to all.
-void read_rope(Hyperparameters& h, ModelConfig& config, float default_theta = 10000.0f,
+// Rotation of all layers, or of those that attend to all.
+void read_rope(Hyperparameters& h, ModelInfo& model, float default_theta = 10000.0f,
                float default_partial = 0);
 // The same where layers with windows have one of their own.
-void read_rope_by_layer(Hyperparameters& h, ModelConfig& config, float default_theta,
-                        float default_local_theta, float default_partial = 0);
-// One such object, which `h` has under the name `where`.
-void read_rope_object(Hyperparameters& h, Hyperparameters& rope, std::string_view where, ModelConfig& config,
-                      bool may_be_partial = false);
-void read_gguf_rope(Hyperparameters& h, ModelConfig& config);  // sliding_window is known
+void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float default_theta, float default_local_theta,
+                        float default_partial = 0);
+void read_gguf_rope(Hyperparameters& h, ModelInfo& model);  // windows are known
+// All layers rotate whole heads by this base.
+RopeConfig& begin_rotation(DecoderConfig& decoder, float theta);
+// config.json says nothing of how rotation is stretched.
+bool has_plain_rope(Hyperparameters& h);
+// YaRN's scale of cosines and sines where the context is `factor` times as long, to the power of `weight`.
+float yarn_scale(float factor, float weight);
 // yarn's factor of cosines and sines: the file's, or `otherwise`, which follows from its factor.
 float gguf_yarn_scale(Hyperparameters& h, float otherwise);
+// The file says which context its rotation stretches: the model's is at least what becomes of that, as in
+// vLLM.
+void stretch_context(DecoderConfig& decoder);
+// Layers with a window turn by this base, unscaled, and this much of their heads; 0: as much as others.
+void rotate_windows_by(float theta, ModelInfo& model, std::int32_t rotary_size = 0);
+void rotate_windows_alone(DecoderConfig& decoder);
+// Layers but for every fourth.
+void rotate_three_of_four(DecoderConfig& decoder);
+void rotate_nothing(DecoderConfig& decoder);
+void rotate_layers(Hyperparameters& h, const std::vector<bool>& which, DecoderConfig& decoder);
 
-// Windows. Qwen's, which the file may name and leave unused; 0: there is none.
+// Windows. Layers that `which` names have one, or all where it is empty; a window of 0 is none.
+void use_windows(Hyperparameters& h, std::int32_t window, const std::vector<bool>& which, ModelInfo& model);
+// A field that is null where there is none.
+std::int32_t read_window(Hyperparameters& h, std::int32_t otherwise);
+// Qwen's, which the file may name and leave unused; 0: there is none.
 std::int32_t read_optional_window(Hyperparameters& h);
 // Either from a layer on, or written out layer by layer.
-void read_qwen_windows(Hyperparameters& h, std::int32_t absent_first, ModelConfig& config);
-// num_layers is known. Which layers have windows, where they are written out one by one; false: they are not.
-// `other_name` of a layer with a window is a family's own.
-bool read_layer_types(Hyperparameters& h, ModelConfig& config, std::string_view other_name = {});
-void read_listed_windows(Hyperparameters& h, std::int32_t otherwise, ModelConfig& config);
-// sliding_window is known. Which layers have it: written out, or all but every `period`-th.
-void read_window_pattern(Hyperparameters& h, ModelConfig& config, std::int32_t period);
-void read_gguf_window_pattern(Hyperparameters& h, std::int32_t period, ModelConfig& config);
-void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelConfig& config);
-void read_local_theta(Hyperparameters& h, ModelConfig& config);  // windows with a base, and mixtures
-// No window at all where no layer has one.
-void finish_windows(Hyperparameters& h, ModelConfig& config);
-void rotate_windows_alone(ModelConfig& config);
-void rotate_three_of_four(ModelConfig& config);
-void rotate_nothing(ModelConfig& config);
-// window_layers is known. "layer_rope_theta": one base for layers with a window and one for the others; 0:
-// such a layer does not rotate.
-void read_layer_thetas(Hyperparameters& h, ModelConfig& config);
-// A nonsensical number of layers is refused later.
-std::int32_t listed_layers(const ModelConfig& config);
+void read_qwen_windows(Hyperparameters& h, std::int32_t absent_first, ModelInfo& model);
+// Which layers have windows: written out one by one, or else as `otherwise(layer)` says. `other_name` of a
+// layer with a window is a family's own.
+std::vector<bool> read_layer_types(Hyperparameters& h, const ModelInfo& model,
+                                   std::string_view other_name = {});  // empty: not written
+template <class Otherwise>
+std::vector<bool> read_layer_types_or(Hyperparameters& h, const ModelInfo& model,
+                                      const Otherwise& otherwise) {
+  std::vector<bool> layers = read_layer_types(h, model);
+  if (h.find("layer_types") != nullptr) return layers;
+  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
+    layers.push_back(otherwise(layer));
+  return layers;
+}
+void read_listed_windows(Hyperparameters& h, std::int32_t otherwise, ModelInfo& model);
+// Written out, or all but every `period`-th.
+void read_window_pattern(Hyperparameters& h, std::int32_t window, std::int32_t period, ModelInfo& model);
+// The window is known: which layers have it. `first`: that layer of so many sees all, else the last.
+enum class SeesAll { last, first };
+void read_gguf_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& model,
+                              SeesAll which = SeesAll::last);
+// As wide to each side as half of what the file says, with a rotation of their own.
+void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelInfo& model,
+                                SeesAll which = SeesAll::last);
+// "layer_rope_theta": one base for layers with a window and one for the others; 0: such a layer does not
+// rotate. Call it behind use_windows().
+void read_layer_thetas(Hyperparameters& h, const std::vector<bool>& windows, ModelInfo& model);
 
 // Mixtures of experts. transformers writes some fields under either of two names.
 std::int32_t integer_of(Hyperparameters& h, std::initializer_list<std::string_view> names,
@@ -116,75 +188,108 @@ std::int32_t num_experts(Hyperparameters& h, std::int32_t otherwise);
 std::int32_t one_of(Hyperparameters& h, std::string_view name, std::int32_t otherwise);
 // Several shared experts are one of so many times the width.
 std::int32_t shared_size(Hyperparameters& h, std::string_view name, std::int32_t otherwise,
-                         const ExpertsConfig& experts);
+                         const MixtureConfig& mixture);
+// Experts whose number, share of a token and width the file has under their usual names.
+struct ExpertDefaults {
+  std::int32_t count, per_token;
+  std::int32_t intermediate = 0;  // 0: the dense feed-forward's width, and no field of its own
+};
+MixtureConfig read_experts(Hyperparameters& h, const ExpertDefaults& absent, const ModelInfo& model);
+// Experts and one that all tokens go through, by a gate.
+MixtureConfig read_gated_experts(Hyperparameters& h, std::int32_t count, std::int32_t per_token,
+                                 const ModelInfo& model);
+// Instead of the dense feed-forwards of these layers; of all where `layers` is empty.
+void use_mixtures(MixtureConfig mixture, const std::vector<bool>& layers, ModelInfo& model);
 // Mixtures as DeepSeek's: a score and perhaps a correction, groups, shared experts, and dense layers first.
 struct DeepSeekDefaults {
   std::int32_t count, per_token, shared, dense;
   bool renormalize;
   std::int32_t groups = 1, groups_used = 1;
-  ExpertScore score = ExpertScore::sigmoid;
+  RouterScore score = RouterScore::sigmoid;
   std::int32_t intermediate = 1408;  // width of an expert
+  float scale = 1;
+  std::string_view shared_name = "n_shared_experts";
 };
-void read_deepseek_like(Hyperparameters& h, const DeepSeekDefaults& absent, ModelConfig& config);
-// Experts and one that all tokens go through, by a gate.
-void read_gated_experts(Hyperparameters& h, std::int32_t count, std::int32_t per_token, ModelConfig& config);
-// num_layers is known. Which layers have a mixture: "mlp_layer_types", or all behind the first `dense`.
-void read_mlp_types(Hyperparameters& h, std::int32_t dense, ModelConfig& config);
-// num_layers is known. Layers of which every `step`-th has a mixture, but for those named.
-void read_sparse_layers(Hyperparameters& h, ModelConfig& config);
-void read_layers_with_routers(Hyperparameters& h, ModelConfig& config);  // GGUF: by the tensors
-void read_experts(Hyperparameters& h, const GgufExperts& family, ModelConfig& config);  // likewise
+void read_deepseek_like(Hyperparameters& h, const DeepSeekDefaults& absent, ModelInfo& model);
+// Layers but for the first `dense`.
+std::vector<bool> layers_behind(std::int32_t dense, const ModelInfo& model);
+// Which layers have a mixture: "mlp_layer_types", or all behind the first `dense`.
+std::vector<bool> read_mlp_types(Hyperparameters& h, std::int32_t dense, const ModelInfo& model);
+// Layers of which every `step`-th has a mixture, but for those named.
+std::vector<bool> read_sparse_layers(Hyperparameters& h, const ModelInfo& model);
 
-// Latent attention.
-void read_latent(Hyperparameters& h, const LatentConfig& absent, ModelConfig& config);
-void read_gguf_latent(Hyperparameters& h, ModelConfig& config);
-Result<DecoderConfig> latent_description(const ModelConfig& config);
+// Latent attention instead of attention. The rest is known.
+constexpr LatentAttentionConfig kDeepSeekLatent = {
+    .query_rank = 1536, .latent_size = 512, .nope_size = 128, .rope_size = 64, .value_size = 128};
+void read_latent(Hyperparameters& h, const LatentAttentionConfig& absent, ModelInfo& model);
+void read_gguf_latent(Hyperparameters& h, ModelInfo& model);
 WeightNames latent_names(ModelFormat format);
 
-// States instead of keys and values. Layers called `recurrent` keep a state, those of full attention do not;
-// empty: not told.
-std::vector<bool> recurrent_layers(Hyperparameters& h, std::string_view recurrent, const ModelConfig& config);
-void read_delta_net(Hyperparameters& h, ModelConfig& config);
-void read_gguf_delta_net(Hyperparameters& h, ModelConfig& config);
-Result<DecoderConfig> delta_net_description(const ModelConfig& config);
+// States instead of keys and values, in layers called `recurrent`; empty: not told.
+std::vector<bool> recurrent_layers(Hyperparameters& h, std::string_view recurrent, const ModelInfo& model);
+// In these layers instead of attention.
+void use_mixer(Hyperparameters& h, const MixerConfig& mixer, const std::vector<bool>& layers,
+               ModelInfo& model);
+void read_delta_net(Hyperparameters& h, ModelInfo& model);
+void read_gguf_delta_net(Hyperparameters& h, bool tiled_heads, ModelInfo& model);
+void delta_net_shape(DecoderConfig& decoder);
 WeightNames delta_net_names(ModelFormat format);
 // As Granite and Falcon-H1 name it; `width` is that of all heads together.
-void read_mamba(Hyperparameters& h, std::int64_t width, ModelConfig& config);
-void read_state_heads(Hyperparameters& h, ModelConfig& config);  // GGUF
-void read_kv_heads(Hyperparameters& h, ModelConfig& config);     // likewise
+LinearAttentionConfig read_mamba(Hyperparameters& h, std::int64_t width);
+LinearAttentionConfig read_state_heads(Hyperparameters& h);                              // GGUF
+std::vector<bool> layers_with_states(const Hyperparameters& h, const ModelInfo& model);  // likewise
 // The kind of each layer, by its name in "layers_block_type" or its letter in "hybrid_override_pattern".
 enum class Block { mamba, attention, dense, experts };
 std::vector<Block> read_blocks(Hyperparameters& h);
-LinearAttentionConfig mamba2_of(const ModelConfig& config);
-Result<DecoderConfig> mamba2_description(const ModelConfig& config);  // layers without a state have attention
 WeightNames with_mamba2(WeightNames names, ModelFormat format, const std::string& mixer);
 
-// Descriptions. Layers of attention and a gated feed-forward with norms before them, in the sizes, rotations,
-// windows and scales that ModelConfig has.
-Result<DecoderConfig> common_description(const ModelConfig& config);
-// The same with layer norms, and with those and a feed-forward without a gate.
-Result<DecoderConfig> layer_norm_description(const ModelConfig& config);
-Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config);
-// Layer norms, and in models that have query_key_norm one of every query and key head.
-Result<DecoderConfig> each_head_description(const ModelConfig& config);
-Result<Activation> activation_named(std::string_view name);
-Result<DecoderConfig> qwen3_description(const ModelConfig& config);  // queries and keys normed, head by head
-Result<DecoderConfig> hunyuan_description(const ModelConfig& config);  // the same behind the rotation
-Result<DecoderConfig> olmoe_description(const ModelConfig& config);    // normed, all heads together
-Result<DecoderConfig> gated_description(const ModelConfig& config, OutputGate gate);  // Qwen 3 with a gate
-// Norms behind each half instead of before it, and of queries and keys.
-Result<DecoderConfig> norms_behind_description(const ModelConfig& config, QueryKeyNorm query_key_norm);
-// A scaled embedding; with norms on both sides of each half; and with norms of queries and keys.
-Result<DecoderConfig> gemma_description(const ModelConfig& config);
-Result<DecoderConfig> sandwich_gemma_description(const ModelConfig& config);
-Result<DecoderConfig> gemma3_description(const ModelConfig& config);
+// Shapes, of layers as they are made above.
+template <class Change>
+void each_attention(DecoderConfig& decoder, const Change& change) {
+  for (LayerConfig& layer : decoder.layers)
+    if (AttentionConfig* const attention = layer.attention()) change(*attention);
+}
+template <class Change>
+void each_mixture(DecoderConfig& decoder, const Change& change) {
+  for (LayerConfig& layer : decoder.layers)
+    if (MixtureConfig* const mixture = layer.mixture()) change(*mixture);
+}
+Result<Activation> activation_named(std::string_view name);  // as transformers writes it
+void set_parallel(DecoderConfig& decoder);                   // both halves see the same
+void layer_norms(DecoderConfig& decoder);
+void plain_feed_forwards(DecoderConfig& decoder);     // without gates
+void plain_layer_norm_shape(DecoderConfig& decoder);  // both
+void norm_heads(DecoderConfig& decoder);              // queries and keys, head by head
+void norm_each_head(DecoderConfig& decoder);          // the same, by a layer norm of each head's own
+void norm_heads_together(DecoderConfig& decoder);     // all heads of queries, and all of keys
+void norm_heads_behind_rotation(DecoderConfig& decoder);
+void norm_branches(DecoderConfig& decoder);  // too, behind each half
+void norm_branches_alone(DecoderConfig& decoder);
+void norm_sums(DecoderConfig& decoder);  // alone, behind each half: BERT
+void gate_outputs(DecoderConfig& decoder, OutputGate gate);
+void scale_embedding(DecoderConfig& decoder);  // Gemma
+void sandwich_gemma_shape(DecoderConfig& decoder);
+void gemma3_shape(DecoderConfig& decoder);
+void norm_embedding(DecoderConfig& decoder);  // instead of a final norm
+void learn_positions(DecoderConfig& decoder, std::int32_t offset = 0);
+void see_both_sides(DecoderConfig& decoder);
+void clip_attention(float bound, DecoderConfig& decoder);  // queries, keys and values; 0: not
+void scale_attention(float scale, DecoderConfig& decoder);
+// Gemma: by "query_pre_attn_scalar", or by the hidden size's share of a head.
+void read_query_scale(Hyperparameters& h, DecoderConfig& decoder);
+void scale_attention_by_width(DecoderConfig& decoder);
+void scale_residual(float scale, DecoderConfig& decoder);
+void cap_attention(float softcap, DecoderConfig& decoder);
+void offset_norms(DecoderConfig& decoder);  // their weights are 1 more than what the file has
+void set_norm_eps(float eps, DecoderConfig& decoder);
+void bert_shape(DecoderConfig& decoder);
+void gpt2_shape(DecoderConfig& decoder);
 // Scores that fall with the distance. Of numbers of heads that are no power of two, the slopes of the next
 // lower power come first, or those of the next higher.
 enum class AlibiOrder { lower_first, higher_first };
-Result<DecoderConfig> alibi_description(const ModelConfig& config, AlibiOrder order);
-Result<DecoderConfig> bert_description(const ModelConfig& config);
-// The last `shared_kv_layers` read the keys and values of the last layer of their kind before them.
-Result<DecoderConfig> share_kv(const ModelConfig& config, DecoderConfig decoder);
+void use_alibi(Hyperparameters& h, float largest_exponent, AlibiOrder order, DecoderConfig& decoder);
+// The last `count` layers read the keys and values of the last layer of their kind before them.
+void share_kv(Hyperparameters& h, std::int32_t count, DecoderConfig& decoder);
 
 // Names.
 WeightNames llama_names(ModelFormat format);
@@ -194,6 +299,8 @@ WeightNames norms_behind_names(ModelFormat format);
 WeightNames hunyuan_names(ModelFormat format);
 WeightNames glm_names(ModelFormat format);
 WeightNames qwen3_moe_names(ModelFormat format);
+WeightNames deepseek_moe_names(ModelFormat format);  // Llama's with "mlp.experts" and "mlp.shared_experts"
+WeightNames gpt2_names(ModelFormat format);
 WeightNames bert_names(ModelFormat format);
 WeightNames encoder_gguf_names();
 WeightNames fused_gguf_names();

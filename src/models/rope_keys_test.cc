@@ -9,7 +9,6 @@
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
 #include "models/read_config.h"
-#include "models/reading.h"
 #include "models/rope_table.h"
 #include "models/weight_names.h"
 
@@ -24,21 +23,16 @@ struct Rotation {
   double scale = 0;
 };
 
-Rotation rotation_of(const ModelConfig& config, const std::vector<float>& factors = {},
+Rotation rotation_of(const ModelInfo& config, const std::vector<float>& factors = {},
                      const std::vector<float>& long_factors = {}) {
-  const auto decoder = common_description(config);
-  if (!decoder) {
-    ADD_FAILURE() << decoder.error().message();
-    return {};
-  }
-  const RopeConfig& rope = decoder->ropes.front();
+  const RopeConfig& rope = config.decoder.ropes.front();
   constexpr std::int32_t kLong = 1 << 20;  // positions
   return {rope_frequencies(rope, factors),
           rope_frequencies(rope, long_factors.empty() ? factors : long_factors, kLong),
           rope.attention_factor};
 }
 
-Result<ModelConfig> read_gguf(const GgufBuilder& builder) {
+Result<ModelInfo> read_gguf(const GgufBuilder& builder) {
   const std::string bytes = builder.build();
   const Result<GgufFile> file = GgufFile::parse(testing::as_bytes(bytes));
   if (!file) return file.error();
@@ -124,7 +118,8 @@ TEST_F(RopeKeys, OfConvertersFiles) {
     }
     const auto read = read_gguf(builder);
     ASSERT_TRUE(read) << read.error().message();
-    EXPECT_EQ(read->rope_scaling == RopeScaling::longrope, tensors.contains("rope_factors_long.weight"));
+    EXPECT_EQ(read->decoder.ropes.front().scaling == RopeScaling::longrope,
+              tensors.contains("rope_factors_long.weight"));
     const std::vector<float>& factors =
         tensors[tensors.contains("rope_freqs.weight") ? "rope_freqs.weight" : "rope_factors_short.weight"];
     const Rotation rotation = rotation_of(*read, factors, tensors["rope_factors_long.weight"]);
@@ -187,11 +182,11 @@ TEST(RopeKeysOfLlamaCpp, AreUnderstood) {
 TEST(RopeKeysOfLlamaCpp, BaseOfWindows) {
   auto read = read_gguf(llama().f32("llama.rope.freq_base_swa", 300));
   ASSERT_TRUE(read) << read.error().message();
-  EXPECT_EQ(common_description(*read)->ropes.size(), 1u);
+  EXPECT_EQ(read->decoder.ropes.size(), 1u);
   read = read_gguf(llama().f32("llama.rope.freq_base_swa", 300).u32("llama.attention.sliding_window", 8));
   ASSERT_TRUE(read) << read.error().message();
-  EXPECT_EQ(common_description(*read)->layers[1].attention()->rope, 1);
-  EXPECT_FLOAT_EQ(common_description(*read)->ropes[1].theta, 300);
+  EXPECT_EQ(read->decoder.layers[1].attention()->rope, 1);
+  EXPECT_FLOAT_EQ(read->decoder.ropes[1].theta, 300);
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ TEST(Wrappers, TheTextPartSaysWhatItIs) {
                                          type + kSizes + "}}");
     ASSERT_TRUE(config) << config.error().message();
     EXPECT_EQ(config->architecture, row.expected);
-    EXPECT_EQ(config->hidden_size, 64);
-    EXPECT_TRUE(config->tie_embeddings) << "nobody says it: the tensors do";
+    EXPECT_EQ(config->decoder.hidden_size, 64);
+    EXPECT_TRUE(config->decoder.tied_head) << "nobody says it: the tensors do";
     EXPECT_TRUE(config->unknown_options.empty()) << config->unknown_options.front();
   }
 }
@@ -59,8 +59,8 @@ TEST(Wrappers, FieldsMayLieBesideTheRest) {
       R"(,"rope_scaling":{"type":"mrope","mrope_section":[2,3,3]},"vision_start_token_id":5,"vision_config":{}})");
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->architecture, "qwen2");
-  EXPECT_FLOAT_EQ(config->rope_theta, 1e6f);
-  EXPECT_FALSE(config->tie_embeddings);
+  EXPECT_FLOAT_EQ(config->decoder.ropes.front().theta, 1e6f);
+  EXPECT_FALSE(config->decoder.tied_head);
   EXPECT_TRUE(config->unknown_options.empty()) << config->unknown_options.front();
   EXPECT_NE(refused(R"({"model_type":"internvl"})").find("'text_config' must be given"), std::string::npos);
 }
@@ -70,7 +70,7 @@ TEST(Wrappers, TheWholeDecidesOfTheHead) {
     const auto config =
         read_config_json(R"({"model_type":"mistral3","text_config":{"model_type":"mistral",)" +
                          std::string(kSizes) + text + "}" + whole + "}");
-    return config && config->tie_embeddings;
+    return config && config->decoder.tied_head;
   };
   EXPECT_TRUE(tied("", ""));
   EXPECT_TRUE(tied("", R"(,"tie_word_embeddings":true)"));

@@ -7,11 +7,11 @@
 
 namespace pagoda {
 
-std::vector<TokenId> answer_ends(const ModelConfig& config, const Tokenizer* tokenizer) {
+std::vector<TokenId> answer_ends(const ModelInfo& model, const Tokenizer* tokenizer) {
   std::vector<TokenId> ends;
-  if (tokenizer != nullptr && tokenizer->eos() >= 0 && tokenizer->eos() < config.vocab_size)
+  if (tokenizer != nullptr && tokenizer->eos() >= 0 && tokenizer->eos() < model.decoder.vocab_size)
     ends.push_back(tokenizer->eos());
-  for (const TokenId id : config.eos_token_ids)
+  for (const TokenId id : model.eos_token_ids)
     if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
   return ends;
 }

@@ -12,15 +12,15 @@ constexpr const char* kTokenizer = R"({"model": {"type": "BPE", "vocab": {"a": 0
 TEST(AnswerEnds, TheTokenizersEosIsOneAndComesFirst) {
   const auto made = Tokenizer::from_json(kTokenizer, {.config = R"({"eos_token": "<|im_end|>"})"});
   ASSERT_TRUE(made) << made.error().message();
-  ModelConfig config;
-  config.vocab_size = 3;
+  ModelInfo config;
+  config.decoder.vocab_size = 3;
   EXPECT_EQ(answer_ends(config, made->get()), (std::vector<TokenId>{2})) << "config.json names none";
   config.eos_token_ids = {1, 2};
   EXPECT_EQ(answer_ends(config, made->get()), (std::vector<TokenId>{2, 1}));
   EXPECT_EQ(answer_ends(config, nullptr), (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(describe_ends(answer_ends(config, made->get()), **made),
             "an answer ends with: 2 <|im_end|>, 1 b");
-  config.vocab_size = 2;
+  config.decoder.vocab_size = 2;
   config.eos_token_ids = {1};
   EXPECT_EQ(answer_ends(config, made->get()), (std::vector<TokenId>{1})) << "the model has no such token";
 }

@@ -38,25 +38,25 @@ namespace {
 // A model that a runner holds, before anything is planned for it.
 struct LoadedModel {
   std::shared_ptr<const ModelSource> source;
-  ModelConfig config;
+  ModelInfo info;
   RunnerOptions options;
   LoadedRunner runner;
 };
 
 void warn_about_model(const LoadedModel& model) {
-  const ModelConfig& config = model.config;
-  const UnusedTensors unused = describe_unused(model.runner.ignored_tensors(), config.num_layers);
+  const ModelInfo& info = model.info;
+  const UnusedTensors unused = describe_unused(model.runner.ignored_tensors(), info.decoder.num_layers());
   if (!unused.beside_text.empty()) log_info("start", concat("not loaded: ", unused.beside_text));
   if (!unused.unknown.empty())
-    log_warning("start", concat("architecture ", config.architecture, " does not use ", unused.unknown,
+    log_warning("start", concat("architecture ", info.architecture, " does not use ", unused.unknown,
                                 " of the model's files"));
-  if (model.source->format() == ModelFormat::hugging_face && config.tie_embeddings &&
+  if (model.source->format() == ModelFormat::hugging_face && info.decoder.tied_head &&
       !model.runner.head_is_tied())
     log_warning("start",
                 "config.json ties the head to the embedding, but the files hold two that differ; both are "
                 "used, as by transformers");
-  if (const std::string unknown = describe_unknown_options(config); !unknown.empty())
-    log_warning("start", unknown);
+  for (const std::string& unknown : {describe_unknown_options(info), describe_unknown_ends(info)})
+    if (!unknown.empty()) log_warning("start", unknown);
 }
 
 // The bytes taken, once the KV cache is allocated.
@@ -66,7 +66,15 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
   const std::vector<KvGroup>& groups = plan.groups.groups;
   const std::int64_t num_blocks = plan.kv.num_blocks;
   std::int64_t pages_per_row = 0;  // pages of a token that every layer keeps; windows give rows back later
-  for (const KvGroup& group : groups) pages_per_row += group.is_state() ? 0 : group.pages_per_row;
+  bool sees_all = false;           // some layer keeps every token, which bounds what fits
+  for (const KvGroup& group : groups) {
+    pages_per_row += group.is_state() ? 0 : group.pages_per_row;
+    sees_all = sees_all || group.kind == KvKind::full;
+  }
+  const std::int32_t longest = plan.kv.max_model_len;
+  const double concurrency =
+      groups.empty() ? flags.max_num_seqs
+                     : static_cast<double>(num_blocks) / static_cast<double>(pages_for(groups, longest));
   MemoryTable out{.weight_bytes = totals.weight_bytes,
                   .embedding_bytes = model.runner.embedding_bytes(),
                   .mapped_bytes = totals.mapped_bytes,
@@ -75,19 +83,17 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
                   .step_bytes = totals.activation_bytes,
-                  .kv_tokens = tokens_in(groups, num_blocks, !flags.enable_chunked_prefill),
+                  .kv_tokens = sees_all || groups.empty()
+                                   ? tokens_in(groups, num_blocks, !flags.enable_chunked_prefill)
+                               : pages_per_row > 0 ? num_blocks * plan.engine.block_size / pages_per_row
+                                                   : static_cast<std::int64_t>(concurrency * longest),
                   .kv_bytes_per_token = pages_per_row * plan.block_bytes / plan.engine.block_size,
                   .computed_in = !uses_device(flags)     ? chosen_arithmetic(flags.dtype, *model.source)
                                  : flags.dtype == "auto" ? "bfloat16"
                                                          : flags.dtype,
                   .kv_dtype = std::string(kv_dtype_name(model.runner.kv_page_layout().dtype))};
-  const std::int32_t longest = plan.kv.max_model_len;
-  if (groups.empty())
-    out.concurrency = flags.max_num_seqs;
-  else if (groups.size() == 1)
-    out.concurrency = static_cast<double>(out.kv_tokens) / longest;
-  else
-    out.concurrency = static_cast<double>(num_blocks) / static_cast<double>(pages_for(groups, longest));
+  out.concurrency =
+      sees_all && groups.size() == 1 ? static_cast<double>(out.kv_tokens) / longest : concurrency;
   return out;
 }
 
@@ -108,12 +114,14 @@ std::string ranks_text(const EngineFlags& flags) {
   return concat(flags.tensor_parallel_size, " ranks of ");
 }
 
-void log_model(const EngineFlags& flags, const ModelConfig& config, const std::string& name,
+void log_model(const EngineFlags& flags, const ModelInfo& info, const std::string& name,
                const std::string& computes_on) {
+  const DecoderConfig& decoder = info.decoder;
+  const HeadSizes heads = head_sizes(decoder);
   log_info("start",
-           concat("model ", name, ": ", config.architecture, ", ", config.num_layers, " layers, hidden ",
-                  config.hidden_size, ", ", config.num_heads, " heads, ", config.num_kv_heads,
-                  " KV heads, vocabulary ", config.vocab_size, "; ", ranks_text(flags), computes_on));
+           concat("model ", name, ": ", info.architecture, ", ", decoder.num_layers(), " layers, hidden ",
+                  decoder.hidden_size, ", ", heads.num_heads, " heads, ", heads.num_kv_heads,
+                  " KV heads, vocabulary ", decoder.vocab_size, "; ", ranks_text(flags), computes_on));
 }
 
 }  // namespace
@@ -179,14 +187,14 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
   if (!overrides) return overrides.error();
   auto opened = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
   if (!opened) return opened.error();
-  auto config = read_model_config(**opened);
-  if (!config) return config.error();
-  LoadedModel model{.source = std::move(*opened), .config = *std::move(config), .options = {}, .runner = {}};
+  auto info = read_model_config(**opened);
+  if (!info) return info.error();
+  LoadedModel model{.source = std::move(*opened), .info = *std::move(info), .options = {}, .runner = {}};
   PAGODA_RETURN_IF_ERROR(load_tokenizer_of(flags, *model.source));
-  auto options = runner_options(flags, model.config);
+  auto options = runner_options(flags, model.info);
   if (!options) return options.error();
   model.options = *std::move(options);
-  auto pooling = pooling_model(flags, *model.source, tokenizer.get());
+  auto pooling = pooling_model(flags, *model.source, model.info, tokenizer.get());
   if (!pooling) return pooling.error();
   model.options.pooling = *std::move(pooling);
   auto runner = LoadedRunner::create(model.source, model.options, flags, ranks.get());
@@ -263,22 +271,22 @@ Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const
 
 Status AssembledEngine::Parts::connect(const EngineFlags& flags, const EnginePlan& plan,
                                        const LoadedModel& model, Report report) {
-  const ModelConfig& config = model.config;
-  api.eos_token_ids = answer_ends(config, tokenizer.get());
+  const ModelInfo& info = model.info;
+  api.eos_token_ids = answer_ends(info, tokenizer.get());
   if (tokenizer != nullptr) {
     if (report == Report::table) log_info("start", describe_ends(api.eos_token_ids, *tokenizer));
-    auto backend = make_xgrammar_backend(*tokenizer, config.vocab_size, api.eos_token_ids);
+    auto backend = make_xgrammar_backend(*tokenizer, info.decoder.vocab_size, api.eos_token_ids);
     if (backend != nullptr) {
       GrammarService::Options kept;
       grammar_memory = set_aside_for_grammars(*ledger, num_threads, kept);
       grammars = std::make_unique<GrammarService>(std::move(backend), kept);
     }
   }
-  if (model.options.pooling) api.vectors = vector_model(*model.options.pooling, config, vector_size);
+  if (model.options.pooling) api.vectors = vector_model(*model.options.pooling, info, vector_size);
   api.facts.weight_bytes = memory.weight_bytes + memory.embedding_bytes;
   PAGODA_RETURN_IF_ERROR(connect_api(flags, plan,
                                      {.source = *model.source,
-                                      .config = config,
+                                      .model = info,
                                       .tokenizer = tokenizer.get(),
                                       .chat_templates = chat_templates,
                                       .grammars = grammars.get()},
@@ -297,8 +305,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   Parts& parts = *assembled->parts_;
   auto model = parts.load(flags);
   if (!model) return model.error();
-  const ModelConfig& config = model->config;
-  auto plan = plan_engine(flags, model_numbers(model->runner, config, model->options.max_num_batched_tokens),
+  const ModelInfo& info = model->info;
+  auto plan = plan_engine(flags, model_numbers(model->runner, info, model->options.max_num_batched_tokens),
                           host_memory());
   if (!plan) return plan.error();
   plan->engine.log_stats = report == Report::table && !flags.disable_log_stats;
@@ -308,8 +316,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(parts.connect_observers(flags, *plan, observer, **core));
   PAGODA_RETURN_IF_ERROR(parts.connect(flags, *plan, *model, report));
   if (report == Report::table) {
-    log_model(flags, config, parts.api.model_names.front(), parts.computes_on);
-    log_memory_table(parts.memory, config, flags, plan->kv.max_model_len);
+    log_model(flags, info, parts.api.model_names.front(), parts.computes_on);
+    log_memory_table(parts.memory, info, flags, plan->kv.max_model_len);
     if (const KvGroupPlan& kv_plan = plan->groups; kv_plan.groups.size() > 1)
       log_info("memory", concat("KV groups: ", describe_groups(kv_plan), "; pages of ", plan->block_bytes,
                                 " bytes, ", fixed(100 * kv_plan.padding, 1), " % padding"));

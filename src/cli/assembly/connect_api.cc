@@ -34,7 +34,7 @@ void set_names(const EngineFlags& flags, const ModelSource& source, ApiContext& 
 }  // namespace
 
 Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiParts& parts, ApiContext& api) {
-  const ModelConfig& config = parts.config;
+  const ModelInfo& model = parts.model;
   api.tokenizer = parts.tokenizer;
   api.grammars = parts.grammars;
   api.chat_template = parts.chat_templates.usual.get();
@@ -47,16 +47,16 @@ Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiPa
   auto template_kwargs = default_template_kwargs(flags.default_chat_template_kwargs);
   if (!template_kwargs) return template_kwargs.error();
   api.template_kwargs = *std::move(template_kwargs);
-  api.vocab_size = config.vocab_size;
-  api.max_logprobs = flags.max_logprobs < 0 ? config.vocab_size : flags.max_logprobs;
+  api.vocab_size = model.decoder.vocab_size;
+  api.max_logprobs = flags.max_logprobs < 0 ? model.decoder.vocab_size : flags.max_logprobs;
   auto defaults = sampling_defaults(parts.source, flags.override_generation_config, flags.generation_config);
   if (!defaults) return defaults.error();
   api.defaults = with_flags(*std::move(defaults), flags.sampling);
   api.version = version();
-  api.facts.architecture = config.architecture;
-  api.facts.weight_type = config.weight_type;
-  api.facts.hidden_size = config.hidden_size;
-  api.facts.num_layers = config.num_layers;
+  api.facts.architecture = model.architecture;
+  api.facts.weight_type = model.weight_type;
+  api.facts.hidden_size = model.decoder.hidden_size;
+  api.facts.num_layers = model.decoder.num_layers();
   api.model_created = static_cast<std::int64_t>(std::time(nullptr));
   if (parts.tokenizer == nullptr) return ok_status();
   api.make_ready();

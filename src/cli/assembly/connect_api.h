@@ -8,14 +8,14 @@
 #include "cli/assembly/load_chat_template.h"
 #include "cli/flags/engine_flags.h"
 #include "loader/model_source.h"
-#include "models/model_config.h"
+#include "models/model_info.h"
 
 namespace pagoda {
 
 // The parts of a started engine that protocols use.
 struct ApiParts {
   const ModelSource& source;
-  const ModelConfig& config;
+  const ModelInfo& model;
   const Tokenizer* tokenizer = nullptr;  // null: the model has none
   const ChatTemplates& chat_templates;
   GrammarService* grammars = nullptr;  // null: this build has none

@@ -31,11 +31,11 @@ EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, 
 
 }  // namespace
 
-ModelNumbers model_numbers(LoadedRunner& runner, const ModelConfig& config,
+ModelNumbers model_numbers(LoadedRunner& runner, const ModelInfo& model,
                            std::int32_t max_num_batched_tokens) {
   RankTotals totals = runner.totals();
-  return {.max_positions = config.max_positions,
-          .vocab_size = config.vocab_size,
+  return {.max_positions = model.decoder.max_positions,
+          .vocab_size = model.decoder.vocab_size,
           .max_num_batched_tokens = max_num_batched_tokens,
           .kv_plan = runner.kv_plan(),
           .page_layout = runner.kv_page_layout(),

@@ -29,8 +29,7 @@ struct ModelNumbers {
   LoadedRunner::KvHeadroom kv_room;
   RotationRule rotation;
 };
-ModelNumbers model_numbers(LoadedRunner& runner, const ModelConfig& config,
-                           std::int32_t max_num_batched_tokens);
+ModelNumbers model_numbers(LoadedRunner& runner, const ModelInfo& model, std::int32_t max_num_batched_tokens);
 
 struct EnginePlan {
   EngineConfig engine;

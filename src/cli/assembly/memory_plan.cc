@@ -143,7 +143,7 @@ MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
   return *ledger.try_reserve(*account, bytes);
 }
 
-void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
+void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const EngineFlags& flags,
                       std::int32_t max_model_len) {
   const auto row = [](const char* label, std::int64_t bytes, const std::string& note) {
     std::string padded(label);
@@ -153,7 +153,7 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
     log_info("memory", concat(padded, size, "  ", note));
   };
   row("weights, packed", memory.weight_bytes,
-      concat(config.weight_type, ", computed in ", memory.computed_in, " (--dtype ", flags.dtype, ")"));
+      concat(model.weight_type, ", computed in ", memory.computed_in, " (--dtype ", flags.dtype, ")"));
   row("embedding, as stored", memory.embedding_bytes,
       memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
   row("KV cache", memory.kv_bytes,

@@ -12,7 +12,7 @@
 #include "cli/assembly/loaded_runner.h"
 #include "cli/flags/engine_flags.h"
 #include "constraint/grammar_service.h"
-#include "models/model_config.h"
+#include "models/model_info.h"
 #include "request/kv_groups.h"
 
 namespace pagoda {
@@ -44,7 +44,7 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
 MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
                                          GrammarService::Options& options);
 
-void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
+void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const EngineFlags& flags,
                       std::int32_t max_model_len);
 // Logs the memory left for clients, once the server has its accounts.
 void log_ledger(const MemoryBudget& ledger);

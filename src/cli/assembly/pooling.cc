@@ -5,32 +5,29 @@
 #include "base/strings.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/virtual_memory.h"
-#include "models/read_config.h"
 
 namespace pagoda {
 
 Result<std::optional<PoolingModel>> pooling_model(const EngineFlags& flags, const ModelSource& source,
-                                                  const Tokenizer* tokenizer) {
+                                                  const ModelInfo& model, const Tokenizer* tokenizer) {
   TokenLookup find_token;
   if (tokenizer != nullptr) find_token = [tokenizer](std::string_view text) { return tokenizer->find(text); };
-  auto model = read_pooling_model(
-      source, {.runner = flags.runner, .pooler_config = flags.pooler_config, .overrides = flags.hf_overrides},
+  const bool encoder = is_encoder(model.decoder);
+  auto pooling = read_pooling_model(
+      source, encoder,
+      {.runner = flags.runner, .pooler_config = flags.pooler_config, .overrides = flags.hf_overrides},
       find_token);
-  if (!model) return model.error();
-  if (*model) {
-    const auto config = read_model_config(source);
-    if (!config) return config.error();
-    PAGODA_RETURN_IF_ERROR(check_pooling_flags(flags, config->encoder));
-  }
-  return model;
+  if (!pooling) return pooling.error();
+  if (*pooling) PAGODA_RETURN_IF_ERROR(check_pooling_flags(flags, encoder));
+  return pooling;
 }
 
-VectorModel vector_model(const PoolingModel& pooling, const ModelConfig& config, std::int32_t size) {
+VectorModel vector_model(const PoolingModel& pooling, const ModelInfo& model, std::int32_t size) {
   VectorModel out;
   out.kind = pooling.kind;
   out.pooling = {.type = pooling.type, .normalize = pooling.kind == WorkKind::score || pooling.normalize};
-  out.whole_prompt = config.encoder;
-  out.token_types = config.token_types > 1;
+  out.whole_prompt = is_encoder(model.decoder);
+  out.token_types = model.decoder.token_types > 1;
   out.size = size;
   if (pooling.kind == WorkKind::score) {
     out.labels = pooling.labels;

@@ -47,7 +47,7 @@ Status serve(const EngineFlags& flags, Communicator& communicator) {
   if (!config) return config.error();
   auto options = runner_options(flags, *config);
   if (!options) return options.error();
-  auto pooling = pooling_model(flags, **source, nullptr);
+  auto pooling = pooling_model(flags, **source, *config, nullptr);
   if (!pooling) return pooling.error();
   options->pooling = *std::move(pooling);
   options->parallel = parallel_context(flags, &communicator);

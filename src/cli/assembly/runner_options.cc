@@ -40,10 +40,11 @@ Result<std::string> model_path(const EngineFlags& flags) {
   return default_model();
 }
 
-Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig& config) {
+Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& model) {
   auto level = cpu_level(flags.cpu_level);
   if (!level) return level.error();
   RunnerOptions options;
+  options.model = std::make_shared<const ModelInfo>(model);
   options.dtype = flags.dtype;
   options.kv_cache_dtype = flags.kv_cache_dtype;
   options.threads = threads_per_rank(flags);
@@ -62,13 +63,14 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
     return std::shared_ptr<const ModelSource>(*std::move(source));
   };
   const std::int32_t max_model_len =
-      flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto ? *flags.max_model_len
-                                                                                  : config.max_positions;
+      flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto
+          ? *flags.max_model_len
+          : model.decoder.max_positions;
   // The papers' baselines keep what is behind a window.
   options.kv_windows = !is_baseline(flags);
   options.max_context = max_model_len;
   // A whole prompt must fit in a step when it may not be cut.
-  const std::int32_t least = flags.enable_chunked_prefill && !config.encoder
+  const std::int32_t least = flags.enable_chunked_prefill && !is_encoder(model.decoder)
                                  ? flags.max_num_seqs
                                  : std::max(max_model_len, flags.max_num_seqs);
   options.max_num_batched_tokens =

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
 #include "model_runner/local_model_runner.h"
-#include "models/model_config.h"
+#include "models/model_info.h"
 
 namespace pagoda {
 
@@ -16,6 +16,6 @@ int num_threads(const EngineFlags& flags);
 Result<std::string> model_path(const EngineFlags& flags);
 
 // Without num_blocks, which depends on the memory that is left. invalid_argument names the flag.
-Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig& config);
+Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& model);
 
 }  // namespace pagoda

@@ -159,13 +159,11 @@ KernelTimes time_kernel(const KernelContext& context, const KernelCase& test, st
 
 Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, boost::json::object& json,
                     KvManagersPlot& plot) {
-  auto layout = plan_kv_layout(source, args.engine.dtype, args.engine.kv_cache_dtype, 16);
+  const auto model = read_model_config(source);
+  if (!model) return model.error();
+  auto layout = plan_kv_layout(source, *model, args.engine.dtype, args.engine.kv_cache_dtype, 16);
   if (!layout) return layout.error();
-  const auto config = read_model_config(source);
-  if (!config) return config.error();
-  auto decoder = describe_decoder(*config);
-  if (!decoder) return decoder.error();
-  if (decoder->layers.front().attention() == nullptr)
+  if (model->decoder.layers.front().attention() == nullptr)
     return unimplemented("bench kv-managers times attention, which this model's first layer has none of");
   ThreadPool pool(num_threads(args.engine));
   const KernelContext context{.pool = &pool};
@@ -175,7 +173,7 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
   boost::json::array rows;
   const auto measure = [&](Result<KernelCase> made) -> Status {
     if (!made) return made.error();
-    const KernelTimes times = time_kernel(context, *made, config->num_heads);
+    const KernelTimes times = time_kernel(context, *made, head_sizes(model->decoder).num_heads);
     std::printf("%-34s %12.1f %12.1f\n", made->label.c_str(), times.prefill_us, times.decode_us);
     std::fflush(stdout);
     rows.push_back(

@@ -58,7 +58,7 @@ Status run_doctor(const DoctorArgs& args) {
   if (!options) return options.error();
   // Any tokens do: the two sides must agree on every sequence.
   std::vector<TokenId> tokens;
-  for (int i = 0; i < kNumTokens; ++i) tokens.push_back((17 + 101 * i) % config->vocab_size);
+  for (int i = 0; i < kNumTokens; ++i) tokens.push_back((17 + 101 * i) % config->decoder.vocab_size);
   std::fputs("comparing with the reference (slow) ...\n", stderr);
   auto comparison = compare_with_reference(shared, *options, tokens);
   if (!comparison) return comparison.error();

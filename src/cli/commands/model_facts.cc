@@ -17,9 +17,10 @@ namespace {
 
 // Whether a model of this class gives logits: others make vectors, by what stands in place of the head.
 bool has_head(const Description& description) {
-  if (description.format == "gguf") return !description.config->encoder;
+  if (description.format == "gguf") return !is_encoder(description.model->decoder);
   const std::string& name = description.architecture;
-  return !description.config->encoder && !name.ends_with("Model") && !name.ends_with("Classification");
+  return !is_encoder(description.model->decoder) && !name.ends_with("Model") &&
+         !name.ends_with("Classification");
 }
 
 // The files' tensors against those that the family needs.
@@ -31,13 +32,11 @@ Status check_files(const Description& description) {
 }
 
 Status fill(Description& description) {
-  const ModelConfig& config = *description.config;
+  const ModelInfo& model = *description.model;
   ServingFacts facts;
-  facts.family = config.family->row.name;
-  facts.checked = config.family->row.checked;
-  auto groups = described_kv_groups(config);
-  if (!groups) return groups.error();
-  facts.kv_groups = *std::move(groups);
+  facts.family = model.family->row.name;
+  facts.checked = model.family->row.checked;
+  facts.kv_groups = described_kv_groups(model);
   std::vector<StoredMatrices> matrices;
   for (const DescribedTensor& tensor : description.read_tensors()) {
     const auto type = parse_dtype(tensor.type);
@@ -45,16 +44,14 @@ Status fill(Description& description) {
   }
   facts.default_dtype = chosen_arithmetic("auto", matrices);
   if (const auto source = ModelSource::open(description.path, hub_paths_from_environment()))
-    facts.default_kv_dtype = kv_dtype_name(automatic_kv_dtype(**source, "auto"));
-  const auto decoder = describe_decoder(config);
-  if (!decoder) return decoder.error();
-  if (!config.encoder) {
+    facts.default_kv_dtype = kv_dtype_name(automatic_kv_dtype(**source, model, "auto"));
+  if (!is_encoder(model.decoder)) {
     std::vector<StoredTensor> tensors;
     for (const DescribedTensor& tensor : description.read_tensors())
       tensors.push_back({tensor.name, tensor.bytes});
     facts.active_bytes = active_weight_bytes(
-        *decoder, config.names(description.format == "gguf" ? ModelFormat::gguf : ModelFormat::hugging_face),
-        tensors);
+        model.decoder,
+        model.names(description.format == "gguf" ? ModelFormat::gguf : ModelFormat::hugging_face), tensors);
   }
   description.facts = std::move(facts);
   return description.supported && !description.tensors.empty() ? check_files(description) : ok_status();
@@ -62,12 +59,10 @@ Status fill(Description& description) {
 
 }  // namespace
 
-Result<std::vector<DescribedKvGroup>> described_kv_groups(const ModelConfig& config) {
-  const auto decoder = describe_decoder(config);
-  if (!decoder) return decoder.error();
+std::vector<DescribedKvGroup> described_kv_groups(const ModelInfo& model) {
   std::vector<DescribedKvGroup> out;
   const auto add = [&](DType dtype, std::int64_t KvBytes::* bytes) {
-    const std::vector<KvGroupMemory> groups = kv_memory(*decoder, dtype);
+    const std::vector<KvGroupMemory> groups = kv_memory(model.decoder, dtype);
     out.resize(std::max(out.size(), groups.size()));
     for (std::size_t i = 0; i < groups.size(); ++i) {
       const KvGroupMemory& group = groups[i];
@@ -75,7 +70,7 @@ Result<std::vector<DescribedKvGroup>> described_kv_groups(const ModelConfig& con
       out[i].window = group.group.window;
       out[i].state = group.group.is_state();
       if (!out[i].state) out[i].per_1024_tokens.*bytes = group.group.rows_for(1024) * group.row_bytes;
-      out[i].full_context.*bytes = group.bytes(config.max_positions);
+      out[i].full_context.*bytes = group.bytes(model.decoder.max_positions);
     }
   };
   add(DType::f32, &KvBytes::float32);
@@ -85,7 +80,7 @@ Result<std::vector<DescribedKvGroup>> described_kv_groups(const ModelConfig& con
 }
 
 void add_facts(Description& description) {
-  if (!description.config) return;
+  if (!description.model) return;
   if (const Status status = fill(description); !status.ok()) {
     description.supported = false;
     if (description.reason.empty()) description.reason = status.message();

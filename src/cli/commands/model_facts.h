@@ -12,6 +12,6 @@ void add_facts(Description& description);
 void measure_memory(Description& description);
 
 // By group of layers; empty for encoders.
-Result<std::vector<DescribedKvGroup>> described_kv_groups(const ModelConfig& config);
+std::vector<DescribedKvGroup> described_kv_groups(const ModelInfo& model);
 
 }  // namespace pagoda

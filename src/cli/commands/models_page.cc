@@ -100,10 +100,8 @@ std::string memory(const FamilyRow& family) {
   if (family.config.empty()) return "–";
   const auto config = read_config_json(family.config, std::nullopt);
   CHECK(config);  // families_test.cc
-  const auto groups = described_kv_groups(*config);
-  CHECK(groups);
   std::int64_t growing = 0, windows = 0, states = 0;
-  for (const DescribedKvGroup& group : *groups) {
+  for (const DescribedKvGroup& group : described_kv_groups(*config)) {
     if (group.state)
       states += group.full_context.bfloat16;
     else if (group.window > 0)

@@ -61,14 +61,14 @@ Status run_perplexity(const PerplexityArgs& args) {
     tokens->resize(static_cast<std::size_t>(args.max_tokens));
   }
   for (const TokenId token : *tokens) {
-    if (token < config->vocab_size) continue;
+    if (token < config->decoder.vocab_size) continue;
     return invalid_argument(concat("the tokenizer gives id ", token, ", but the model's vocabulary has ",
-                                   config->vocab_size, " entries"));
+                                   config->decoder.vocab_size, " entries"));
   }
   const std::int32_t context = args.context;
-  if (context > config->max_positions) {
+  if (context > config->decoder.max_positions) {
     return invalid_argument(
-        concat("--context ", context, " is over the model's ", config->max_positions, " positions"));
+        concat("--context ", context, " is over the model's ", config->decoder.max_positions, " positions"));
   }
 
   if (args.kl_divergence && flags.tensor_parallel_size > 1)
@@ -104,7 +104,7 @@ Status run_perplexity(const PerplexityArgs& args) {
     auto reference = load();
     if (!reference) return reference.error();
     auto result = measure_divergence(runner->runner(), reference->runner(), reference->kv_plan().groups,
-                                     config->vocab_size, *tokens, how, report);
+                                     config->decoder.vocab_size, *tokens, how, report);
     if (!result) return result.error();
     print(tokens->size(), result->num_scored, context, result->mean_nll);
     std::printf("float32 mean negative log-likelihood %.6f\n", result->reference_mean_nll);

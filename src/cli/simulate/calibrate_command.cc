@@ -131,22 +131,24 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   if (!source) return source.error();
   const auto read = read_model_config(**source);
   if (!read) return read.error();
-  const ModelConfig& config = *read;
+  const DecoderConfig& config = read->decoder;
   CostModel out;
   out.name = concat("measured/", engine.model_name(), "/", engine.num_threads(), "-threads");
-  out.num_layers = config.num_layers;
+  out.num_layers = config.num_layers();
   out.hidden_size = config.hidden_size;
   out.vocab_size = config.vocab_size;
   out.max_model_len = config.max_positions;
-  const auto options = runner_options(flags, config);
+  const auto options = runner_options(flags, *read);
   if (!options) return options.error();
   out.max_num_batched_tokens = options->max_num_batched_tokens;
   out.parameters = static_cast<double>(engine.memory().weight_bytes);
   out.bytes_per_parameter = 1;
   // Scores and values: in latent attention each head meets rows, of which the values are a part.
-  const LatentConfig& latent = config.latent;
-  out.attention_width = config.num_heads * (latent.rank > 0 ? 0.5 * (latent.row_size() + latent.rank)
-                                                            : static_cast<double>(config.head_size));
+  const HeadSizes heads = head_sizes(config);
+  const auto* const latent = std::get_if<LatentAttentionConfig>(&config.layers.front().mixer);
+  out.attention_width =
+      heads.num_heads * (latent != nullptr ? 0.5 * (latent->row_size() + latent->latent_size)
+                                           : static_cast<double>(heads.head_size));
   out.kv_bytes_per_token = static_cast<double>(engine.memory().kv_bytes_per_token);
   out.kv_cache_bytes = static_cast<double>(engine.memory().kv_bytes);
   out.swap_bytes_per_s = copied_bytes_per_second();
@@ -207,7 +209,7 @@ Status calibrate_served(const CalibrateArgs& args) {
   const auto served = served_steps(args.engine, {.seconds = args.seconds,
                                                  .max_batch = args.max_batch,
                                                  .max_context = args.max_context,
-                                                 .vocab_size = config->vocab_size});
+                                                 .vocab_size = config->decoder.vocab_size});
   if (!served) return served.error();
   auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();

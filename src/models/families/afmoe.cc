@@ -10,52 +10,42 @@
 namespace pagoda {
 namespace {
 
+void scale_by_width(DecoderConfig& decoder) {
+  decoder.embedding_scale = std::sqrt(static_cast<float>(std::max(decoder.hidden_size, 0)));
+}
+
 // Three of four layers have a window, and they alone rotate.
-void read_afmoe(Hyperparameters& h, ModelConfig& config) {
+void read_afmoe(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 200192,
                .hidden_size = 2048,
                .intermediate_size = 6144,
-               .num_layers = 32,
                .num_heads = 16,
                .max_positions = 16384,
-               .norm_eps = 1e-5f,
-               .rope_theta = 10000.0f,
                .head_size = 128},
-              config);
-  if (h.boolean("mup_enabled", false))
-    config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
-  config.sliding_window = h.integer("sliding_window", 1024);
-  read_window_pattern(h, config, h.integer("global_attn_every_n_layers", 4));
-  rotate_windows_alone(config);
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 64);
-  experts.per_token = h.integer("num_experts_per_tok", 6);
-  experts.intermediate_size = h.integer("moe_intermediate_size", 1408);
-  experts.shared_intermediate_size = shared_size(h, "num_shared_experts", 2, experts);
-  experts.score = ExpertScore::sigmoid;
-  experts.renormalize = true;
-  experts.scale = h.number("route_scale", 1);
-  const std::int32_t dense = h.integer("num_dense_layers", 1);
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-    experts.layers.push_back(layer >= dense);
+              model);
+  if (h.boolean("mup_enabled", false)) scale_by_width(model.decoder);
+  read_window_pattern(h, h.integer("sliding_window", 1024), h.integer("global_attn_every_n_layers", 4),
+                      model);
+  rotate_windows_alone(model.decoder);
+  MixtureConfig mixture = read_experts(h, {.count = 64, .per_token = 6, .intermediate = 1408}, model);
+  mixture.shared_intermediate_size = shared_size(h, "num_shared_experts", 2, mixture);
+  mixture.routing.score = RouterScore::sigmoid;
+  mixture.routing.renormalize = true;
+  mixture.routing.scale = h.number("route_scale", 1);
+  use_mixtures(mixture, layers_behind(h.integer("num_dense_layers", 1), model), model);
   // As the first files of the family have it beside what they mean.
   h.only("score_func", "sigmoid");
   h.only("route_norm", true);
   h.only("n_group", 1);
   h.only("topk_group", 1);
-  h.find("num_expert_groups");
-  h.find("num_limited_groups");
-  h.find("load_balance_coeff");
-  h.find("use_grouped_mm");
+  h.without_effect({"num_expert_groups", "num_limited_groups", "load_balance_coeff", "use_grouped_mm"});
 }
 
-Result<DecoderConfig> describe_afmoe(const ModelConfig& config) {
-  auto decoder = gated_description(config, OutputGate::sigmoid);
-  if (!decoder) return decoder.error();
-  for (LayerConfig& layer : decoder->layers)
-    layer.mixer_norms.branch = layer.feed_forward_norms.branch = true;
-  return decoder;
+void shape(DecoderConfig& decoder) {
+  norm_heads(decoder);
+  gate_outputs(decoder, OutputGate::sigmoid);
+  norm_branches(decoder);
 }
 
 WeightNames afmoe_names(ModelFormat format) {
@@ -73,12 +63,11 @@ WeightNames afmoe_names(ModelFormat format) {
 }
 
 // The file does not say that the embedding is scaled; layers without a window do not rotate.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true, .score = ExpertScore::sigmoid}}, config);
-  config.embedding_scale = std::sqrt(static_cast<float>(std::max(config.hidden_size, 0)));
-  read_gguf_window_pattern(h, 4, config);
-  rotate_windows_alone(config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
+  scale_by_width(model.decoder);
+  read_gguf_window_pattern(h, 4, model);
+  rotate_windows_alone(model.decoder);
 }
 
 }  // namespace
@@ -87,7 +76,7 @@ PAGODA_FAMILY(afmoe) = {
     .architecture = "afmoe",
     .configs = {{"AfmoeForCausalLM", "AfmoeModel", "afmoe", read_afmoe}},
     .ggufs = {{"afmoe", read_gguf}},
-    .describe = describe_afmoe,
+    .shape = shape,
     .names = afmoe_names,
     .row = {.name = "Trinity (AFMoE): Nano 6B-A1B, Mini 26B-A3B",
             .differs = "scaled embedding, norms on both sides of each half, gates of what is attended, "

@@ -5,44 +5,31 @@
 namespace pagoda {
 namespace {
 
-void read_apertus(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 131072,
-                     .hidden_size = 4096,
-                     .intermediate_size = 14336,
-                     .num_layers = 32,
-                     .num_heads = 32,
-                     .max_positions = 65536,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 12000000.0f,
-                     .bos = 1,
-                     .eos = 2,
-                     .pad = 3};
-  absent.activation = "xielu";
-  read_common(h, absent, config);
-  if (h.object("rope_scaling") == nullptr && h.object("rope_parameters") == nullptr) {
-    config.rope_scaling = RopeScaling::llama3;
-    config.rope_factor = 8;
-    config.rope_original_positions = 8192;
-  }
-  if (config.activation != "xielu") h.refuse("config.json: 'hidden_act' of Apertus can only be 'xielu'");
-  config.activation = "silu";  // no matrix has it
+void read_apertus(Hyperparameters& h, ModelInfo& model) {
+  if (h.string("hidden_act", "xielu") != "xielu")
+    return h.refuse("config.json: 'hidden_act' of Apertus can only be 'xielu'");
+  read_common(h,
+              {.vocab_size = 131072,
+               .intermediate_size = 14336,
+               .max_positions = 65536,
+               .rope_theta = 12000000.0f,
+               .bos = 1,
+               .eos = 2,
+               .pad = 3,
+               .activation_name = ""},  // no matrix has it
+              model);
+  if (!has_plain_rope(h)) return;
+  RopeConfig& rope = model.decoder.ropes.front();
+  rope.scaling = RopeScaling::llama3;
+  rope.factor = 8;
+  rope.original_positions = 8192;
 }
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = qwen3_description(config);
-  if (!decoder) return decoder.error();
-  for (std::size_t index = 0; index < decoder->layers.size(); ++index) {
-    XieluConfig curve = {.intermediate_size = decoder->layers[index].dense()->intermediate_size};
-    if (!config.xielu.empty()) {
-      const XieluNumbers& numbers = config.xielu[index];
-      curve.alpha_p = numbers.alpha_p;
-      curve.alpha_n = numbers.alpha_n;
-      curve.beta = numbers.beta;
-      curve.eps = numbers.eps;
-    }
-    decoder->layers[index].feed_forward = curve;
-  }
-  return decoder;
+void shape(DecoderConfig& decoder) {
+  norm_heads(decoder);
+  for (LayerConfig& layer : decoder.layers)
+    if (const DenseFeedForwardConfig* const dense = layer.dense())
+      layer.feed_forward = XieluConfig{.intermediate_size = dense->intermediate_size};
 }
 
 WeightNames names(ModelFormat format) {
@@ -56,9 +43,9 @@ WeightNames names(ModelFormat format) {
 }
 
 // A number of each layer's curve, or one for all; under names without the architecture's.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {}, config);
-  const auto count = static_cast<std::size_t>(listed_layers(config));
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {}, model);
+  const auto count = static_cast<std::size_t>(model.decoder.num_layers());
   const auto numbers = [&](std::string_view name) {
     std::vector<float> out;
     if (const GgufArray* array = h.gguf()->array(name))
@@ -72,8 +59,14 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
   };
   const auto alpha_p = numbers("xielu.alpha_p"), alpha_n = numbers("xielu.alpha_n"),
              beta = numbers("xielu.beta"), eps = numbers("xielu.eps");
-  for (std::size_t layer = 0; layer < count; ++layer)
-    config.xielu.push_back({alpha_p[layer], alpha_n[layer], beta[layer], eps[layer]});
+  for (std::size_t index = 0; index < count; ++index) {
+    LayerConfig& layer = model.decoder.layers[index];
+    layer.feed_forward = XieluConfig{.intermediate_size = layer.dense()->intermediate_size,
+                                     .alpha_p = alpha_p[index],
+                                     .alpha_n = alpha_n[index],
+                                     .beta = beta[index],
+                                     .eps = eps[index]};
+  }
 }
 
 }  // namespace
@@ -81,7 +74,7 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(apertus) = {.architecture = "apertus",
                           .configs = {{"ApertusForCausalLM", "ApertusModel", "apertus", read_apertus}},
                           .ggufs = {{"apertus", read_gguf}},
-                          .describe = describe,
+                          .shape = shape,
                           .names = names,
                           .row = {.name = "Apertus 8B, 70B",
                                   .differs = "norms of queries and keys, plain MLP of xIELU",

@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-void read(Hyperparameters& h, ModelConfig& config) {
+void read(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 126464,
                .hidden_size = 2048,
@@ -15,10 +15,9 @@ void read(Hyperparameters& h, ModelConfig& config) {
                .num_heads = 16,
                .num_kv_heads = 4,
                .max_positions = 16384,
-               .norm_eps = 1e-5f,
                .rope_theta = 600000.0f,
                .eos = 126081},
-              config);
+              model);
   for (const std::string_view option :
        {"use_bias", "use_qkv_bias", "norm_head", "norm_softmax", "multi_gate"})
     h.only(option, false);
@@ -28,10 +27,9 @@ void read(Hyperparameters& h, ModelConfig& config) {
                       .shared = 2,
                       .dense = 0,
                       .renormalize = true,
-                      .score = ExpertScore::softmax,
-                      .intermediate = 1408},
-                     config);
-  config.experts.shared_intermediate_size = shared_size(h, "num_shared_experts", 2, config.experts);
+                      .score = RouterScore::softmax,
+                      .shared_name = "num_shared_experts"},
+                     model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -50,7 +48,6 @@ WeightNames names(ModelFormat format) {
 PAGODA_FAMILY(bailing_moe) = {
     .architecture = "bailingmoe",
     .configs = {{"BailingMoeForCausalLM", "BailingMoeModel", "bailing_moe", read}},
-    .describe = common_description,
     .names = names,
     .row = {.name = "Ling-lite 16.8B-A2.75B, Ling-plus, Ling-Coder-lite",
             .differs = "query, key and value in one matrix, mixtures, shared experts",

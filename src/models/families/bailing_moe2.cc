@@ -6,21 +6,22 @@
 namespace pagoda {
 namespace {
 
-void read_bailing_moe2(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 157184,
-                     .hidden_size = 2048,
-                     .intermediate_size = 5120,
-                     .num_layers = 20,
-                     .num_heads = 16,
-                     .num_kv_heads = 4,
-                     .max_positions = 32768,
-                     .norm_eps = 1e-6f,
-                     .rope_theta = 600000.0f,
-                     .eos = 156892,
-                     .pad = 156892,
-                     .head_size = 128};
-  absent.partial = 0.5f;
-  read_common(h, absent, config);
+void read_bailing_moe2(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 157184,
+               .hidden_size = 2048,
+               .intermediate_size = 5120,
+               .num_layers = 20,
+               .num_heads = 16,
+               .num_kv_heads = 4,
+               .max_positions = 32768,
+               .norm_eps = 1e-6f,
+               .rope_theta = 600000.0f,
+               .eos = 156892,
+               .pad = 156892,
+               .head_size = 128,
+               .partial = 0.5f},
+              model);
   for (const std::string_view option : {"use_bias", "use_qkv_bias"}) h.only(option, false);
   h.only("use_qk_norm", true);
   h.only("moe_router_enable_expert_bias", true);
@@ -32,9 +33,9 @@ void read_bailing_moe2(Hyperparameters& h, ModelConfig& config) {
                       .dense = 1,
                       .renormalize = true,
                       .groups = 8,
-                      .groups_used = 4},
-                     config);
-  config.experts.shared_intermediate_size = shared_size(h, "num_shared_experts", 1, config.experts);
+                      .groups_used = 4,
+                      .shared_name = "num_shared_experts"},
+                     model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -52,9 +53,8 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true, .score = ExpertScore::sigmoid}}, config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ PAGODA_FAMILY(bailing_moe2) = {
     .architecture = "bailingmoe2",
     .configs = {{"BailingMoeV2ForCausalLM", "BailingMoeV2Model", "bailing_moe", read_bailing_moe2}},
     .ggufs = {{"bailingmoe2", read_gguf}},
-    .describe = qwen3_description,
+    .shape = norm_heads,
     .names = names,
     .row = {.name = "Ling, Ring 2: mini 16B-A1.4B",
             .differs = "query, key and value in one matrix, half of each head rotates, norms of queries and "

@@ -6,32 +6,30 @@
 namespace pagoda {
 namespace {
 
-void read_bloom(Hyperparameters& h, ModelConfig& config) {
-  const std::string_view hidden = h.find("n_embed") != nullptr ? "n_embed" : "hidden_size";
-  const std::string_view layers = h.find("num_hidden_layers") != nullptr ? "num_hidden_layers" : "n_layer";
-  const std::string_view heads = h.find("num_attention_heads") != nullptr ? "num_attention_heads" : "n_head";
-  read_heads(h, config, hidden, layers, heads,
+void read_bloom(Hyperparameters& h, ModelInfo& model) {
+  read_sizes(h,
+             {.hidden = h.find("n_embed") != nullptr ? "n_embed" : "hidden_size",
+              .layers = h.find("num_hidden_layers") != nullptr ? "num_hidden_layers" : "n_layer",
+              .heads = h.find("num_attention_heads") != nullptr ? "num_attention_heads" : "n_head",
+              .positions = "seq_length"},  // ALiBi has no limit of its own
              {.vocab_size = 250880,
               .hidden_size = 64,
               .num_layers = 2,
               .num_heads = 8,
-              .norm_eps = 1e-5f,
-              .rope_theta = 0,
+              .max_positions = 2048,
               .bos = 1,
               .eos = 2,
-              .tied = true});
-  config.intermediate_size = times(4, config.hidden_size);
-  config.max_positions = h.integer("seq_length", 2048);  // ALiBi has no limit of its own
-  config.activation = "gelu_new";
-  config.alibi_max = 8;
-  config.rotates = false;
+              .tied = true,
+              .eps_name = "layer_norm_epsilon",
+              .activation = "gelu_new"},
+             model);
+  use_alibi(h, 8, AlibiOrder::lower_first, model.decoder);
   h.only("apply_residual_connection_post_layernorm", false);
 }
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = alibi_description(config, AlibiOrder::lower_first);
-  if (decoder) decoder->embedding_norm = decoder->final_norm;
-  return decoder;
+void shape(DecoderConfig& decoder) {
+  plain_layer_norm_shape(decoder);
+  decoder.embedding_norm = decoder.final_norm;
 }
 
 WeightNames bloom_names(ModelFormat format) {
@@ -52,12 +50,12 @@ WeightNames bloom_names(ModelFormat format) {
           .down = "mlp.dense_4h_to_h"};
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_common(
       h, {.activation = "gelu_new", .layer_norm = true, .rotates = false, .context_instead_of_width = 2048},
-      config);
-  config.attention_clip = h.number("clip_qkv", 0.0f);
-  config.alibi_max = h.number("attention.max_alibi_bias", 8.0f);
+      model);
+  clip_attention(h.number("clip_qkv", 0.0f), model.decoder);
+  use_alibi(h, h.number("attention.max_alibi_bias", 8.0f), AlibiOrder::lower_first, model.decoder);
 }
 
 }  // namespace
@@ -66,7 +64,7 @@ PAGODA_FAMILY(bloom) = {
     .architecture = "bloom",
     .configs = {{"BloomForCausalLM", "BloomModel", "bloom", read_bloom}},
     .ggufs = {{"bloom", read_gguf}},
-    .describe = describe,
+    .shape = shape,
     .names = bloom_names,
     .row = {.name = "BLOOM 560M to 176B",
             .differs = "layer norms, ALiBi",

@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-void read_cohere(Hyperparameters& h, ModelConfig& config) {
+void read_cohere(Hyperparameters& h, ModelInfo& model) {
   read_cohere_like(h,
                    {.vocab_size = 256000,
                     .hidden_size = 8192,
@@ -14,20 +14,19 @@ void read_cohere(Hyperparameters& h, ModelConfig& config) {
                     .num_layers = 40,
                     .num_heads = 64,
                     .max_positions = 8192,
-                    .norm_eps = 1e-5f,
                     .rope_theta = 500000.0f,
                     .bos = 5,
                     .eos = 255001,
                     .pad = 0,
                     .tied = true},
-                   config);
-  config.query_key_norm = h.boolean("use_qk_norm", false);
+                   model);
+  if (h.boolean("use_qk_norm", false)) norm_each_head(model.decoder);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true, .parallel = true}, config);
-  config.logit_scale = h.number("logit_scale", 1.0f);
-  read_query_key_norm(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true, .parallel = true}, model);
+  model.decoder.logit_scale = h.number("logit_scale", 1.0f);
+  if (has_query_norm(h)) norm_each_head(model.decoder);
 }
 
 }  // namespace
@@ -36,7 +35,7 @@ PAGODA_FAMILY(cohere) = {
     .architecture = "cohere",
     .configs = {{"CohereForCausalLM", "CohereModel", "cohere", read_cohere}},
     .ggufs = {{"command-r", read_gguf}},
-    .describe = each_head_description,
+    .shape = layer_norms,
     .names = llama_names,
     .row = {
         .name = "Command R, R+",

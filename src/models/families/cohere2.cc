@@ -6,7 +6,7 @@ namespace pagoda {
 namespace {
 
 // Three of four layers have a window, and they alone rotate.
-void read_cohere2(Hyperparameters& h, ModelConfig& config) {
+void read_cohere2(Hyperparameters& h, ModelInfo& model) {
   read_cohere_like(h,
                    {.vocab_size = 256000,
                     .hidden_size = 8192,
@@ -14,24 +14,21 @@ void read_cohere2(Hyperparameters& h, ModelConfig& config) {
                     .num_layers = 40,
                     .num_heads = 64,
                     .max_positions = 8192,
-                    .norm_eps = 1e-5f,
-                    .rope_theta = 10000.0f,
                     .bos = 5,
                     .eos = 255001,
                     .pad = 0,
                     .tied = true},
-                   config);
+                   model);
   h.only("use_qk_norm", false);
-  config.sliding_window = h.integer("sliding_window", 4096);
-  read_window_pattern(h, config, 4);
-  rotate_windows_alone(config);
+  read_window_pattern(h, h.integer("sliding_window", 4096), 4, model);
+  rotate_windows_alone(model.decoder);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true, .parallel = true}, config);
-  config.logit_scale = h.number("logit_scale", 1.0f);
-  read_gguf_window_pattern(h, 4, config);
-  rotate_windows_alone(config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true, .parallel = true}, model);
+  model.decoder.logit_scale = h.number("logit_scale", 1.0f);
+  read_gguf_window_pattern(h, 4, model);
+  rotate_windows_alone(model.decoder);
 }
 
 }  // namespace
@@ -42,7 +39,7 @@ PAGODA_FAMILY(cohere2) = {
     .wrappers = {{"AyaVisionForConditionalGeneration", "aya_vision", "cohere2"},
                  {"Cohere2VisionForConditionalGeneration", "cohere2_vision", "cohere2"}},
     .ggufs = {{"cohere2", read_gguf}},
-    .describe = layer_norm_description,
+    .shape = layer_norms,
     .names = llama_names,
     .row = {.name = "Command R7B, A, Aya",
             .differs = "layer norms, both halves see the same, adjacent pairs, windows, which alone rotate",

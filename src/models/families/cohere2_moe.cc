@@ -10,7 +10,7 @@ namespace {
 
 // Mixtures behind dense layers, which may have another pattern of windows; dense ones that all see everything
 // rotate all the same. What shared experts give is averaged with the others, or added.
-void read_cohere2_moe(Hyperparameters& h, ModelConfig& config) {
+void read_cohere2_moe(Hyperparameters& h, ModelInfo& model) {
   read_cohere_like(h,
                    {.vocab_size = 256000,
                     .hidden_size = 8192,
@@ -18,78 +18,67 @@ void read_cohere2_moe(Hyperparameters& h, ModelConfig& config) {
                     .num_layers = 40,
                     .num_heads = 64,
                     .max_positions = 8192,
-                    .norm_eps = 1e-5f,
-                    .rope_theta = 10000.0f,
                     .bos = 5,
                     .eos = 255001,
                     .pad = 0,
                     .tied = true,
                     .head_size = 128},
-                   config);
-  if (h.find("rms_norm_eps") != nullptr) {
-    config.describe = common_description;
-    config.norm_eps = h.number("rms_norm_eps", 0);
-  }
+                   model);
+  if (h.find("rms_norm_eps") == nullptr)
+    layer_norms(model.decoder);
+  else
+    set_norm_eps(h.number("rms_norm_eps", 0), model.decoder);
 
-  ExpertsConfig& experts = config.experts;
-  experts.count = h.integer("num_experts", 8);
-  experts.per_token = h.integer("num_experts_per_tok", 2);
-  experts.intermediate_size = config.intermediate_size;
-  const std::int64_t shared = std::int64_t{std::clamp(h.integer("num_shared_experts", 0), -1, 1 << 10)} *
-                              std::clamp(experts.intermediate_size, 0, 1 << 24);
-  experts.shared_intermediate_size = static_cast<std::int32_t>(std::clamp<std::int64_t>(shared, -1, 1 << 30));
+  MixtureConfig mixture = read_experts(h, {.count = 8, .per_token = 2}, model);
+  RoutingRule& rule = mixture.routing;
+  mixture.shared_intermediate_size = shared_size(h, "num_shared_experts", 0, mixture);
   const std::string how = h.string("shared_expert_combination_strategy", "average");
   if (how != "average") h.only("shared_expert_combination_strategy", "sum");
-  if (how == "average" && shared > 0) experts.scale = experts.shared_scale = 0.5f;
+  if (how == "average" && mixture.shared_intermediate_size > 0) rule.scale = mixture.shared_scale = 0.5f;
   const bool normed = h.boolean("norm_topk_prob", true);
   if (h.string("expert_selection_fn", "softmax") == "softmax") {
-    experts.score = ExpertScore::softmax_of_chosen;
+    rule.score = RouterScore::softmax_of_chosen;
   } else {
     h.only("expert_selection_fn", "sigmoid");
-    experts.score = ExpertScore::sigmoid;
-    experts.renormalize = normed;
+    rule.score = RouterScore::sigmoid;
+    rule.renormalize = normed;
   }
   const std::int32_t dense = std::max(h.integer("first_k_dense_replace", 0), 0);
-  read_mlp_types(h, dense, config);
+  const std::vector<bool> sparse = read_mlp_types(h, dense, model);
   const std::int32_t wide = h.integer("prefix_dense_intermediate_size", 0);
-  if (std::ranges::find(experts.layers, false) != experts.layers.end()) config.intermediate_size = wide;
+  if (std::ranges::find(sparse, false) != sparse.end()) set_intermediate_size(wide, model);
+  use_mixtures(mixture, sparse, model);
 
-  config.sliding_window = h.integer("sliding_window", 4096);
   const std::int32_t period = h.integer("sliding_window_pattern", 4);
   const std::int32_t dense_period = h.integer("prefix_dense_sliding_window_pattern", 1);
   if (period < 1 || dense_period < 1) return h.fail("sliding_window_pattern", "a positive integer");
-  if (!read_layer_types(h, config))
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.window_layers.push_back(layer < dense ? (layer + 1) % dense_period != 0
-                                                   : (layer - dense + 1) % period != 0);
+  const std::vector<bool> windows = read_layer_types_or(h, model, [&](std::int32_t layer) {
+    return layer < dense ? (layer + 1) % dense_period != 0 : (layer - dense + 1) % period != 0;
+  });
   if (!h.status().ok()) return;
-  for (std::size_t layer = 0; layer < config.window_layers.size(); ++layer)
-    config.rope_layers.push_back(config.window_layers[layer] ||
-                                 (!experts.layers[layer] && dense_period == 1));
-  finish_windows(h, config);
+  use_windows(h, h.integer("sliding_window", 4096), windows, model);
+  std::vector<bool> rotating;
+  for (std::size_t layer = 0; layer < windows.size(); ++layer)
+    rotating.push_back(windows[layer] || (!sparse[layer] && dense_period == 1));
+  rotate_layers(h, rotating, model.decoder);
 }
 
-WeightNames moe_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::hugging_face) names.experts = hf_expert_names("mlp", "shared_experts");
-  return names;
-}
-
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_common(h,
                    {.layer_norm = true,
                     .may_have_rms_norms = true,
                     .interleaved_rows = true,
                     .parallel = true,
-                    .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
-                   config);
-  config.logit_scale = h.number("logit_scale", 1.0f);
-  read_layers_with_routers(h, config);
-  read_gguf_window_pattern(h, 4, config);
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-    config.rope_layers.push_back(config.has_window(layer) || !config.experts.in_layer(layer));
-  if (config.experts.shared_intermediate_size > 0) config.experts.scale = config.experts.shared_scale = 0.5f;
-  if (h.written("attention.layer_norm_rms_epsilon")) config.describe = common_description;
+                    .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
+                   model);
+  model.decoder.logit_scale = h.number("logit_scale", 1.0f);
+  read_gguf_window_pattern(h, 4, model);
+  for (LayerConfig& layer : model.decoder.layers) {
+    MixtureConfig* const mixture = layer.mixture();
+    if (mixture == nullptr) continue;
+    if (layer.attention()->sliding_window == 0) layer.attention()->rope = kNoRope;
+    if (mixture->shared_intermediate_size > 0) mixture->routing.scale = mixture->shared_scale = 0.5f;
+  }
 }
 
 }  // namespace
@@ -98,8 +87,7 @@ PAGODA_FAMILY(cohere2_moe) = {
     .architecture = "cohere2moe",
     .configs = {{"Cohere2MoeForCausalLM", "Cohere2MoeModel", "cohere2_moe", read_cohere2_moe}},
     .ggufs = {{"cohere2moe", read_gguf}},
-    .describe = layer_norm_description,
-    .names = moe_names,
+    .names = deepseek_moe_names,
     .row = {
         .name = "Command A+, North Mini Code 30B-A3B",
         .differs = "Command R7B with mixtures behind dense layers, whose shared expert is averaged with the "

@@ -9,40 +9,31 @@
 namespace pagoda {
 namespace {
 
-void read_deepseek_v2(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 102400,
-               .hidden_size = 4096,
-               .intermediate_size = 11008,
-               .num_layers = 32,
-               .num_heads = 32,
-               .max_positions = 2048,
-               .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
-               .bos = 1,
-               .eos = 2},
-              config);
-  config.rope_interleaved_rows = true;
+void read_deepseek_v2(Hyperparameters& h, ModelInfo& model) {
+  read_common(h, {.vocab_size = 102400, .intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2},
+              model);
+  model.decoder.interleaved_rows = true;
   read_deepseek_like(h,
                      {.count = 64,
                       .per_token = 6,
                       .shared = 2,
                       .dense = 0,
                       .renormalize = false,
-                      .score = ExpertScore::softmax,
+                      .score = RouterScore::softmax,
                       .intermediate = 1407},
-                     config);
+                     model);
   h.only("norm_topk_prob", false);
   h.only("moe_layer_freq", 1);
-  if (h.string("topk_method", "greedy") == "greedy")
-    config.experts.groups = config.experts.groups_used = 1;
-  else
+  if (h.string("topk_method", "greedy") != "greedy")
     h.only("topk_method", "group_limited_greedy");
-  read_latent(h, {.rank = 512, .query_rank = 1536, .nope_size = 128, .rope_size = 64, .value_size = 128},
-              config);
+  else
+    each_mixture(model.decoder, [](MixtureConfig& mixture) {
+      mixture.routing.num_groups = mixture.routing.groups_used = 1;
+    });
+  read_latent(h, kDeepSeekLatent, model);
 }
 
-void read_deepseek_v3(Hyperparameters& h, ModelConfig& config) {
+void read_deepseek_v3(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 129280,
                .hidden_size = 7168,
@@ -52,11 +43,10 @@ void read_deepseek_v3(Hyperparameters& h, ModelConfig& config) {
                .num_kv_heads = 128,
                .max_positions = 4096,
                .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
                .bos = 0,
                .eos = 1},
-              config);
-  config.rope_interleaved_rows = h.boolean("rope_interleave", true);
+              model);
+  model.decoder.interleaved_rows = h.boolean("rope_interleave", true);
   read_deepseek_like(h,
                      {.count = 256,
                       .per_token = 8,
@@ -65,16 +55,15 @@ void read_deepseek_v3(Hyperparameters& h, ModelConfig& config) {
                       .renormalize = true,
                       .groups = 8,
                       .groups_used = 4,
-                      .intermediate = 2048},
-                     config);
-  if (h.find("routed_scaling_factor") == nullptr) config.experts.scale = 2.5f;
+                      .intermediate = 2048,
+                      .scale = 2.5f},
+                     model);
   h.only("topk_method", "noaux_tc");
   h.only("moe_layer_freq", 1);
-  read_latent(h, {.rank = 512, .query_rank = 1536, .nope_size = 128, .rope_size = 64, .value_size = 128},
-              config);
+  read_latent(h, kDeepSeekLatent, model);
 }
 
-void read_glm4_moe_lite(Hyperparameters& h, ModelConfig& config) {
+void read_glm4_moe_lite(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 154880,
                .hidden_size = 2048,
@@ -83,40 +72,47 @@ void read_glm4_moe_lite(Hyperparameters& h, ModelConfig& config) {
                .num_heads = 20,
                .num_kv_heads = 20,
                .max_positions = 202752,
-               .norm_eps = 1e-5f,
-               .rope_theta = 10000.0f,
                .bos = 0,
                .eos = 1},
-              config);
-  config.rope_interleaved_rows = h.boolean("rope_interleave", true);
-  read_deepseek_like(
-      h, {.count = 64, .per_token = 4, .shared = 1, .dense = 1, .renormalize = true, .intermediate = 1536},
-      config);
-  if (h.find("routed_scaling_factor") == nullptr) config.experts.scale = 1.8f;
+              model);
+  model.decoder.interleaved_rows = h.boolean("rope_interleave", true);
+  read_deepseek_like(h,
+                     {.count = 64,
+                      .per_token = 4,
+                      .shared = 1,
+                      .dense = 1,
+                      .renormalize = true,
+                      .intermediate = 1536,
+                      .scale = 1.8f},
+                     model);
   h.only("topk_method", "noaux_tc");
-  if (h.find("mlp_layer_types") != nullptr) read_mlp_types(h, 0, config);
-  read_latent(h, {.rank = 512, .query_rank = 768, .nope_size = 192, .rope_size = 64, .value_size = 256},
-              config);
+  read_latent(h,
+              {.query_rank = 768, .latent_size = 512, .nope_size = 192, .rope_size = 64, .value_size = 256},
+              model);
 }
 
 // A stretched rotation scales the products of queries and rows, and by as much less the cosines and sines.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(
-      h, {.interleaved_rows = true, .latent = true, .experts = {.known = true, .renormalize = false}},
-      config);
-  read_gguf_latent(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
   // Converters leave out how experts are scored where config.json does; corrections are of sigmoids.
-  if (!h.written("expert_gating_func") &&
-      std::ranges::any_of(h.gguf()->tensor_list(), [](const GgufTensor& tensor) {
-        return tensor.name.find(".exp_probs_b") != std::string_view::npos;
-      }))
-    config.experts.score = ExpertScore::sigmoid;
+  const bool corrected = std::ranges::any_of(h.gguf()->tensor_list(), [](const GgufTensor& tensor) {
+    return tensor.name.find(".exp_probs_b") != std::string_view::npos;
+  });
+  read_gguf_common(h,
+                   {.interleaved_rows = true,
+                    .latent = true,
+                    .experts = {.known = true,
+                                .score = corrected ? RouterScore::sigmoid : RouterScore::softmax,
+                                .renormalize = false}},
+                   model);
+  read_gguf_latent(h, model);
+  RopeConfig& rope = model.decoder.ropes.front();
   const float all = h.number("rope.scaling.yarn_log_multiplier", 0.0f) / 0.1f;  // written as a tenth
-  if (config.rope_scaling != RopeScaling::yarn || all == 0 || config.rope_factor <= 1 || config.head_size < 1)
-    return;
-  const float scale = 0.1f * all * std::log(config.rope_factor) + 1;
-  config.attention_scale = scale * scale / std::sqrt(static_cast<float>(config.head_size));
-  config.rope_attention_factor = gguf_yarn_scale(h, 1);
+  if (rope.scaling != RopeScaling::yarn || all == 0 || rope.factor <= 1) return;
+  const float scale = yarn_scale(rope.factor, all);
+  for (LayerConfig& layer : model.decoder.layers)
+    if (auto* const latent = std::get_if<LatentAttentionConfig>(&layer.mixer))
+      latent->scale = scale * scale / std::sqrt(static_cast<float>(latent->query_size()));
+  rope.attention_factor = gguf_yarn_scale(h, 1);
 }
 
 }  // namespace
@@ -129,7 +125,6 @@ PAGODA_FAMILY(deepseek) = {
                 {"Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel", "glm4_moe_lite", read_glm4_moe_lite}},
     .wrappers = {{"Kimi_K25ForConditionalGeneration", "kimi_k25", "deepseek_v3"}},
     .ggufs = {{"deepseek2", read_gguf}},
-    .describe = latent_description,
     .names = latent_names,
     .row = {.name = "DeepSeek V2, V2-Lite, Coder-V2, V3, R1, Moonlight, Kimi K2, text of K2.5, GLM-4.7-Flash",
             .differs = "latent attention; mixtures behind dense layers, shared experts, routing by softmax, "

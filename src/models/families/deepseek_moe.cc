@@ -6,39 +6,29 @@
 namespace pagoda {
 namespace {
 
-void read(Hyperparameters& h, ModelConfig& config) {
+void read(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 102400,
-               .hidden_size = 4096,
                .intermediate_size = 11008,
                .num_layers = 30,
-               .num_heads = 32,
-               .max_positions = 2048,
                .norm_eps = 1e-6f,
                .bos = 100000,
                .eos = 100001},
-              config);
+              model);
   read_deepseek_like(h,
                      {.count = 64,
                       .per_token = 6,
                       .shared = 2,
                       .dense = 0,
                       .renormalize = false,
-                      .score = ExpertScore::softmax,
+                      .score = RouterScore::softmax,
                       .intermediate = 1407},
-                     config);
+                     model);
   h.only("moe_layer_freq", 1);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true, .renormalize = false}}, config);
-  read_layers_with_routers(h, config);
-}
-
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::hugging_face) names.experts = hf_expert_names("mlp", "shared_experts");
-  return names;
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true, .renormalize = false}}, model);
 }
 
 }  // namespace
@@ -47,8 +37,7 @@ PAGODA_FAMILY(deepseek_moe) = {
     .architecture = "deepseek",
     .configs = {{"DeepseekForCausalLM", "DeepseekModel", "deepseek", read}},
     .ggufs = {{"deepseek", read_gguf}},
-    .describe = common_description,
-    .names = names,
+    .names = deepseek_moe_names,
     .row = {.name = "DeepSeek-MoE 16B",
             .differs = "mixtures behind a dense layer, shared experts",
             .checked = "transformers' Qwen 2 MoE on the same numbers",

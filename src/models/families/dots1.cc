@@ -5,33 +5,21 @@
 namespace pagoda {
 namespace {
 
-void read_dots1(Hyperparameters& h, ModelConfig& config) {
+void read_dots1(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 152064,
                .hidden_size = 4608,
                .intermediate_size = 10944,
                .num_layers = 62,
-               .num_heads = 32,
-               .max_positions = 2048,
-               .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f},
-              config);
-  config.sliding_window = h.integer("sliding_window", 4096);
-  if (!read_layer_types(h, config)) config.sliding_window = 0;
-  finish_windows(h, config);
-  read_deepseek_like(h, {.count = 0, .per_token = 0, .shared = 0, .dense = 0, .renormalize = false}, config);
+               .norm_eps = 1e-6f},
+              model);
+  read_listed_windows(h, 4096, model);
+  read_deepseek_like(h, {.count = 0, .per_token = 0, .shared = 0, .dense = 0, .renormalize = false}, model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::hugging_face) names.experts = hf_expert_names("mlp", "shared_experts");
-  return names;
-}
-
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
-                   config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
+                   model);
 }
 
 }  // namespace
@@ -39,8 +27,8 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(dots1) = {.architecture = "dots1",
                         .configs = {{"Dots1ForCausalLM", "Dots1Model", "dots1", read_dots1}},
                         .ggufs = {{"dots1", read_gguf}},
-                        .describe = qwen3_description,
-                        .names = names,
+                        .shape = norm_heads,
+                        .names = deepseek_moe_names,
                         .row = {.name = "dots.llm1",
                                 .differs = "Qwen 3 with GLM 4.5's routing and shared experts",
                                 .checked = "transformers",

@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-void read_ernie4_5(Hyperparameters& h, ModelConfig& config) {
+void read_ernie4_5(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 103424,
                .hidden_size = 1024,
@@ -14,19 +14,18 @@ void read_ernie4_5(Hyperparameters& h, ModelConfig& config) {
                .num_heads = 16,
                .num_kv_heads = 2,
                .max_positions = 131072,
-               .norm_eps = 1e-5f,
                .rope_theta = 500000.0f,
                .bos = 1,
                .eos = 2,
                .pad = 0,
                .tied = true,
                .head_size = 128},
-              config);
-  config.rope_interleaved_rows = true;
+              model);
+  model.decoder.interleaved_rows = true;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true}, model);
 }
 
 }  // namespace
@@ -34,7 +33,6 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(ernie4_5) = {.architecture = "ernie4_5",
                            .configs = {{"Ernie4_5ForCausalLM", "Ernie4_5Model", "ernie4_5", read_ernie4_5}},
                            .ggufs = {{"ernie4_5", read_gguf}},
-                           .describe = common_description,
                            .names = llama_names,
                            .row = {.name = "ERNIE 4.5: 0.3B",
                                    .differs = "adjacent pairs",

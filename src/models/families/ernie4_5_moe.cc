@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-void read_ernie4_5_moe(Hyperparameters& h, ModelConfig& config) {
+void read_ernie4_5_moe(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 103424,
                .hidden_size = 2560,
@@ -14,27 +14,29 @@ void read_ernie4_5_moe(Hyperparameters& h, ModelConfig& config) {
                .num_heads = 20,
                .num_kv_heads = 4,
                .max_positions = 131072,
-               .norm_eps = 1e-5f,
                .rope_theta = 500000.0f,
                .bos = 1,
                .eos = 2,
                .pad = 0,
                .tied = true},
-              config);
-  config.rope_interleaved_rows = true;
-  ExpertsConfig& experts = config.experts;
-  experts.count = integer_of(h, {"moe_num_experts", "num_experts"}, 64);
-  experts.per_token = integer_of(h, {"moe_k", "num_experts_per_tok"}, 6);
-  experts.intermediate_size = h.integer("moe_intermediate_size", 1536);
-  experts.shared_intermediate_size = shared_size(h, "moe_num_shared_experts", 2, experts);
-  experts.renormalize = true;
+              model);
+  model.decoder.interleaved_rows = true;
+  MixtureConfig mixture;
+  mixture.routing.num_experts = integer_of(h, {"moe_num_experts", "num_experts"}, 64);
+  mixture.routing.per_token = integer_of(h, {"moe_k", "num_experts_per_tok"}, 6);
+  mixture.routing.renormalize = true;
+  mixture.expert.intermediate_size = h.integer("moe_intermediate_size", 1536);
+  mixture.shared_intermediate_size = shared_size(h, "moe_num_shared_experts", 2, mixture);
   h.only("moe_norm_min", 1e-12);
   const std::int32_t first = h.integer("moe_layer_start_index", 1);
-  const std::int32_t last = h.integer("moe_layer_end_index", config.num_layers - 1);
+  const std::int32_t last = h.integer("moe_layer_end_index", model.decoder.num_layers() - 1);
   const std::int32_t step = h.integer("moe_layer_interval", 1);
   if (step < 1) return h.fail("moe_layer_interval", "a positive integer");
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-    experts.layers.push_back((layer + 1) % step == 0 && layer >= first && (last < 0 || layer <= last));
+  std::vector<bool> layers = layers_behind(first, model);
+  for (std::int32_t layer = first; layer < model.decoder.num_layers(); ++layer)
+    if (layer >= 0)
+      layers[static_cast<std::size_t>(layer)] = (layer + 1) % step == 0 && (last < 0 || layer <= last);
+  use_mixtures(mixture, layers, model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -45,9 +47,8 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, model);
 }
 
 }  // namespace
@@ -56,7 +57,6 @@ PAGODA_FAMILY(ernie4_5_moe) = {
     .architecture = "ernie4_5-moe",
     .configs = {{"Ernie4_5_MoeForCausalLM", "Ernie4_5_MoeModel", "ernie4_5_moe", read_ernie4_5_moe}},
     .ggufs = {{"ernie4_5-moe", read_gguf}},
-    .describe = common_description,
     .names = names,
     .row = {.name = "ERNIE 4.5 MoE: 21B-A3B",
             .differs = "mixtures behind dense layers, adjacent pairs rotate",

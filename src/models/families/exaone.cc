@@ -1,29 +1,23 @@
 // EXAONE 3 and 3.5: Llama under names of its own.
-#include <algorithm>
-
 #include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
-void read_exaone(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 102400,
-                     .hidden_size = 2048,
-                     .num_layers = 32,
-                     .num_heads = 32,
-                     .max_positions = 2048,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f,
-                     .bos = 0,
-                     .eos = 2,
-                     .tied = true};
-  absent.eps_name = "layer_norm_epsilon";
-  read_common(h, absent, config);
-  config.num_layers = h.integer("num_layers", absent.num_layers);
-  config.activation = h.string("activation_function", "silu");
-  if (config.intermediate_size == 0)
-    config.intermediate_size = 4 * std::clamp(config.hidden_size, 0, 1 << 24);
+void read_exaone(Hyperparameters& h, ModelInfo& model) {
+  const bool written = h.find("intermediate_size") != nullptr && h.integer("intermediate_size", 0) != 0;
+  read_common(h,
+              {.vocab_size = 102400,
+               .hidden_size = 2048,
+               .num_layers = h.integer("num_layers", 32),
+               .bos = 0,
+               .eos = 2,
+               .tied = true,
+               .eps_name = "layer_norm_epsilon",
+               .activation_name = "activation_function"},
+              model);
+  if (!written) set_intermediate_size(times(4, model.decoder.hidden_size), model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -46,7 +40,7 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
 
 }  // namespace
 
@@ -54,7 +48,6 @@ PAGODA_FAMILY(exaone) = {
     .architecture = "exaone",
     .configs = {{"ExaoneForCausalLM", "ExaoneModel", "exaone", read_exaone}},
     .ggufs = {{"exaone", read_gguf}},
-    .describe = common_description,
     .names = names,
     .row = {.name = "EXAONE 3, 3.5: 2.4B, 7.8B, 32B",
             .differs = "other names",

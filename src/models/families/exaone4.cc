@@ -7,45 +7,35 @@ namespace pagoda {
 namespace {
 
 // Rotates where there is a window, or everywhere if there is none.
-void read_exaone4(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 102400,
-               .hidden_size = 4096,
-               .intermediate_size = 16384,
-               .num_layers = 32,
-               .num_heads = 32,
-               .max_positions = 2048,
-               .norm_eps = 1e-5f,
-               .rope_theta = 10000.0f,
-               .bos = 0,
-               .eos = 2},
-              config);
-  config.sliding_window = h.written("sliding_window") ? h.integer("sliding_window", 0) : 4096;
-  const bool windows = config.sliding_window > 0;
+void read_exaone4(Hyperparameters& h, ModelInfo& model) {
+  read_common(h, {.vocab_size = 102400, .intermediate_size = 16384, .bos = 0, .eos = 2}, model);
+  const std::int32_t window = read_window(h, 4096);
   const json::value* pattern = h.find("sliding_window_pattern");
-  if (!windows || (pattern != nullptr && pattern->is_string())) {  // "LLLG"
-    const std::string_view kinds = windows ? std::string_view(pattern->get_string()) : "G";
-    if (!read_layer_types(h, config)) {
-      if (kinds.empty()) return h.fail("sliding_window_pattern", "not empty");
-      for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-        config.window_layers.push_back(kinds[static_cast<std::size_t>(layer) % kinds.size()] == 'L');
-    }
-    finish_windows(h, config);
+  if (window == 0 || (pattern != nullptr && pattern->is_string())) {  // "LLLG"
+    const std::string_view kinds = window != 0 ? std::string_view(pattern->get_string()) : "G";
+    if (kinds.empty()) return h.fail("sliding_window_pattern", "not empty");
+    use_windows(h, window,
+                read_layer_types_or(h, model,
+                                    [&](std::int32_t layer) {
+                                      return kinds[static_cast<std::size_t>(layer) % kinds.size()] == 'L';
+                                    }),
+                model);
   } else {
-    read_window_pattern(h, config, 4);
+    read_window_pattern(h, window, 4, model);
   }
-  if (windows) rotate_windows_alone(config);
+  if (window != 0) rotate_windows_alone(model.decoder);
 }
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  return norms_behind_description(config, QueryKeyNorm::per_head);
+void shape(DecoderConfig& decoder) {
+  norm_branches_alone(decoder);
+  norm_heads(decoder);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {}, config);
-  if (config.sliding_window == 0) return;
-  read_gguf_window_pattern(h, 4, config);
-  config.rope_layers = config.window_layers;
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {}, model);
+  if (model.decoder.layers.front().attention()->sliding_window == 0) return;
+  read_gguf_window_pattern(h, 4, model);
+  rotate_windows_alone(model.decoder);
 }
 
 }  // namespace
@@ -55,7 +45,7 @@ PAGODA_FAMILY(exaone4) = {
     .configs = {{"Exaone4ForCausalLM", "Exaone4Model", "exaone4", read_exaone4}},
     .wrappers = {{"Exaone4_5_ForConditionalGeneration", "exaone4_5", "exaone4"}},
     .ggufs = {{"exaone4", read_gguf}},
-    .describe = describe,
+    .shape = shape,
     .names = norms_behind_names,
     .row = {.name = "EXAONE 4: 1.2B, 32B",
             .differs = "norms behind each half, windows, which alone rotate",

@@ -6,39 +6,32 @@
 namespace pagoda {
 namespace {
 
-void read(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 102400,
-               .hidden_size = 4096,
-               .intermediate_size = 16384,
-               .num_layers = 32,
-               .num_heads = 32,
-               .num_kv_heads = 32,
-               .max_positions = 2048,
-               .norm_eps = 1e-5f,
-               .bos = 1,
-               .eos = 53,
-               .pad = 0},
-              config);
-  config.sliding_window = h.written("sliding_window") ? h.integer("sliding_window", 0) : 4096;
+void read(Hyperparameters& h, ModelInfo& model) {
+  read_common(
+      h,
+      {.vocab_size = 102400, .intermediate_size = 16384, .num_kv_heads = 32, .bos = 1, .eos = 53, .pad = 0},
+      model);
+  const std::int32_t window = read_window(h, 4096);
   if (h.find("layer_types") != nullptr) h.without_effect({"sliding_window_pattern"});  // which says the same
-  const bool windows = config.sliding_window > 0;
-  read_window_pattern(h, config, 4);
-  if (windows) rotate_windows_alone(config);
-  read_deepseek_like(
-      h, {.count = 64, .per_token = 8, .shared = 1, .dense = 1, .renormalize = true, .intermediate = 1024},
-      config);
-  config.experts.shared_intermediate_size = shared_size(h, "num_shared_experts", 1, config.experts);
-  if (h.find("routed_scaling_factor") == nullptr) config.experts.scale = 2.5f;
-  if (h.find("mlp_layer_types") != nullptr) read_mlp_types(h, 0, config);
+  read_window_pattern(h, window, 4, model);
+  if (window > 0) rotate_windows_alone(model.decoder);
+  read_deepseek_like(h,
+                     {.count = 64,
+                      .per_token = 8,
+                      .shared = 1,
+                      .dense = 1,
+                      .renormalize = true,
+                      .intermediate = 1024,
+                      .scale = 2.5f,
+                      .shared_name = "num_shared_experts"},
+                     model);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true, .score = ExpertScore::sigmoid}}, config);
-  read_layers_with_routers(h, config);
-  if (config.sliding_window == 0) return;
-  read_gguf_window_pattern(h, 4, config);
-  config.rope_layers = config.window_layers;
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
+  if (model.decoder.layers.front().attention()->sliding_window == 0) return;
+  read_gguf_window_pattern(h, 4, model);
+  rotate_windows_alone(model.decoder);
 }
 
 WeightNames names(ModelFormat format) {
@@ -56,7 +49,7 @@ PAGODA_FAMILY(exaone_moe) = {
     .configs = {{"ExaoneMoeForCausalLM", "ExaoneMoeModel", "exaone_moe", read},
                 {"ExaoneMoEForCausalLM", "ExaoneMoEModel", "exaone_moe", read}},
     .ggufs = {{"exaone-moe", read_gguf}},
-    .describe = qwen3_description,
+    .shape = norm_heads,
     .names = names,
     .row = {.name = "K-EXAONE 236B-A23B",
             .differs = "norms of queries and keys, windows, which alone rotate, sigmoid routing with a "

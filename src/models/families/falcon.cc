@@ -35,38 +35,41 @@ WeightNames two_norms_names(ModelFormat format) {
 }
 
 // Falcon 7B and 40B: both halves see the same, through one norm or a norm each.
-void read_falcon(Hyperparameters& h, ModelConfig& config) {
-  read_heads(h, config, "hidden_size", "num_hidden_layers", "num_attention_heads",
+void read_falcon(Hyperparameters& h, ModelInfo& model) {
+  read_sizes(h,
+             {.hidden = "hidden_size",
+              .layers = "num_hidden_layers",
+              .heads = "num_attention_heads",
+              .positions = "max_position_embeddings",
+              .inner = "ffn_hidden_size",
+              .activation = "activation"},
              {.vocab_size = 65024,
               .hidden_size = 4544,
-              .num_layers = 32,
               .num_heads = 71,
-              .max_positions = 2048,
-              .norm_eps = 1e-5f,
-              .rope_theta = 10000.0f,
               .bos = 11,
               .eos = 11,
-              .tied = true});
+              .tied = true,
+              .eps_name = "layer_norm_epsilon",
+              .activation = "gelu"},
+             model);
   const bool grouped = h.boolean("new_decoder_architecture", false);
   h.find("num_kv_heads");  // models with grouped heads
-  if (grouped)
-    config.num_kv_heads = h.integer("num_kv_heads", config.num_heads);
-  else if (h.boolean("multi_query", true))
-    config.num_kv_heads = 1;
+  const std::int32_t heads = model.decoder.layers.front().attention()->num_heads;
+  const std::int32_t kv_heads = grouped                          ? h.integer("num_kv_heads", heads)
+                                : h.boolean("multi_query", true) ? 1
+                                                                 : heads;
+  each_attention(model.decoder, [&](AttentionConfig& attention) { attention.num_kv_heads = kv_heads; });
   const std::int32_t norms = h.integer("num_ln_in_parallel_attn", grouped ? 2 : 1);
-  if (grouped && norms == 2) config.names = two_norms_names;
-  config.intermediate_size = h.integer("ffn_hidden_size", times(4, config.hidden_size));
-  config.max_positions = h.integer("max_position_embeddings", 2048);
-  config.activation = h.string("activation", "gelu");
-  config.parallel = true;
+  if (grouped && norms == 2) model.names = two_norms_names;
+  set_parallel(model.decoder);
   if (!grouped) h.only("parallel_attn", true);
   h.only("alibi", false);
-  read_rope(h, config);
+  read_rope(h, model);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .parallel = true}, config);
-  if (h.has_tensor("blk.0.attn_norm_2.weight")) config.names = two_norms_names;
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .parallel = true}, model);
+  if (h.has_tensor("blk.0.attn_norm_2.weight")) model.names = two_norms_names;
 }
 
 }  // namespace
@@ -75,7 +78,7 @@ PAGODA_FAMILY(falcon) = {
     .architecture = "falcon",
     .configs = {{"FalconForCausalLM", "FalconModel", "falcon", read_falcon}},
     .ggufs = {{"falcon", read_gguf}},
-    .describe = plain_layer_norm_description,
+    .shape = plain_layer_norm_shape,
     .names = falcon_names,
     .row = {.name = "Falcon: 7B, 40B, 180B",
             .differs = "layer norms, both halves see the same, few key-value heads. Not RW (ALiBi)",

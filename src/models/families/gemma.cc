@@ -5,32 +5,26 @@
 namespace pagoda {
 namespace {
 
-void read_gemma(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 256000,
-               .hidden_size = 3072,
-               .intermediate_size = 24576,
-               .num_layers = 28,
-               .num_heads = 16,
-               .num_kv_heads = 16,
-               .max_positions = 8192,
-               .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
-               .bos = 2,
-               .eos = 1,
-               .pad = 0,
-               .tied = true,
-               .head_size = 256},
-              config);
-  config.norm_weight_offset = 1;
+void read_gemma(Hyperparameters& h, ModelInfo& model) {
   // "gelu", which old files have, is what the model was not trained with.
-  config.activation = h.string("hidden_act", h.string("hidden_activation", "gelu_pytorch_tanh"));
-  if (config.activation == "gelu") config.activation = "gelu_pytorch_tanh";
+  std::string activation = h.string("hidden_act", h.string("hidden_activation", "gelu_pytorch_tanh"));
+  if (activation == "gelu") activation = "gelu_pytorch_tanh";
+  Defaults absent = kGemma;
+  absent.hidden_size = 3072;
+  absent.num_layers = 28;
+  absent.num_heads = 16;
+  absent.max_positions = 8192;
+  absent.intermediate_size = 24576;
+  absent.num_kv_heads = 16;
+  absent.activation = activation;
+  absent.activation_name = "";
+  read_common(h, absent, model);
+  offset_norms(model.decoder);
   h.only("use_bidirectional_attention", false);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "gelu_new"}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "gelu_new"}, model);
 }
 
 }  // namespace
@@ -38,7 +32,7 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(gemma) = {.architecture = "gemma",
                         .configs = {{"GemmaForCausalLM", "GemmaModel", "gemma", read_gemma}},
                         .ggufs = {{"gemma", read_gguf}},
-                        .describe = gemma_description,
+                        .shape = scale_embedding,
                         .names = llama_names,
                         .row = {.name = "Gemma 1: 2B, 7B",
                                 .differs = "scaled embedding, GELU",

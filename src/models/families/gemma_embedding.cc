@@ -5,9 +5,9 @@
 namespace pagoda {
 namespace {
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "gelu_new", .encoder = true}, config);
-  read_windows_to_both_sides(h, 6, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "gelu_new", .encoder = true}, model);
+  read_windows_to_both_sides(h, 6, model);
   h.without_effect({"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"});
 }
 
@@ -16,7 +16,7 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(gemma_embedding) = {
     .architecture = "gemma3",
     .ggufs = {{"gemma-embedding", read_gguf}},
-    .describe = gemma3_description,
+    .shape = gemma3_shape,
     .names = gemma2_names,
     .row = {.name = "EmbeddingGemma",
             .differs = "Gemma 3, windows to both sides, two matrices behind the mean",

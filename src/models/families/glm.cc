@@ -5,8 +5,8 @@
 namespace pagoda {
 namespace {
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true, .context_instead_of_width = 131072}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true, .context_instead_of_width = 131072}, model);
 }
 
 }  // namespace
@@ -14,7 +14,6 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(glm) = {.architecture = "glm",
                       .configs = {{"GlmForCausalLM", "GlmModel", "glm", read_glm}},
                       .ggufs = {{"chatglm", read_gguf}},
-                      .describe = common_description,
                       .names = glm_names,
                       .row = {.name = "GLM 4 9B",
                               .differs = "adjacent pairs in half of each head, fused gate and up",

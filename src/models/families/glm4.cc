@@ -6,28 +6,19 @@ namespace pagoda {
 namespace {
 
 // GLM 4's text part of one that sees.
-void read_glm4v(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 151552,
-                     .hidden_size = 4096,
-                     .intermediate_size = 13696,
-                     .num_layers = 40,
-                     .num_heads = 32,
-                     .num_kv_heads = 2,
-                     .max_positions = 32768,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f};
-  absent.partial = 1;
-  read_common(h, absent, config);
-  config.rope_interleaved_rows = true;
+void read_glm4v(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 151552,
+               .intermediate_size = 13696,
+               .num_layers = 40,
+               .num_kv_heads = 2,
+               .max_positions = 32768,
+               .partial = 1},
+              model);
+  model.decoder.interleaved_rows = true;
 }
 
-Result<DecoderConfig> describe_glm4(const ModelConfig& config) {
-  auto decoder = common_description(config);
-  if (!decoder) return decoder.error();
-  for (LayerConfig& layer : decoder->layers)
-    layer.mixer_norms.branch = layer.feed_forward_norms.branch = true;
-  return decoder;
-}
+void shape(DecoderConfig& decoder) { norm_branches(decoder); }
 
 WeightNames glm4_names(ModelFormat format) {
   WeightNames names = glm_names(format);
@@ -39,11 +30,11 @@ WeightNames glm4_names(ModelFormat format) {
 
 // Converters lay out the rotated rows of models that see by halves, as llama.cpp's rotation in sections wants
 // them.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true}, model);
   const GgufArray* const sections = h.gguf()->array("glm4.rope.dimension_sections");
   if (sections != nullptr && sections->integers.size() > 1 && sections->integers[1] > 0)
-    config.rope_interleaved_rows = false;
+    model.decoder.interleaved_rows = false;
 }
 
 }  // namespace
@@ -54,7 +45,7 @@ PAGODA_FAMILY(glm4) = {.architecture = "glm4",
                        .wrappers = {{"Glm46VForConditionalGeneration", "glm46v", "glm4v_text"},
                                     {"Glm4vForConditionalGeneration", "glm4v", "glm4v_text"}},
                        .ggufs = {{"glm4", read_gguf}},
-                       .describe = describe_glm4,
+                       .shape = shape,
                        .names = glm4_names,
                        .row = {.name = "GLM 4-0414: 9B, 32B, text of 4.1V and 4.6V-Flash",
                                .differs = "GLM 4 9B with norms on both sides of each half",

@@ -5,23 +5,21 @@
 namespace pagoda {
 namespace {
 
-void read_gpt_neox(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 50432,
-                     .hidden_size = 6144,
-                     .intermediate_size = 24576,
-                     .num_layers = 44,
-                     .num_heads = 64,
-                     .max_positions = 2048,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = h.number("rotary_emb_base", 10000.0f),
-                     .bos = 0,
-                     .eos = 2,
-                     .partial = h.number("rotary_pct", 0.25f)};
-  absent.eps_name = "layer_norm_eps";
-  absent.activation = "gelu";
-  read_common(h, absent, config);
-  config.num_kv_heads = config.num_heads;
-  config.parallel = h.boolean("use_parallel_residual", true);
+void read_gpt_neox(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 50432,
+               .hidden_size = 6144,
+               .intermediate_size = 24576,
+               .num_layers = 44,
+               .num_heads = 64,
+               .rope_theta = h.number("rotary_emb_base", 10000.0f),
+               .bos = 0,
+               .eos = 2,
+               .partial = h.number("rotary_pct", 0.25f),
+               .eps_name = "layer_norm_eps",
+               .activation = "gelu"},
+              model);
+  if (h.boolean("use_parallel_residual", true)) set_parallel(model.decoder);
 }
 
 WeightNames neox_names(ModelFormat format) {
@@ -42,8 +40,8 @@ WeightNames neox_names(ModelFormat format) {
           .down = "mlp.dense_4h_to_h"};
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .may_be_parallel = true}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .may_be_parallel = true}, model);
 }
 
 }  // namespace
@@ -52,7 +50,7 @@ PAGODA_FAMILY(gpt_neox) = {
     .architecture = "gptneox",
     .configs = {{"GPTNeoXForCausalLM", "GPTNeoXModel", "gpt_neox", read_gpt_neox}},
     .ggufs = {{"gptneox", read_gguf}},
-    .describe = plain_layer_norm_description,
+    .shape = plain_layer_norm_shape,
     .names = neox_names,
     .row = {.name = "GPT-NeoX, Pythia",
             .differs = "layer norms, both halves see the same, biases, a quarter of each head rotates",

@@ -1,54 +1,46 @@
 // gpt-oss: Llama with mixtures in every layer, a score without a value for each head, windows in every second
 // layer, biases everywhere, and a gated product whose factors are cut off. Source: arXiv 2508.10925.
-#include <cmath>
-
 #include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
-void read_gpt_oss(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 201088,
-                     .hidden_size = 2880,
-                     .intermediate_size = 2880,
-                     .num_layers = 36,
-                     .num_heads = 64,
-                     .num_kv_heads = 8,
-                     .max_positions = 131072,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 150000.0f,
-                     .head_size = 64};
-  read_common(h, absent, config);
-  if (h.object("rope_scaling") == nullptr && h.object("rope_parameters") == nullptr) {
-    config.rope_scaling = RopeScaling::yarn;
-    config.rope_factor = 32;
-    config.rope_original_positions = 4096;
-    config.rope_truncate = false;
-    config.rope_attention_factor = 0.1f * std::log(32.0f) + 1;
+void read_gpt_oss(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 201088,
+               .hidden_size = 2880,
+               .intermediate_size = 2880,
+               .num_layers = 36,
+               .num_heads = 64,
+               .num_kv_heads = 8,
+               .max_positions = 131072,
+               .rope_theta = 150000.0f,
+               .head_size = 64},
+              model);
+  if (has_plain_rope(h)) {
+    RopeConfig& rope = model.decoder.ropes.front();
+    rope.scaling = RopeScaling::yarn;
+    rope.factor = 32;
+    rope.original_positions = 4096;
+    rope.truncate = false;
+    rope.attention_factor = yarn_scale(32, 1);
   }
-  config.sliding_window = h.integer("sliding_window", 128);
-  if (!read_layer_types(h, config))
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.window_layers.push_back(layer % 2 == 0);
-  finish_windows(h, config);
+  use_windows(h, h.integer("sliding_window", 128),
+              read_layer_types_or(h, model, [](std::int32_t layer) { return layer % 2 == 0; }), model);
   h.only("swiglu_limit", 7.0);
   h.only("swiglu_alpha", 1.702);
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 128);
-  experts.per_token = integer_of(h, {"num_experts_per_tok", "experts_per_token"}, 4);
-  experts.intermediate_size = config.intermediate_size;
-  experts.score = ExpertScore::softmax_of_chosen;
+  MixtureConfig mixture;
+  mixture.routing.num_experts = num_experts(h, 128);
+  mixture.routing.per_token = integer_of(h, {"num_experts_per_tok", "experts_per_token"}, 4);
+  mixture.routing.score = RouterScore::softmax_of_chosen;
+  mixture.expert.intermediate_size = model.intermediate_size;
+  use_mixtures(mixture, {}, model);
 }
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = common_description(config);
-  if (!decoder) return decoder.error();
-  for (LayerConfig& layer : decoder->layers) {
-    layer.attention()->sinks = true;
-    if (MixtureConfig* mixture = layer.mixture()) mixture->expert.activation = Activation::clamped_silu;
-  }
-  return decoder;
+void shape(DecoderConfig& decoder) {
+  each_attention(decoder, [](AttentionConfig& attention) { attention.sinks = true; });
+  each_mixture(decoder, [](MixtureConfig& mixture) { mixture.expert.activation = Activation::clamped_silu; });
 }
 
 WeightNames names(ModelFormat format) {
@@ -75,11 +67,11 @@ WeightNames names(ModelFormat format) {
 }
 
 // The file does not say that the blend of frequencies begins and ends between whole dimensions.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_common(
-      h, {.experts = {.known = true, .score = ExpertScore::softmax_of_chosen, .renormalize = false}}, config);
-  config.rope_truncate = false;
-  read_gguf_window_pattern(h, 2, config);
+      h, {.experts = {.known = true, .score = RouterScore::softmax_of_chosen, .renormalize = false}}, model);
+  model.decoder.ropes.front().truncate = false;
+  read_gguf_window_pattern(h, 2, model);
 }
 
 }  // namespace
@@ -87,7 +79,7 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(gpt_oss) = {.architecture = "gpt-oss",
                           .configs = {{"GptOssForCausalLM", "GptOssModel", "gpt_oss", read_gpt_oss}},
                           .ggufs = {{"gpt-oss", read_gguf}},
-                          .describe = describe,
+                          .shape = shape,
                           .names = names,
                           .row = {.name = "gpt-oss: 20B, 120B",
                                   .differs = "mixtures with biases, gates and ups cut off at 7, a sink for "

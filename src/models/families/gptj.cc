@@ -5,23 +5,19 @@
 namespace pagoda {
 namespace {
 
-void read_gptj(Hyperparameters& h, ModelConfig& config) {
-  read_heads(h, config, "n_embd", "n_layer", "n_head",
+void read_gptj(Hyperparameters& h, ModelInfo& model) {
+  read_sizes(h, kGpt2Sizes,
              {.vocab_size = 50400,
-              .hidden_size = 4096,
               .num_layers = 28,
               .num_heads = 16,
-              .max_positions = 2048,
-              .norm_eps = 1e-5f,
-              .rope_theta = 10000.0f,
               .bos = 50256,
-              .eos = 50256});
-  const std::int32_t inner = h.integer("n_inner", 0);
-  config.intermediate_size = inner != 0 ? inner : times(4, config.hidden_size);
-  config.max_positions = h.integer("n_positions", 2048);
-  config.activation = h.string("activation_function", "gelu_new");
-  config.rotary_size = h.integer("rotary_dim", 64);
-  config.rope_interleaved_rows = config.parallel = true;
+              .eos = 50256,
+              .eps_name = "layer_norm_epsilon",
+              .activation = "gelu_new"},
+             model);
+  begin_rotation(model.decoder, 10000.0f).rotary_size = h.integer("rotary_dim", 64);
+  model.decoder.interleaved_rows = true;
+  set_parallel(model.decoder);
 }
 
 WeightNames gptj_names(ModelFormat) {
@@ -44,7 +40,7 @@ WeightNames gptj_names(ModelFormat) {
 
 PAGODA_FAMILY(gptj) = {.architecture = "gptj",
                        .configs = {{"GPTJForCausalLM", "GPTJModel", "gptj", read_gptj}},
-                       .describe = plain_layer_norm_description,
+                       .shape = plain_layer_norm_shape,
                        .names = gptj_names,
                        .row = {.name = "GPT-J 6B",
                                .differs = "layer norms, both halves see the same, biases, adjacent pairs",

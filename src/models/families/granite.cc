@@ -5,9 +5,9 @@
 namespace pagoda {
 namespace {
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true}, config);
-  read_granite_scales(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true}, model);
+  read_granite_scales(h, model);
   // Files of Granite 4 whose layers all attend keep the sizes of states that no layer has.
   h.without_effect({"ssm.conv_kernel", "ssm.time_step_rank", "ssm.group_count", "ssm.state_size",
                     "ssm.inner_size", "expert_shared_feed_forward_length"});
@@ -20,7 +20,6 @@ PAGODA_FAMILY(granite) = {
     .configs = {{"GraniteForCausalLM", "GraniteModel", "granite", read_granite}},
     .wrappers = {{"GraniteSpeechForConditionalGeneration", "granite_speech", "granite"}},
     .ggufs = {{"granite", read_gguf}},
-    .describe = common_description,
     .names = llama_names,
     .row = {.name = "Granite 3: 2B, 8B",
             .differs = "four scales",

@@ -7,24 +7,21 @@
 namespace pagoda {
 namespace {
 
-void read_granite_hybrid(Hyperparameters& h, ModelConfig& config) {
-  read_granite_moe(h, config);
-  config.experts.shared_intermediate_size = h.integer("shared_intermediate_size", 1024);
-  read_mamba(h, std::int64_t{h.integer("mamba_expand", 2)} * config.hidden_size, config);
-  set_state_size(config);
+void read_granite_hybrid(Hyperparameters& h, ModelInfo& model) {
+  read_granite_moe(h, 1024, model);
+  const LinearAttentionConfig states =
+      read_mamba(h, std::int64_t{h.integer("mamba_expand", 2)} * model.decoder.hidden_size);
   const std::vector<Block> blocks = read_blocks(h);
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-    config.recurrent_layers.push_back(blocks.empty() ||
-                                      (static_cast<std::size_t>(layer) < blocks.size() &&
-                                       blocks[static_cast<std::size_t>(layer)] == Block::mamba));
-  if (std::ranges::find(config.recurrent_layers, true) != config.recurrent_layers.end())
+  std::vector<bool> recurrent(model.decoder.layers.size(), true);
+  if (!blocks.empty() && blocks.size() != recurrent.size())
+    return h.fail("layer_types", "a list with one entry for each layer");
+  for (std::size_t layer = 0; layer < blocks.size(); ++layer)
+    recurrent[layer] = blocks[layer] == Block::mamba;
+  if (std::ranges::find(recurrent, true) != recurrent.end())
     h.only("hidden_act", "silu");  // the convolution has it, too
-  if (!blocks.empty() && std::ssize(blocks) != config.num_layers)
-    h.fail("layer_types", "a list with one entry for each layer");
   if (h.find("position_embedding_type") == nullptr || h.string("position_embedding_type", "") != "rope")
-    rotate_nothing(config);
-  // Every layer has the expert for all tokens; without others it is the layer's feed-forward.
-  if (config.experts.count == 0) config.intermediate_size = config.experts.shared_intermediate_size;
+    rotate_nothing(model.decoder);
+  use_mixer(h, states, recurrent, model);
 }
 
 WeightNames granite_names(ModelFormat format) {
@@ -36,17 +33,15 @@ WeightNames granite_names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_common(
-      h, {.interleaved_rows = true, .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
-      config);
-  read_granite_scales(h, config);
-  read_state_heads(h, config);
-  read_kv_heads(h, config);
-  config.state.norm_groups = config.state.num_key_heads;
+      h, {.interleaved_rows = true, .experts = {.known = true, .score = RouterScore::softmax_of_chosen}},
+      model);
+  read_granite_scales(h, model);
+  use_mixer(h, read_state_heads(h), layers_with_states(h, model), model);
   // "Finetuned" says whether attention rotates at all.
-  if (!h.gguf()->boolean(concat(config.architecture, ".rope.scaling.finetuned")).value_or(true))
-    rotate_nothing(config);
+  if (!h.gguf()->boolean(concat(model.architecture, ".rope.scaling.finetuned")).value_or(true))
+    rotate_nothing(model.decoder);
 }
 
 }  // namespace
@@ -56,7 +51,6 @@ PAGODA_FAMILY(granite_hybrid) = {
     .configs = {{"GraniteMoeHybridForCausalLM", "GraniteMoeHybridModel", "granitemoehybrid",
                  read_granite_hybrid}},
     .ggufs = {{"granitehybrid", read_gguf}},
-    .describe = mamba2_description,
     .names = granite_names,
     .row = {.name = "Granite 4 H: 350M to 32B-A9B",
             .differs = "Mamba-2 in most layers, attention without rotation, Granite's scales, with and "

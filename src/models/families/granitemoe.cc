@@ -5,17 +5,19 @@
 namespace pagoda {
 namespace {
 
+void read(Hyperparameters& h, ModelInfo& model) { read_granite_moe(h, 0, model); }
+
 WeightNames names(ModelFormat format) {
   WeightNames names = llama_names(format);
   if (format == ModelFormat::hugging_face) names.experts = granitemoe_experts();
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_common(
-      h, {.interleaved_rows = true, .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
-      config);
-  read_granite_scales(h, config);
+      h, {.interleaved_rows = true, .experts = {.known = true, .score = RouterScore::softmax_of_chosen}},
+      model);
+  read_granite_scales(h, model);
   // Files of Granite 4 whose layers all attend keep the sizes of states that no layer has.
   h.without_effect(
       {"ssm.conv_kernel", "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"});
@@ -25,11 +27,9 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 
 PAGODA_FAMILY(granitemoe) = {
     .architecture = "granitemoe",
-    .configs = {{"GraniteMoeForCausalLM", "GraniteMoeModel", "granitemoe", read_granite_moe},
-                {"GraniteMoeSharedForCausalLM", "GraniteMoeSharedModel", "granitemoeshared",
-                 read_granite_moe}},
+    .configs = {{"GraniteMoeForCausalLM", "GraniteMoeModel", "granitemoe", read},
+                {"GraniteMoeSharedForCausalLM", "GraniteMoeSharedModel", "granitemoeshared", read}},
     .ggufs = {{"granitemoe", read_gguf}},
-    .describe = common_description,
     .names = names,
     .row = {.name = "Granite 3 MoE: 1B-A400M, 3B-A800M",
             .differs = "Granite with mixtures",

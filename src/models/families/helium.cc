@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-void read(Hyperparameters& h, ModelConfig& config) {
+void read(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 48000,
                .hidden_size = 2560,
@@ -20,15 +20,14 @@ void read(Hyperparameters& h, ModelConfig& config) {
                .eos = 2,
                .pad = 3,
                .head_size = 128},
-              config);
-  config.rope_interleaved_rows = true;
+              model);
+  model.decoder.interleaved_rows = true;
 }
 
 }  // namespace
 
 PAGODA_FAMILY(helium) = {.architecture = "helium",
                          .configs = {{"HeliumForCausalLM", "HeliumModel", "helium", read}},
-                         .describe = common_description,
                          .names = llama_names,
                          .row = {.name = "Helium 1 2B",
                                  .differs = "adjacent pairs",

@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
 
 }  // namespace
 
@@ -13,7 +13,7 @@ PAGODA_FAMILY(hunyuan) = {
     .architecture = "hunyuan-dense",
     .configs = {{"HunYuanDenseV1ForCausalLM", "HunYuanDenseV1Model", "hunyuan_v1_dense", read_hunyuan}},
     .ggufs = {{"hunyuan-dense", read_gguf}},
-    .describe = hunyuan_description,
+    .shape = norm_heads_behind_rotation,
     .names = hunyuan_names,
     .row = {.name = "Hunyuan: 0.5B to 7B, HY-MT",
             .differs = "norms of queries and keys behind the rotation",

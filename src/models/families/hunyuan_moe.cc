@@ -5,15 +5,16 @@
 namespace pagoda {
 namespace {
 
-void read_hunyuan_moe(Hyperparameters& h, ModelConfig& config) {
-  read_hunyuan(h, config);
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 1);
-  experts.per_token = one_of(h, "moe_topk", 1);
-  experts.intermediate_size = one_of(h, "moe_intermediate_size", config.intermediate_size);
-  experts.shared_intermediate_size = shared_size(h, "num_shared_expert", 1, experts);
-  experts.renormalize = true;
+void read_hunyuan_moe(Hyperparameters& h, ModelInfo& model) {
+  read_hunyuan(h, model);
+  MixtureConfig mixture;
+  mixture.routing.num_experts = num_experts(h, 1);
+  mixture.routing.per_token = one_of(h, "moe_topk", 1);
+  mixture.routing.renormalize = true;
+  mixture.expert.intermediate_size = one_of(h, "moe_intermediate_size", model.intermediate_size);
+  mixture.shared_intermediate_size = shared_size(h, "num_shared_expert", 1, mixture);
   h.only("moe_layer_num_skipped", 0);
+  use_mixtures(mixture, {}, model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -24,9 +25,8 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true}}, config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true}}, model);
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ PAGODA_FAMILY(hunyuan_moe) = {
     .architecture = "hunyuan-moe",
     .configs = {{"HunYuanMoEV1ForCausalLM", "HunYuanMoEV1Model", "hunyuan_v1_moe", read_hunyuan_moe}},
     .ggufs = {{"hunyuan-moe", read_gguf}},
-    .describe = hunyuan_description,
+    .shape = norm_heads_behind_rotation,
     .names = names,
     .row = {.name = "Hunyuan MoE: A13B",
             .differs = "mixtures, norms behind the rotation",

@@ -5,20 +5,10 @@
 namespace pagoda {
 namespace {
 
-void read_internlm2(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 103168,
-               .hidden_size = 4096,
-               .intermediate_size = 11008,
-               .num_layers = 32,
-               .num_heads = 32,
-               .max_positions = 2048,
-               .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
-               .bos = 1,
-               .eos = 2,
-               .pad = 2},
-              config);
+void read_internlm2(Hyperparameters& h, ModelInfo& model) {
+  read_common(
+      h, {.vocab_size = 103168, .intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2, .pad = 2},
+      model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -39,8 +29,8 @@ WeightNames names(ModelFormat format) {
           .down = "feed_forward.w2"};
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true}, model);
 }
 
 }  // namespace
@@ -49,7 +39,6 @@ PAGODA_FAMILY(internlm2) = {
     .architecture = "internlm2",
     .configs = {{"InternLM2ForCausalLM", "InternLM2Model", "internlm2", read_internlm2}},
     .ggufs = {{"internlm2", read_gguf}},
-    .describe = common_description,
     .names = names,
     .row = {.name = "InternLM 2, 2.5",
             .differs = "query, key and value in one matrix",

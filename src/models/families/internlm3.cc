@@ -5,22 +5,18 @@
 namespace pagoda {
 namespace {
 
-void read_internlm3(Hyperparameters& h, ModelConfig& config) {
+void read_internlm3(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 128512,
-               .hidden_size = 4096,
                .intermediate_size = 10240,
                .num_layers = 48,
-               .num_heads = 32,
                .num_kv_heads = 2,
                .max_positions = 32768,
-               .norm_eps = 1e-5f,
-               .rope_theta = 10000.0f,
                .bos = 1,
                .eos = 2,
                .pad = 2,
                .head_size = 128},
-              config);
+              model);
   for (const std::string_view biased : {"qkv_bias", "bias"}) h.find(biased);  // as the tensors say
 }
 
@@ -30,7 +26,6 @@ PAGODA_FAMILY(internlm3) = {
     .architecture = "llama",
     .configs = {{"InternLM3ForCausalLM", "InternLM3Model", "internlm3", read_internlm3},
                 {"LlamaForCausalLM", "LlamaModel", "internlm3", read_internlm3}},
-    .describe = common_description,
     .names = llama_names,
     .row = {.name = "InternLM 3 8B",
             .differs = "–; as GGUF it is a `llama`",

@@ -5,25 +5,13 @@
 namespace pagoda {
 namespace {
 
-void read_llama(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 32000,
-               .hidden_size = 4096,
-               .intermediate_size = 11008,
-               .num_layers = 32,
-               .num_heads = 32,
-               .max_positions = 2048,
-               .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
-               .bos = 1,
-               .eos = 2},
-              config);
+void read_llama(Hyperparameters& h, ModelInfo& model) {
+  read_common(h, {.intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2}, model);
   h.only("sliding_window", nullptr);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, model);
 }
 
 }  // namespace
@@ -43,7 +31,6 @@ PAGODA_FAMILY(llama) = {
                  {"VipLlavaForConditionalGeneration", "vipllava", "llama"},
                  {"VoxtralForConditionalGeneration", "voxtral", "llama"}},
     .ggufs = {{"llama", read_gguf}},
-    .describe = common_description,
     .names = llama_names,
     .row = {.name = "Llama 2, 3, 3.1, 3.2, TinyLlama, SmolLM2, ...",
             .differs = "–",

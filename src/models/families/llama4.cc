@@ -10,7 +10,21 @@
 namespace pagoda {
 namespace {
 
-void read_llama4(Hyperparameters& h, ModelConfig& config) {
+// Layers that rotate norm their queries and keys; queries of the others grow with the position.
+void norm_or_scale_queries(bool norm, float beta, std::int32_t positions, DecoderConfig& decoder) {
+  each_attention(decoder, [&](AttentionConfig& attention) {
+    attention.temperature_positions = std::max(positions, 1);
+    if (attention.rope == kNoRope) {
+      attention.temperature_beta = beta;
+      attention.temperature_offset = 1;
+    } else {
+      if (norm) attention.query_key_norm = QueryKeyNorm::per_head_unweighted;
+      attention.norm_after_rope = true;
+    }
+  });
+}
+
+void read_llama4(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 202048,
                .hidden_size = 5120,
@@ -19,63 +33,47 @@ void read_llama4(Hyperparameters& h, ModelConfig& config) {
                .num_heads = 40,
                .num_kv_heads = 8,
                .max_positions = 131072,
-               .norm_eps = 1e-5f,
                .rope_theta = 500000.0f,
                .bos = 1,
                .eos = 2,
                .head_size = 128},
-              config);
-  config.rope_interleaved_rows = true;
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 16);
-  experts.per_token = h.integer("num_experts_per_tok", 1);
-  experts.intermediate_size = experts.shared_intermediate_size = config.intermediate_size;
-  experts.score = ExpertScore::sigmoid;
-  config.intermediate_size = h.integer("intermediate_size_mlp", 16384);
+              model);
+  model.decoder.interleaved_rows = true;
+  MixtureConfig mixture = read_experts(h, {.count = 16, .per_token = 1}, model);
+  mixture.shared_intermediate_size = mixture.expert.intermediate_size;
+  mixture.routing.score = RouterScore::sigmoid;
+  set_intermediate_size(h.integer("intermediate_size_mlp", 16384), model);
   const std::int32_t step = h.integer("interleave_moe_layer_step", 1);
   const std::int32_t period = h.integer("no_rope_layer_interval", 4);
   if (step < 1) return h.fail("interleave_moe_layer_step", "a positive integer");
   if (period < 1) return h.fail("no_rope_layer_interval", "a positive integer");
   const bool written = h.find("moe_layers") != nullptr;
   const std::vector<std::int32_t> named = h.integers("moe_layers");
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer) {
-    experts.layers.push_back(written ? std::find(named.begin(), named.end(), layer) != named.end()
-                                     : (layer + 1) % step == 0);
-    config.rope_layers.push_back((layer + 1) % period != 0);
+  std::vector<bool> sparse, rotating;
+  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer) {
+    sparse.push_back(written ? std::find(named.begin(), named.end(), layer) != named.end()
+                             : (layer + 1) % step == 0);
+    rotating.push_back((layer + 1) % period != 0);
   }
-  const json::value* rotating = h.find("no_rope_layers");
-  if (rotating != nullptr && !(rotating->is_array() && rotating->get_array().empty())) {
-    config.rope_layers.clear();
-    for (const bool rotates : h.flags("no_rope_layers", listed_layers(config)))
-      config.rope_layers.push_back(rotates);  // 1: rotates, whatever the name says
-  }
-  config.query_key_norm = h.boolean("use_qk_norm", true);
-  if (h.boolean("attn_temperature_tuning", true)) {
-    config.temperature_beta = h.number("attn_scale", 0.1f);
-    config.temperature_positions = h.integer("floor_scale", 8192);
-  }
+  use_mixtures(mixture, sparse, model);
+  const json::value* flags = h.find("no_rope_layers");
+  if (flags != nullptr && !(flags->is_array() && flags->get_array().empty()))
+    rotating = h.flags("no_rope_layers", model.decoder.num_layers());  // 1: rotates, whatever the name says
+  if (!h.status().ok()) return;
+  rotate_layers(h, rotating, model.decoder);
+  norm_or_scale_queries(h.boolean("use_qk_norm", true),
+                        h.boolean("attn_temperature_tuning", true) ? h.number("attn_scale", 0.1f) : 0,
+                        h.integer("floor_scale", 8192), model.decoder);
   // Chunks, where a layer rotates.
-  config.sliding_window = h.integer("attention_chunk_size", 8192);
-  if (!read_layer_types(h, config, "chunked_attention")) config.window_layers = config.rope_layers;
-  finish_windows(h, config);
+  const bool listed = h.find("layer_types") != nullptr;
+  use_windows(h, h.integer("attention_chunk_size", 8192),
+              listed ? read_layer_types(h, model, "chunked_attention") : rotating, model);
 }
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = common_description(config);
-  if (!decoder) return decoder.error();
-  for (LayerConfig& layer : decoder->layers) {
-    AttentionConfig& attention = *layer.attention();
-    attention.chunks = attention.sliding_window > 0;
-    if (attention.rope == kNoRope) {
-      attention.temperature_offset = 1;
-    } else {
-      attention.temperature_beta = 0;
-      if (config.query_key_norm) attention.query_key_norm = QueryKeyNorm::per_head_unweighted;
-      attention.norm_after_rope = true;
-    }
-    if (MixtureConfig* mixture = layer.mixture()) mixture->weigh_input = true;
-  }
-  return decoder;
+void shape(DecoderConfig& decoder) {
+  each_attention(decoder,
+                 [](AttentionConfig& attention) { attention.chunks = attention.sliding_window > 0; });
+  each_mixture(decoder, [](MixtureConfig& mixture) { mixture.weigh_input = true; });
 }
 
 WeightNames names(ModelFormat format) {
@@ -96,21 +94,23 @@ WeightNames names(ModelFormat format) {
 }
 
 // The file leaves out what all models of the family have alike. Maverick, of 128 experts, alone has no norms
-// of queries and h.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
+// of queries and keys.
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_common(h,
                    {.interleaved_rows = true,
-                    .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
-                   config);
+                    .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
+                   model);
   constexpr std::int32_t kChunk = 8192;
-  rotate_three_of_four(config);
-  read_layers_with_routers(h, config);
-  config.experts.shared_intermediate_size = config.experts.intermediate_size;
-  config.query_key_norm = config.experts.count != 128;
-  config.temperature_beta = 0.1f;
-  config.temperature_positions = kChunk;
-  config.sliding_window = kChunk;
-  config.window_layers = config.rope_layers;
+  rotate_three_of_four(model.decoder);
+  bool maverick = false;
+  each_mixture(model.decoder, [&](MixtureConfig& mixture) {
+    mixture.shared_intermediate_size = mixture.expert.intermediate_size;
+    maverick = mixture.routing.num_experts == 128;
+  });
+  norm_or_scale_queries(!maverick, 0.1f, kChunk, model.decoder);
+  each_attention(model.decoder, [](AttentionConfig& attention) {
+    if (attention.rope != kNoRope) attention.sliding_window = kChunk;
+  });
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ PAGODA_FAMILY(llama4) = {
     .configs = {{"Llama4ForCausalLM", "Llama4TextModel", "llama4_text", read_llama4}},
     .wrappers = {{"Llama4ForConditionalGeneration", "llama4", "llama4_text"}},
     .ggufs = {{"llama4", read_gguf}},
-    .describe = describe,
+    .shape = shape,
     .names = names,
     .row = {.name = "Llama 4: Scout, Maverick (text)",
             .differs = "mixtures weighed before the expert, norms without weights, chunks of 8192 tokens but "

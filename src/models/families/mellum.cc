@@ -6,13 +6,12 @@ namespace pagoda {
 namespace {
 
 // Qwen3's with windows, which rotate by a base of their own.
-void read_mellum(Hyperparameters& h, ModelConfig& config) {
+void read_mellum(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 98304,
                .hidden_size = 2304,
                .intermediate_size = 7168,
                .num_layers = 28,
-               .num_heads = 32,
                .num_kv_heads = 4,
                .max_positions = 131072,
                .norm_eps = 1e-6f,
@@ -20,21 +19,18 @@ void read_mellum(Hyperparameters& h, ModelConfig& config) {
                .head_size = 128,
                .partial = 1,
                .local_theta = 10000.0f},
-              config);
-  read_listed_windows(h, 1024, config);
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 64);
-  experts.per_token = h.integer("num_experts_per_tok", 8);
-  experts.intermediate_size = h.integer("moe_intermediate_size", 896);
-  experts.renormalize = h.boolean("norm_topk_prob", true);
-  read_mlp_types(h, 0, config);
-  for (const std::string_view draft : {"num_mtp_layers", "mtp_layer_types", "mtp_mlp_layer_types"})
-    h.find(draft);
+              model);
+  read_listed_windows(h, 1024, model);
+  MixtureConfig mixture = read_experts(h, {.count = 64, .per_token = 8, .intermediate = 896}, model);
+  mixture.routing.renormalize = h.boolean("norm_topk_prob", true);
+  use_mixtures(mixture, read_mlp_types(h, 0, model), model);
+  h.without_effect({"num_mtp_layers", "mtp_layer_types", "mtp_mlp_layer_types"});
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true}}, config);
-  read_local_theta(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true}}, model);
+  rotate_windows_by(h.number("rope.freq_base_swa", model.decoder.ropes.front().theta), model);
+  read_gguf_window_pattern(h, 4, model);
 }
 
 }  // namespace
@@ -42,7 +38,7 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(mellum) = {.architecture = "mellum",
                          .configs = {{"MellumForCausalLM", "MellumModel", "mellum", read_mellum}},
                          .ggufs = {{"mellum", read_gguf}},
-                         .describe = qwen3_description,
+                         .shape = norm_heads,
                          .names = qwen3_moe_names,
                          .row = {.name = "Mellum 2 12B-A2.5B",
                                  .differs = "Qwen 3 with mixtures, windows with a rotation of their own",

@@ -8,34 +8,23 @@ namespace pagoda {
 namespace {
 
 // MiniCPM 1, 2 and 4: the scales follow from the depth, and from the width of the model that was tuned.
-void read_minicpm(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 32000,
-               .hidden_size = 4096,
-               .intermediate_size = 11008,
-               .num_layers = 32,
-               .num_heads = 32,
-               .max_positions = 2048,
-               .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
-               .bos = 1,
-               .eos = 2,
-               .tied = true},
-              config);
-  config.embedding_scale = h.number("scale_emb", 1);
-  if (config.num_layers < 1 || config.hidden_size < 1) return;
-  config.residual_scale = h.number("scale_depth", 1) / std::sqrt(static_cast<float>(config.num_layers));
-  config.logit_scale = h.number("dim_model_base", 1) / static_cast<float>(config.hidden_size);
+void read_minicpm(Hyperparameters& h, ModelInfo& model) {
+  read_common(h, {.intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2, .tied = true}, model);
+  model.decoder.embedding_scale = h.number("scale_emb", 1);
+  scale_residual(h.number("scale_depth", 1) / std::sqrt(static_cast<float>(model.decoder.num_layers())),
+                 model.decoder);
+  model.decoder.logit_scale = h.number("dim_model_base", 1) / static_cast<float>(model.decoder.hidden_size);
   h.only("sparse_config", nullptr);  // attention to some blocks of the context alone
 }
 
 // Old files leave out the scales of the first models.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true}, config);
-  if (config.num_layers < 1 || config.hidden_size < 1) return;
-  config.embedding_scale = h.number("embedding_scale", 12.0f);
-  config.residual_scale = h.number("residual_scale", 1.4f / std::sqrt(static_cast<float>(config.num_layers)));
-  config.logit_scale = 1 / h.number("logit_scale", static_cast<float>(config.hidden_size) / 256.0f);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true}, model);
+  model.decoder.embedding_scale = h.number("embedding_scale", 12.0f);
+  scale_residual(h.number("residual_scale", 1.4f / std::sqrt(static_cast<float>(model.decoder.num_layers()))),
+                 model.decoder);
+  model.decoder.logit_scale =
+      1 / h.number("logit_scale", static_cast<float>(model.decoder.hidden_size) / 256.0f);
 }
 
 }  // namespace
@@ -43,7 +32,6 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(minicpm) = {.architecture = "minicpm",
                           .configs = {{"MiniCPMForCausalLM", "MiniCPMModel", "minicpm", read_minicpm}},
                           .ggufs = {{"minicpm", read_gguf}},
-                          .describe = common_description,
                           .names = llama_names,
                           .row = {.name = "MiniCPM 1, 2, 4: 0.5B to 8B",
                                   .differs = "three scales, longrope",

@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-void read_minicpm3(Hyperparameters& h, ModelConfig& config) {
+void read_minicpm3(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 73448,
                .hidden_size = 2560,
@@ -17,36 +17,37 @@ void read_minicpm3(Hyperparameters& h, ModelConfig& config) {
                .num_heads = 40,
                .num_kv_heads = 40,
                .max_positions = 32768,
-               .norm_eps = 1e-5f,
-               .rope_theta = 10000.0f,
                .bos = 1,
                .eos = 2,
                .tied = true},
-              config);
-  const auto layers = static_cast<float>(std::max(config.num_layers, 1)),
-             width = static_cast<float>(std::max(config.hidden_size, 1));
-  config.embedding_scale = h.number("scale_emb", 12);
-  config.residual_scale =
-      h.number("scale_depth", h.written("scale_depth") ? std::sqrt(layers) : 1.4f) / std::sqrt(layers);
-  config.logit_scale = h.number("dim_model_base", h.written("dim_model_base") ? width : 256.0f) / width;
-  read_latent(h,
-              {.rank = 256,
-               .query_rank = 768,
-               .nope_size = 64,
-               .rope_size = 32,
-               .value_size = divide(config.hidden_size, config.num_heads)},
-              config);
+              model);
+  const auto layers = static_cast<float>(std::max(model.decoder.num_layers(), 1)),
+             width = static_cast<float>(std::max(model.decoder.hidden_size, 1));
+  model.decoder.embedding_scale = h.number("scale_emb", 12);
+  scale_residual(
+      h.number("scale_depth", h.written("scale_depth") ? std::sqrt(layers) : 1.4f) / std::sqrt(layers),
+      model.decoder);
+  model.decoder.logit_scale =
+      h.number("dim_model_base", h.written("dim_model_base") ? width : 256.0f) / width;
+  read_latent(
+      h,
+      {.query_rank = 768,
+       .latent_size = 256,
+       .nope_size = 64,
+       .rope_size = 32,
+       .value_size = divide(model.decoder.hidden_size, model.decoder.layers.front().attention()->num_heads)},
+      model);
 }
 
 // The file leaves out what the family's only model has for scales.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.latent = true}, config);
-  read_gguf_latent(h, config);
-  if (config.rope_original_positions == 0) config.rope_original_positions = config.max_positions;
-  if (config.num_layers < 1 || config.hidden_size < 1) return;
-  config.embedding_scale = 12;
-  config.residual_scale = 1.4f / std::sqrt(static_cast<float>(config.num_layers));
-  config.logit_scale = 256.0f / static_cast<float>(config.hidden_size);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.latent = true}, model);
+  read_gguf_latent(h, model);
+  RopeConfig& rope = model.decoder.ropes.front();
+  if (rope.original_positions == 0) rope.original_positions = model.decoder.max_positions;
+  model.decoder.embedding_scale = 12;
+  scale_residual(1.4f / std::sqrt(static_cast<float>(model.decoder.num_layers())), model.decoder);
+  model.decoder.logit_scale = 256.0f / static_cast<float>(model.decoder.hidden_size);
 }
 
 }  // namespace
@@ -54,7 +55,6 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(minicpm3) = {.architecture = "minicpm3",
                            .configs = {{"MiniCPM3ForCausalLM", "MiniCPM3Model", "minicpm3", read_minicpm3}},
                            .ggufs = {{"minicpm3", read_gguf}},
-                           .describe = latent_description,
                            .names = latent_names,
                            .row = {.name = "MiniCPM 3 4B",
                                    .differs = "latent attention, three scales, longrope",

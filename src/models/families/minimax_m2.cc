@@ -6,32 +6,31 @@
 namespace pagoda {
 namespace {
 
-void read_minimax_m2(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 200064,
-                     .hidden_size = 3072,
-                     .intermediate_size = 1536,
-                     .num_layers = 62,
-                     .num_heads = 48,
-                     .num_kv_heads = 8,
-                     .max_positions = 196608,
-                     .norm_eps = 1e-6f,
-                     .rope_theta = 5000000.0f,
-                     .bos = 200034,
-                     .eos = 200020,
-                     .head_size = 128};
-  absent.partial = 1;
-  read_common(h, absent, config);
+void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 200064,
+               .hidden_size = 3072,
+               .intermediate_size = 1536,
+               .num_layers = 62,
+               .num_heads = 48,
+               .num_kv_heads = 8,
+               .max_positions = 196608,
+               .norm_eps = 1e-6f,
+               .rope_theta = 5000000.0f,
+               .bos = 200034,
+               .eos = 200020,
+               .head_size = 128,
+               .partial = 1},
+              model);
   const std::int32_t turned = h.integer("rotary_dim", 0);  // as old files say it, and new ones beside
   const json::object* const rope = h.object("rope_parameters");
   const bool other =
       h.written("partial_rotary_factor") || (rope != nullptr && rope->contains("partial_rotary_factor"));
-  if (turned != 0 && !other) config.rotary_size = turned;
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 256);
-  experts.per_token = h.integer("num_experts_per_tok", 8);
-  experts.intermediate_size = config.intermediate_size;
-  experts.score = ExpertScore::sigmoid;
-  experts.renormalize = true;
+  if (turned != 0 && !other) model.decoder.ropes.front().rotary_size = turned;
+  MixtureConfig mixture = read_experts(h, {.count = 256, .per_token = 8}, model);
+  mixture.routing.score = RouterScore::sigmoid;
+  mixture.routing.renormalize = true;
+  use_mixtures(mixture, {}, model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -49,9 +48,8 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true, .score = ExpertScore::sigmoid}}, config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
 }
 
 }  // namespace
@@ -60,7 +58,7 @@ PAGODA_FAMILY(minimax_m2) = {
     .architecture = "minimax-m2",
     .configs = {{"MiniMaxM2ForCausalLM", "MiniMaxM2Model", "minimax_m2", read_minimax_m2}},
     .ggufs = {{"minimax-m2", read_gguf}},
-    .describe = olmoe_description,
+    .shape = norm_heads_together,
     .names = names,
     .row = {.name = "MiniMax M2",
             .differs = "sigmoid routing with a correction, norms of all heads together; one rank only",

@@ -6,23 +6,12 @@ namespace pagoda {
 namespace {
 
 // A window that differs between layers is not of this family.
-void read_mistral(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 32000,
-               .hidden_size = 4096,
-               .intermediate_size = 14336,
-               .num_layers = 32,
-               .num_heads = 32,
-               .num_kv_heads = 8,
-               .max_positions = 131072,
-               .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
-               .bos = 1,
-               .eos = 2},
-              config);
-  config.sliding_window = h.written("sliding_window") ? h.integer("sliding_window", 0) : 4096;
+void read_mistral(Hyperparameters& h, ModelInfo& model) {
+  read_common(h, kMistral, model);
+  const std::int32_t window = read_window(h, 4096);
+  use_windows(h, window, {}, model);
   if (const json::value* types = h.find("layer_types")) {
-    const std::string_view all = config.sliding_window > 0 ? "sliding_attention" : "full_attention";
+    const std::string_view all = window > 0 ? "sliding_attention" : "full_attention";
     const json::array* list = types->if_array();
     if (list == nullptr) return h.fail("layer_types", "a list of strings");
     for (const json::value& type : *list)
@@ -37,7 +26,6 @@ PAGODA_FAMILY(mistral) = {.architecture = "mistral",
                           .configs = {{"MistralForCausalLM", "MistralModel", "mistral", read_mistral}},
                           .wrappers = {{"Idefics2ForConditionalGeneration", "idefics2", "mistral"},
                                        {"Mistral3ForConditionalGeneration", "mistral3", "mistral"}},
-                          .describe = common_description,
                           .names = llama_names,
                           .row = {.name = "Mistral 7B, Nemo, Small 1 to 3",
                                   .differs = "windows; as GGUF it is a `llama`",

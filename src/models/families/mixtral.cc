@@ -5,26 +5,15 @@
 namespace pagoda {
 namespace {
 
-void read_mixtral(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 32000,
-               .hidden_size = 4096,
-               .intermediate_size = 14336,
-               .num_layers = 32,
-               .num_heads = 32,
-               .num_kv_heads = 8,
-               .max_positions = 131072,
-               .norm_eps = 1e-5f,
-               .rope_theta = 1000000.0f,
-               .bos = 1,
-               .eos = 2},
-              config);
-  config.sliding_window = h.integer("sliding_window", 0);
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 8);
-  experts.per_token = h.integer("num_experts_per_tok", 2);
-  experts.intermediate_size = config.intermediate_size;
-  experts.renormalize = true;
+void read_mixtral(Hyperparameters& h, ModelInfo& model) {
+  Defaults absent = kMistral;
+  absent.norm_eps = 1e-5f;
+  absent.rope_theta = 1000000.0f;
+  read_common(h, absent, model);
+  use_windows(h, h.integer("sliding_window", 0), {}, model);
+  MixtureConfig mixture = read_experts(h, {.count = 8, .per_token = 2}, model);
+  mixture.routing.renormalize = true;
+  use_mixtures(mixture, {}, model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -33,9 +22,8 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, model);
 }
 
 }  // namespace
@@ -44,7 +32,6 @@ PAGODA_FAMILY(mixtral) = {
     .architecture = "mixtral",
     .configs = {{"MixtralForCausalLM", "MixtralModel", "mixtral", read_mixtral}},
     .ggufs = {{"llama", read_gguf}},
-    .describe = common_description,
     .names = names,
     .only_experts = true,
     .row = {.name = "Mixtral 8x7B, 8x22B",

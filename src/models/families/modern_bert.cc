@@ -9,40 +9,37 @@ namespace pagoda {
 namespace {
 
 // Norms before each half, a gated feed-forward, windows in two of three layers.
-void read_modern_bert(Hyperparameters& h, ModelConfig& config) {
-  config.encoder = true;
-  config.vocab_size = h.integer("vocab_size", 50368);
-  config.hidden_size = h.integer("hidden_size", 768);
-  config.intermediate_size = h.integer("intermediate_size", 1152);
-  config.num_layers = h.integer("num_hidden_layers", 22);
-  config.num_heads = config.num_kv_heads = h.integer("num_attention_heads", 12);
-  config.head_size = divide(config.hidden_size, config.num_heads);
-  config.max_positions = h.integer("max_position_embeddings", 8192);
-  config.norm_eps = h.number("norm_eps", 1e-5f);
-  config.activation = h.string("hidden_activation", "gelu");
-  config.attention_bias = h.boolean("attention_bias", false);
-  config.pad_token_id = 50283;
-  config.eos_token_ids = {50282};
+void read_modern_bert(Hyperparameters& h, ModelInfo& model) {
+  read_layers(h,
+              {.vocab_size = 50368,
+               .hidden_size = 768,
+               .intermediate_size = 1152,
+               .num_layers = 22,
+               .num_heads = 12,
+               .max_positions = 8192,
+               .eos = 50282,
+               .pad = 50283,
+               .eps_name = "norm_eps",
+               .activation = "gelu",
+               .activation_name = "hidden_activation"},
+              model);
+  model.decoder.tied_head = false;
+  model.bos_token_id = -1;
+  see_both_sides(model.decoder);
+  const std::int32_t period = h.integer("global_attn_every_n_layers", 3);
+  if (period < 1) return h.fail("global_attn_every_n_layers", "a positive integer");
   // So many tokens together, half of them on each side.
-  config.sliding_window = std::max(h.integer("local_attention", 128), 0) / 2 + 1;
-  if (!read_layer_types(h, config)) {
-    const std::int32_t period = h.integer("global_attn_every_n_layers", 3);
-    if (period < 1) return h.fail("global_attn_every_n_layers", "a positive integer");
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.window_layers.push_back(layer % period != 0);
-  }
-  finish_windows(h, config);
-  read_rope_by_layer(h, config, h.number("global_rope_theta", 160000.0f),
+  use_windows(h, std::max(h.integer("local_attention", 128), 0) / 2 + 1,
+              read_layer_types_or(h, model, [&](std::int32_t layer) { return layer % period != 0; }), model);
+  read_rope_by_layer(h, model, h.number("global_rope_theta", 160000.0f),
                      h.number("local_rope_theta", 10000.0f));
 }
 
 // Norms before each half as in Llama; the first layer reads the embedding's norm.
-Result<DecoderConfig> describe_modern_bert(const ModelConfig& config) {
-  auto encoder = layer_norm_description(config);
-  if (!encoder) return encoder.error();
-  encoder->embedding_norm = encoder->final_norm;
-  encoder->layers.front().mixer_norms.input = false;
-  return encoder;
+void shape(DecoderConfig& decoder) {
+  layer_norms(decoder);
+  decoder.embedding_norm = decoder.final_norm;
+  decoder.layers.front().mixer_norms.input = false;
 }
 
 WeightNames modern_bert_names(ModelFormat format) {
@@ -73,15 +70,10 @@ WeightNames modern_bert_names(ModelFormat format) {
 }
 
 // The first of so many layers sees everything.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .encoder = true}, config);
-  config.activation = h.string("hidden_activation", "gelu");
-  read_windows_to_both_sides(h, 3, config);
-  const GgufArray* const pattern = h.gguf()->array("modern-bert.attention.sliding_window_pattern");
-  if (pattern != nullptr && !pattern->booleans.empty()) return;
-  const std::int32_t period = std::max(h.integer("attention.sliding_window_pattern", 3), 1);
-  for (std::size_t layer = 0; layer < config.window_layers.size(); ++layer)
-    config.window_layers[layer] = layer % static_cast<std::size_t>(period) != 0;
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  const std::string activation = h.string("hidden_activation", "gelu");
+  read_gguf_common(h, {.activation = activation, .layer_norm = true, .encoder = true}, model);
+  read_windows_to_both_sides(h, 3, model, SeesAll::first);
   h.without_effect({"classifier.output_labels", "token_type_count"});
 }
 
@@ -91,7 +83,7 @@ PAGODA_FAMILY(modern_bert) = {
     .architecture = "modern-bert",
     .configs = {{"ModernBertForMaskedLM", "ModernBertModel", "modernbert", read_modern_bert}},
     .ggufs = {{"modern-bert", read_gguf}},
-    .describe = describe_modern_bert,
+    .shape = shape,
     .names = modern_bert_names,
     .row = {.name = "ModernBERT: gte-modernbert, granite-embedding-r2",
             .differs = "norms before each half, two rotations, windows to both sides",

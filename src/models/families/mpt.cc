@@ -5,40 +5,34 @@
 namespace pagoda {
 namespace {
 
-void read_mpt(Hyperparameters& h, ModelConfig& config) {
-  read_heads(h, config, "d_model", "n_layers", "n_heads",
+void read_mpt(Hyperparameters& h, ModelInfo& model) {
+  read_sizes(h, {.hidden = "d_model", .layers = "n_layers", .heads = "n_heads", .positions = "max_seq_len"},
              {.vocab_size = 50368,
               .hidden_size = 2048,
               .num_layers = 24,
               .num_heads = 16,
-              .max_positions = 2048,
-              .norm_eps = 1e-5f,
-              .rope_theta = 10000.0f,
-              .tied = true});
-  config.intermediate_size = times(h.integer("expansion_ratio", 4), config.hidden_size);
-  config.max_positions = h.integer("max_seq_len", 2048);
-  config.activation = "gelu";
-  config.alibi_max = 8;
-  config.rotates = false;
+              .tied = true,
+              .eps_name = "layer_norm_epsilon",
+              .activation = "gelu"},
+             model);
+  set_intermediate_size(times(h.integer("expansion_ratio", 4), model.decoder.hidden_size), model);
+  float largest = 8;
   h.only("no_bias", true);
   h.only("learned_pos_emb", true);
   h.only("norm_type", "low_precision_layernorm");
   if (const json::object* attention = h.object("attn_config")) {
     Hyperparameters inner(*attention, h.shared_status());
-    config.attention_clip = inner.number("clip_qkv", 0);
+    clip_attention(inner.number("clip_qkv", 0), model.decoder);
     inner.only("qk_ln", false);
     inner.only("prefix_lm", false);
     inner.only("alibi", true);
     inner.only("attn_type", "multihead_attention");
-    config.alibi_max = inner.number("alibi_bias_max", 8);
-    if (inner.find("softmax_scale") != nullptr) config.attention_scale = inner.number("softmax_scale", 0);
+    largest = inner.number("alibi_bias_max", 8);
+    if (const float scale = inner.number("softmax_scale", 0); scale != 0)
+      scale_attention(scale, model.decoder);
   }
   h.only("logit_scale", nullptr);
-}
-
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = alibi_description(config, AlibiOrder::higher_first);
-  return decoder;
+  use_alibi(h, largest, AlibiOrder::higher_first, model.decoder);
 }
 
 WeightNames mpt_names(ModelFormat format) {
@@ -57,10 +51,10 @@ WeightNames mpt_names(ModelFormat format) {
           .down = "ffn.down_proj"};
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .rotates = false}, config);
-  config.attention_clip = h.number("clip_qkv", 0.0f);
-  config.alibi_max = h.number("attention.max_alibi_bias", 8.0f);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .rotates = false}, model);
+  clip_attention(h.number("clip_qkv", 0.0f), model.decoder);
+  use_alibi(h, h.number("attention.max_alibi_bias", 8.0f), AlibiOrder::higher_first, model.decoder);
 }
 
 }  // namespace
@@ -68,7 +62,7 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(mpt) = {.architecture = "mpt",
                       .configs = {{"MptForCausalLM", "MptModel", "mpt", read_mpt}},
                       .ggufs = {{"mpt", read_gguf}},
-                      .describe = describe,
+                      .shape = plain_layer_norm_shape,
                       .names = mpt_names,
                       .row = {.name = "MPT 7B, 30B",
                               .differs = "layer norms, ALiBi",

@@ -8,55 +8,47 @@
 namespace pagoda {
 namespace {
 
-void read_muse_glimmer(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 202048,
-                     .hidden_size = 6656,
-                     .intermediate_size = 19968,
-                     .num_layers = 52,
-                     .num_heads = 32,
-                     .num_kv_heads = 2,
-                     .max_positions = 131072,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f,
-                     .bos = 200000,
-                     .eos = 200001,
-                     .head_size = 128};
-  read_common(h, absent, config);
-  config.activation = h.string("hidden_activation", "silu");
-  config.norm_weight_offset = 1;
-  config.branch_norm_eps = h.number("post_norm_eps", 1e-8f);
-  config.logit_scale = h.number("output_multiplier", 0.19611613513818404f);
-  config.logit_softcap = h.number("final_logit_softcapping", 20);
-  config.attention_scale =
-      h.number("qk_scale_factor", 3.87f) / std::sqrt(static_cast<float>(config.head_size));
-  config.sliding_window = h.integer("sliding_window", 2048);
-  const auto sees_all = [&](std::int32_t layer) { return (config.num_layers - 1 - layer) % 4 == 0; };
-  if (!read_layer_types(h, config))
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.window_layers.push_back(!sees_all(layer));
-  if (h.find("layer_rope_theta") != nullptr) {
-    read_layer_thetas(h, config);
-  } else {
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.rope_layers.push_back(!sees_all(layer));
+// How norms behind each half round, and the norm of queries and keys.
+void norm_queries(QueryKeyNorm norm, float branch_eps, DecoderConfig& decoder) {
+  for (LayerConfig& layer : decoder.layers) {
+    layer.branch_norm_eps = branch_eps;
+    layer.attention()->query_key_norm = norm;
   }
-  finish_windows(h, config);
 }
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = common_description(config);
-  if (!decoder) return decoder.error();
-  decoder->embedding_norm = NormConfig{.eps = config.norm_eps, .weighted = false};
-  decoder->final_norm->weight_offset = 0;
-  for (LayerConfig& layer : decoder->layers) {
-    layer.mixer_norms.branch = layer.feed_forward_norms.branch = true;
-    layer.branch_norm_eps = config.branch_norm_eps;
-    layer.attention()->output_gate = OutputGate::sigmoid;
-    // GGUF files have the scale of queries as the weights of such a norm.
-    layer.attention()->query_key_norm =
-        config.query_key_norm ? QueryKeyNorm::per_head : QueryKeyNorm::per_head_unweighted;
-  }
-  return decoder;
+void read_muse_glimmer(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 202048,
+               .hidden_size = 6656,
+               .intermediate_size = 19968,
+               .num_layers = 52,
+               .num_kv_heads = 2,
+               .max_positions = 131072,
+               .bos = 200000,
+               .eos = 200001,
+               .head_size = 128,
+               .activation_name = "hidden_activation"},
+              model);
+  DecoderConfig& decoder = model.decoder;
+  offset_norms(decoder);
+  norm_queries(QueryKeyNorm::per_head_unweighted, h.number("post_norm_eps", 1e-8f), decoder);
+  decoder.logit_scale = h.number("output_multiplier", 0.19611613513818404f);
+  decoder.logit_softcap = h.number("final_logit_softcapping", 20);
+  const auto head_size = static_cast<float>(decoder.layers.front().attention()->head_size);
+  scale_attention(h.number("qk_scale_factor", 3.87f) / std::sqrt(head_size), decoder);
+  const auto has_window = [&](std::int32_t layer) { return (decoder.num_layers() - 1 - layer) % 4 != 0; };
+  const std::vector<bool> windows = read_layer_types_or(h, model, has_window);
+  use_windows(h, h.integer("sliding_window", 2048), windows, model);
+  if (h.find("layer_rope_theta") != nullptr) return read_layer_thetas(h, windows, model);
+  for (std::int32_t layer = 0; layer < decoder.num_layers(); ++layer)
+    if (!has_window(layer)) decoder.layers[static_cast<std::size_t>(layer)].attention()->rope = kNoRope;
+}
+
+void shape(DecoderConfig& decoder) {
+  decoder.embedding_norm = NormConfig{.eps = decoder.final_norm->eps, .weighted = false};
+  decoder.final_norm->weight_offset = 0;
+  norm_branches(decoder);
+  gate_outputs(decoder, OutputGate::sigmoid);
 }
 
 WeightNames names(ModelFormat format) {
@@ -66,15 +58,16 @@ WeightNames names(ModelFormat format) {
 }
 
 // The scale of queries is the weight of their norm; how norms behind each half round is in no file.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true}, config);
-  config.query_key_norm = true;
-  config.branch_norm_eps = 1e-8f;
-  config.logit_scale = h.number("logit_scale");
-  config.logit_softcap = h.number("final_logit_softcapping", 0.0f);
-  config.rope_theta = h.number("rope.freq_base_swa", config.rope_theta);  // no other layers rotate
-  read_gguf_window_pattern(h, 4, config);
-  rotate_windows_alone(config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true}, model);
+  norm_queries(QueryKeyNorm::per_head, 1e-8f, model.decoder);
+  model.decoder.logit_scale = h.number("logit_scale");
+  model.decoder.logit_softcap = h.number("final_logit_softcapping", 0.0f);
+  float& theta = model.decoder.ropes.front().theta;
+  theta = h.number("rope.freq_base_swa", theta);  // no other layers rotate
+  rotate_windows_by(0, model);
+  read_gguf_window_pattern(h, 4, model);
+  rotate_windows_alone(model.decoder);
 }
 
 }  // namespace
@@ -84,7 +77,7 @@ PAGODA_FAMILY(muse_glimmer) = {
     .configs = {{"MuseGlimmerTextModel", "MuseGlimmerTextModel", "muse_glimmer_text", read_muse_glimmer}},
     .wrappers = {{"MuseGlimmerForConditionalGeneration", "muse_glimmer", "muse_glimmer_text"}},
     .ggufs = {{"muse-glimmer", read_gguf}},
-    .describe = describe,
+    .shape = shape,
     .names = names,
     .row = {.name = "Muse Glimmer 30B (text)",
             .differs = "normed embedding, norms on both sides of each half, of queries and keys without "

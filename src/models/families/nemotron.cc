@@ -5,26 +5,24 @@
 namespace pagoda {
 namespace {
 
-void read_nemotron(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 256000,
-                     .hidden_size = 6144,
-                     .intermediate_size = 24576,
-                     .num_layers = 32,
-                     .num_heads = 48,
-                     .max_positions = 4096,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f,
-                     .bos = 2,
-                     .eos = 3,
-                     .partial = 0.5f};
-  absent.eps_name = "norm_eps";
-  absent.activation = "relu2";
-  read_common(h, absent, config);
-  config.norm_weight_offset = 1;
+void read_nemotron(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 256000,
+               .hidden_size = 6144,
+               .intermediate_size = 24576,
+               .num_heads = 48,
+               .max_positions = 4096,
+               .bos = 2,
+               .eos = 3,
+               .partial = 0.5f,
+               .eps_name = "norm_eps",
+               .activation = "relu2"},
+              model);
+  offset_norms(model.decoder);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "relu2", .layer_norm = true}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "relu2", .layer_norm = true}, model);
 }
 
 }  // namespace
@@ -33,7 +31,7 @@ PAGODA_FAMILY(nemotron) = {
     .architecture = "nemotron",
     .configs = {{"NemotronForCausalLM", "NemotronModel", "nemotron", read_nemotron}},
     .ggufs = {{"nemotron", read_gguf}},
-    .describe = plain_layer_norm_description,
+    .shape = plain_layer_norm_shape,
     .names = llama_names,
     .row = {.name = "Nemotron 3, 4, Minitron (dense)",
             .differs = "layer norms, squared ReLU, half of each head rotates",

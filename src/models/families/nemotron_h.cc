@@ -8,94 +8,84 @@
 namespace pagoda {
 namespace {
 
-void read_nemotron_h(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 131072,
-                     .hidden_size = 4096,
-                     .intermediate_size = 21504,
-                     .num_layers = 0,
-                     .num_heads = 32,
-                     .num_kv_heads = 8,
-                     .max_positions = 4096,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f,
-                     .bos = 1,
-                     .eos = 2,
-                     .pad = 0,
-                     .head_size = 128};
-  absent.eps_name = h.find("layer_norm_epsilon") != nullptr ? "layer_norm_epsilon" : "rms_norm_eps";
-  absent.activation = "relu2";
+// Each layer is one thing.
+void use_blocks(Hyperparameters& h, const LinearAttentionConfig& states, const std::vector<Block>& blocks,
+                ModelInfo& model) {
+  if (blocks.size() != model.decoder.layers.size())
+    return h.corrupt("what layers are is not told for every layer");
+  rotate_nothing(model.decoder);
+  plain_feed_forwards(model.decoder);
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    LayerConfig& layer = model.decoder.layers[index];
+    const bool mixes = blocks[index] == Block::mamba || blocks[index] == Block::attention;
+    if (blocks[index] == Block::mamba) layer.mixer = states;
+    if (mixes)
+      layer.feed_forward = NoFeedForwardConfig{};
+    else
+      layer.mixer = NoMixerConfig{};
+    layer.mixer_norms.input = mixes;
+    layer.feed_forward_norms.input = !mixes;
+  }
+}
+
+MixtureConfig read_mixture(Hyperparameters& h) {
+  MixtureConfig mixture;
+  RoutingRule& rule = mixture.routing;
+  rule.num_experts = h.integer("n_routed_experts", h.integer("num_local_experts", 8));
+  h.without_effect({"num_local_experts"});
+  rule.per_token = h.integer("num_experts_per_tok", 2);
+  mixture.expert.intermediate_size = h.integer("moe_intermediate_size", 7688);
+  mixture.shared_intermediate_size = h.integer("moe_shared_expert_intermediate_size", 7688);
+  rule.score = RouterScore::sigmoid;
+  rule.renormalize = h.boolean("norm_topk_prob", true);
+  rule.scale = h.number("routed_scaling_factor", 1.0f);
+  rule.num_groups = h.integer("n_group", 1);
+  rule.groups_used = h.integer("topk_group", 1);
+  return mixture;
+}
+
+void read_nemotron_h(Hyperparameters& h, ModelInfo& model) {
   std::vector<Block> blocks = read_blocks(h);
   if (!h.written("hybrid_override_pattern") && !h.written("layers_block_type") && !h.written("layer_types"))
     blocks = {Block::mamba, Block::experts, Block::attention, Block::dense};
-  absent.num_layers = static_cast<std::int32_t>(std::min<std::size_t>(blocks.size(), 4096));
-  read_common(h, absent, config);
-  config.num_layers = absent.num_layers;
-  config.activation = h.string("mlp_hidden_act", "relu2");
-  config.attention_bias = h.boolean("attention_bias", false);
-  config.tie_embeddings = false;  // whatever the file says: its head is there
+  read_common(h,
+              {.vocab_size = 131072,
+               .intermediate_size = 21504,
+               .num_layers = static_cast<std::int32_t>(std::min<std::size_t>(blocks.size(), 1 << 20)),
+               .num_kv_heads = 8,
+               .max_positions = 4096,
+               .bos = 1,
+               .eos = 2,
+               .pad = 0,
+               .head_size = 128,
+               .eps_name = h.find("layer_norm_epsilon") != nullptr ? "layer_norm_epsilon" : "rms_norm_eps",
+               .layers_name = "",
+               .activation = "relu2",
+               .activation_name = "mlp_hidden_act"},
+              model);
+  model.decoder.tied_head = false;  // whatever the file says: its head is there
   h.only("moe_latent_size", nullptr);
   h.only("mamba_hidden_act", "silu");
   // Options of training, and options that follow from others or from the tensors.
-  for (const std::string_view name :
-       {"chunk_size", "expand", "mamba_ssm_cache_dtype", "moe_shared_expert_overlap", "mtp_layers_block_type",
-        "n_shared_experts", "rescale_prenorm_residual", "time_step_floor", "time_step_limit", "time_step_max",
-        "use_bias", "use_conv_bias", "use_mamba_kernels"})
-    h.find(name);
+  h.without_effect({"num_hidden_layers", "chunk_size", "expand", "mamba_ssm_cache_dtype",
+                    "moe_shared_expert_overlap", "mtp_layers_block_type", "n_shared_experts",
+                    "rescale_prenorm_residual", "time_step_floor", "time_step_limit", "time_step_max",
+                    "use_bias", "use_conv_bias", "use_mamba_kernels"});
   if (h.find("sliding_window") != nullptr) h.only("sliding_window", 0);
-  StateHeads& state = config.state;
-  state.num_heads = h.integer("mamba_num_heads", 128);
-  state.num_key_heads = h.integer("n_groups", h.integer("mamba_n_groups", 8));
-  state.key_size = h.integer("ssm_state_size", 128);
-  state.value_size = h.integer("mamba_head_dim", 64);
-  state.norm_groups = state.num_key_heads;
-  state.least_step = h.number("time_step_min", h.number("mamba_dt_min", 0.001f));
-  config.conv_taps = h.integer("conv_kernel", h.integer("mamba_d_conv", 4));
-  set_state_size(config);
-  ExpertsConfig& experts = config.experts;
-  const bool any = std::find(blocks.begin(), blocks.end(), Block::experts) != blocks.end();
-  config.rope_layers.assign(static_cast<std::size_t>(absent.num_layers), false);
-  for (const Block block : blocks) {
-    config.recurrent_layers.push_back(block == Block::mamba);
-    config.feed_forward_layers.push_back(block == Block::dense || block == Block::experts);
-    experts.layers.push_back(block == Block::experts);
-  }
+  LinearAttentionConfig states = {.delta_rule = false,
+                                  .num_heads = h.integer("mamba_num_heads", 128),
+                                  .num_key_heads = h.integer("n_groups", h.integer("mamba_n_groups", 8)),
+                                  .key_size = h.integer("ssm_state_size", 128),
+                                  .value_size = h.integer("mamba_head_dim", 64),
+                                  .num_taps = h.integer("conv_kernel", h.integer("mamba_d_conv", 4)),
+                                  .least_step = h.number("time_step_min", h.number("mamba_dt_min", 0.001f))};
+  states.norm_groups = states.num_key_heads;
   // These are there whether or not a layer has a mixture.
-  const std::int32_t count = h.integer("n_routed_experts", h.integer("num_local_experts", 8));
-  h.integer("num_local_experts", 0);
-  experts.per_token = h.integer("num_experts_per_tok", 2);
-  experts.intermediate_size = h.integer("moe_intermediate_size", 7688);
-  const std::int32_t shared = h.integer("moe_shared_expert_intermediate_size", 7688);
-  experts.score = ExpertScore::sigmoid;
-  experts.renormalize = h.boolean("norm_topk_prob", true);
-  experts.scale = h.number("routed_scaling_factor", 1.0f);
-  experts.groups = h.integer("n_group", 1);
-  experts.groups_used = h.integer("topk_group", 1);
-  if (!any) {
-    experts = {};
-    return;
-  }
-  experts.count = count;
-  experts.shared_intermediate_size = shared;
-}
-
-Result<DecoderConfig> describe_nemotron(const ModelConfig& config) {
-  auto decoder = mamba2_description(config);
-  if (!decoder) return decoder.error();
-  for (std::int32_t index = 0; index < config.num_layers; ++index) {
-    LayerConfig& layer = decoder->layers[static_cast<std::size_t>(index)];
-    if (MixtureConfig* mixture = layer.mixture())
-      mixture->expert.gated = false;
-    else
-      layer.dense()->gated = false;
-    if (config.feed_forward_layers[static_cast<std::size_t>(index)]) {
-      layer.mixer = NoMixerConfig{};
-      layer.mixer_norms.input = false;
-    } else {
-      layer.feed_forward = NoFeedForwardConfig{};
-      layer.feed_forward_norms.input = false;
-    }
-  }
-  return decoder;
+  const MixtureConfig mixture = read_mixture(h);
+  std::vector<bool> sparse;
+  for (const Block block : blocks) sparse.push_back(block == Block::experts);
+  if (sparse.size() == model.decoder.layers.size()) use_mixtures(mixture, sparse, model);
+  use_blocks(h, states, blocks, model);
 }
 
 WeightNames nemotron_names(ModelFormat format) {
@@ -124,28 +114,26 @@ WeightNames nemotron_names(ModelFormat format) {
 }
 
 // The file does not say the least step, which is the same in all models of the family.
-void read_blocks_by_tensor(Hyperparameters& h, ModelConfig& config) {
-  read_state_heads(h, config);
-  read_kv_heads(h, config);
-  config.state.norm_groups = config.state.num_key_heads;
-  config.state.least_step = 0.001f;
-  for (const std::int32_t inner : h.of_layers("feed_forward_length", config.num_layers)) {
-    config.feed_forward_layers.push_back(inner > 0);
-    config.intermediate_size = std::max(config.intermediate_size, inner);
-  }
-  rotate_nothing(config);
-  if (config.experts.count > 0) read_layers_with_routers(h, config);
+void read_blocks_by_tensor(Hyperparameters& h, ModelInfo& model) {
+  LinearAttentionConfig states = read_state_heads(h);
+  states.least_step = 0.001f;
+  const std::vector<bool> recurrent = layers_with_states(h, model);
+  const std::vector<std::int32_t> inner = h.of_layers("feed_forward_length", model.decoder.num_layers());
+  std::vector<Block> blocks;
+  for (std::size_t layer = 0; layer < std::min(recurrent.size(), inner.size()); ++layer)
+    blocks.push_back(inner[layer] > 0 ? Block::dense : recurrent[layer] ? Block::mamba : Block::attention);
+  use_blocks(h, states, blocks, model);
 }
 
-void read_gguf_nemotron_h(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "relu2"}, config);
-  read_blocks_by_tensor(h, config);
+void read_gguf_nemotron_h(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "relu2"}, model);
+  read_blocks_by_tensor(h, model);
 }
 
-void read_gguf_nemotron_h_moe(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "relu2", .experts = {.known = true, .score = ExpertScore::sigmoid}},
-                   config);
-  read_blocks_by_tensor(h, config);
+void read_gguf_nemotron_h_moe(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "relu2", .experts = {.known = true, .score = RouterScore::sigmoid}},
+                   model);
+  read_blocks_by_tensor(h, model);
 }
 
 }  // namespace
@@ -154,7 +142,6 @@ PAGODA_FAMILY(nemotron_h) = {
     .architecture = "nemotron_h",
     .configs = {{"NemotronHForCausalLM", "NemotronHModel", "nemotron_h", read_nemotron_h}},
     .ggufs = {{"nemotron_h", read_gguf_nemotron_h}, {"nemotron_h_moe", read_gguf_nemotron_h_moe}},
-    .describe = describe_nemotron,
     .names = nemotron_names,
     .row = {.name = "Nemotron-H, Nemotron Nano 2, Nemotron 3 Nano 30B-A3B",
             .differs = "each layer is Mamba-2, attention without rotation, or a feed-forward (squared ReLU, "

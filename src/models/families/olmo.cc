@@ -5,25 +5,23 @@
 namespace pagoda {
 namespace {
 
-void read_olmo(Hyperparameters& h, ModelConfig& config) {
-  read_olmo2(h, config);
-  config.norm_eps = 1e-5f;
-  config.attention_clip = h.number("clip_qkv", 0);
+void read_olmo(Hyperparameters& h, ModelInfo& model) {
+  read_olmo2(h, model);
+  set_norm_eps(1e-5f, model.decoder);
+  clip_attention(h.number("clip_qkv", 0), model.decoder);
 }
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = layer_norm_description(config);
-  if (!decoder) return decoder.error();
-  for (LayerConfig& layer : decoder->layers) layer.norm.weighted = false;
-  decoder->final_norm->weighted = false;
-  return decoder;
+void shape(DecoderConfig& decoder) {
+  layer_norms(decoder);
+  for (LayerConfig& layer : decoder.layers) layer.norm.weighted = false;
+  decoder.final_norm->weighted = false;
 }
 
-// Converters move the rows of queries and h to where adjacent pairs rotate, but leave their biases as they
+// Converters move the rows of queries and keys to where adjacent pairs rotate, but leave their biases as they
 // are, so that no file with biases can be right.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true}, config);
-  config.attention_clip = h.number("attention.clamp_kqv", 0.0f);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true}, model);
+  clip_attention(h.number("attention.clamp_kqv", 0.0f), model.decoder);
   for (const std::string_view name : {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_qkv.bias"})
     if (h.has_tensor(name))
       h.fail(unimplemented(concat("tensor '", name,
@@ -36,7 +34,7 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(olmo) = {.architecture = "olmo",
                        .configs = {{"OlmoForCausalLM", "OlmoModel", "olmo", read_olmo}},
                        .ggufs = {{"olmo", read_gguf}},
-                       .describe = describe,
+                       .shape = shape,
                        .names = llama_names,
                        .row = {.name = "OLMo 1: 1B, 7B",
                                .differs = "layer norms without weights, cut-off queries, keys and values",

@@ -7,34 +7,30 @@ namespace pagoda {
 namespace {
 
 // Three of four layers have a window; the scaling of the rotation is of the others alone.
-void read_olmo3(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 50304,
-                     .hidden_size = 4096,
-                     .intermediate_size = 11008,
-                     .num_layers = 32,
-                     .num_heads = 32,
-                     .max_positions = 2048,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 500000.0f,
-                     .eos = 50279,
-                     .pad = 1};
-  absent.local_theta = 500000.0f;
-  read_common(h, absent, config);
-  config.sliding_window = h.integer("sliding_window", 4096);
-  read_window_pattern(h, config, 4);
+void read_olmo3(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 50304,
+               .intermediate_size = 11008,
+               .rope_theta = 500000.0f,
+               .eos = 50279,
+               .pad = 1,
+               .local_theta = 500000.0f},
+              model);
+  read_window_pattern(h, h.integer("sliding_window", 4096), 4, model);
 }
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  return norms_behind_description(config, QueryKeyNorm::whole);
+void shape(DecoderConfig& decoder) {
+  norm_branches_alone(decoder);
+  norm_heads_together(decoder);
 }
 
 // OLMo 3 has the same name, with windows in three of four layers; only the layers without one scale their
 // rotation.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {}, config);
-  if (config.sliding_window == 0) return;
-  read_gguf_window_pattern(h, 4, config);
-  config.rope_local_theta = h.number("rope.freq_base_swa", config.rope_theta);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {}, model);
+  if (model.decoder.layers.front().attention()->sliding_window == 0) return;
+  read_gguf_window_pattern(h, 4, model);
+  rotate_windows_by(h.number("rope.freq_base_swa", model.decoder.ropes.front().theta), model);
 }
 
 }  // namespace
@@ -44,7 +40,7 @@ PAGODA_FAMILY(olmo2) = {
     .configs = {{"Olmo2ForCausalLM", "Olmo2Model", "olmo2", read_olmo2},
                 {"Olmo3ForCausalLM", "Olmo3Model", "olmo3", read_olmo3}},
     .ggufs = {{"olmo2", read_gguf}},
-    .describe = describe,
+    .shape = shape,
     .names = norms_behind_names,
     .row = {.name = "OLMo 2, 3: 1B to 32B",
             .differs = "norms behind each half, of all heads together; one rank only; 3: windows",

@@ -7,22 +7,19 @@ namespace pagoda {
 namespace {
 
 // Phi-1, 1.5 and 2.
-void read_phi(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 51200,
-                     .hidden_size = 2048,
-                     .intermediate_size = 8192,
-                     .num_layers = 24,
-                     .num_heads = 32,
-                     .max_positions = 2048,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f,
-                     .bos = 1,
-                     .eos = 2,
-                     .partial = 0.5f};
-  absent.eps_name = "layer_norm_eps";
-  absent.activation = "gelu_new";
-  read_common(h, absent, config);
-  config.parallel = true;
+void read_phi(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 51200,
+               .hidden_size = 2048,
+               .intermediate_size = 8192,
+               .num_layers = 24,
+               .bos = 1,
+               .eos = 2,
+               .partial = 0.5f,
+               .eps_name = "layer_norm_eps",
+               .activation = "gelu_new"},
+              model);
+  set_parallel(model.decoder);
   h.only("qk_layernorm", false);
 }
 
@@ -40,8 +37,8 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true, .parallel = true}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true, .parallel = true}, model);
 }
 
 }  // namespace
@@ -49,7 +46,7 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(phi) = {.architecture = "phi2",
                       .configs = {{"PhiForCausalLM", "PhiModel", "phi", read_phi}},
                       .ggufs = {{"phi2", read_gguf}},
-                      .describe = plain_layer_norm_description,
+                      .shape = plain_layer_norm_shape,
                       .names = names,
                       .row = {.name = "Phi 1, 1.5, 2",
                               .differs = "layer norms, both halves see the same, biases",

@@ -5,21 +5,18 @@
 namespace pagoda {
 namespace {
 
-void read_phi3(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 32064,
-                     .hidden_size = 3072,
-                     .intermediate_size = 8192,
-                     .num_layers = 32,
-                     .num_heads = 32,
-                     .max_positions = 4096,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f,
-                     .bos = 1,
-                     .eos = 32000,
-                     .pad = 32000};
-  absent.partial = 1;
-  read_common(h, absent, config);
-  config.sliding_window = h.integer("sliding_window", 0);
+void read_phi3(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 32064,
+               .hidden_size = 3072,
+               .intermediate_size = 8192,
+               .max_positions = 4096,
+               .bos = 1,
+               .eos = 32000,
+               .pad = 32000,
+               .partial = 1},
+              model);
+  use_windows(h, h.integer("sliding_window", 0), {}, model);
   h.find("original_max_position_embeddings");  // rotations that have it
 }
 
@@ -32,14 +29,13 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
 
 }  // namespace
 
 PAGODA_FAMILY(phi3) = {.architecture = "phi3",
                        .configs = {{"Phi3ForCausalLM", "Phi3Model", "phi3", read_phi3}},
                        .ggufs = {{"phi3", read_gguf}},
-                       .describe = common_description,
                        .names = names,
                        .row = {.name = "Phi 3, 3.5, 4",
                                .differs = "fused matrices, window, longrope",

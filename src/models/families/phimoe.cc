@@ -6,39 +6,29 @@ namespace pagoda {
 namespace {
 
 // A scale of cosines and sines is in the file instead of following from the factors.
-void read_phimoe(Hyperparameters& h, ModelConfig& config) {
-  read_common(h,
-              {.vocab_size = 32064,
-               .hidden_size = 4096,
-               .intermediate_size = 6400,
-               .num_layers = 32,
-               .num_heads = 32,
-               .num_kv_heads = 8,
-               .max_positions = 131072,
-               .norm_eps = 1e-5f,
-               .rope_theta = 1000000.0f,
-               .bos = 1,
-               .eos = 2},
-              config);
-  config.sliding_window = h.integer("sliding_window", 0);
-  if (config.rope_scaling == RopeScaling::longrope) {
+void read_phimoe(Hyperparameters& h, ModelInfo& model) {
+  Defaults absent = kMistral;
+  absent.vocab_size = 32064;
+  absent.norm_eps = 1e-5f;
+  absent.intermediate_size = 6400;
+  absent.rope_theta = 1000000.0f;
+  read_common(h, absent, model);
+  use_windows(h, h.integer("sliding_window", 0), {}, model);
+  if (RopeConfig& to = model.decoder.ropes.front(); to.scaling == RopeScaling::longrope) {
     const json::object* scaling = h.object("rope_scaling");
     if (scaling == nullptr || scaling->empty()) scaling = h.object("rope_parameters");
     Hyperparameters rope(*scaling, h.shared_status());
-    config.rope_attention_factor = rope.number("short_mscale", config.rope_attention_factor);
-    if (rope.number("long_mscale", config.rope_attention_factor) != config.rope_attention_factor)
+    to.attention_factor = rope.number("short_mscale", to.attention_factor);
+    if (rope.number("long_mscale", to.attention_factor) != to.attention_factor)
       h.refuse("config.json: 'long_mscale' other than 'short_mscale' is not supported");
   }
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 16);
-  experts.per_token = 2;
   h.only("num_experts_per_tok", 2);
-  experts.intermediate_size = config.intermediate_size;
-  experts.score = ExpertScore::sparse_mixer;
-  experts.near = 2 * h.number("router_jitter_noise", 0.01f);
-  for (const std::string_view other :
-       {"input_jitter_noise", "lm_head_bias", "original_max_position_embeddings"})
-    h.find(other);  // training; as the tensors say; beside the scaling
+  MixtureConfig mixture = read_experts(h, {.count = 16, .per_token = 2}, model);
+  mixture.routing.score = RouterScore::sparse_mixer;
+  mixture.routing.near = 2 * h.number("router_jitter_noise", 0.01f);
+  use_mixtures(mixture, {}, model);
+  // Training; as the tensors say; beside the scaling.
+  h.without_effect({"input_jitter_noise", "lm_head_bias", "original_max_position_embeddings"});
 }
 
 WeightNames names(ModelFormat format) {
@@ -51,13 +41,15 @@ WeightNames names(ModelFormat format) {
 }
 
 // The file does not say how near the best an expert must be to count.
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true, .score = ExpertScore::sparse_mixer}}, config);
-  if (config.experts.per_token != 2)
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sparse_mixer}}, model);
+  if (h.integer("expert_used_count", 2) != 2)
     h.refuse("GGUF option 'phimoe.expert_used_count' other than 2 is not supported");
-  config.experts.score = ExpertScore::sparse_mixer;
-  config.experts.renormalize = false;
-  config.experts.near = 0.02f;
+  each_mixture(model.decoder, [](MixtureConfig& mixture) {
+    mixture.routing.score = RouterScore::sparse_mixer;
+    mixture.routing.renormalize = false;
+    mixture.routing.near = 0.02f;
+  });
 }
 
 }  // namespace
@@ -66,7 +58,7 @@ PAGODA_FAMILY(phimoe) = {.architecture = "phimoe",
                          .configs = {{"PhimoeForCausalLM", "PhimoeModel", "phimoe", read_phimoe},
                                      {"PhiMoEForCausalLM", "PhiMoEModel", "phimoe", read_phimoe}},
                          .ggufs = {{"phimoe", read_gguf}},
-                         .describe = layer_norm_description,
+                         .shape = layer_norms,
                          .names = names,
                          .row = {.name = "Phi 3.5 MoE 42B-A6.6B",
                                  .differs = "layer norms, biases, mixtures of two experts, chosen one after "

@@ -6,23 +6,18 @@ namespace pagoda {
 namespace {
 
 constexpr Defaults kAbsent = {.vocab_size = 151936,
-                              .hidden_size = 4096,
                               .intermediate_size = 22016,
-                              .num_layers = 32,
-                              .num_heads = 32,
                               .num_kv_heads = 32,
                               .max_positions = 32768,
-                              .norm_eps = 1e-6f,
-                              .rope_theta = 10000.0f};
+                              .norm_eps = 1e-6f};
 
-void read_qwen2(Hyperparameters& h, ModelConfig& config) {
-  read_common(h, kAbsent, config);
-  config.attention_bias = h.boolean("attention_bias", true);
-  read_qwen_windows(h, 28, config);
+void read_qwen2(Hyperparameters& h, ModelInfo& model) {
+  read_common(h, kAbsent, model);
+  read_qwen_windows(h, 28, model);
 }
 
 // Qwen2-VL and Qwen2.5-VL. Text has one position for all of a token's three.
-void read_qwen2_vl(Hyperparameters& h, ModelConfig& config) {
+void read_qwen2_vl(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 152064,
                .hidden_size = 8192,
@@ -31,16 +26,14 @@ void read_qwen2_vl(Hyperparameters& h, ModelConfig& config) {
                .num_heads = 64,
                .num_kv_heads = 8,
                .max_positions = 32768,
-               .norm_eps = 1e-5f,
                .rope_theta = 1000000.0f,
                .bos = 151643,
                .eos = 151645},
-              config);
-  config.attention_bias = true;
-  read_qwen_windows(h, 80, config);
+              model);
+  read_qwen_windows(h, 80, model);
 }
 
-void read_gguf_qwen2(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+void read_gguf_qwen2(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
 
 }  // namespace
 
@@ -60,7 +53,6 @@ PAGODA_FAMILY(qwen2) = {
                  {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", "qwen2_5_vl_text"},
                  {"VideoLlama3ForConditionalGeneration", "video_llama_3", "qwen2"}},
     .ggufs = {{"qwen2", read_gguf_qwen2}, {"qwen2vl", read_gguf_qwen2}},
-    .describe = common_description,
     .names = llama_names,
     .row = {.name = "Qwen 2, 2.5: 0.5B to 72B, text of Qwen2-VL and Qwen2.5-VL",
             .differs = "biases",

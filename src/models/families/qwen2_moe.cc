@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-void read_qwen2_moe(Hyperparameters& h, ModelConfig& config) {
+void read_qwen2_moe(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 151936,
                .hidden_size = 2048,
@@ -15,26 +15,19 @@ void read_qwen2_moe(Hyperparameters& h, ModelConfig& config) {
                .num_heads = 16,
                .num_kv_heads = 16,
                .max_positions = 32768,
-               .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f},
-              config);
-  config.attention_bias = h.boolean("qkv_bias", true);
-  config.sliding_window = read_optional_window(h);
-  if (config.sliding_window > 0) {
+               .norm_eps = 1e-6f},
+              model);
+  h.without_effect({"qkv_bias"});  // as the tensors say
+  if (const std::int32_t window = read_optional_window(h); window > 0) {
     const std::int32_t with = h.integer("max_window_layers", 28);
-    if (!read_layer_types(h, config))
-      for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-        config.window_layers.push_back(layer % 2 == 0 && layer < with);
-    finish_windows(h, config);
+    const auto has_window = [&](std::int32_t layer) { return layer % 2 == 0 && layer < with; };
+    use_windows(h, window, read_layer_types_or(h, model, has_window), model);
   }
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 60);
-  experts.per_token = h.integer("num_experts_per_tok", 4);
-  experts.intermediate_size = h.integer("moe_intermediate_size", 1408);
-  experts.shared_intermediate_size = h.integer("shared_expert_intermediate_size", 5632);
-  experts.shared_gate = true;
-  experts.renormalize = h.boolean("norm_topk_prob", false);
-  read_sparse_layers(h, config);
+  MixtureConfig mixture = read_experts(h, {.count = 60, .per_token = 4, .intermediate = 1408}, model);
+  mixture.shared_intermediate_size = h.integer("shared_expert_intermediate_size", 5632);
+  mixture.shared_gate = true;
+  mixture.routing.renormalize = h.boolean("norm_topk_prob", false);
+  use_mixtures(mixture, read_sparse_layers(h, model), model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -43,10 +36,8 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true, .renormalize = false}}, config);
-  read_layers_with_routers(h, config);
-  config.experts.shared_gate = true;
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .renormalize = false, .shared_gate = true}}, model);
 }
 
 }  // namespace
@@ -55,7 +46,6 @@ PAGODA_FAMILY(qwen2_moe) = {
     .architecture = "qwen2moe",
     .configs = {{"Qwen2MoeForCausalLM", "Qwen2MoeModel", "qwen2_moe", read_qwen2_moe}},
     .ggufs = {{"qwen2moe", read_gguf}},
-    .describe = common_description,
     .names = names,
     .row = {.name = "Qwen 1.5 MoE, 2 57B-A14B",
             .differs = "Qwen 2 with mixtures, a gated shared expert",

@@ -6,34 +6,30 @@ namespace pagoda {
 namespace {
 
 constexpr Defaults kAbsent = {.vocab_size = 151936,
-                              .hidden_size = 4096,
                               .intermediate_size = 22016,
-                              .num_layers = 32,
-                              .num_heads = 32,
                               .num_kv_heads = 32,
                               .max_positions = 32768,
                               .norm_eps = 1e-6f,
-                              .rope_theta = 10000.0f,
                               .head_size = 128};
 
-void read_qwen3(Hyperparameters& h, ModelConfig& config) {
-  read_common(h, kAbsent, config);
-  read_qwen_windows(h, 28, config);
+void read_qwen3(Hyperparameters& h, ModelInfo& model) {
+  read_common(h, kAbsent, model);
+  read_qwen_windows(h, 28, model);
 }
 
 // The text part of a model that sees.
-void read_qwen3_vl(Hyperparameters& h, ModelConfig& config) {
+void read_qwen3_vl(Hyperparameters& h, ModelInfo& model) {
   Defaults absent = kAbsent;
   absent.max_positions = 128000;
   absent.rope_theta = 500000;
-  read_common(h, absent, config);
-  read_qwen_windows(h, 28, config);
+  read_common(h, absent, model);
+  read_qwen_windows(h, 28, model);
 }
 
-void read_gguf_qwen3(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+void read_gguf_qwen3(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
 
-void read_gguf_qwen3vl(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {}, config);
+void read_gguf_qwen3vl(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {}, model);
 
   h.without_effect({"n_deepstack_layers"});
 }
@@ -47,7 +43,7 @@ PAGODA_FAMILY(qwen3) = {
     .wrappers = {{"LightOnOcrForConditionalGeneration", "lighton_ocr", "qwen3"},
                  {"Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text"}},
     .ggufs = {{"qwen3", read_gguf_qwen3}, {"qwen3vl", read_gguf_qwen3vl}},
-    .describe = qwen3_description,
+    .shape = norm_heads,
     .names = llama_names,
     .row = {.name = "Qwen 3: 0.6B to 32B, text of Qwen3-VL",
             .differs = "norms of queries and keys",

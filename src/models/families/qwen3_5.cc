@@ -6,24 +6,21 @@
 namespace pagoda {
 namespace {
 
-void read_qwen3_5(Hyperparameters& h, ModelConfig& config) {
+void read_qwen3_5(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 248320,
-               .hidden_size = 4096,
                .intermediate_size = 12288,
-               .num_layers = 32,
                .num_heads = 16,
                .num_kv_heads = 4,
                .max_positions = 32768,
                .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
                .head_size = 256,
                .partial = 0.25f},
-              config);
-  read_delta_net(h, config);
+              model);
+  read_delta_net(h, model);
 }
 
-void read_qwen3_5_moe(Hyperparameters& h, ModelConfig& config) {
+void read_qwen3_5_moe(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 248320,
                .hidden_size = 2048,
@@ -33,26 +30,22 @@ void read_qwen3_5_moe(Hyperparameters& h, ModelConfig& config) {
                .num_kv_heads = 2,
                .max_positions = 32768,
                .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
                .head_size = 256,
                .partial = 0.25f},
-              config);
-  read_delta_net(h, config);
-  read_gated_experts(h, 256, 8, config);
-  config.experts.renormalize = true;
+              model);
+  read_delta_net(h, model);
   h.only("norm_topk_prob", true);
+  use_mixtures(read_gated_experts(h, 256, 8, model), {}, model);
 }
 
-void read_gguf_qwen35(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {}, config);
-  read_gguf_delta_net(h, config);
-  config.state.tiled_heads = true;
+void read_gguf_qwen35(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {}, model);
+  read_gguf_delta_net(h, true, model);
 }
 
-void read_gguf_qwen35moe(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true}}, config);
-  read_gguf_delta_net(h, config);
-  config.state.tiled_heads = true;
+void read_gguf_qwen35moe(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .shared_gate = true}}, model);
+  read_gguf_delta_net(h, true, model);
 }
 
 }  // namespace
@@ -66,7 +59,7 @@ PAGODA_FAMILY(qwen3_5) = {
                  {"Qwen3_5ForConditionalGeneration", "qwen3_5", "qwen3_5_text"},
                  {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", "qwen3_5_moe_text"}},
     .ggufs = {{"qwen35", read_gguf_qwen35}, {"qwen35moe", read_gguf_qwen35moe}},
-    .describe = delta_net_description,
+    .shape = delta_net_shape,
     .names = delta_net_names,
     .row = {.name = "Qwen 3.5, 3.6, 3.8: 0.8B to 27B, 35B-A3B (text)",
             .differs = "a gated delta net in three of four layers, in the others Qwen 3's attention with a "

@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-void read_qwen3_next(Hyperparameters& h, ModelConfig& config) {
+void read_qwen3_next(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 151936,
                .hidden_size = 2048,
@@ -16,19 +16,16 @@ void read_qwen3_next(Hyperparameters& h, ModelConfig& config) {
                .num_kv_heads = 2,
                .max_positions = 32768,
                .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
                .head_size = 256,
                .partial = 0.25f},
-              config);
-  read_delta_net(h, config);
-  read_gated_experts(h, 512, 10, config);
-  config.experts.renormalize = h.boolean("norm_topk_prob", true);
-  read_sparse_layers(h, config);
+              model);
+  read_delta_net(h, model);
+  use_mixtures(read_gated_experts(h, 512, 10, model), read_sparse_layers(h, model), model);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true}}, config);
-  read_gguf_delta_net(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true, .shared_gate = true}}, model);
+  read_gguf_delta_net(h, false, model);
 }
 
 }  // namespace
@@ -37,7 +34,7 @@ PAGODA_FAMILY(qwen3_next) = {
     .architecture = "qwen3next",
     .configs = {{"Qwen3NextForCausalLM", "Qwen3NextModel", "qwen3_next", read_qwen3_next}},
     .ggufs = {{"qwen3next", read_gguf}},
-    .describe = delta_net_description,
+    .shape = delta_net_shape,
     .names = delta_net_names,
     .row = {.name = "Qwen 3-Next 80B-A3B, Coder-Next",
             .differs = "Qwen 3.5 with mixtures, other names; one rank only",

@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-void read_qwen3_vl_moe(Hyperparameters& h, ModelConfig& config) {
+void read_qwen3_vl_moe(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 151936,
                .hidden_size = 2048,
@@ -17,14 +17,11 @@ void read_qwen3_vl_moe(Hyperparameters& h, ModelConfig& config) {
                .norm_eps = 1e-6f,
                .rope_theta = 500000.0f,
                .tied = true},
-              config);
-  ExpertsConfig& experts = config.experts;
-  experts.count = num_experts(h, 60);
-  experts.per_token = h.integer("num_experts_per_tok", 4);
-  experts.intermediate_size = h.integer("moe_intermediate_size", 1408);
-  experts.renormalize = true;
+              model);
+  MixtureConfig mixture = read_experts(h, {.count = 60, .per_token = 4, .intermediate = 1408}, model);
+  mixture.routing.renormalize = true;
   h.only("norm_topk_prob", true);
-  read_sparse_layers(h, config);
+  use_mixtures(mixture, read_sparse_layers(h, model), model);
 }
 
 // Experts in one tensor have their matrices stored [in, out].
@@ -35,9 +32,8 @@ WeightNames vl_names(ModelFormat format) {
   return result;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.experts = {.known = true}}, config);
-  read_layers_with_routers(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.experts = {.known = true}}, model);
   h.without_effect({"n_deepstack_layers"});
 }
 
@@ -48,7 +44,7 @@ PAGODA_FAMILY(qwen3_vl_moe) = {
     .configs = {{"Qwen3VLMoeTextModel", "Qwen3VLMoeTextModel", "qwen3_vl_moe_text", read_qwen3_vl_moe}},
     .wrappers = {{"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text"}},
     .ggufs = {{"qwen3vlmoe", read_gguf}},
-    .describe = qwen3_description,
+    .shape = norm_heads,
     .names = vl_names,
     .row = {.name = "Qwen3-VL-MoE: 30B-A3B, 235B-A22B (text)",
             .differs = "Qwen 3 MoE",

@@ -8,11 +8,11 @@ namespace pagoda {
 namespace {
 
 // Positions are counted from behind the padding's, whose row is its token's id.
-void read_roberta(Hyperparameters& h, ModelConfig& config) {
-  read_bert_like(h, config, config.type == "roberta" ? 50265 : 30522, 1);
-  config.eos_token_ids = {2};
-  config.position_offset = std::clamp(config.pad_token_id, 0, 1 << 20) + 1;
-  config.max_positions -= config.position_offset;
+void read_roberta(Hyperparameters& h, ModelInfo& model) {
+  read_bert_like(h, model.type == "roberta" ? 50265 : 30522, 1, model);
+  model.eos_token_ids = {2};
+  model.decoder.position_offset = std::clamp(model.pad_token_id, 0, 1 << 20) + 1;
+  model.decoder.max_positions -= model.decoder.position_offset;
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ PAGODA_FAMILY(roberta) = {
     .configs = {{"RobertaForMaskedLM", "RobertaModel", "roberta", read_roberta},
                 {"XLMRobertaForMaskedLM", "XLMRobertaModel", "xlm-roberta", read_roberta},
                 {"CamembertForMaskedLM", "CamembertModel", "camembert", read_roberta}},
-    .describe = bert_description,
+    .shape = bert_shape,
     .names = bert_names,
     .row = {.name = "RoBERTa, XLM-R, CamemBERT: e5-multilingual, bge-m3 (dense), bge-reranker-v2-m3",
             .differs = "BERT with positions from behind the padding's; as GGUF it is a `bert`",

@@ -5,22 +5,20 @@
 namespace pagoda {
 namespace {
 
-void read_seed_oss(Hyperparameters& h, ModelConfig& config) {
+void read_seed_oss(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 155136,
-               .hidden_size = 4096,
                .intermediate_size = 27648,
                .num_layers = 64,
                .num_heads = 80,
                .num_kv_heads = 8,
                .max_positions = 524288,
                .norm_eps = 1e-6f,
-               .rope_theta = 10000.0f,
                .bos = 0,
                .eos = 2,
                .pad = 1,
                .head_size = 128},
-              config);
+              model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -29,14 +27,13 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) { read_gguf_common(h, {}, config); }
+void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
 
 }  // namespace
 
 PAGODA_FAMILY(seed_oss) = {.architecture = "seed_oss",
                            .configs = {{"SeedOssForCausalLM", "SeedOssModel", "seed_oss", read_seed_oss}},
                            .ggufs = {{"seed_oss", read_gguf}},
-                           .describe = common_description,
                            .names = names,
                            .row = {.name = "Seed-OSS 36B",
                                    .differs = "biases",

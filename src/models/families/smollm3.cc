@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-void read_smollm3(Hyperparameters& h, ModelConfig& config) {
+void read_smollm3(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 128256,
                .hidden_size = 2048,
@@ -20,26 +20,28 @@ void read_smollm3(Hyperparameters& h, ModelConfig& config) {
                .eos = 128001,
                .pad = 128004,
                .tied = true},
-              config);
+              model);
   const std::int32_t interval = h.integer("no_rope_layer_interval", 4);
   if (interval < 1) return h.fail("no_rope_layer_interval", "a positive integer");
+  std::vector<bool> rotating;
   if (h.find("no_rope_layers") != nullptr) {
-    for (const bool rotates : h.flags("no_rope_layers", listed_layers(config)))
-      config.rope_layers.push_back(rotates);  // 1: rotates, whatever the name says
+    rotating = h.flags("no_rope_layers", model.decoder.num_layers());  // 1: rotates, whatever the name says
   } else {
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.rope_layers.push_back((layer + 1) % interval != 0);
+    for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
+      rotating.push_back((layer + 1) % interval != 0);
   }
+  if (!h.status().ok()) return;
+  rotate_layers(h, rotating, model.decoder);
   if (!h.boolean("use_sliding_window", false)) return;
-  config.sliding_window = h.integer("sliding_window", 0);
-  if (!read_layer_types(h, config))
-    for (const bool rotates : config.rope_layers) config.window_layers.push_back(!rotates);
-  finish_windows(h, config);
+  use_windows(h, h.integer("sliding_window", 0),
+              read_layer_types_or(
+                  h, model, [&](std::int32_t layer) { return !rotating[static_cast<std::size_t>(layer)]; }),
+              model);
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.interleaved_rows = true}, config);
-  rotate_three_of_four(config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true}, model);
+  rotate_three_of_four(model.decoder);
 }
 
 }  // namespace
@@ -47,7 +49,6 @@ void read_gguf(Hyperparameters& h, ModelConfig& config) {
 PAGODA_FAMILY(smollm3) = {.architecture = "smollm3",
                           .configs = {{"SmolLM3ForCausalLM", "SmolLM3Model", "smollm3", read_smollm3}},
                           .ggufs = {{"smollm3", read_gguf}},
-                          .describe = common_description,
                           .names = llama_names,
                           .row = {.name = "SmolLM3 3B",
                                   .differs = "every fourth layer does not rotate",

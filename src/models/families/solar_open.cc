@@ -5,38 +5,29 @@
 namespace pagoda {
 namespace {
 
-void read(Hyperparameters& h, ModelConfig& config) {
+void read(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 196608,
-               .hidden_size = 4096,
                .intermediate_size = 10240,  // no layer has it
                .num_layers = 48,
                .num_heads = 64,
                .num_kv_heads = 8,
                .max_positions = 131072,
-               .norm_eps = 1e-5f,
                .rope_theta = 1000000.0f,
                .head_size = 128},
-              config);
+              model);
   h.only("use_qk_norm", false);
   h.only("first_k_dense_replace", 0);
   read_deepseek_like(
       h, {.count = 128, .per_token = 8, .shared = 1, .dense = 0, .renormalize = true, .intermediate = 1280},
-      config);
-}
-
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::hugging_face) names.experts = hf_expert_names("mlp", "shared_experts");
-  return names;
+      model);
 }
 
 }  // namespace
 
 PAGODA_FAMILY(solar_open) = {.architecture = "solar-open",
                              .configs = {{"SolarOpenForCausalLM", "SolarOpenModel", "solar_open", read}},
-                             .describe = common_description,
-                             .names = names,
+                             .names = deepseek_moe_names,
                              .row = {.name = "Solar Open 100B",
                                      .differs = "mixtures in every layer, sigmoid routing with a correction",
                                      .checked = "transformers",

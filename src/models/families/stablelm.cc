@@ -5,22 +5,19 @@
 namespace pagoda {
 namespace {
 
-void read_stablelm(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 50304,
-                     .hidden_size = 2560,
-                     .intermediate_size = 6912,
-                     .num_layers = 32,
-                     .num_heads = 32,
-                     .max_positions = 4096,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f,
-                     .bos = 0,
-                     .eos = 0,
-                     .partial = 0.25f};
-  absent.eps_name = "layer_norm_eps";
-  read_common(h, absent, config);
-  config.parallel = h.boolean("use_parallel_residual", false);
-  config.query_key_norm = h.boolean("qk_layernorm", false);
+void read_stablelm(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 50304,
+               .hidden_size = 2560,
+               .intermediate_size = 6912,
+               .max_positions = 4096,
+               .bos = 0,
+               .eos = 0,
+               .partial = 0.25f,
+               .eps_name = "layer_norm_eps"},
+              model);
+  if (h.boolean("use_parallel_residual", false)) set_parallel(model.decoder);
+  if (h.boolean("qk_layernorm", false)) norm_each_head(model.decoder);
 }
 
 WeightNames stablelm_names(ModelFormat format) {
@@ -31,9 +28,9 @@ WeightNames stablelm_names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.layer_norm = true, .may_be_parallel = true}, config);
-  read_query_key_norm(h, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.layer_norm = true, .may_be_parallel = true}, model);
+  if (has_query_norm(h)) norm_each_head(model.decoder);
 }
 
 }  // namespace
@@ -42,7 +39,7 @@ PAGODA_FAMILY(stablelm) = {
     .architecture = "stablelm",
     .configs = {{"StableLmForCausalLM", "StableLmModel", "stablelm", read_stablelm}},
     .ggufs = {{"stablelm", read_gguf}},
-    .describe = each_head_description,
+    .shape = layer_norms,
     .names = stablelm_names,
     .row = {.name = "StableLM 2: 1.6B, 12B",
             .differs = "layer norms, a quarter of each head rotates; 12B: both halves see the same, a norm "

@@ -5,23 +5,22 @@
 namespace pagoda {
 namespace {
 
-void read_starcoder2(Hyperparameters& h, ModelConfig& config) {
-  Defaults absent = {.vocab_size = 49152,
-                     .hidden_size = 3072,
-                     .intermediate_size = 12288,
-                     .num_layers = 30,
-                     .num_heads = 24,
-                     .num_kv_heads = 2,
-                     .max_positions = 4096,
-                     .norm_eps = 1e-5f,
-                     .rope_theta = 10000.0f,
-                     .bos = 50256,
-                     .eos = 50256,
-                     .tied = true};
-  absent.eps_name = "norm_epsilon";
-  absent.activation = "gelu_pytorch_tanh";
-  read_common(h, absent, config);
-  config.sliding_window = h.integer("sliding_window", 0);
+void read_starcoder2(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 49152,
+               .hidden_size = 3072,
+               .intermediate_size = 12288,
+               .num_layers = 30,
+               .num_heads = 24,
+               .num_kv_heads = 2,
+               .max_positions = 4096,
+               .bos = 50256,
+               .eos = 50256,
+               .tied = true,
+               .eps_name = "norm_epsilon",
+               .activation = "gelu_pytorch_tanh"},
+              model);
+  use_windows(h, h.integer("sliding_window", 0), {}, model);
 }
 
 WeightNames starcoder2_names(ModelFormat format) {
@@ -32,8 +31,8 @@ WeightNames starcoder2_names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelConfig& config) {
-  read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true}, config);
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true}, model);
 }
 
 }  // namespace
@@ -42,7 +41,7 @@ PAGODA_FAMILY(starcoder2) = {
     .architecture = "starcoder2",
     .configs = {{"Starcoder2ForCausalLM", "Starcoder2Model", "starcoder2", read_starcoder2}},
     .ggufs = {{"starcoder2", read_gguf}},
-    .describe = plain_layer_norm_description,
+    .shape = plain_layer_norm_shape,
     .names = starcoder2_names,
     .row = {.name = "StarCoder 2: 3B, 7B, 15B",
             .differs = "layer norms, biases, plain MLP, window",

@@ -5,12 +5,11 @@
 namespace pagoda {
 namespace {
 
-void read(Hyperparameters& h, ModelConfig& config) {
+void read(Hyperparameters& h, ModelInfo& model) {
   read_common(h,
               {.vocab_size = 128256,
                .hidden_size = 2048,
                .intermediate_size = 6144,
-               .num_layers = 32,
                .num_heads = 16,
                .num_kv_heads = 16,
                .max_positions = 131072,
@@ -18,18 +17,16 @@ void read(Hyperparameters& h, ModelConfig& config) {
                .bos = 128000,
                .eos = 128001,
                .tied = true},
-              config);
-  config.rope_interleaved_rows = h.boolean("rope_interleave", true);
+              model);
+  model.decoder.interleaved_rows = h.boolean("rope_interleave", true);
   h.without_effect({"embedding_initializer_range"});
-  read_latent(h, {.rank = 512, .query_rank = 1536, .nope_size = 128, .rope_size = 64, .value_size = 128},
-              config);
+  read_latent(h, kDeepSeekLatent, model);
 }
 
 }  // namespace
 
 PAGODA_FAMILY(youtu) = {.architecture = "youtu",
                         .configs = {{"YoutuForCausalLM", "YoutuModel", "youtu", read}},
-                        .describe = latent_description,
                         .names = latent_names,
                         .row = {.name = "Youtu-LLM 2B",
                                 .differs = "latent attention; as GGUF it is a `deepseek2`",

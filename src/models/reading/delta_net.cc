@@ -2,14 +2,14 @@
 #include "models/reading.h"
 
 namespace pagoda {
-// Layers called `recurrent` keep a state, those of full attention do not. Empty: not told.
-std::vector<bool> recurrent_layers(Hyperparameters& h, std::string_view recurrent,
-                                   const ModelConfig& config) {
+
+// Layers called `recurrent` keep a state, those of full attention do not.
+std::vector<bool> recurrent_layers(Hyperparameters& h, std::string_view recurrent, const ModelInfo& model) {
   std::vector<bool> layers;
   const json::value* types = h.find("layer_types");
   if (types == nullptr) return layers;
   const json::array* list = types->if_array();
-  if (list == nullptr || static_cast<std::int64_t>(list->size()) != config.num_layers) {
+  if (list == nullptr || list->size() != model.decoder.layers.size()) {
     h.fail("layer_types", "a list with one entry for each layer");
     return layers;
   }
@@ -23,48 +23,45 @@ std::vector<bool> recurrent_layers(Hyperparameters& h, std::string_view recurren
   return layers;
 }
 
+void use_mixer(Hyperparameters& h, const MixerConfig& mixer, const std::vector<bool>& layers,
+               ModelInfo& model) {
+  if (layers.size() != model.decoder.layers.size())
+    return h.corrupt("what layers are is not told for every layer");
+  for (std::size_t index = 0; index < layers.size(); ++index)
+    if (layers[index]) model.decoder.layers[index].mixer = mixer;
+}
+
 // Gated delta nets between attention with gates for its outputs (Qwen3-Next, Qwen3.5).
-void read_delta_net(Hyperparameters& h, ModelConfig& config) {
-  config.norm_weight_offset = 1;
-  config.conv_taps = h.integer("linear_conv_kernel_dim", 4);
-  config.state = {.num_heads = h.integer("linear_num_value_heads", 32),
-                  .num_key_heads = h.integer("linear_num_key_heads", 16),
-                  .key_size = h.integer("linear_key_head_dim", 128),
-                  .value_size = h.integer("linear_value_head_dim", 128)};
-  set_state_size(config);
+void read_delta_net(Hyperparameters& h, ModelInfo& model) {
+  offset_norms(model.decoder);
+  const LinearAttentionConfig states = {.num_heads = h.integer("linear_num_value_heads", 32),
+                                        .num_key_heads = h.integer("linear_num_key_heads", 16),
+                                        .key_size = h.integer("linear_key_head_dim", 128),
+                                        .value_size = h.integer("linear_value_head_dim", 128),
+                                        .num_taps = h.integer("linear_conv_kernel_dim", 4)};
   h.only("attn_output_gate", true);
   h.only("use_sliding_window", false);
   h.only("hidden_act", "silu");  // the convolution has it, too
-  config.recurrent_layers = recurrent_layers(h, "linear_attention", config);
+  std::vector<bool> layers = recurrent_layers(h, "linear_attention", model);
   const std::int32_t interval = h.integer("full_attention_interval", 4);
-  if (!config.recurrent_layers.empty()) return;
-  if (interval < 1) return h.fail("full_attention_interval", "a positive integer");
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-    config.recurrent_layers.push_back((layer + 1) % interval != 0);
+  if (layers.empty() && interval < 1) return h.fail("full_attention_interval", "a positive integer");
+  if (layers.empty())
+    for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
+      layers.push_back((layer + 1) % interval != 0);
+  use_mixer(h, states, layers, model);
 }
 
-void read_gguf_delta_net(Hyperparameters& h, ModelConfig& config) {
-  read_state_heads(h, config);
-  if (config.experts.count == 0) return;
-  read_layers_with_routers(h, config);
-  config.experts.shared_gate = true;
+void read_gguf_delta_net(Hyperparameters& h, bool tiled_heads, ModelInfo& model) {
+  LinearAttentionConfig states = read_state_heads(h);
+  states.delta_rule = true;
+  states.norm_groups = 0;
+  states.tiled_heads = tiled_heads;
+  use_mixer(h, states, layers_with_states(h, model), model);
 }
 
-Result<DecoderConfig> delta_net_description(const ModelConfig& config) {
-  auto decoder = qwen3_description(config);
-  if (!decoder) return decoder.error();
-  for (std::int32_t index = 0; index < config.num_layers; ++index) {
-    LayerConfig& layer = decoder->layers[static_cast<std::size_t>(index)];
-    layer.attention()->output_gate = OutputGate::sigmoid;
-    if (config.is_recurrent(index))
-      layer.mixer = LinearAttentionConfig{.num_heads = config.state.num_heads,
-                                          .num_key_heads = config.state.num_key_heads,
-                                          .key_size = config.state.key_size,
-                                          .value_size = config.state.value_size,
-                                          .num_taps = config.conv_taps,
-                                          .tiled_heads = config.state.tiled_heads};
-  }
-  return decoder;
+void delta_net_shape(DecoderConfig& decoder) {
+  norm_heads(decoder);
+  gate_outputs(decoder, OutputGate::sigmoid);
 }
 
 WeightNames delta_net_names(ModelFormat format) {

@@ -18,15 +18,16 @@
 namespace pagoda {
 namespace {
 
-void read_yarn(Hyperparameters& h, float factor, ModelConfig& config) {
-  config.rope_scaling = RopeScaling::yarn;
-  config.rope_factor = factor;
-  config.rope_original_positions = h.integer("rope.scaling.original_context_length", config.max_positions);
-  config.rope_beta_fast = h.number("rope.scaling.yarn_beta_fast", config.rope_beta_fast);
-  config.rope_beta_slow = h.number("rope.scaling.yarn_beta_slow", config.rope_beta_slow);
-  if (h.written("rope.scaling.original_context_length")) stretch_context(config);
+void read_yarn(Hyperparameters& h, float factor, DecoderConfig& decoder) {
+  RopeConfig& rope = decoder.ropes.front();
+  rope.scaling = RopeScaling::yarn;
+  rope.factor = factor;
+  rope.original_positions = h.integer("rope.scaling.original_context_length", decoder.max_positions);
+  rope.beta_fast = h.number("rope.scaling.yarn_beta_fast", rope.beta_fast);
+  rope.beta_slow = h.number("rope.scaling.yarn_beta_slow", rope.beta_slow);
+  if (h.written("rope.scaling.original_context_length")) stretch_context(decoder);
   const float all = h.number("rope.scaling.yarn_log_multiplier", 0.0f);
-  config.rope_attention_factor =
+  rope.attention_factor =
       gguf_yarn_scale(h, yarn_scale(factor, 1) / (all != 0 ? yarn_scale(factor, all) : 1.0f));
 }
 
@@ -39,33 +40,35 @@ float gguf_yarn_scale(Hyperparameters& h, float otherwise) {
   return h.number("rope.scaling.attn_factor", 1.0f) * (given ? h.number(kGiven) : otherwise);
 }
 
-void read_gguf_rope(Hyperparameters& h, ModelConfig& config) {
-  config.rotary_size = h.integer("rope.dimension_count", config.head_size);
-  config.rope_theta = h.number("rope.freq_base", 10000.0f);
-  const float local = h.number("rope.freq_base_swa", config.rope_theta);
-  if (config.sliding_window > 0 && local != config.rope_theta) config.rope_local_theta = local;
+void read_gguf_rope(Hyperparameters& h, ModelInfo& model) {
+  DecoderConfig& decoder = model.decoder;
+  const AttentionConfig& attention = *decoder.layers.front().attention();
+  RopeConfig& rope = begin_rotation(decoder, h.number("rope.freq_base", 10000.0f));
+  rope.rotary_size = h.integer("rope.dimension_count", attention.head_size);
   const std::string type = h.string("rope.scaling.type", "");
   float factor = h.written("rope.scaling.factor") ? h.number("rope.scaling.factor")
                                                   : h.number("rope.scale_linear", 1.0f);
   if (factor == 0) factor = 1;
   if (type == "longrope" || h.has_tensor("rope_factors_long.weight")) {
-    config.rope_scaling = RopeScaling::longrope;
-    config.rope_original_positions = h.integer("rope.scaling.original_context_length", config.max_positions);
+    rope.scaling = RopeScaling::longrope;
+    rope.original_positions = h.integer("rope.scaling.original_context_length", decoder.max_positions);
     if (factor != 1 && type != "longrope" && type != "none")
       h.fail(
           unimplemented("GGUF option 'rope.scaling.factor' beside rope_factors_long.weight is not "
                         "supported"));
   } else if (type == "yarn") {
-    return read_yarn(h, factor, config);
+    read_yarn(h, factor, decoder);
   } else if (type == "linear" || type.empty()) {
-    if (factor != 1) config.rope_scaling = RopeScaling::linear;
-    config.rope_factor = factor;
+    if (factor != 1) rope.scaling = RopeScaling::linear;
+    rope.factor = factor;
   } else if (type != "none") {
     h.fail(unimplemented(concat("rope scaling type '", printable(type),
                                 "' is not supported; supported: none, linear, yarn, longrope, and llama3 by "
                                 "rope_freqs.weight")));
   }
-  config.rope_attention_factor = h.number("rope.scaling.attn_factor", 1.0f);
+  if (rope.scaling != RopeScaling::yarn) rope.attention_factor = h.number("rope.scaling.attn_factor", 1.0f);
+  const float theta = rope.theta, local = h.number("rope.freq_base_swa", theta);
+  if (attention.sliding_window > 0 && local != theta) rotate_windows_by(local, model);
 }
 
 }  // namespace pagoda

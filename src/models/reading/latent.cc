@@ -8,74 +8,63 @@ namespace pagoda {
 namespace {
 
 // Nonsense is refused later, but must not overflow before.
-std::int32_t size_of(Hyperparameters& h, std::string_view name, std::int32_t otherwise) {
+std::int32_t size_of(Hyperparameters& h, std::string_view name, std::optional<std::int32_t> otherwise) {
   return std::clamp(h.integer(name, otherwise), -1, 1 << 20);
 }
 
+float usual_scale(const LatentAttentionConfig& latent) {
+  return 1 / std::sqrt(static_cast<float>(std::max(latent.query_size(), 1)));
+}
+
 // A stretched rotation scales the products of queries and rows, too, by whatever rule.
-float stretched_scale(Hyperparameters& h, const ModelConfig& config) {
+float stretched_scale(Hyperparameters& h, const LatentAttentionConfig& latent, float factor) {
   const json::object* object = h.object("rope_scaling");
   if (object == nullptr || object->empty()) object = h.object("rope_parameters");
-  const float plain = 1 / std::sqrt(static_cast<float>(std::max(config.head_size, 1)));
+  const float plain = usual_scale(latent);
   if (object == nullptr) return plain;
   Hyperparameters rope(*object, h.shared_status());
   if (rope.string("rope_type", rope.string("type", "default")) == "default") return plain;
-  const float scale = yarn_scale(rope.number("factor", config.rope_factor), rope.number("mscale_all_dim", 0));
+  const float scale = yarn_scale(rope.number("factor", factor), rope.number("mscale_all_dim", 0));
   return plain * scale * scale;
+}
+
+void use_latent(LatentAttentionConfig latent, ModelInfo& model) {
+  model.decoder.ropes.front().rotary_size = latent.rope_size;
+  latent.num_heads = model.decoder.layers.front().attention()->num_heads;
+  for (LayerConfig& layer : model.decoder.layers) layer.mixer = latent;
 }
 
 }  // namespace
 
-// The rest is known.
-void read_latent(Hyperparameters& h, const LatentConfig& absent, ModelConfig& config) {
-  LatentConfig& latent = config.latent;
-  latent.rank = size_of(h, "kv_lora_rank", absent.rank);
-  if (latent.rank < 1) return h.fail("kv_lora_rank", "a positive integer");
+void read_latent(Hyperparameters& h, const LatentAttentionConfig& absent, ModelInfo& model) {
+  LatentAttentionConfig latent = absent;
+  latent.latent_size = size_of(h, "kv_lora_rank", absent.latent_size);
+  if (latent.latent_size < 1) return h.fail("kv_lora_rank", "a positive integer");
   latent.query_rank = size_of(h, "q_lora_rank", h.written("q_lora_rank") ? 0 : absent.query_rank);
   latent.nope_size = size_of(h, "qk_nope_head_dim", absent.nope_size);
   latent.rope_size = size_of(h, "qk_rope_head_dim", absent.rope_size);
   latent.value_size = size_of(h, "v_head_dim", absent.value_size);
-  config.head_size = latent.nope_size + latent.rope_size;
-  config.rotary_size = latent.rope_size;
-  config.num_kv_heads = 1;
-  config.attention_scale = stretched_scale(h, config);
+  latent.scale = stretched_scale(h, latent, model.decoder.ropes.front().factor);
+  use_latent(latent, model);
 }
 
 // key_length is that of a head, or in newer files of the row that is kept, and then that of a head is apart.
-void read_gguf_latent(Hyperparameters& h, ModelConfig& config) {
-  LatentConfig& latent = config.latent;
-  const auto size = [&](std::string_view name, std::optional<std::int32_t> otherwise) {
-    return std::clamp(h.integer(name, otherwise), -1, 1 << 20);
-  };
-  latent.rank = size("attention.kv_lora_rank", std::nullopt);
-  if (latent.rank < 1) return h.fail("attention.kv_lora_rank", "positive");
-  latent.query_rank = size("attention.q_lora_rank", 0);
-  latent.rope_size = std::clamp(config.rotary_size, -1, 1 << 20);
-  config.head_size = size("attention.key_length_mla", std::clamp(config.head_size, -1, 1 << 20));
-  latent.nope_size = config.head_size - latent.rope_size;
+void read_gguf_latent(Hyperparameters& h, ModelInfo& model) {
+  const AttentionConfig& attention = *model.decoder.layers.front().attention();
+  LatentAttentionConfig latent;
+  latent.latent_size = size_of(h, "attention.kv_lora_rank", std::nullopt);
+  if (latent.latent_size < 1) return h.fail("attention.kv_lora_rank", "positive");
+  latent.query_rank = size_of(h, "attention.q_lora_rank", 0);
+  latent.rope_size = std::clamp(model.decoder.ropes.front().rotary_size, -1, 1 << 20);
+  const std::int32_t head_size =
+      size_of(h, "attention.key_length_mla", std::clamp(attention.head_size, -1, 1 << 20));
+  latent.nope_size = head_size - latent.rope_size;
   latent.value_size =
       h.written("attention.value_length_mla")
-          ? size("attention.value_length_mla", std::nullopt)
-          : size("attention.value_length", config.num_heads > 0 ? config.hidden_size / config.num_heads : 0);
-  config.num_kv_heads = 1;
-}
-
-Result<DecoderConfig> latent_description(const ModelConfig& config) {
-  auto decoder = common_description(config);
-  if (!decoder) return decoder.error();
-  const LatentConfig& latent = config.latent;
-  for (LayerConfig& layer : decoder->layers) {
-    const float scale = layer.attention()->scale;
-    layer.mixer = LatentAttentionConfig{.num_heads = config.num_heads,
-                                        .query_rank = latent.query_rank,
-                                        .latent_size = latent.rank,
-                                        .nope_size = latent.nope_size,
-                                        .rope_size = latent.rope_size,
-                                        .value_size = latent.value_size,
-                                        .scale = scale,
-                                        .norm_eps = latent.norm_eps};
-  }
-  return decoder;
+          ? size_of(h, "attention.value_length_mla", std::nullopt)
+          : size_of(h, "attention.value_length", divide(model.decoder.hidden_size, attention.num_heads));
+  latent.scale = usual_scale(latent);
+  use_latent(latent, model);
 }
 
 WeightNames latent_names(ModelFormat format) {

@@ -157,11 +157,41 @@ WeightNames qwen3_moe_names(ModelFormat format) {
   return names;
 }
 
+WeightNames deepseek_moe_names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  if (format == ModelFormat::hugging_face) names.experts = hf_expert_names("mlp", "shared_experts");
+  return names;
+}
+
 WeightNames glm_names(ModelFormat format) {
   WeightNames names = llama_names(format);
   names.gate = names.up = "";
   names.fused_gate_up = format == ModelFormat::gguf ? "ffn_up" : "mlp.gate_up_proj";
   return names;
+}
+
+// Folders have its matrices as Conv1D, [in, out].
+WeightNames gpt2_names(ModelFormat format) {
+  if (format == ModelFormat::gguf) {
+    WeightNames names = fused_gguf_names();
+    names.position_embedding = "position_embd";
+    names.rope_factors = "";
+    return names;
+  }
+  return {.prefix = "transformer.",
+          .other_prefixes = {""},
+          .token_embedding = "transformer.wte",
+          .position_embedding = "transformer.wpe",
+          .final_norm = "transformer.ln_f",
+          .head = "lm_head",
+          .layer = "transformer.h.{}.",
+          .attention_norm = "ln_1",
+          .mlp_norm = "ln_2",
+          .attention_output = "attn.c_proj",
+          .fused_qkv = "attn.c_attn",
+          .up = "mlp.c_fc",
+          .down = "mlp.c_proj",
+          .transposed = true};
 }
 
 WeightNames fused_gguf_names() {

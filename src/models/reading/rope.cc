@@ -8,9 +8,18 @@
 namespace pagoda {
 namespace {
 
-void set_partial(Hyperparameters& h, float factor, ModelConfig& config) {
+std::int32_t largest_head(const DecoderConfig& decoder) {
+  std::int32_t size = 0;
+  for (const LayerConfig& layer : decoder.layers)
+    if (const AttentionConfig* const attention = layer.attention())
+      size = std::max(size, attention->head_size);
+  return size;
+}
+
+void set_partial(Hyperparameters& h, float factor, DecoderConfig& decoder) {
   if (!(factor > 0) || factor > 1) return h.fail("partial_rotary_factor", "in (0, 1]");
-  config.rotary_size = static_cast<std::int32_t>(static_cast<float>(config.head_size) * factor);
+  decoder.ropes.front().rotary_size =
+      static_cast<std::int32_t>(static_cast<float>(largest_head(decoder)) * factor);
 }
 
 float required(Hyperparameters& h, Hyperparameters& rope, std::string_view where, std::string_view name) {
@@ -18,93 +27,96 @@ float required(Hyperparameters& h, Hyperparameters& rope, std::string_view where
   return rope.number(name, 1.0f);
 }
 
-void read_llama3(Hyperparameters& h, Hyperparameters& rope, std::string_view where, ModelConfig& config) {
-  config.rope_scaling = RopeScaling::llama3;
-  config.rope_factor = required(h, rope, where, "factor");
-  config.rope_low_freq_factor = required(h, rope, where, "low_freq_factor");
-  config.rope_high_freq_factor = required(h, rope, where, "high_freq_factor");
+void read_llama3(Hyperparameters& h, Hyperparameters& rope, std::string_view where, RopeConfig& to) {
+  to.scaling = RopeScaling::llama3;
+  to.factor = required(h, rope, where, "factor");
+  to.low_freq_factor = required(h, rope, where, "low_freq_factor");
+  to.high_freq_factor = required(h, rope, where, "high_freq_factor");
 }
 
-void read_yarn(Hyperparameters& h, Hyperparameters& rope, ModelConfig& config) {
-  config.rope_scaling = RopeScaling::yarn;
-  const float original = static_cast<float>(config.rope_original_positions);
-  config.rope_factor = rope.number("factor", static_cast<float>(config.max_positions) / original);
+void read_yarn(Hyperparameters& h, Hyperparameters& rope, DecoderConfig& decoder) {
+  RopeConfig& to = decoder.ropes.front();
+  to.scaling = RopeScaling::yarn;
+  const auto original = static_cast<float>(to.original_positions);
+  to.factor = rope.number("factor", static_cast<float>(decoder.max_positions) / original);
   const auto or_default = [&](std::string_view name, float otherwise) {
     const float value = rope.number(name, 0);
     return value == 0 ? otherwise : value;
   };
-  config.rope_beta_fast = or_default("beta_fast", 32);
-  config.rope_beta_slow = or_default("beta_slow", 1);
-  config.rope_truncate = rope.boolean("truncate", true);
+  to.beta_fast = or_default("beta_fast", 32);
+  to.beta_slow = or_default("beta_slow", 1);
+  to.truncate = rope.boolean("truncate", true);
   const float mscale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
-  const float scale = mscale != 0 && all != 0
-                          ? yarn_scale(config.rope_factor, mscale) / yarn_scale(config.rope_factor, all)
-                          : yarn_scale(config.rope_factor, 1);
-  config.rope_attention_factor = rope.number("attention_factor", scale);
+  const float scale = mscale != 0 && all != 0 ? yarn_scale(to.factor, mscale) / yarn_scale(to.factor, all)
+                                              : yarn_scale(to.factor, 1);
+  to.attention_factor = rope.number("attention_factor", scale);
   for (const Hyperparameters* each : {&h, &rope})
-    if (each->find("original_max_position_embeddings") != nullptr) stretch_context(config);
-  config.temperature_beta = rope.number("llama_4_scaling_beta", h.number("llama_4_scaling_beta", 0));
-  if (config.temperature_beta != 0) config.temperature_positions = config.rope_original_positions;
+    if (each->find("original_max_position_embeddings") != nullptr) stretch_context(decoder);
+  const float beta = rope.number("llama_4_scaling_beta", h.number("llama_4_scaling_beta", 0));
+  if (beta == 0) return;
+  each_attention(decoder, [&](AttentionConfig& attention) {
+    attention.temperature_beta = beta;
+    attention.temperature_positions = std::max(to.original_positions, 1);
+  });
 }
 
-void read_longrope(Hyperparameters& rope, ModelConfig& config) {
-  config.rope_scaling = RopeScaling::longrope;
-  config.rope_short_factors = rope.numbers("short_factor");
-  config.rope_long_factors = rope.numbers("long_factor");
-  const float original = static_cast<float>(config.rope_original_positions);
-  const float factor = rope.number("factor", static_cast<float>(config.max_positions) / original);
+void read_longrope(Hyperparameters& rope, std::int32_t max_positions, RopeConfig& to) {
+  to.scaling = RopeScaling::longrope;
+  to.divisors = rope.numbers("short_factor");
+  to.long_divisors = rope.numbers("long_factor");
+  const auto original = static_cast<float>(to.original_positions);
+  const float factor = rope.number("factor", static_cast<float>(max_positions) / original);
   const float scale = factor <= 1 ? 1.0f : std::sqrt(1 + std::log(factor) / std::log(original));
-  config.rope_attention_factor = rope.number("attention_factor", scale);
+  to.attention_factor = rope.number("attention_factor", scale);
 }
 
 // For sequences beyond max_position_embeddings the base grows with their length; with `alpha` (Hunyuan) it is
 // larger from the start.
-void read_dynamic(Hyperparameters& rope, ModelConfig& config) {
+void read_dynamic(Hyperparameters& rope, DecoderConfig& decoder) {
+  RopeConfig& to = decoder.ropes.front();
   const float alpha = rope.number("alpha", 0);
-  const auto size = static_cast<float>(config.rotary_size);
-  if (alpha > 0 && size > 2) config.rope_theta *= std::pow(alpha, size / (size - 2));
+  const auto size = static_cast<float>(to.rotary_size);
+  if (alpha > 0 && size > 2) to.theta *= std::pow(alpha, size / (size - 2));
   const float factor = rope.number("factor", 1);
   if (alpha > 0 || !(factor > 1) || size <= 2) return;
-  config.rope_scaling = RopeScaling::dynamic;
-  config.rope_factor = factor;
-  config.rope_original_positions = config.max_positions;
-  config.max_positions = static_cast<std::int32_t>(
-      std::min(static_cast<double>(config.max_positions) * factor, static_cast<double>(1 << 30)));
+  to.scaling = RopeScaling::dynamic;
+  to.factor = factor;
+  to.original_positions = decoder.max_positions;
+  decoder.max_positions = static_cast<std::int32_t>(
+      std::min(static_cast<double>(decoder.max_positions) * factor, static_cast<double>(1 << 30)));
 }
 
-void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view where, ModelConfig& config,
+void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view where, DecoderConfig& decoder,
                   bool may_be_partial) {
-  config.rope_theta = rope.number("rope_theta", config.rope_theta);
+  RopeConfig& to = decoder.ropes.front();
+  to.theta = rope.number("rope_theta", to.theta);
   const std::string type = rope.string("rope_type", rope.string("type", "default"));
   const float partial = rope.number("partial_rotary_factor", 0);
   if (type == "proportional") {  // frequencies of the whole head, of which the first alone turn
-    config.rotary_dims =
-        static_cast<std::int32_t>((partial > 0 ? partial : 1.0f) * static_cast<float>(config.head_size / 2)) *
-        2;
-    config.rope_factor = rope.number("factor", 1);
-    if (config.rope_factor != 1) config.rope_scaling = RopeScaling::linear;
+    const auto pairs = static_cast<float>(largest_head(decoder) / 2);
+    to.turned = static_cast<std::int32_t>((partial > 0 ? partial : 1.0f) * pairs) * 2;
+    to.factor = rope.number("factor", 1);
+    if (to.factor != 1) to.scaling = RopeScaling::linear;
     return;
   }
-  if (partial > 0 && may_be_partial) set_partial(h, partial, config);
+  if (partial > 0 && may_be_partial) set_partial(h, partial, decoder);
   if (!may_be_partial) rope.only("partial_rotary_factor", 1.0);
   if (type == "default" || type == "mrope") return;  // mrope: text has one position for all sections
   if (type == "linear") {
-    config.rope_scaling = RopeScaling::linear;
-    config.rope_factor = required(h, rope, where, "factor");
+    to.scaling = RopeScaling::linear;
+    to.factor = required(h, rope, where, "factor");
     return;
   }
-  if (type == "dynamic") return read_dynamic(rope, config);
-  config.rope_original_positions =
-      h.integer("original_max_position_embeddings",
-                rope.integer("original_max_position_embeddings", config.max_positions));
-  if (config.rope_original_positions < 2)
-    return h.fail("original_max_position_embeddings", "more than one position");
+  if (type == "dynamic") return read_dynamic(rope, decoder);
+  to.original_positions = h.integer("original_max_position_embeddings",
+                                    rope.integer("original_max_position_embeddings", decoder.max_positions));
+  if (to.original_positions < 2) return h.fail("original_max_position_embeddings", "more than one position");
   if (type == "llama3") {
-    read_llama3(h, rope, where, config);
+    read_llama3(h, rope, where, to);
   } else if (type == "yarn") {
-    read_yarn(h, rope, config);
+    read_yarn(h, rope, decoder);
   } else if (type == "longrope" || type == "su") {
-    read_longrope(rope, config);
+    read_longrope(rope, decoder.max_positions, to);
   } else {
     h.refuse(concat("config.json: ", where, " type '", printable(type),
                     "' is not supported; supported: default, linear, dynamic, llama3, yarn, longrope, "
@@ -113,48 +125,68 @@ void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view wh
 }
 
 // Options of one kind of scaling may stand beside another, which does without them.
-void sort_others(Hyperparameters& rope, std::string_view where, ModelConfig& config) {
-  for (const std::string_view name : {"factor",
-                                      "low_freq_factor",
-                                      "high_freq_factor",
-                                      "original_max_position_embeddings",
-                                      "beta_fast",
-                                      "beta_slow",
-                                      "mscale",
-                                      "mscale_all_dim",
-                                      "attention_factor",
-                                      "truncate",
-                                      "short_factor",
-                                      "long_factor",
-                                      "short_mscale",
-                                      "long_mscale",
-                                      "alpha",
-                                      "mrope_section",
-                                      "mrope_interleaved",
-                                      "finetuned",
-                                      "type",
-                                      "max_position_embeddings"})
-    rope.find(name);
+void sort_others(Hyperparameters& rope, std::string_view where, ModelInfo& model) {
+  rope.without_effect({"factor",
+                       "low_freq_factor",
+                       "high_freq_factor",
+                       "original_max_position_embeddings",
+                       "beta_fast",
+                       "beta_slow",
+                       "mscale",
+                       "mscale_all_dim",
+                       "attention_factor",
+                       "truncate",
+                       "short_factor",
+                       "long_factor",
+                       "short_mscale",
+                       "long_mscale",
+                       "alpha",
+                       "mrope_section",
+                       "mrope_interleaved",
+                       "finetuned",
+                       "type",
+                       "max_position_embeddings"});
   for (std::string& option : rope.refuse_unread(concat(where, ".")))
-    config.unknown_options.push_back(std::move(option));
+    model.unknown_options.push_back(std::move(option));
+}
+
+void read_rope_object(Hyperparameters& h, Hyperparameters& rope, std::string_view where, ModelInfo& model,
+                      bool may_be_partial) {
+  read_scaling(h, rope, where, model.decoder, may_be_partial);
+  sort_others(rope, where, model);
 }
 
 }  // namespace
 
-void read_rope_object(Hyperparameters& h, Hyperparameters& rope, std::string_view where, ModelConfig& config,
-                      bool may_be_partial) {
-  read_scaling(h, rope, where, config, may_be_partial);
-  sort_others(rope, where, config);
+RopeConfig& begin_rotation(DecoderConfig& decoder, float theta) {
+  decoder.ropes = {{.theta = theta, .rotary_size = largest_head(decoder)}};
+  each_attention(decoder, [](AttentionConfig& attention) { attention.rope = 0; });
+  return decoder.ropes.front();
 }
 
-void read_rope(Hyperparameters& h, ModelConfig& config, float default_theta, float default_partial) {
-  config.rotary_size = config.head_size;
+float yarn_scale(float factor, float weight) {
+  return factor <= 1 ? 1.0f : 0.1f * weight * std::log(factor) + 1.0f;
+}
+
+void stretch_context(DecoderConfig& decoder) {
+  const RopeConfig& rope = decoder.ropes.front();
+  const double stretched = static_cast<double>(rope.original_positions) * rope.factor;
+  if (stretched > decoder.max_positions && stretched <= static_cast<double>(1 << 30))
+    decoder.max_positions = static_cast<std::int32_t>(stretched);
+}
+
+bool has_plain_rope(Hyperparameters& h) {
+  return h.object("rope_scaling") == nullptr && h.object("rope_parameters") == nullptr;
+}
+
+void read_rope(Hyperparameters& h, ModelInfo& model, float default_theta, float default_partial) {
+  RopeConfig& to = begin_rotation(model.decoder, default_theta);
   const bool may_be_partial = default_partial > 0;
   if (may_be_partial)
-    set_partial(h, h.number("partial_rotary_factor", default_partial), config);
+    set_partial(h, h.number("partial_rotary_factor", default_partial), model.decoder);
   else
     h.only("partial_rotary_factor", 1.0);
-  config.rope_theta = h.number("rope_theta", default_theta);
+  to.theta = h.number("rope_theta", default_theta);
 
   // transformers 5 writes rope_parameters; a rope_scaling beside it wins there, so it does here.
   std::string_view where = "rope_scaling";
@@ -170,47 +202,48 @@ void read_rope(Hyperparameters& h, ModelConfig& config, float default_theta, flo
     return h.refuse(concat("config.json: '", where, "' for '", printable(key),
                            "' layers is not supported; supported: one for all"));
   }
-  read_rope_object(h, rope, where, config, may_be_partial);
+  read_rope_object(h, rope, where, model, may_be_partial);
 }
 
-void read_rope_by_layer(Hyperparameters& h, ModelConfig& config, float default_theta,
-                        float default_local_theta, float default_partial) {
+void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float default_theta, float default_local_theta,
+                        float default_partial) {
   const bool may_be_partial = default_partial > 0;
-  config.rope_local_theta = h.number("rope_local_base_freq", default_local_theta);
+  const std::int32_t head_size = largest_head(model.decoder);
+  float local_theta = h.number("rope_local_base_freq", default_local_theta);
   const json::object* both = h.object("rope_parameters");
   const json::value* full = both != nullptr ? both->if_contains("full_attention") : nullptr;
   const json::value* sliding = both != nullptr ? both->if_contains("sliding_attention") : nullptr;
   if (full == nullptr && sliding == nullptr) {
-    read_rope(h, config, default_theta, default_partial);
-    if (may_be_partial) config.rope_local_rotary_size = config.head_size;
-    return;
+    read_rope(h, model, default_theta, default_partial);
+    return rotate_windows_by(local_theta, model, may_be_partial ? head_size : 0);
   }
-  config.rotary_size = config.head_size;
-  config.rope_theta = default_theta;
+  begin_rotation(model.decoder, default_theta);
+  std::int32_t local_rotary = 0;
   for (const json::value* each : {full, sliding}) {
     if (each == nullptr || each->is_null()) continue;
     if (!each->is_object()) return h.fail("rope_parameters", "an object for each kind of layer");
     Hyperparameters rope(each->get_object(), h.shared_status());
     if (each == full) {
-      read_rope_object(h, rope, "rope_parameters.full_attention", config, may_be_partial);
+      read_rope_object(h, rope, "rope_parameters.full_attention", model, may_be_partial);
       // Which transformers looks for beside the kinds of layers.
-      config.rope_truncate = Hyperparameters(*both, h.shared_status()).boolean("truncate", true);
+      model.decoder.ropes.front().truncate =
+          Hyperparameters(*both, h.shared_status()).boolean("truncate", true);
       // A scaling in the older form beside it is of these layers.
       if (const json::object* scaling = h.object("rope_scaling")) {
         Hyperparameters more(*scaling, h.shared_status());
-        read_rope_object(h, more, "rope_scaling", config);
+        read_rope_object(h, more, "rope_scaling", model, false);
       }
     } else {
       rope.only("rope_type", "default");
-      config.rope_local_theta = rope.number("rope_theta", config.rope_local_theta);
+      local_theta = rope.number("rope_theta", local_theta);
       const float partial = rope.number("partial_rotary_factor", 1);
       if (!(partial > 0) || partial > 1) h.fail("partial_rotary_factor", "in (0, 1]");
       if (may_be_partial && partial > 0 && partial <= 1)
-        config.rope_local_rotary_size =
-            static_cast<std::int32_t>(static_cast<float>(config.head_size) * partial);
-      sort_others(rope, "rope_parameters.sliding_attention", config);
+        local_rotary = static_cast<std::int32_t>(static_cast<float>(head_size) * partial);
+      sort_others(rope, "rope_parameters.sliding_attention", model);
     }
   }
+  rotate_windows_by(local_theta, model, local_rotary);
 }
 
 }  // namespace pagoda

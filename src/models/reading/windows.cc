@@ -4,19 +4,40 @@
 #include "models/reading.h"
 
 namespace pagoda {
+
+void use_windows(Hyperparameters& h, std::int32_t window, const std::vector<bool>& which, ModelInfo& model) {
+  DecoderConfig& decoder = model.decoder;
+  if (window < 0) return h.corrupt("the sliding window is negative");
+  if (!which.empty() && which.size() != decoder.layers.size())
+    return h.corrupt("windows or rotations are not given for every layer");
+  if (window == 0 && std::ranges::find(which, true) != which.end())
+    return h.fail("sliding_window", "given for sliding layers");
+  for (std::size_t index = 0; index < decoder.layers.size(); ++index) {
+    AttentionConfig* const attention = decoder.layers[index].attention();
+    if (attention == nullptr) continue;
+    attention->sliding_window = which.empty() || which[index] ? window : 0;
+    if (attention->rope != kNoRope)
+      attention->rope = attention->sliding_window > 0 && decoder.ropes.size() > 1 ? 1 : 0;
+  }
+}
+
+std::int32_t read_window(Hyperparameters& h, std::int32_t otherwise) {
+  return h.written("sliding_window") ? h.integer("sliding_window", 0) : otherwise;
+}
+
 std::int32_t read_optional_window(Hyperparameters& h) {
-  const std::int32_t window = h.written("sliding_window") ? h.integer("sliding_window", 0) : 4096;
+  const std::int32_t window = read_window(h, 4096);
   return h.boolean("use_sliding_window", false) ? window : 0;
 }
 
-bool read_layer_types(Hyperparameters& h, ModelConfig& config, std::string_view other_name) {
+std::vector<bool> read_layer_types(Hyperparameters& h, const ModelInfo& model, std::string_view other_name) {
+  std::vector<bool> layers;
   const json::value* types = h.find("layer_types");
-  if (types == nullptr) return false;
-  config.window_layers.clear();
+  if (types == nullptr) return layers;
   const json::array* list = types->if_array();
-  if (list == nullptr || static_cast<std::int64_t>(list->size()) != config.num_layers) {
+  if (list == nullptr || list->size() != model.decoder.layers.size()) {
     h.fail("layer_types", "a list with one entry for each layer");
-    return true;
+    return layers;
   }
   for (const json::value& type : *list) {
     const bool sliding =
@@ -25,115 +46,115 @@ bool read_layer_types(Hyperparameters& h, ModelConfig& config, std::string_view 
       h.refuse(concat("config.json: layer type ", show(type),
                       " is not supported; supported: full_attention, sliding_attention"));
     }
-    config.window_layers.push_back(sliding);
+    layers.push_back(sliding);
   }
-  return true;
+  return layers;
 }
 
-void read_window_pattern(Hyperparameters& h, ModelConfig& config, std::int32_t period) {
-  if (!read_layer_types(h, config)) {
+void read_window_pattern(Hyperparameters& h, std::int32_t window, std::int32_t period, ModelInfo& model) {
+  if (h.find("layer_types") == nullptr) {
     period = h.integer("sliding_window_pattern", h.integer("_sliding_window_pattern", period));
     if (period < 1) return h.fail("sliding_window_pattern", "a positive integer");
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.window_layers.push_back((layer + 1) % period != 0);
   }
-  finish_windows(h, config);
-}
-
-void finish_windows(Hyperparameters& h, ModelConfig& config) {
-  const bool any =
-      std::find(config.window_layers.begin(), config.window_layers.end(), true) != config.window_layers.end();
-  if (any && config.sliding_window == 0) h.fail("sliding_window", "given for sliding layers");
-  if (!any) config.sliding_window = 0;
-  if (config.sliding_window == 0) config.window_layers.clear();
+  use_windows(h, window,
+              read_layer_types_or(h, model, [&](std::int32_t layer) { return (layer + 1) % period != 0; }),
+              model);
 }
 
 // Every `period`-th layer attends to all, or as an array of booleans says, one for each layer.
-void read_gguf_window_pattern(Hyperparameters& h, std::int32_t period, ModelConfig& config) {
-  const std::vector<bool> listed = h.booleans("attention.sliding_window_pattern");
-  if (!listed.empty()) {
-    config.window_layers = listed;
-  } else {
+void read_gguf_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& model, SeesAll which) {
+  const std::int32_t window = model.decoder.layers.front().attention()->sliding_window;
+  std::vector<bool> layers = h.booleans("attention.sliding_window_pattern");
+  if (layers.empty()) {
     period = h.integer("attention.sliding_window_pattern", period);
     if (period < 1) return h.fail("attention.sliding_window_pattern", "positive");
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.window_layers.push_back((layer + 1) % period != 0);
+    for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
+      layers.push_back((which == SeesAll::last ? layer + 1 : layer) % period != 0);
   }
-  if (config.sliding_window == 0) config.window_layers.clear();
+  if (window > 0) use_windows(h, window, layers, model);
+}
+
+void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelInfo& model, SeesAll which) {
+  rotate_windows_by(h.number("rope.freq_base_swa", 10000.0f), model);
+  read_gguf_window_pattern(h, period, model, which);
+  each_attention(model.decoder, [](AttentionConfig& attention) {
+    if (attention.sliding_window > 0) attention.sliding_window = attention.sliding_window / 2 + 1;
+  });
 }
 
 // Qwen's windows: either "from layer max_window_layers on", or written out per layer.
-void read_qwen_windows(Hyperparameters& h, std::int32_t absent_first, ModelConfig& config) {
-  config.sliding_window = read_optional_window(h);
+void read_qwen_windows(Hyperparameters& h, std::int32_t absent_first, ModelInfo& model) {
+  const std::int32_t window = read_optional_window(h);
   const std::int32_t first = h.integer("max_window_layers", absent_first);
-  if (!read_layer_types(h, config)) {
-    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-      config.window_layers.push_back(config.sliding_window > 0 && layer >= first);
-  }
-  finish_windows(h, config);
+  use_windows(h, window,
+              read_layer_types_or(h, model, [&](std::int32_t layer) { return window > 0 && layer >= first; }),
+              model);
 }
 
-void read_layer_thetas(Hyperparameters& h, ModelConfig& config) {
+void read_layer_thetas(Hyperparameters& h, const std::vector<bool>& windows, ModelInfo& model) {
   const std::vector<float> thetas = h.numbers("layer_rope_theta");
-  if (thetas.size() != config.window_layers.size())
-    return h.fail("layer_rope_theta", "a number for each layer");
+  if (thetas.size() != windows.size()) return h.fail("layer_rope_theta", "a number for each layer");
   float of_kind[2] = {0, 0};  // without and with a window
+  std::vector<bool> rotating;
   for (std::size_t layer = 0; layer < thetas.size(); ++layer) {
-    config.rope_layers.push_back(thetas[layer] != 0);
+    rotating.push_back(thetas[layer] != 0);
     if (thetas[layer] == 0) continue;
-    float& theta = of_kind[config.window_layers[layer] ? 1 : 0];
+    float& theta = of_kind[windows[layer] ? 1 : 0];
     if (theta != 0 && theta != thetas[layer])
       return h.refuse(
           "config.json: 'layer_rope_theta' that differs among layers with a window, or among those without, "
-          "is "
-          "not supported");
+          "is not supported");
     theta = thetas[layer];
   }
-  if (std::ranges::find(config.rope_layers, false) == config.rope_layers.end()) config.rope_layers.clear();
+  rotate_layers(h, rotating, model.decoder);
+  RopeConfig& rope = model.decoder.ropes.front();
   const auto [full, local] = of_kind;
-  if (full != 0 && local != 0 && full != local) {
-    config.rope_local_theta = local;
-    if (config.rope_scaling != RopeScaling::none)
-      h.refuse("config.json: a scaled rotation with two bases in 'layer_rope_theta' is not supported");
-  }
-  if (full != 0 || local != 0) config.rope_theta = full != 0 ? full : local;
+  if (full != 0 || local != 0) rope.theta = full != 0 ? full : local;
+  if (full == 0 || local == 0 || full == local) return;
+  if (rope.scaling != RopeScaling::none)
+    h.refuse("config.json: a scaled rotation with two bases in 'layer_rope_theta' is not supported");
+  rotate_windows_by(local, model);
 }
 
 // Windows where the file says so, layer by layer.
-void read_listed_windows(Hyperparameters& h, std::int32_t otherwise, ModelConfig& config) {
-  config.sliding_window = h.integer("sliding_window", otherwise);
-  if (!read_layer_types(h, config)) config.sliding_window = 0;
-  finish_windows(h, config);
+void read_listed_windows(Hyperparameters& h, std::int32_t otherwise, ModelInfo& model) {
+  const std::int32_t window = h.integer("sliding_window", otherwise);
+  if (h.find("layer_types") != nullptr) use_windows(h, window, read_layer_types(h, model), model);
 }
 
-void rotate_windows_alone(ModelConfig& config) {
-  config.rope_layers = config.window_layers;
-  if (config.rope_layers.empty()) rotate_nothing(config);
+void rotate_windows_by(float theta, ModelInfo& model, std::int32_t rotary_size) {
+  std::vector<RopeConfig>& ropes = model.decoder.ropes;
+  ropes.resize(1);
+  if (theta == 0) return;
+  const std::int32_t whole = ropes.front().rotary_size;
+  ropes.push_back({.theta = theta, .rotary_size = rotary_size != 0 ? rotary_size : whole});
+  each_attention(model.decoder, [](AttentionConfig& attention) {
+    if (attention.sliding_window > 0 && attention.rope != kNoRope) attention.rope = 1;
+  });
 }
 
-void rotate_three_of_four(ModelConfig& config) {
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-    config.rope_layers.push_back((layer + 1) % 4 != 0);
+void rotate_windows_alone(DecoderConfig& decoder) {
+  each_attention(decoder, [](AttentionConfig& attention) {
+    if (attention.sliding_window == 0) attention.rope = kNoRope;
+  });
 }
 
-void rotate_nothing(ModelConfig& config) {
-  config.rotary_size = config.head_size;  // whatever the file says
-  config.rope_layers.assign(static_cast<std::size_t>(listed_layers(config)), false);
+void rotate_layers(Hyperparameters& h, const std::vector<bool>& which, DecoderConfig& decoder) {
+  if (which.size() != decoder.layers.size())
+    return h.corrupt("windows or rotations are not given for every layer");
+  for (std::size_t index = 0; index < which.size(); ++index)
+    if (AttentionConfig* const attention = decoder.layers[index].attention();
+        attention != nullptr && !which[index])
+      attention->rope = kNoRope;
 }
 
-void read_local_theta(Hyperparameters& h, ModelConfig& config) {
-  config.rope_local_theta = h.number("rope.freq_base_swa", config.rope_theta);
-  read_gguf_window_pattern(h, 4, config);
-  read_layers_with_routers(h, config);
+void rotate_three_of_four(DecoderConfig& decoder) {
+  for (std::size_t index = 3; index < decoder.layers.size(); index += 4)
+    decoder.layers[index].attention()->rope = kNoRope;
 }
 
-// As wide to each side as half of what the file says, with a rotation of their own.
-void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelConfig& config) {
-  config.rope_local_theta = h.number("rope.freq_base_swa", 10000.0f);
-  read_gguf_window_pattern(h, period, config);
-  if (config.sliding_window > 0) config.sliding_window = config.sliding_window / 2 + 1;
+void rotate_nothing(DecoderConfig& decoder) {
+  each_attention(decoder, [](AttentionConfig& attention) { attention.rope = kNoRope; });
 }
-
-std::int32_t listed_layers(const ModelConfig& config) { return std::clamp(config.num_layers, 0, 4096); }
 
 }  // namespace pagoda
