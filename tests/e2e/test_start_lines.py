@@ -4,6 +4,7 @@ none, and what was chosen for the operator."""
 
 import json
 import pathlib
+import re
 import struct
 
 import pytest
@@ -110,3 +111,21 @@ def test_no_false_alarm_and_what_was_chosen(tmp_path, shape):
     assert "an answer ends with: 3 <|im_end|>, 2 </s>" in said
     assert "requests are sampled with temperature 0.7, top_p 0.8, top_k 20 unless they say otherwise" in said
     assert "(--dtype auto)" in said and "(--kv-cache-dtype auto)" in said
+
+
+def test_a_cache_of_windows_alone_holds_what_its_bytes_hold(tmp_path):
+    """Every layer has a window, so that one sequence could go on for ever."""
+    write_folder(tmp_path / "windows", "starcoder2", {"sliding_window": 12})
+    with serving(tmp_path / "windows", "--kv-cache-memory-bytes", "1000000") as server:
+        said = "".join(server.log)
+    tokens, each = re.search(r"(\d+) tokens of (\d+) bytes in", said).groups()
+    assert 900_000 < int(tokens) * int(each) <= 1_000_000
+    assert f"KV cache size: {tokens} tokens" in said
+
+
+def test_an_end_outside_the_vocabulary_is_told(tmp_path):
+    write_folder(tmp_path / "ends", "llama_yarn", {"eos_token_id": [2, 100000]})
+    with serving(tmp_path / "ends") as server:
+        warnings = [line for line in "".join(server.log).splitlines() if "WARNING" in line]
+    assert len(warnings) == 1, warnings
+    assert "eos_token_id is outside the vocabulary of 160 tokens and ends no answer: 100000" in warnings[0]
