@@ -60,6 +60,7 @@ struct ApiContext {
   SamplingDefaults defaults;
   std::int32_t max_logprobs = 20;
   bool allow_request_chat_template = false;  // vLLM's --trust-request-chat-template
+  bool return_tokens_as_token_ids = false;   // default of the request's field
   boost::json::object template_kwargs;       // default of requests that set none
   std::string system_fingerprint;            // identifies weights and build; empty: left out
   std::string version;

@@ -51,7 +51,7 @@ void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingPara
     assign(sampling.repetition_penalty, fields.number_above(names.repetition_penalty, 0, 100));
   if (!names.top_k.empty()) assign(sampling.top_k, fields.integer(names.top_k, -1, kMaxInt32));
   // A seed may use all 64 bits; -1 is "none" everywhere.
-  const boost::json::value* seed = names.seed.empty() ? nullptr : fields.raw(names.seed);
+  const boost::json::value* seed = names.seed.empty() ? nullptr : fields.raw(names.seed, {"integer"});
   if (seed == nullptr) return;
   if (seed->is_uint64())
     sampling.seed = seed->as_uint64();
@@ -134,7 +134,7 @@ Result<std::vector<TokenId>> text_prompt_tokens(const ApiContext& context, std::
     return context_length_exceeded(context, param, "Your prompt is longer than that; please shorten it.");
   Result<std::vector<TokenId>> ids = context.tokenizer->encode(text, options);
   if (!ids)
-    return invalid_argument(concat("'", param, "' cannot be tokenised.")).with_param(std::string(param));
+    return invalid_argument(concat("'", param, "' cannot be tokenized.")).with_param(std::string(param));
   return ids;
 }
 
@@ -143,7 +143,8 @@ namespace {
 // Never ignored: who asks for a form gets it, or hears why not.
 Status check_form(const ChatCall& call, const ApiContext& context) {
   if (!call.form || context.grammars != nullptr) return ok_status();
-  return unimplemented(concat("'", call.form->param, "' is not supported: this build has no grammars."))
+  return unimplemented(
+             concat("'", call.form->param, "' is not supported: this build has no structured output."))
       .with_param(call.form->param)
       .with_reason("unsupported_parameter");
 }

@@ -51,7 +51,7 @@ std::string joined(const std::vector<ContentPart>& parts) { return Content{.part
 
 // A field that is a text or a list of parts.
 std::string text_of(FieldReader& fields, std::string_view name, Warnings& warnings) {
-  const json::value* value = fields.raw(name);
+  const json::value* value = fields.raw(name, {"string", "array"});
   if (value == nullptr || value->is_string()) return fields.string(name, kAnyLength).value_or("");
   const json::array* parts = fields.array(name, kMaxMessages);
   return parts == nullptr ? std::string() : joined(read_parts(fields, name, *parts, warnings));
@@ -104,12 +104,12 @@ std::optional<PartText> read_field(FieldReader& part, const PartType& type) {
 }  // namespace
 
 std::optional<PartText> read_part(FieldReader& part, Warnings& warnings) {
-  const std::string name = part.string("type", 128).value_or(part.raw("text") != nullptr ? "text" : "");
+  const std::string name = part.string("type", 128).value_or(part.has("text") ? "text" : "");
   if (part.ok() && name.empty()) part.fail("type", "is required");
   if (!part.ok()) return std::nullopt;
   const auto* type = std::ranges::find(kParts, name, &PartType::name);
   if (type == std::end(kParts)) {
-    part.fail("type", concat("is '", name_or_mark(name), "', a part of content that is not known here"));
+    part.fail("type", concat("is '", name_or_mark(name), "', which is not a known content part"));
     return std::nullopt;
   }
   switch (type->form) {

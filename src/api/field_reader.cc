@@ -62,9 +62,16 @@ Result<std::vector<TokenId>> read_token_ids(const json::array& array, const std:
   return ids;
 }
 
-const json::value* FieldReader::raw(std::string_view name) const {
-  if (FieldRecorder* recorder = is_typed_read ? nullptr : FieldRecorder::current())
-    recorder->note(path_of(name), {});
+const json::value* FieldReader::raw(std::string_view name,
+                                    std::initializer_list<std::string_view> types) const {
+  if (FieldRecorder* recorder = is_typed_read ? nullptr : FieldRecorder::current()) {
+    if (types.size() == 0) recorder->note(path_of(name), {});
+    for (const std::string_view type : types) recorder->note(path_of(name), {{"type", type}});
+  }
+  return find(name);
+}
+
+const json::value* FieldReader::find(std::string_view name) const {
   const json::value* value = object_.if_contains(name);
   if (value != nullptr) asked_.emplace_back(name);
   return value == nullptr || value->is_null() ? nullptr : value;
@@ -95,7 +102,11 @@ void FieldReader::fail(Status status) {
 }
 
 void FieldReader::not_built(std::string_view name, std::string_view why) {
-  const json::value* value = raw(name);
+  if (FieldRecorder* recorder = FieldRecorder::current()) {
+    recorder->note(path_of(name), {{"type", "boolean"}, {"enum", {false}}});
+    recorder->note(path_of(name), {{"type", "array"}, {"maxItems", 0}});
+  }
+  const json::value* value = find(name);
   if (value == nullptr) return;
   if (value->is_bool() && !value->as_bool()) return;
   if (value->is_array() && value->as_array().empty()) return;

@@ -6,6 +6,7 @@
 // Threads: none.
 #include <boost/json/object.hpp>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,7 +36,11 @@ class FieldReader {
                                                 std::int32_t vocab_size);
   const boost::json::object* object(std::string_view name);
   const boost::json::array* array(std::string_view name, std::size_t max_count);
-  const boost::json::value* raw(std::string_view name) const;  // null when absent or JSON null
+  // The value as it came; null when absent or JSON null. `types` are those of JSON Schema that the caller
+  // takes, for /openapi.json; none: any.
+  const boost::json::value* raw(std::string_view name,
+                                std::initializer_list<std::string_view> types = {}) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }  // says nothing of its type
 
   // Refuses any value of these but null (and false, 0 items): a feature that this build has not.
   void not_built(std::string_view name, std::string_view why);
@@ -50,6 +55,7 @@ class FieldReader {
 
  private:
   std::optional<double> finite(std::string_view name);
+  const boost::json::value* find(std::string_view name) const;
 
   const boost::json::object& object_;
   std::string path_;

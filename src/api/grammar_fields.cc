@@ -26,7 +26,7 @@ class Wish {
   explicit Wish(FieldReader& fields) : fields_(fields) {}
   void add(std::string_view name, std::optional<GrammarSpec> spec) {
     if (!spec) return;
-    if (spec_) fields_.fail(name, concat("cannot be given beside '", spec_->param, "'"));
+    if (spec_) fields_.fail(name, concat("cannot be combined with '", spec_->param, "'"));
     spec_ = std::move(spec);
   }
   std::optional<GrammarSpec> take() { return std::move(spec_); }
@@ -36,9 +36,24 @@ class Wish {
   std::optional<GrammarSpec> spec_;
 };
 
+const json::value* value_of_kind(const FieldReader& fields, std::string_view name, Kind kind) {
+  switch (kind) {
+    case Kind::json_object:
+      return fields.raw(name, {"boolean"});
+    case Kind::choice:
+      return fields.raw(name, {"array"});
+    case Kind::json_schema:
+      return fields.raw(name, {"object", "string", "boolean"});
+    case Kind::structural_tag:
+      return fields.raw(name, {"object", "string"});
+    default:
+      return fields.raw(name, {"string"});
+  }
+}
+
 // A value of that kind: a schema may come as JSON or as its text.
 std::optional<GrammarSpec> read_kind(FieldReader& fields, std::string_view name, Kind kind) {
-  const json::value* value = fields.raw(name);
+  const json::value* value = value_of_kind(fields, name, kind);
   if (value == nullptr) return std::nullopt;
   GrammarSpec spec{.kind = kind, .text = {}, .param = fields.path_of(name)};
   const json::string* text = value->if_string();
@@ -53,14 +68,14 @@ std::optional<GrammarSpec> read_kind(FieldReader& fields, std::string_view name,
     case Kind::json_schema:
     case Kind::structural_tag:
       if (text == nullptr && !value->is_object() && !(value->is_bool() && kind == Kind::json_schema))
-        fields.fail(name, "must be an object, or its text");
+        fields.fail(name, "must be an object, or a string that holds one");
       spec.text = text != nullptr ? std::string(*text) : json::serialize(*value);
       spec.special_tokens = kind == Kind::structural_tag;
       return spec;
     case Kind::regex:
     case Kind::grammar:
       if (text == nullptr || text->empty())
-        fields.fail(name, "must be a string, and not empty");
+        fields.fail(name, "must be a non-empty string");
       else
         spec.text = std::string(*text);
       return spec;
@@ -119,7 +134,7 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
     if (const std::optional<std::string> pattern = inner.string("whitespace_pattern", 256)) {
       const bool optional = pattern->empty() || pattern->ends_with('*') || pattern->ends_with('?') ||
                             pattern->find("{0,") != std::string::npos;
-      if (!optional) inner.fail("whitespace_pattern", "must allow no white space, as '[ ]?' does");
+      if (!optional) inner.fail("whitespace_pattern", "must allow no whitespace, such as '[ ]?'");
       compact = true;
     }
     if (spec) spec->compact = compact;
@@ -139,13 +154,13 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
   std::optional<GrammarSpec> spec = wish.take();
   if (spec && context.grammars == nullptr)
     fields.not_built(spec->param.substr(0, spec->param.find('.')),
-                     "this build has no grammars (XGrammar was not there)");
+                     "this build has no structured output (it was built without XGrammar)");
   return spec;
 }
 
 std::optional<GrammarSpec> read_llamacpp_grammar(FieldReader& fields) {
   Wish wish(fields);
-  const json::value* grammar = fields.raw("grammar");
+  const json::value* grammar = fields.raw("grammar", {"string"});
   if (grammar != nullptr && !(grammar->is_string() && grammar->as_string().empty()))
     wish.add("grammar", read_kind(fields, "grammar", Kind::grammar));
   wish.add("json_schema", read_kind(fields, "json_schema", Kind::json_schema));
@@ -153,7 +168,7 @@ std::optional<GrammarSpec> read_llamacpp_grammar(FieldReader& fields) {
 }
 
 std::optional<GrammarSpec> read_ollama_format(FieldReader& fields) {
-  const json::value* format = fields.raw("format");
+  const json::value* format = fields.raw("format", {"string", "object"});
   if (format == nullptr || (format->is_string() && format->as_string().empty())) return std::nullopt;
   const std::string param = fields.path_of("format");
   if (format->is_string() && format->as_string() == "json")

@@ -15,7 +15,7 @@ void read_budget(FieldReader& fields, std::string_view name, ReasoningWish& wish
 }
 
 void read_thinking(FieldReader& fields, ReasoningWish& wish) {
-  const json::value* value = fields.raw("thinking");
+  const json::value* value = fields.raw("thinking", {"boolean"});
   if (value == nullptr) return;
   if (value->is_bool()) {
     wish.thinks = value->as_bool();
@@ -67,7 +67,7 @@ ReasoningWish read_reasoning_wish(FieldReader& fields) {
     wish.effort = std::move(effort);
   if (const std::optional<bool> on = fields.boolean("enable_thinking")) wish.thinks = *on;
   if (wish.effort == "none" && !wish.thinks) wish.thinks = false;
-  wish.budget_is_rule = fields.raw("thinking_token_budget") != nullptr;
+  wish.budget_is_rule = fields.has("thinking_token_budget");
   read_budget(fields, "thinking_token_budget", wish);
   return wish;
 }

@@ -26,8 +26,7 @@ std::vector<std::string> referred(FieldReader& reference, const DeclaredTools& t
   if (!reference.ok()) return {};
   if (tools.left_out(type)) return {};
   if (type != "function" && type != "custom" && type != "namespace") {
-    reference.fail("type",
-                   concat("is '", name_or_mark(type), "', which is not a tool that can be called here"));
+    reference.fail("type", concat("is '", name_or_mark(type), "', which is not a tool that can be called"));
     return {};
   }
   const json::object* nested = reference.object(type);
@@ -94,7 +93,7 @@ ToolChoice read_object(FieldReader& choice, DeclaredTools& tools) {
 }  // namespace
 
 ToolChoice read_tool_choice(FieldReader& fields, DeclaredTools& tools) {
-  const json::value* value = fields.raw("tool_choice");
+  const json::value* value = fields.raw("tool_choice", {"string", "object"});
   if (value == nullptr) return {};
   ToolChoice choice;
   if (const json::object* object = value->if_object()) {

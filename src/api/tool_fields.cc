@@ -32,7 +32,7 @@ ToolSpec read_function_tool(FieldReader& tool, const json::object& value) {
 
 ToolArguments read_call_arguments(FieldReader& call, std::string_view name, std::size_t& keys_left) {
   ToolArguments out;
-  const json::value* arguments = call.raw(name);
+  const json::value* arguments = call.raw(name, {"string", "object"});
   if (arguments == nullptr || !call.ok()) return out;
   if (arguments->is_object()) {
     out.object = arguments->as_object();

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxCallTokens = std::size_t{1} << 22, kMaxPairBytes = std
 
 Status too_much(const std::string& path, std::string_view what) {
   return invalid_argument(
-             concat("The texts of this call have too many ", what, " together; send fewer of them."))
+             concat("The texts of this request have too many ", what, " in total; send fewer of them."))
       .with_param(path);
 }
 
@@ -28,15 +28,16 @@ Status too_much(const std::string& path, std::string_view what) {
 Status check_makes_vectors(const ApiContext& context) {
   if (context.vectors) return ok_status();
   return invalid_argument(
-             "This model generates text: it makes no vectors. A server started with --runner pooling does.")
+             "This model generates text and returns no vectors; start the server with --runner pooling for "
+             "them.")
       .with_param("model");
 }
 
 Status check_makes_vectors(const ApiContext& context, WorkKind kind) {
   PAGODA_RETURN_IF_ERROR(check_makes_vectors(context));
   if (context.vectors->kind == kind) return ok_status();
-  return invalid_argument(kind == WorkKind::embed ? "This model classifies: it makes no embeddings."
-                                                  : "This model makes embeddings: it does not classify.")
+  return invalid_argument(kind == WorkKind::embed ? "This model classifies and returns no embeddings."
+                                                  : "This model returns embeddings and does not classify.")
       .with_param("model");
 }
 
@@ -54,7 +55,7 @@ Status VectorPrompts::add(std::vector<TokenId> ids, std::int32_t second, const s
     return context_length_exceeded(context_, path,
                                    concat("Your text has ", ids.size(), " tokens; please shorten it."));
   if (requests_.size() == kMaxVectorPrompts)
-    return invalid_argument(concat("At most ", kMaxVectorPrompts, " texts can be sent in one call."))
+    return invalid_argument(concat("At most ", kMaxVectorPrompts, " texts can be sent in one request."))
         .with_param(path);
   num_tokens_ += ids.size();
   if (num_tokens_ > kMaxCallTokens) return too_much(path, "tokens");
@@ -136,7 +137,7 @@ Status VectorPrompts::add_pair(std::string_view first, std::string_view second, 
   }
   if (!context_.vectors->whole_prompt) return add_text(concat(first, second), path);  // a language model
   Result<EncodedPair> pair = context_.tokenizer->encode_pair(first, second);
-  if (!pair) return invalid_argument(concat("'", path, "' cannot be tokenised.")).with_param(path);
+  if (!pair) return invalid_argument(concat("'", path, "' cannot be tokenized.")).with_param(path);
   // The last token stays: it ends the pair.
   if (const auto keep = static_cast<std::size_t>(wishes_.keep_tokens); keep > 0 && pair->ids.size() > keep)
     pair->ids.erase(pair->ids.begin() + static_cast<std::ptrdiff_t>(keep - 1), pair->ids.end() - 1);
@@ -144,7 +145,7 @@ Status VectorPrompts::add_pair(std::string_view first, std::string_view second, 
 }
 
 void VectorPrompts::add_field(FieldReader& fields, std::string_view name, bool with_ids) {
-  const json::value* value = fields.raw(name);
+  const json::value* value = fields.raw(name, {"string", "array"});
   const std::string path = fields.path_of(name);
   const auto keep = [&fields](Status status) {
     if (!status.ok()) fields.fail(std::move(status));
@@ -152,7 +153,7 @@ void VectorPrompts::add_field(FieldReader& fields, std::string_view name, bool w
   if (value == nullptr) return fields.fail(name, "is required");
   if (value->is_string()) return keep(add_text(std::string_view(value->get_string()), path));
   const json::array* list = value->if_array();
-  if (list == nullptr) return fields.fail(name, "must be a text or a list");
+  if (list == nullptr) return fields.fail(name, "must be a string or a list");
   const json::value* first = first_of(*list);
   if (first == nullptr) return fields.fail(name, "must not be empty");
   if (with_ids && first->is_number()) return keep(add_ids(*list, path));
@@ -167,7 +168,7 @@ void VectorPrompts::add_field(FieldReader& fields, std::string_view name, bool w
       keep(add_ids(entry.get_array(), entry_path));
     else
       fields.fail(concat(name, ".", i),
-                  with_ids ? "must be a text or a list of token ids" : "must be a text");
+                  with_ids ? "must be a string or a list of token ids" : "must be a string");
   }
 }
 

@@ -73,7 +73,7 @@ class MessageReader {
   // A text, or a list of blocks that are texts.
   Content read_texts(FieldReader& owner, std::string_view name) {
     Content content;
-    const json::value* value = owner.raw(name);
+    const json::value* value = owner.raw(name, {"string", "array"});
     if (value == nullptr) return content;
     if (value->is_string()) return Content::of(std::string(value->as_string()));
     if (!value->is_array()) {
@@ -89,7 +89,7 @@ class MessageReader {
     const std::string role = message.string("role", 64).value_or("");
     if (message.ok() && role != "user" && role != "assistant" && role != "system")
       message.fail("role", "must be 'user' or 'assistant'");
-    const json::value* content = message.raw("content");
+    const json::value* content = message.raw("content", {"string", "array"});
     if (message.ok() && content == nullptr) message.fail("content", "is required");
     if (!message.ok()) return;
     if (role == "system") {
@@ -149,7 +149,7 @@ class MessageReader {
     ToolArguments arguments = read_call_arguments(block, "input", keys_left_);
     if (!block.ok()) return;
     turn.tool_calls.push_back(ToolCall::of(id, *name, std::move(arguments)));
-    if (turn.tool_calls.size() > kMaxTools) block.fail("type", "is 'tool_use' too often");
+    if (turn.tool_calls.size() > kMaxTools) block.fail("type", "is 'tool_use' too many times");
   }
 
   void end_turn(ChatMessage& turn) {
@@ -285,8 +285,8 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   }
   if (std::optional<GrammarSpec> form = read_response_format(fields, "output_format"))  // its older place
     chat.form = std::move(form);
-  fields.not_built("mcp_servers", "it is not built in");
-  fields.not_built("container", "it is not built in");
+  fields.not_built("mcp_servers", "this server does not implement it");
+  fields.not_built("container", "this server does not implement it");
   if (!counting) {
     call.stream = fields.boolean("stream").value_or(false);
     read_sampling(fields, {}, chat.sampling);

@@ -17,7 +17,7 @@ constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
 
 // A text, or a list of token ids and texts.
 Result<std::vector<TokenId>> read_prompt(FieldReader& fields, const ApiContext& context) {
-  const json::value* prompt = fields.raw("prompt");
+  const json::value* prompt = fields.raw("prompt", {"string", "array"});
   if (prompt == nullptr) fields.fail("prompt", "is required");
   if (!fields.ok()) return fields.status();
   const auto encode = [&context](const json::value& text, const std::string& path, bool first) {
@@ -40,7 +40,7 @@ Result<std::vector<TokenId>> read_prompt(FieldReader& fields, const ApiContext& 
     } else {
       const std::optional<std::int64_t> id = whole_number(piece);
       if (!id || *id < 0 || *id >= context.vocab_size) {
-        fields.fail(path, "must be a text or a token id of the vocabulary");
+        fields.fail(path, "must be a string or a token id of the vocabulary");
         return fields.status();
       }
       ids.push_back(static_cast<TokenId>(*id));
@@ -83,13 +83,15 @@ Result<std::vector<TokenId>> read_infill(FieldReader& fields, const ApiContext& 
 void refuse_what_is_not_built(FieldReader& fields) {
   if (fields.integer("n_probs", 0, 1000).value_or(0) > 0)
     fields.not_built("n_probs", "for log-probabilities use /v1/completions");
-  if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.not_built("mirostat", "it is not built in");
-  if (fields.number("typical_p", 0, 1).value_or(1) < 1) fields.not_built("typical_p", "it is not built in");
+  if (fields.integer("mirostat", 0, 2).value_or(0) != 0)
+    fields.not_built("mirostat", "this server does not implement it");
+  if (fields.number("typical_p", 0, 1).value_or(1) < 1)
+    fields.not_built("typical_p", "this server does not implement it");
   if (fields.number("dry_multiplier", 0, 100).value_or(0) > 0)
-    fields.not_built("dry_multiplier", "it is not built in");
+    fields.not_built("dry_multiplier", "this server does not implement it");
   if (fields.number("xtc_probability", 0, 1).value_or(0) > 0)
-    fields.not_built("xtc_probability", "it is not built in");
-  fields.not_built("lora", "it is not built in");
+    fields.not_built("xtc_probability", "this server does not implement it");
+  fields.not_built("lora", "this server does not implement it");
 }
 
 }  // namespace

@@ -34,8 +34,10 @@ void read_options(FieldReader& fields, ChatCall& call) {
   if (const auto count = reader.integer("num_predict", -2, 1 << 30); count && *count > 0)
     call.max_tokens = *count;
   call.clip_max_tokens = true;
-  if (reader.integer("mirostat", 0, 2).value_or(0) != 0) reader.not_built("mirostat", "it is not built in");
-  if (reader.number("typical_p", 0, 1).value_or(1) < 1) reader.not_built("typical_p", "it is not built in");
+  if (reader.integer("mirostat", 0, 2).value_or(0) != 0)
+    reader.not_built("mirostat", "this server does not implement it");
+  if (reader.number("typical_p", 0, 1).value_or(1) < 1)
+    reader.not_built("typical_p", "this server does not implement it");
   if (!reader.ok()) fields.fail(reader.status());
 }
 
@@ -56,7 +58,7 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, ChatCall& cal
 }
 
 void read_think(FieldReader& fields, Conversation& conversation) {
-  const json::value* think = fields.raw("think");
+  const json::value* think = fields.raw("think", {"boolean", "string"});
   if (think == nullptr) return;
   if (think->is_bool()) {
     conversation.template_kwargs["enable_thinking"] = think->as_bool();
@@ -154,7 +156,7 @@ Result<std::optional<ChatRequest>> generate_request(FieldReader& fields, ChatCal
   fields.not_built("context", "send the conversation to /api/chat");
   const std::string suffix = fields.string("suffix", kAnyLength).value_or("");
   if (const auto text = fields.string("template", kAnyLength); text && !text->empty())
-    fields.not_built("template", "it is not built in");
+    fields.not_built("template", "this server does not implement it");
   if (!fields.ok()) return fields.status();
   if (prompt.empty() && suffix.empty()) return std::optional<ChatRequest>();
   Result<ChatRequest> made = internal_error("");

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "u
 // `thoughts`, if that is given.
 Content read_content(FieldReader& message, bool optional, Warnings& warnings, std::string* thoughts) {
   Content out;
-  const json::value* content = message.raw("content");
+  const json::value* content = message.raw("content", {"string", "array"});
   if (content == nullptr) {
     if (!optional) message.fail("content", "is required");
     return {};

@@ -32,7 +32,7 @@ std::vector<TokenId> encode_text(FieldReader& fields, std::string_view source, c
   }
   Result<std::vector<TokenId>> ids = context.tokenizer->encode(*text, options);
   if (ids) return *std::move(ids);
-  fields.fail(source, "cannot be tokenised");
+  fields.fail(source, "cannot be tokenized");
   return {};
 }
 
@@ -54,12 +54,12 @@ Result<PrefixSpec> parse_object(const json::object& object, const std::string& p
   prefix.name = fields.string("name", kMaxNameBytes).value_or("");
   if (prefix.name.empty()) fields.fail("name", "is required");
   for (const std::string_view source : kSources) {
-    if (fields.raw(source) == nullptr) continue;
-    if (!prefix.source.empty()) fields.fail(source, concat("cannot stand beside '", prefix.source, "'"));
+    if (!fields.has(source)) continue;
+    if (!prefix.source.empty()) fields.fail(source, concat("cannot be combined with '", prefix.source, "'"));
     prefix.source = source;
   }
   if (prefix.source.empty())
-    fields.fail("text", "is required, or 'prompt', 'token_ids' or 'messages' in its place");
+    fields.fail("text", "is required, or one of 'prompt', 'token_ids' and 'messages'");
   if (!fields.ok()) return fields.status();
 
   const json::value& given = *fields.raw(prefix.source);
@@ -95,10 +95,10 @@ Result<std::vector<PrefixSpec>> parse_prefix_file(std::string_view text, const A
     prefixes.push_back(*std::move(prefix));
     return prefixes;
   }
-  if (!value->is_array()) return invalid_argument("It must be a list of JSON objects.");
+  if (!value->is_array()) return invalid_argument("The file must be a JSON list of objects.");
   const json::array& list = value->as_array();
   if (list.size() > kMaxPrefixes)
-    return invalid_argument(concat("There can be ", kMaxPrefixes, " prefixes."));
+    return invalid_argument(concat("There can be at most ", kMaxPrefixes, " prefixes."));
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!list[i].is_object()) return invalid_argument(concat("'", i, "' must be an object."));
     Result<PrefixSpec> prefix = parse_object(list[i].as_object(), concat(i), context);

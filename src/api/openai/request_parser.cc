@@ -34,7 +34,8 @@ bool is_printable(std::string_view text) {
 }
 
 // stream, stream_options, echo and how tokens are shown.
-void read_response_fields(FieldReader& fields, const CallOrigin& origin, ResponseOptions& response) {
+void read_response_fields(FieldReader& fields, const CallOrigin& origin, const ApiContext& context,
+                          ResponseOptions& response) {
   response.created = origin.created;
   response.stream = fields.boolean("stream").value_or(false);
   if (const json::object* options = fields.object("stream_options")) {
@@ -48,7 +49,8 @@ void read_response_fields(FieldReader& fields, const CallOrigin& origin, Respons
   }
   response.echo = fields.boolean("echo").value_or(false);
   response.return_token_ids = fields.boolean("return_token_ids").value_or(false);
-  response.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
+  response.tokens_as_ids =
+      fields.boolean("return_tokens_as_token_ids").value_or(context.return_tokens_as_token_ids);
   std::string id = fields.string("request_id", 128).value_or("");
   if (!is_printable(id)) fields.fail("request_id", "must be printable ASCII without spaces");
   response.id = concat(response.kind == CallKind::chat ? "chatcmpl-" : "cmpl-", id.empty() ? origin.id : id);
@@ -59,29 +61,28 @@ void read_request_fields(FieldReader& fields, Request& request) {
   constexpr std::int64_t kHigh = std::numeric_limits<std::int32_t>::max();
   request.priority = static_cast<std::int32_t>(fields.integer("priority", kLow, kHigh).value_or(0));
   request.cache_salt = fields.string("cache_salt", 1024).value_or("");
-  if (fields.raw("cache_salt") != nullptr && request.cache_salt.empty())
-    fields.fail("cache_salt", "must not be empty");
+  if (fields.has("cache_salt") && request.cache_salt.empty()) fields.fail("cache_salt", "must not be empty");
 }
 
 void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
   for (const std::string_view name : {"prompt_embeds", "logits_processors"})
-    fields.not_built(name, "it is not built in");
+    fields.not_built(name, "this server does not implement it");
   if (kind == CallKind::completion) return;
-  fields.not_built("audio", "this model takes and gives text only");
+  fields.not_built("audio", "this model reads and writes text only");
   fields.not_built("functions", "use 'tools'");
   fields.not_built("function_call", "use 'tool_choice'");
-  fields.not_built("moderation", "it is not built in");
-  fields.not_built("web_search_options", "it is not built in");
+  fields.not_built("moderation", "this server does not implement it");
+  fields.not_built("web_search_options", "this server does not implement it");
   if (const json::array* modalities = fields.array("modalities", 8))
     for (const json::value& modality : *modalities)
       if (!modality.is_string() || modality.as_string() != "text")
-        fields.not_built("modalities", "this model takes and gives text only");
+        fields.not_built("modalities", "this model reads and writes text only");
 }
 
 // The prompts of a completion: text, ids, or a list of either.
 std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& context, bool echo) {
   std::vector<PromptInfo> prompts;
-  const json::value* prompt = fields.raw("prompt");
+  const json::value* prompt = fields.raw("prompt", {"string", "array"});
   if (prompt == nullptr) {
     fields.fail("prompt", "is required");
     return prompts;
@@ -216,7 +217,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   ResponseOptions& response = call.response;
   response.kind = kind;
   Request request;
-  read_response_fields(fields, origin, response);
+  read_response_fields(fields, origin, context, response);
   refuse_what_is_not_built(fields, kind);
   std::optional<GrammarSpec> form = read_grammar(fields, context);
   read_request_fields(fields, request);

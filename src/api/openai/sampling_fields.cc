@@ -56,7 +56,7 @@ void read_bad_words(FieldReader& fields, const ApiContext& context, SamplingPara
     const Result<std::vector<TokenId>> plain = context.tokenizer->encode(word);
     const Result<std::vector<TokenId>> spaced = context.tokenizer->encode(concat(" ", word));
     if (!plain || !spaced || plain->empty())
-      return fields.fail(concat("bad_words.", i), "cannot be tokenised");
+      return fields.fail(concat("bad_words.", i), "cannot be tokenized");
     const bool distinct =
         !spaced->empty() && spaced->front() != plain->front() && spaced->size() == plain->size();
     sampling.bad_words.push_back(*plain);
@@ -86,7 +86,7 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, SamplingParam
 
 // true, false or "never", with vLLM's meanings.
 void read_early_stopping(FieldReader& fields, SamplingParams& sampling) {
-  const json::value* value = fields.raw("early_stopping");
+  const json::value* value = fields.raw("early_stopping", {"boolean", "string"});
   if (value == nullptr) return;
   if (value->is_bool())
     sampling.early_stopping = value->as_bool() ? EarlyStopping::first : EarlyStopping::heuristic;

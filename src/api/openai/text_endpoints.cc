@@ -44,7 +44,7 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
   const bool with_strings = fields.boolean("return_token_strs").value_or(false);
 
   std::vector<TokenId> ids;
-  if (fields.raw("messages") != nullptr) {
+  if (fields.has("messages")) {
     ids = read_chat_prompt(fields, context).token_ids;
   } else {
     const std::optional<std::string> prompt = fields.string("prompt", kNoLimit);
@@ -56,7 +56,7 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
     if (fields.ok()) {
       Result<std::vector<TokenId>> encoded = context.tokenizer->encode(*prompt, options);
       if (!encoded)
-        fields.fail("prompt", "cannot be tokenised");
+        fields.fail("prompt", "cannot be tokenized");
       else
         ids = std::move(*encoded);
     }

@@ -73,7 +73,7 @@ void read_embedding_fields(FieldReader& fields, const ApiContext& context, Vecto
     fields.fail("endianness", "can only be 'native' or 'little'");
   if (const auto dimensions = fields.integer("dimensions", 1, std::numeric_limits<std::int32_t>::max())) {
     if (context.vectors->kind != WorkKind::embed)
-      fields.fail("dimensions", "are of embeddings, and this model classifies");
+      fields.fail("dimensions", "applies to embeddings, and this model classifies");
     else if (*dimensions > context.vectors->size)
       fields.fail("dimensions", concat("must be at most the ", context.vectors->size, " of this model"));
     else
@@ -84,8 +84,7 @@ void read_embedding_fields(FieldReader& fields, const ApiContext& context, Vecto
 // A text, an object with one, or a list of these.
 std::vector<std::string> read_texts(FieldReader& fields, std::initializer_list<std::string_view> names) {
   std::vector<std::string> texts;
-  const auto found =
-      std::ranges::find_if(names, [&](std::string_view name) { return fields.raw(name) != nullptr; });
+  const auto found = std::ranges::find_if(names, [&](std::string_view name) { return fields.has(name); });
   if (found == names.end()) {
     fields.fail(*names.begin(), "is required");
     return texts;
@@ -93,10 +92,10 @@ std::vector<std::string> read_texts(FieldReader& fields, std::initializer_list<s
   const auto take = [&](const json::value& value, const std::string& path) {
     const json::object* object = value.if_object();
     const json::value* text = object == nullptr ? &value : object->if_contains("text");
-    if (text == nullptr || !text->is_string()) return fields.fail(path, "must be a text");
+    if (text == nullptr || !text->is_string()) return fields.fail(path, "must be a string");
     texts.emplace_back(text->get_string());
   };
-  const json::value& value = *fields.raw(*found);
+  const json::value& value = *fields.raw(*found, {"string", "array", "object"});
   if (!value.is_array()) {
     take(value, std::string(*found));
     return texts;
@@ -135,8 +134,8 @@ void add_pairs(FieldReader& fields, const std::vector<std::string>& first,
 
 Status check_scores(const ApiContext& context) {
   if (context.vectors->kind == WorkKind::embed || context.vectors->size == 1) return ok_status();
-  return invalid_argument(
-             concat("This model tells ", context.vectors->size, " classes apart: it gives no single score."))
+  return invalid_argument(concat("This model classifies into ", context.vectors->size,
+                                 " classes and returns no single score."))
       .with_param("model");
 }
 
@@ -182,7 +181,7 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
     if (const std::string task = fields.string("task", 64).value_or("");
         form == PoolingForm::pooling && !task.empty() &&
         task != (context.vectors->kind == WorkKind::embed ? "embed" : "classify"))
-      fields.fail("task", "can only be what the model does: a vector for each text");
+      fields.fail("task", "must be the task of the model, which returns a vector for each text");
     if (!fields.ok()) return fields.status();
     VectorPrompts prompts(context, std::move(wishes));
     prompts.add_field(fields, "input", /*with_ids=*/true);

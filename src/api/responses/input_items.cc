@@ -83,7 +83,7 @@ const ItemType* find_item_type(std::string_view name) {
 
 // A text, or a list of parts.
 Content read_content(FieldReader& owner, std::string_view name, Warnings& warnings) {
-  const json::value* value = owner.raw(name);
+  const json::value* value = owner.raw(name, {"string", "array"});
   if (value == nullptr) return {};
   if (value->is_string()) return Content::of(std::string(value->as_string()));
   const json::array* parts = value->if_array();
@@ -140,7 +140,7 @@ class ItemReader {
     const std::string name = item.string("type", 128).value_or("message");
     if (!item.ok()) return;
     const ItemType* type = find_item_type(name);
-    if (type == nullptr) return item.not_built("type", "this server knows no such item");
+    if (type == nullptr) return item.not_built("type", "this server does not support this type of item");
     switch (type->form) {
       case message:
         return read_message(item, item.string("role", 64).value_or(""));
@@ -171,7 +171,7 @@ class ItemReader {
   void read_message(FieldReader& item, std::string role) {
     if (item.ok() && role != "user" && role != "assistant" && role != "system" && role != "developer")
       item.fail("role", "must be 'user', 'assistant', 'system' or 'developer'");
-    if (item.ok() && item.raw("content") == nullptr) item.fail("content", "is required");
+    if (item.ok() && !item.has("content")) item.fail("content", "is required");
     Content content = read_content(item, "content", warnings_);
     if (!item.ok()) return;
     if (role != "assistant") return out_.push_back({.role = std::move(role), .content = std::move(content)});
@@ -294,7 +294,7 @@ void each_item(FieldReader& fields, std::string_view name, const json::array& it
 }  // namespace
 
 json::array read_input(FieldReader& fields, std::string_view name) {
-  const json::value* input = fields.raw(name);
+  const json::value* input = fields.raw(name, {"string", "array"});
   if (input == nullptr) return {};
   if (input->is_string()) return {json::object{{"type", "message"}, {"role", "user"}, {"content", *input}}};
   if (!input->is_array()) {

@@ -37,7 +37,7 @@ json::value echoed(const json::value& tool) {
 // `items`: the lists of items, earlier ones first, which may declare tools, too.
 void read_tools(FieldReader& fields, std::initializer_list<ItemList> items, DeclaredTools& tools,
                 ResponsesCall& call) {
-  const json::value* choice = fields.raw("tool_choice");
+  const json::value* choice = fields.raw("tool_choice", {"string", "object"});
   call.shown["tool_choice"] = choice == nullptr ? json::value("auto") : *choice;
   call.chat.answer.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
   call.shown["parallel_tool_calls"] = call.chat.answer.parallel_calls;
@@ -105,7 +105,7 @@ void read_previous(FieldReader& fields, std::string_view owner, const ApiContext
                            .with_param("previous_response_id")
                            .with_reason("previous_response_not_found"));
   if (previous->running)
-    return fields.fail("previous_response_id", "is of a response that is not complete yet");
+    return fields.fail("previous_response_id", "belongs to a response that is not complete yet");
   call.conversation = conversation_after(*previous);
 }
 
@@ -155,7 +155,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   read_format(fields, call);
   read_reasoning(fields, context, call);
   for (const std::string_view name : {"conversation", "prompt", "moderation", "context_management"})
-    fields.not_built(name, "it is not built in");
+    fields.not_built(name, "this server does not implement it");
   const json::object* metadata = fields.object("metadata");
   call.shown["metadata"] = metadata == nullptr ? json::object() : *metadata;
   const std::string truncation = fields.string("truncation", 32).value_or("disabled");
@@ -166,7 +166,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   call.shown["store"] = call.store;
   call.shown["background"] = call.background;
   if (call.background && (!call.store || context.detached == nullptr))
-    fields.fail("background", "needs 'store', and a server that keeps answers (--response-store-bytes)");
+    fields.fail("background", "needs 'store', and a server that stores answers (--response-store-bytes)");
 
   // Instructions of earlier calls do not carry over.
   std::optional<std::string> instructions = fields.string("instructions", kAnyLength);
@@ -177,8 +177,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   read_previous(fields, owner, context, call);
   json::array input = read_input(fields, "input");
   replace_references(fields, owner, context, input);
-  if (fields.ok() && fields.raw("input") == nullptr && call.conversation.empty())
-    fields.fail("input", "is required");
+  if (fields.ok() && !fields.has("input") && call.conversation.empty()) fields.fail("input", "is required");
   constexpr std::string_view kPrevious = "previous_response_id";
   DeclaredTools tools(ToolProtocol::responses);
   read_tools(fields, {{kPrevious, &call.conversation}, {"input", &input}}, tools, call);

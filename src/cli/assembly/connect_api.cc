@@ -6,6 +6,7 @@
 
 #include "base/version.h"
 #include "cli/assembly/answer_format_names.h"
+#include "cli/assembly/default_model.h"
 #include "cli/assembly/sampling_defaults.h"
 #include "cli/assembly/tokenizer_info.h"
 
@@ -18,9 +19,7 @@ std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource
   if (!given.empty()) return given;
   // ORG/NAME is a name already; a path is named after its last part.
   if (!flags.model.empty() && !std::filesystem::exists(flags.model)) return {flags.model};
-  std::filesystem::path path(source.path());
-  if (path.filename().empty()) path = path.parent_path();
-  return {path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
+  return {model_name_of(source.path())};
 }
 
 void set_names(const EngineFlags& flags, const ModelSource& source, ApiContext& api) {
@@ -44,6 +43,7 @@ Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiPa
   api.max_model_len = plan.engine.max_model_len;
   api.max_num_seqs = flags.max_num_seqs;
   api.allow_request_chat_template = flags.server.trust_request_chat_template;
+  api.return_tokens_as_token_ids = flags.server.return_tokens_as_token_ids;
   auto template_kwargs = default_template_kwargs(flags.default_chat_template_kwargs);
   if (!template_kwargs) return template_kwargs.error();
   api.template_kwargs = *std::move(template_kwargs);

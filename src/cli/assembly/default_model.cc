@@ -23,12 +23,20 @@ std::string cache_directory() {
   return environment("HOME") + "/.cache/pagoda";
 }
 
+std::string model_name_of(const std::string& path) {
+  std::filesystem::path name(path);
+  if (name.filename().empty()) name = name.parent_path();
+  return name.extension() == ".gguf" ? name.stem().string() : name.filename().string();
+}
+
+std::string default_model_path() { return concat(cache_directory(), "/models/", kFileName); }
+
 Result<std::string> default_model() {
-  const std::string path = concat(cache_directory(), "/models/", kFileName);
+  const std::string path = default_model_path();
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) return path;
-  return not_found(concat("no MODEL given, and the default one is not at ", path,
-                          " (script/model fetches it): name a folder, a .gguf file or ORG/NAME"));
+  return not_found(concat("no MODEL is given and the default model is not at ", path,
+                          ": name a folder, a .gguf file or ORG/NAME, or run script/model to download it"));
 }
 
 }  // namespace pagoda

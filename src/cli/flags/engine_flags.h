@@ -38,6 +38,7 @@ struct ServerFlags {
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;
   bool trust_request_chat_template = false;  // a request may bring its own
+  bool return_tokens_as_token_ids = false;   // requests that do not say get "token_id:5" for tokens
   // Prefix of vLLM's names, without the colon; our own are always "pagoda:".
   std::string metrics_prefix = "vllm";
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
