@@ -40,7 +40,8 @@ Status check_model(std::string_view name, const ApiContext& context) {
   if (std::ranges::find(context.model_names, name) != context.model_names.end()) return {};
   const auto matches = [name](const std::string& pattern) { return matches_pattern(name, pattern); };
   if (std::ranges::any_of(context.model_patterns, matches)) return {};
-  return not_found(concat("The model `", name, "` does not exist."))
+  return not_found(concat("The model `", name, "` does not exist. This server has `",
+                          context.model_names.front(), "`."))
       .with_param("model")
       .with_reason("model_not_found");
 }

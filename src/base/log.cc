@@ -85,11 +85,12 @@ void write_line(LogLevel level, std::string_view component, std::string_view mes
 }  // namespace
 
 std::string log_line(LogLevel level, std::string_view component, std::string_view message) {
-  const bool json = g_format.load(std::memory_order_relaxed) == LogFormat::json;
-  return json ? json_line(level, component, message) : text_line(level, component, message);
+  return log_format() == LogFormat::json ? json_line(level, component, message)
+                                         : text_line(level, component, message);
 }
 
 void set_log_format(LogFormat format) { g_format.store(format, std::memory_order_relaxed); }
+LogFormat log_format() { return g_format.load(std::memory_order_relaxed); }
 void set_log_level(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }
 void log_debug(std::string_view c, std::string_view m) { write_line(LogLevel::debug, c, m); }
 void log_info(std::string_view c, std::string_view m) { write_line(LogLevel::info, c, m); }

@@ -13,6 +13,7 @@ enum class LogLevel { debug, info, warning, error, off };
 enum class LogFormat { text, json };
 
 void set_log_format(LogFormat format);
+LogFormat log_format();  // for what is printed beside the log: nothing else belongs into a stream of JSON
 void set_log_level(LogLevel level);  // default info; PAGODA_LOGGING_LEVEL is read by cli/
 void log_debug(std::string_view component, std::string_view message);
 void log_info(std::string_view component, std::string_view message);

@@ -67,7 +67,8 @@ int run_cli(int argc, char** argv) {
   }
   if (line->wanted == CommandLine::Wanted::help || !line->command->run) {
     const bool asked = line->wanted == CommandLine::Wanted::help;
-    std::fputs(help_text(line->path, *line->command).c_str(), asked ? stdout : stderr);
+    const std::size_t width = terminal_width(std::getenv("COLUMNS"), asked ? STDOUT_FILENO : STDERR_FILENO);
+    std::fputs(help_text(line->path, *line->command, width).c_str(), asked ? stdout : stderr);
     return asked ? 0 : kExitUsage;
   }
   const auto environment = [](const char* name) {

@@ -120,17 +120,18 @@ std::vector<Flag> serve_flags(ServeArgs& args) {
   return {
       {.name = "n-predict",
        .value = flags::integer(-1, 1 << 30, store_max_tokens),
-       .help = "token limit of answers whose request sets none; -1: what the context leaves",
+       .help = "maximum number of output tokens of requests that set none; -1: up to the context length",
        .default_text = "the model's own",
        .aliases = {"-n", "--predict"}},
       {.name = "record",
        .value = flags::text(args.engine.record, "FILE"),
-       .help = "log of requests, decisions and step times, for simulate --replay; holds prompts as token ids",
+       .help = "write a log of requests, decisions and step times for simulate --replay; prompts are in it "
+               "as token ids",
        .environment = true},
       {.name = "poison-record",
        .value = flags::text(args.engine.poison_record, "FILE"),
-       .help = "hashes of requests that an engine died of, which are then refused; none: keep none",
-       .default_text = "in the cache directory, by port",
+       .help = "file of hashes of requests that crashed the engine, which are then refused; none: keep none",
+       .default_text = "in the cache folder, by port",
        .environment = true}};
 }
 
@@ -141,22 +142,23 @@ std::vector<Flag> generate_flags(GenerateArgs& args) {
        .help = "model, as --model; a single word that names no file is the prompt"},
       {.positional = "PROMPT",
        .value = flags::text(args.second, "TEXT"),
-       .help = "text to continue; without one: standard input"},
+       .help = "text to continue",
+       .default_text = "standard input"},
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
        .help = "file of /v1/completions bodies, one JSON object per line; -: stdin",
-       .details = "file of /v1/completions bodies, one JSON object per line; -: stdin. Responses keep the "
-                  "order of the lines; an invalid line gets an error body; the exit code is 2 if the engine "
-                  "fails on the way",
+       .details =
+           "file of /v1/completions bodies, one JSON object per line; -: stdin. Responses keep the order of "
+           "the lines; an invalid line gets an error body; the exit code is 2 if the engine fails",
        .aliases = {"-i"}},
       {.name = "output",
        .value = flags::text(args.output, "FILE"),
-       .help = "the text, or responses in the same order; -: stdout",
+       .help = "file for the text, or for the responses in the order of the requests; -: stdout",
        .default_text = "-",
        .aliases = {"-o"}},
       {.name = "max-tokens",
        .value = flags::int32(args.max_tokens, 1),
-       .help = "token limit of the answer to a prompt",
+       .help = "maximum number of output tokens per prompt",
        .aliases = {"-n", "--n-predict", "--predict"}},
   };
 }
@@ -165,12 +167,12 @@ std::vector<Flag> run_batch_flags(RunBatchArgs& args) {
   return {
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
-       .help = "OpenAI's batch lines: {\"custom_id\", \"method\", \"url\", \"body\"}",
+       .help = "file in OpenAI's batch format: {\"custom_id\", \"method\", \"url\", \"body\"} per line",
        .aliases = {"-i"},
        .required = true},
       {.name = "output",
        .value = flags::text(args.output, "FILE"),
-       .help = "one answer per line; an existing file is resumed",
+       .help = "file for the answers, one per line; an existing file is resumed",
        .aliases = {"-o"},
        .required = true},
   };
@@ -180,24 +182,22 @@ std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
   return {
       {.name = "file",
        .value = flags::text(args.file, "FILE"),
-       .help = "UTF-8 text; -: stdin",
+       .help = "text to score, in UTF-8; -: stdin",
        .aliases = {"-f"},
        .required = true},
       {.name = "context",
        .value = flags::int32(args.context, 2),
-       .help = "tokens in a window",
-       .details = "tokens in a window; windows do not overlap"},
+       .help = "window size in tokens",
+       .details = "window size in tokens; windows do not overlap"},
       {.name = "bos",
        .value = flags::on(args.bos),
-       .help = "each window begins with the model's BOS token, as Gemma needs it"},
+       .help = "begin each window with the model's BOS token, as Gemma needs it"},
       {.name = "kl-divergence",
        .value = flags::on(args.kl_divergence),
-       .help = "also how far each token's distribution is from that of the same weights in float32",
-       .details =
-           "also compares each token's distribution with what the same file gives under `--dtype float32 "
-           "--kv-cache-dtype float32`: Kullback-Leibler divergence, share of equal best tokens. Takes the "
-           "memory "
-           "of both"},
+       .help = "also compare each token's distribution with that of the same weights in float32",
+       .details = "also compare each token's distribution with that of the same file under `--dtype float32 "
+                  "--kv-cache-dtype float32`: Kullback-Leibler divergence, and how often the most likely "
+                  "token is the same. Needs the memory of both"},
   };
 }
 
@@ -209,7 +209,7 @@ std::vector<Flag> inspect_flags(InspectArgs& args) {
        .value = flags::text(args.path, "PATH"),
        .help = "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME[:TAG]",
        .required = true},
-      {.name = "json", .value = flags::on(args.json), .help = "JSON instead of a table"},
+      {.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"},
   };
 }
 
@@ -217,21 +217,21 @@ std::vector<Flag> tokenize_flags(TokenizeArgs& args) {
   return {
       {.positional = "TOKENIZER",
        .value = flags::text(args.tokenizer, "PATH"),
-       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, .gguf with or without weights, or "
+       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, .gguf (weights optional), or "
                "ORG/NAME[:TAG]",
        .default_text = "the default model's"},
       {.positional = "TEXT",
        .value = flags::text(args.text, "TEXT"),
-       .help = "text to split, or ids with --decode; a single word is the text; without one: standard "
-               "input"},
+       .help = "text to tokenize, or ids with --decode; a single word is the text",
+       .default_text = "standard input"},
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
-       .help = "file of {\"text\": …} objects, one per line; {\"ids\": […]} with --decode; -: stdin",
+       .help = "file of {\"text\": …} objects, one per line, or {\"ids\": […]} with --decode; -: stdin",
        .aliases = {"-i"}},
-      {.name = "decode", .value = flags::on(args.decode), .help = "ids to text"},
+      {.name = "decode", .value = flags::on(args.decode), .help = "convert token ids to text"},
       {.name = "add-special-tokens",
        .value = flags::on(args.add_special_tokens),
-       .help = "BOS and EOS as the tokenizer wants them"},
+       .help = "add BOS and EOS tokens as the tokenizer defines them"},
   };
 }
 
@@ -239,19 +239,20 @@ std::vector<Flag> render_flags(RenderArgs& args) {
   return {
       {.name = "template",
        .value = flags::text(args.template_path, "FILE"),
-       .help = "Jinja chat template",
+       .help = "Jinja chat template file",
        .required = true},
       {.name = "input",
        .value = flags::text(args.input_path, "FILE"),
-       .help = "a context a line: messages, tools, add_generation_prompt, bos_token, …, now",
+       .help = "file of template contexts, one JSON object per line: messages, tools, add_generation_prompt, "
+               "bos_token, …, now",
        .aliases = {"-i"},
        .required = true},
       {.name = "trim-blocks",
        .value = flags::on_off(args.trim_blocks),
-       .help = "a block's newline is dropped"},
+       .help = "remove the newline after a block"},
       {.name = "lstrip-blocks",
        .value = flags::on_off(args.lstrip_blocks),
-       .help = "the space before a block is dropped"},
+       .help = "remove the whitespace before a block"},
   };
 }
 
@@ -266,9 +267,11 @@ std::vector<Flag> man_flags(ManArgs& args) {
   return {
       {.positional = "COMMAND",
        .value = flags::text(args.command, "NAME"),
-       .help = "command to describe; several words with dashes: bench-serve",
+       .help = "command to describe, with dashes between words: bench-serve",
        .default_text = "pagoda"},
-      {.name = "output", .value = flags::text(args.output, "DIR"), .help = "every page, into this folder"},
+      {.name = "output",
+       .value = flags::text(args.output, "DIR"),
+       .help = "write all pages into this folder"},
       {.name = "markdown",
        .value = flags::choice(args.markdown, {"flags", "peer-flags", "commands", "models"}),
        .help = "print this page of docs/ as Markdown"},
@@ -278,7 +281,7 @@ std::vector<Flag> man_flags(ManArgs& args) {
 std::vector<Flag> config_check_flags(ConfigCheckArgs& args) {
   return {{.positional = "FILE",
            .value = flags::text(args.file, "PATH"),
-           .help = "YAML, as of serve --config",
+           .help = "YAML file for serve --config",
            .required = true}};
 }
 
@@ -293,7 +296,7 @@ Command table_command(const char* name, const char* summary, Status (*run)(const
 }
 
 Command config() {
-  Command command{.name = "config", .summary = "files of flags"};
+  Command command{.name = "config", .summary = "check files of flags"};
   command.subcommands = {table_command<ConfigCheckArgs>("check", "check a file for serve --config",
                                                         check_config, config_check_flags)};
   return command;
@@ -303,36 +306,35 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
   return {
       {.name = "tool-call-parser",
        .value = flags::text(args.tool_parser, "NAME"),
-       .help = "vLLM's name of the tool-call format, or auto"},
+       .help = "tool call parser: a name from vLLM, or auto"},
       {.name = "reasoning-parser",
        .value = flags::text(args.reasoning_parser, "NAME"),
-       .help = "vLLM's name of the reasoning format, or auto"},
+       .help = "reasoning parser: a name from vLLM, or auto"},
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
-       .help =
-           "a model's output a line: text, tools, tool_choice, starts_in_reasoning; without it, --template "
-           "alone says which formats it has",
+       .help = "file of model outputs, one JSON object per line: text, tools, tool_choice, "
+               "starts_in_reasoning; without it, print the formats of --template",
        .aliases = {"-i"}},
       {.name = "template",
        .value = flags::text(args.template_path, "FILE"),
-       .help = "the chat template that auto looks at"},
+       .help = "chat template from which auto chooses the formats"},
       {.name = "every-cut",
        .value = flags::on(args.every_cut),
-       .help = "each text also in pieces, cut at every place: the message must stay the same"},
+       .help = "also parse each text in two pieces, cut at every position, and check that the result is the "
+               "same"},
   };
 }
 
 std::vector<Flag> pull_flags(PullArgs& args) {
   return {{.positional = "NAME",
            .value = flags::text(args.name, "ORG/NAME[:TAG]"),
-           .help =
-               "a model on the hub, its address there, or a short name of `pagoda models`; the tag chooses "
-               "among GGUF files: Q4_K_M",
+           .help = "ORG/NAME[:TAG], a URL on the hub, or a short name of `pagoda models`; TAG selects a GGUF "
+                   "file: Q4_K_M",
            .required = true}};
 }
 
 std::vector<Flag> list_flags(ListArgs& args) {
-  return {{.name = "json", .value = flags::on(args.json), .help = "JSON instead of a table"}};
+  return {{.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"}};
 }
 std::vector<Flag> models_flags(ModelsArgs&) { return {}; }
 
@@ -345,22 +347,22 @@ std::vector<Flag> pack_flags(PackArgs&) { return {}; }
 std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
 
 std::vector<Flag> ps_flags(PsArgs& args) {
-  return {{.name = "json", .value = flags::on(args.json), .help = "JSON instead of a table"}};
+  return {{.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"}};
 }
 
 std::vector<Flag> stop_flags(StopArgs& args) {
   return {{.positional = "SERVER",
            .value = flags::text(args.server, "SERVER"),
-           .help = "its process, port or model, as ps shows them",
-           .default_text = "the only one"}};
+           .help = "server to stop: PID, port or model, as `pagoda ps` shows them",
+           .default_text = "the only one running"}};
 }
 
 Command cache() {
-  Command command{.name = "cache", .summary = "the packed weights on disk"};
+  Command command{.name = "cache", .summary = "manage the packed weights on disk"};
   command.subcommands = {
       plain_command<CacheArgs>("list", "list the models that have packed weights", run_cache_list,
                                cache_flags),
-      plain_command<CacheArgs>("clear", "remove all of them", run_cache_clear, cache_flags),
+      plain_command<CacheArgs>("clear", "delete all packed weights", run_cache_clear, cache_flags),
   };
   return command;
 }
@@ -373,7 +375,7 @@ std::vector<Flag> key_new_flags(KeyNewArgs& args) {
        .required = true},
       {.name = "api-key-file",
        .value = flags::text(args.file, "FILE"),
-       .help = "gets the key's hash, and is made where it is missing; without one the entry is printed",
+       .help = "YAML file to add the key's hash to, created if missing; without it the entry is printed",
        .aliases = {"--file", "-f"},
        .environment = true},
       {.name = "role",
@@ -383,7 +385,7 @@ std::vector<Flag> key_new_flags(KeyNewArgs& args) {
 }
 
 Command key() {
-  Command command{.name = "key", .summary = "API keys"};
+  Command command{.name = "key", .summary = "manage API keys"};
   command.subcommands = {plain_command<KeyNewArgs>("new", "make a key, print it once and store its hash",
                                                    run_key_new, key_new_flags)};
   return command;
@@ -393,7 +395,7 @@ Command bench_serve() {
   const auto args = std::make_shared<BenchServeArgs>();
   const auto ignored = std::make_shared<Ignored>();
   Command command{.name = "serve",
-                  .summary = "load on an OpenAI-compatible server, as `vllm bench serve`",
+                  .summary = "load test a server, as `vllm bench serve` does",
                   .flags = bench_serve_flags(*args)};
   append(command.flags, vllm_bench_flags(*ignored));
   command.run = [args, ignored] {
@@ -404,13 +406,14 @@ Command bench_serve() {
 }
 
 Command bench() {
-  Command command{.name = "bench", .summary = "speed of the engine or of a server"};
+  Command command{.name = "bench", .summary = "measure the speed of the engine or of a server"};
   command.subcommands = {
-      engine_command<BenchLatencyArgs>("latency", "one batch at a time", run_bench_latency,
-                                       bench_latency_flags),
-      engine_command<BenchThroughputArgs>("throughput", "many requests at once", run_bench_throughput,
-                                          bench_throughput_flags),
-      engine_command<BenchKvManagersArgs>("kv-managers", "paged, virtual and reserved memory side by side",
+      engine_command<BenchLatencyArgs>("latency", "measure the latency of one batch at a time",
+                                       run_bench_latency, bench_latency_flags),
+      engine_command<BenchThroughputArgs>("throughput", "measure the throughput of many requests at once",
+                                          run_bench_throughput, bench_throughput_flags),
+      engine_command<BenchKvManagersArgs>("kv-managers",
+                                          "compare the paged, virtual and reserved KV managers",
                                           run_bench_kv_managers, bench_kv_managers_flags),
       bench_serve(),
       engine_command<CalibrateArgs>("calibrate", "measure a cost model of this machine, for simulate",
@@ -425,53 +428,51 @@ Command command_table() {
   Command root{
       .name = "pagoda",
       .summary =
-          "Serves large language models from a paged KV cache. Flags of a command: pagoda COMMAND --help",
-      .flags = {{.name = "version", .value = {.shape = FlagValue::Shape::on}, .help = "version"}}};
+          "Serves large language models from a paged KV cache. `pagoda COMMAND --help` lists a command's "
+          "flags",
+      .flags = {{.name = "version", .value = {.shape = FlagValue::Shape::on}, .help = "print the version"}}};
   root.subcommands = {
-      engine_command<ServeArgs>("serve", "OpenAI-compatible server", run_serve, serve_flags),
-      engine_command<ChatArgs>("chat", "talk to a model in the terminal", run_chat, chat_flags),
-      engine_command<ChatArgs>("run", "one answer, or a conversation in the terminal", run_run, run_flags,
+      engine_command<ServeArgs>("serve", "start an OpenAI-compatible server", run_serve, serve_flags),
+      engine_command<ChatArgs>("chat", "chat with a model in the terminal", run_chat, chat_flags),
+      engine_command<ChatArgs>("run", "answer one prompt, or chat in the terminal", run_run, run_flags,
                                Words::own),
-      plain_command<LaunchArgs>("launch", "start an agent with a running server as its model", run_launch,
+      plain_command<LaunchArgs>("launch", "start a coding agent on a running server", run_launch,
                                 launch_flags),
       engine_command<GenerateArgs>("generate", "continue a prompt, or complete a file of requests",
                                    run_generate, generate_flags, Words::own),
-      engine_command<RunBatchArgs>("run-batch", "run a file of API calls through the engine, without HTTP",
-                                   run_batch, run_batch_flags),
+      engine_command<RunBatchArgs>("run-batch", "run a file of OpenAI batch requests offline", run_batch,
+                                   run_batch_flags),
       bench(),
-      engine_command<SimulateArgs>("simulate", "the engine on a virtual clock and a cost model", run_simulate,
-                                   simulate_flags),
-      engine_command<PlanArgs>("plan",
-                               "the highest rate that machines hold, or the machines that a rate needs",
-                               run_plan, plan_flags),
-      engine_command<PerplexityArgs>("perplexity", "perplexity of a text under a model", run_perplexity,
+      engine_command<SimulateArgs>("simulate", "run the engine on a virtual clock with a cost model",
+                                   run_simulate, simulate_flags),
+      engine_command<PlanArgs>("plan", "find the highest rate, or the replicas for a rate", run_plan,
+                               plan_flags),
+      engine_command<PerplexityArgs>("perplexity", "measure a model's perplexity on a text", run_perplexity,
                                      perplexity_flags),
-      engine_command<DoctorArgs>("doctor", "check this machine and the engine on it", run_doctor,
+      engine_command<DoctorArgs>("doctor", "check this machine, and the engine on it", run_doctor,
                                  doctor_flags),
-      plain_command<PullArgs>("pull", "fetch a model from the hub into the Hugging Face cache", run_pull,
-                              pull_flags),
-      named_also({"ls"}, plain_command<ListArgs>("list", "the models on this machine (also: ls)", run_list,
-                                                 list_flags)),
-      plain_command<ModelsArgs>("models", "short names of models on the hub", run_models, models_flags),
-      plain_command<PsArgs>("ps", "the servers that run on this machine", run_ps, ps_flags),
-      plain_command<StopArgs>("stop", "end a server once its requests are finished", run_stop, stop_flags),
-      plain_command<PullArgs>("rm", "remove a model from the Hugging Face cache", run_rm, pull_flags),
-      engine_command<PackArgs>("pack", "pack the weights of a model ahead of its first start", run_pack,
-                               pack_flags),
+      plain_command<PullArgs>("pull", "download a model from the hub", run_pull, pull_flags),
+      named_also({"ls"}, plain_command<ListArgs>("list", "list the models on this machine (also: ls)",
+                                                 run_list, list_flags)),
+      plain_command<ModelsArgs>("models", "list short names of models on the hub", run_models, models_flags),
+      plain_command<PsArgs>("ps", "list the servers running on this machine", run_ps, ps_flags),
+      plain_command<StopArgs>("stop", "stop a server after its running requests", run_stop, stop_flags),
+      plain_command<PullArgs>("rm", "delete a downloaded model", run_rm, pull_flags),
+      engine_command<PackArgs>("pack", "pack a model's weights before its first start", run_pack, pack_flags),
       cache(),
       key(),
-      named_also({"show"}, plain_command<InspectArgs>(
-                               "inspect", "contents, memory and speed estimate of a model file (also: show)",
-                               run_inspect, inspect_flags)),
-      plain_command<TokenizeArgs>("tokenize", "text to token ids, and back", run_tokenize, tokenize_flags),
-      plain_command<ParseArgs>("parse", "parse a model's output into reasoning, content and tool calls",
-                               run_parse, parse_flags),
-      plain_command<RenderArgs>("render", "a chat template's prompt for each context", run_render,
-                                render_flags),
+      named_also({"show"},
+                 plain_command<InspectArgs>("inspect", "show a model's contents and memory (also: show)",
+                                            run_inspect, inspect_flags)),
+      plain_command<TokenizeArgs>("tokenize", "convert text to token ids, and back", run_tokenize,
+                                  tokenize_flags),
+      plain_command<ParseArgs>("parse", "split a model's output into reasoning and tool calls", run_parse,
+                               parse_flags),
+      plain_command<RenderArgs>("render", "render a chat template", run_render, render_flags),
       config(),
-      table_command<CompletionArgs>("completion", "a shell's completions, from the flags' declarations",
-                                    print_completion, completion_flags),
-      table_command<ManArgs>("man", "man pages, from the flags' declarations", print_man, man_flags),
+      table_command<CompletionArgs>("completion", "print shell completions", print_completion,
+                                    completion_flags),
+      table_command<ManArgs>("man", "print or write man pages", print_man, man_flags),
   };
   return root;
 }

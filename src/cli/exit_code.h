@@ -1,5 +1,6 @@
 #pragma once
 // How a command's end becomes the program's: 0, or one line on standard error and 2.
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -8,9 +9,14 @@ namespace pagoda {
 
 inline constexpr int kExitUsage = 2;
 
-// Prints "pagoda: MESSAGE" on one line, whatever a path or a library put into it; kExitUsage.
+// Prints "pagoda: MESSAGE" on one line, whatever a path or a library put into it, or logs it where the log is
+// JSON; kExitUsage.
 int fail(std::string_view message);
 
 int exit_code(const Status& status);
+
+// "cannot write PATH: No space left on device": the reason is errno's, so it is called right after the
+// failure.
+std::string file_failure(std::string_view verb, std::string_view path);
 
 }  // namespace pagoda

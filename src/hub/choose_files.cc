@@ -95,8 +95,8 @@ Result<std::vector<std::string>> choose_projector(const std::vector<std::string>
   for (const std::string& file : projectors)
     if (file == tag || lower(base_name(file)).find(lower(tag)) != file.npos) fitting.push_back(file);
   if (fitting.size() == 1) return fitting;
-  if (fitting.empty()) return not_found(concat("no GGUF file for ':", tag, "'; there is: ", listed(all)));
-  return not_found(concat("':", tag, "' fits several files; name one: ", listed(fitting)));
+  if (fitting.empty()) return not_found(concat("no GGUF file for ':", tag, "'; available: ", listed(all)));
+  return not_found(concat("':", tag, "' matches several files; name one: ", listed(fitting)));
 }
 
 }  // namespace
@@ -183,18 +183,18 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
   const Models chosen = by_model(fitting);
   if (chosen.size() == 1) return whole(chosen.begin()->second);
   if (gguf.empty() && !tag.empty())
-    return not_found(concat("no GGUF file for ':", tag, "'; there is: ", listed(all)));
+    return not_found(concat("no GGUF file for ':", tag, "'; available: ", listed(all)));
   if (gguf.empty())
-    return not_found(
-        concat(pickles ? "only pickles (.bin, .pt), which are not read" : "no model that can be read",
-               "; there is: ", listed(all)));
+    return not_found(concat(pickles ? "only pickled weights (.bin, .pt), which are not supported"
+                                    : "no safetensors or GGUF weights",
+                            "; available: ", listed(all)));
   std::vector<std::string> names;
   for (const auto& [name, parts] : chosen.empty() ? models : chosen) names.push_back(name);
   if (!chosen.empty())
-    return not_found(concat("':", tag, "' fits several models; name one: ", listed(names)));
-  return not_found(
-      concat(tag.empty() ? "several GGUF models; name one by a tag" : concat("none with ':", tag, "'"),
-             "; there is: ", listed(names)));
+    return not_found(concat("':", tag, "' matches several models; name one: ", listed(names)));
+  return not_found(concat(
+      tag.empty() ? "there are several GGUF models; name one by its tag" : concat("none with ':", tag, "'"),
+      "; available: ", listed(names)));
 }
 
 }  // namespace pagoda

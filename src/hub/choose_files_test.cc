@@ -40,7 +40,7 @@ TEST(ChooseFiles, WhatSeesIsLeftOutUnlessAskedFor) {
   EXPECT_EQ(*choose_files(all, "Q8_0"), (Names{"m-Q8_0.gguf"}));
   EXPECT_EQ(*choose_files(all, "mmproj-F16"), (Names{"mmproj-F16.gguf"}));
   EXPECT_EQ(*choose_files(all, "m-mmproj-BF16.gguf"), (Names{"m-mmproj-BF16.gguf"}));
-  EXPECT_NE(choose_files(all, "mmproj").error().message().find("fits several files"), std::string::npos);
+  EXPECT_NE(choose_files(all, "mmproj").error().message().find("matches several files"), std::string::npos);
   EXPECT_FALSE(choose_files(all, "mmproj-Q4"));
 }
 
@@ -81,7 +81,7 @@ TEST(ChooseFiles, AllPartsOfASplitModel) {
 TEST(ChooseFiles, WhatIsThereIsListed) {
   const auto chosen = choose_files({"a-Q8_0.gguf", "a-F16.gguf"}, "Q2_K");
   ASSERT_FALSE(chosen);
-  EXPECT_EQ(chosen.error().message(), "none with ':Q2_K'; there is: a-F16.gguf, a-Q8_0.gguf");
+  EXPECT_EQ(chosen.error().message(), "none with ':Q2_K'; available: a-F16.gguf, a-Q8_0.gguf");
 }
 
 TEST(TagOf, IsTheWordOfTheQuantisation) {

@@ -24,7 +24,7 @@ Result<std::string> file_digest(const std::string& path, DigestKind kind) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
   std::ifstream file(path, std::ios::binary);
-  if (error || !file) return internal_error(concat(path, ": cannot be read"));
+  if (error || !file) return internal_error(concat("cannot read ", path));
   const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
   CHECK(context != nullptr);
   CHECK(EVP_DigestInit_ex(context.get(), kind == DigestKind::sha256 ? EVP_sha256() : EVP_sha1(), nullptr) ==
@@ -38,7 +38,7 @@ Result<std::string> file_digest(const std::string& path, DigestKind kind) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     CHECK(EVP_DigestUpdate(context.get(), piece.data(), static_cast<std::size_t>(file.gcount())) == 1);
   }
-  if (file.bad()) return internal_error(concat(path, ": cannot be read"));
+  if (file.bad()) return internal_error(concat("cannot read ", path));
   unsigned char bytes[EVP_MAX_MD_SIZE];
   unsigned length = 0;
   CHECK(EVP_DigestFinal_ex(context.get(), bytes, &length) == 1);

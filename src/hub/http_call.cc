@@ -100,8 +100,8 @@ Result<HttpHead> http_call(const HttpCall& call, const BodyTaker& taker) {
     if (*count == 0) {
       if (parser.got_some()) parser.put_eof(error);
       if (parser.got_some() && !error) break;
-      return unavailable(parser.got_some() ? "the other side hung up in the midst of its answer"
-                                           : "the other side hung up without an answer");
+      return unavailable(parser.got_some() ? "the server closed the connection in the middle of its answer"
+                                           : "the server closed the connection without an answer");
     }
     buffer.append(space.data(), *count);
     std::size_t done = 0;
@@ -114,7 +114,7 @@ Result<HttpHead> http_call(const HttpCall& call, const BodyTaker& taker) {
     if (!parser.refused().ok()) return parser.refused();
     if (error && error != http::error::need_more)
       return unavailable(concat("the answer is not HTTP: ", error.message()));
-    if (buffer.size() > kMaxFraming) return unavailable("the answer is not HTTP: endless framing");
+    if (buffer.size() > kMaxFraming) return unavailable("the answer is not HTTP: its framing does not end");
   }
   return std::move(parser.head());
 }

@@ -49,12 +49,12 @@ std::string_view bare_etag(std::string_view text) {
 Status refusal(int status, std::string_view what) {
   if (status == 401 || status == 403)
     return {StatusCode::unauthenticated,
-            concat(what, ": the hub says ", status,
-                   ": it is not there, or wants a token that may read it (HF_TOKEN)")};
-  if (status == 404) return not_found(concat(what, ": the hub does not have it"));
-  if (status == 429) return resource_exhausted(concat(what, ": the hub says 429, too many requests"));
-  if (status == 408 || status >= 500) return unavailable(concat(what, ": the hub says ", status));
-  return invalid_argument(concat(what, ": the hub says ", status));
+            concat(what, ": the hub answers ", status,
+                   ": the name is wrong, or the model needs a token (--hf-token or HF_TOKEN)")};
+  if (status == 404) return not_found(concat(what, ": not found on the hub"));
+  if (status == 429) return resource_exhausted(concat(what, ": the hub answers 429, too many requests"));
+  if (status == 408 || status >= 500) return unavailable(concat(what, ": the hub answers ", status));
+  return invalid_argument(concat(what, ": the hub answers ", status));
 }
 
 // "bytes 5-9/10": 5.
@@ -113,7 +113,7 @@ Result<HttpHead> HubClient::get(HttpCall get, const BodyTaker& taker, std::vecto
         get.head && !head->field("x-linked-etag").empty() && !head->field("x-linked-size").empty();
     if (!redirected || described) return head;
     auto next = follow(get.url, head->field("location"));
-    if (!next) return invalid_argument(concat(what, ": the hub redirects to what is no address"));
+    if (!next) return invalid_argument(concat(what, ": the hub redirects to an invalid address"));
     if (get.url.tls && !next->tls)
       return invalid_argument(concat(what, ": the hub redirects from https to http, which is not followed"));
     get.url = *std::move(next);
@@ -124,20 +124,19 @@ Result<HttpHead> HubClient::get(HttpCall get, const BodyTaker& taker, std::vecto
 Result<HubRepository> HubClient::repository(const std::string& name, const std::string& revision) {
   const auto url = parse_url(
       concat(base(), "/api/models/", percent_encoded(name), "/revision/", percent_encoded(revision)));
-  if (!url) return invalid_argument(concat(name, " does not fit into an address"));
+  if (!url) return invalid_argument(concat(name, " cannot be part of a URL"));
   std::string body;
   const BodyTaker taker = {.begin = [](const HttpHead&) { return ok_status(); },
                            .piece = [&](std::string_view bytes) -> Status {
                              if (body.size() + bytes.size() > kMaxList)
-                               return invalid_argument("the hub's list of files is over 16 MiB");
+                               return invalid_argument("the hub's list of files is larger than 16 MiB");
                              body += bytes;
                              return ok_status();
                            }};
   if (const auto head = get({.url = *url}, taker); !head) return head.error();
   json::error_code error;
   const json::value value = json::parse(body, error);
-  const Status strange =
-      corrupt_data(concat(name, ": the hub's answer is not the list of a repository's files"));
+  const Status strange = corrupt_data(concat(name, ": the hub's answer is not a list of files"));
   const json::object* object = error ? nullptr : value.if_object();
   if (object == nullptr) return strange;
   const json::value* sha = object->if_contains("sha");
@@ -158,7 +157,7 @@ Result<HubFile> HubClient::describe(const std::string& name, const std::string& 
                                     const std::string& file) {
   const auto url =
       parse_url(concat(base(), "/", percent_encoded(name), "/resolve/", commit, "/", percent_encoded(file)));
-  if (!url) return invalid_argument(concat(file, " does not fit into an address"));
+  if (!url) return invalid_argument(concat(file, " cannot be part of a URL"));
   std::vector<HttpHead> heads;
   const BodyTaker taker = {.begin = [](const HttpHead&) { return ok_status(); },
                            .piece = [](std::string_view) { return ok_status(); }};
@@ -174,7 +173,7 @@ Result<HubFile> HubClient::describe(const std::string& name, const std::string& 
   std::optional<std::int64_t> size = number(first({"x-linked-size"}));
   if (!size) size = number(heads.back().field("content-length"));
   if (!plain(etag) || etag.ends_with(".incomplete") || !size)
-    return corrupt_data(concat(file, ": the hub says neither ETag nor size of it"));
+    return corrupt_data(concat(file, ": the hub's answer has no ETag or size"));
   return HubFile{.etag = std::string(etag), .size = *size};
 }
 
@@ -183,12 +182,12 @@ Status HubClient::fetch(const std::string& name, const std::string& commit, cons
                         const std::function<Status(std::string_view)>& piece) {
   const auto url =
       parse_url(concat(base(), "/", percent_encoded(name), "/resolve/", commit, "/", percent_encoded(file)));
-  if (!url) return invalid_argument(concat(file, " does not fit into an address"));
+  if (!url) return invalid_argument(concat(file, " cannot be part of a URL"));
   const BodyTaker taker = {.begin = [&](const HttpHead& head) -> Status {
                              if (head.status == 200) return start(0);
                              const auto at = range_start(head.field("content-range"));
                              if (!at || *at != from)
-                               return unavailable("the hub sends another range than asked for");
+                               return unavailable("the hub sends another range than the requested one");
                              return start(from);
                            },
                            .piece = piece};

@@ -37,7 +37,7 @@ Result<std::unique_ptr<OutgoingConnection>> OutgoingConnection::open(const Url& 
   hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(url.host.c_str(), url.port.c_str(), &hints, &found); error != 0)
-    return unavailable(concat("cannot find ", url.host, ": ", gai_strerror(error)));
+    return unavailable(concat("cannot resolve ", url.host, ": ", gai_strerror(error)));
   const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
   Status last = unavailable(concat(url.host, " has no address"));
   for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
@@ -72,15 +72,16 @@ Status OutgoingConnection::start_tls(const std::string& host) {
   context_.reset(SSL_CTX_new(TLS_client_method()));
   if (context_ == nullptr || SSL_CTX_set_min_proto_version(context_.get(), TLS1_2_VERSION) != 1 ||
       SSL_CTX_set_default_verify_paths(context_.get()) != 1)
-    return internal_error("TLS cannot be set up");
+    return internal_error("OpenSSL cannot set up TLS");
   SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
   ssl_.reset(SSL_new(context_.get()));
-  if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), socket_) != 1) return internal_error("TLS cannot be set up");
+  if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), socket_) != 1)
+    return internal_error("OpenSSL cannot set up TLS");
   const bool named = is_address(host)
                          ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), host.c_str()) == 1
                          : SSL_set1_host(ssl_.get(), host.c_str()) == 1 &&
                                SSL_set_tlsext_host_name(ssl_.get(), host.c_str()) == 1;
-  if (!named) return invalid_argument(concat("TLS: ", host, " cannot be a host's name"));
+  if (!named) return invalid_argument(concat("TLS: ", host, " is not a valid host name"));
   for (;;) {
     ERR_clear_error();
     const int code = SSL_connect(ssl_.get());
@@ -89,7 +90,7 @@ Status OutgoingConnection::start_tls(const std::string& host) {
       const long verdict = SSL_get_verify_result(ssl_.get());
       if (verdict == X509_V_OK) return status;
       return invalid_argument(concat("TLS: the certificate of ", host,
-                                     " does not hold: ", X509_verify_cert_error_string(verdict)));
+                                     " is not valid: ", X509_verify_cert_error_string(verdict)));
     }
   }
 }

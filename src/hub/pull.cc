@@ -68,8 +68,8 @@ Status persist(HubClient& client, const PullSettings& settings, const Attempt& a
     if (++failures >= kTries) return status;
     const auto pause =
         std::max<std::chrono::milliseconds>(wait, std::chrono::seconds(client.retry_after_s()));
-    settings.note(
-        concat(status.message(), "; again in ", fixed(static_cast<double>(pause.count()) / 1000, 1), " s"));
+    settings.note(concat(status.message(), "; retrying in ",
+                         fixed(static_cast<double>(pause.count()) / 1000, 1), " s"));
     std::this_thread::sleep_for(pause);
     wait *= 2;
   }
@@ -92,8 +92,7 @@ Status check_digest(const std::string& path, const std::string& file, const std:
   const auto digest = file_digest(path, etag.size() == 64 ? DigestKind::sha256 : DigestKind::git_blob_sha1);
   if (!digest) return digest.error();
   if (*digest == etag) return ok_status();
-  return corrupt_data(
-      concat(file, ": the hub sent other bytes than it said: their hash is ", *digest, ", not ", etag));
+  return corrupt_data(concat(file, ": the download is corrupt: its hash is ", *digest, ", not ", etag));
 }
 
 struct Wanted {
@@ -153,7 +152,8 @@ class Puller {
     const fs::space_info space = fs::space(settings_.cache, error);
     if (error || space.available >= missing) return ok_status();
     return resource_exhausted(concat("the disk of ", settings_.cache, " is too full: ", missing >> 20,
-                                     " MiB are to come, ", space.available >> 20, " MiB are free"));
+                                     " MiB are still to be downloaded, ", space.available >> 20,
+                                     " MiB are free"));
   }
 
   Status get_blob(const std::string& commit, const Wanted& one) {
@@ -162,7 +162,7 @@ class Puller {
     const File lock(folder_.lock(one.about.etag), O_RDWR | O_CREAT);
     if (lock.descriptor() < 0) return cannot("open", folder_.lock(one.about.etag));
     if (::flock(lock.descriptor(), LOCK_EX | LOCK_NB) != 0)
-      return already_exists(concat(one.file, " is being fetched by another program"));
+      return already_exists(concat(one.file, " is being downloaded by another program"));
     if (fs::exists(blob, error)) {
       settings_.note(concat(one.file, " is there already"));
       return ok_status();
@@ -199,7 +199,7 @@ class Puller {
       const auto piece = [&](std::string_view bytes) -> Status {
         if (static_cast<std::int64_t>(bytes.size()) > one.about.size - here)
           return corrupt_data(
-              concat(one.file, ": the hub sends more than the ", one.about.size, " bytes it said"));
+              concat(one.file, ": the hub sends more than the ", one.about.size, " bytes it announced"));
         PAGODA_RETURN_IF_ERROR(write_all(file.descriptor(), bytes, path));
         here += static_cast<std::int64_t>(bytes.size());
         progress = progress || here > best;

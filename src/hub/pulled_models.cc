@@ -105,7 +105,7 @@ Result<std::int64_t> remove_tag(const RepositoryFolder& folder, const PullName& 
   std::vector<std::string> tried;
   const auto snapshot =
       find_in_hub_cache(name.name, {{fs::path(folder.root()).parent_path().string()}}, tried);
-  if (!snapshot) return not_found(concat(name.name.repository, " is not whole: remove all of it"));
+  if (!snapshot) return not_found(concat(name.name.repository, " is incomplete: remove all of it"));
   const auto chosen = choose_files(files_below(*snapshot), name.tag);
   if (!chosen) return chosen.error();
   std::int64_t bytes = 0;

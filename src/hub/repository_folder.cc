@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Status refused(const std::string& path, const std::error_code& error) {
-  return internal_error(concat("cannot make ", path, ": ", error.message()));
+  return internal_error(concat("cannot create ", path, ": ", error.message()));
 }
 
 }  // namespace

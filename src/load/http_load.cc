@@ -215,7 +215,7 @@ Result<Tcp::resolver::results_type> resolve(asio::io_context& context, const Htt
   Tcp::resolver resolver(context);
   boost::system::error_code error;
   auto addresses = resolver.resolve(server.host, server.port, error);
-  if (error) return unavailable(concat("cannot find ", server.host, ": ", error.message()));
+  if (error) return unavailable(concat("cannot resolve ", server.host, ": ", error.message()));
   return addresses;
 }
 
@@ -228,7 +228,7 @@ Result<HttpServerAddress> parse_base_url(std::string_view url) {
   if (url.starts_with("http://")) url.remove_prefix(7);
   if (url.find("://") != std::string_view::npos) return fail("must begin with http://");
   for (const char c : url)
-    if (c <= ' ' || c == 0x7f || c == '?' || c == '#' || c == '@') return fail("is not a plain address");
+    if (c <= ' ' || c == 0x7f || c == '?' || c == '#' || c == '@') return fail("is not a valid URL");
   HttpServerAddress address;
   const std::size_t slash = std::min(url.find('/'), url.size());
   address.path = url.substr(slash);
@@ -239,7 +239,7 @@ Result<HttpServerAddress> parse_base_url(std::string_view url) {
     if (close == std::string_view::npos) return fail("'[' is not closed");
     address.host = authority.substr(1, close - 1);
     authority.remove_prefix(close + 1);
-    if (!authority.empty() && authority.front() != ':') return fail("after ']' comes ':PORT'");
+    if (!authority.empty() && authority.front() != ':') return fail("']' must be followed by ':PORT'");
   } else {
     const std::size_t colon = std::min(authority.find(':'), authority.size());
     address.host = authority.substr(0, colon);

@@ -28,7 +28,7 @@ Status check_spec(const WorkloadSpec& spec) {
   if (spec.n < 1 || spec.best_of < 0 || spec.beam_width < 0)
     return invalid_argument("n, best_of and beam: must not be negative");
   if (spec.beam_width > 0 && (spec.n > 1 || spec.best_of > 1))
-    return invalid_argument("beam: does not go with n or best_of");
+    return invalid_argument("beam: cannot be combined with n or best_of");
   if (spec.best_of > 0 && spec.best_of < spec.n) return invalid_argument("best_of: must be at least n");
   if (spec.prefix_tokens < 0 || spec.num_prefixes < 1 || spec.prefix_tokens > kMaxTraceTokens)
     return invalid_argument("prefix: must not be negative, and prefixes at least 1");
@@ -38,7 +38,8 @@ Status check_spec(const WorkloadSpec& spec) {
   if (spec.new_share && spec.rounds == 1) return invalid_argument("new: needs rounds");
   if (!(spec.quantum_s >= 0) || spec.quantum_s > 3600)
     return invalid_argument("quantum: must be seconds, not negative");
-  if (spec.rounds > 1 && spec.prefix_tokens > 0) return invalid_argument("prefix: does not go with rounds");
+  if (spec.rounds > 1 && spec.prefix_tokens > 0)
+    return invalid_argument("prefix: cannot be combined with rounds");
   if (spec.ramp) {
     const auto above_zero = [](double rate) { return rate > 0 && !std::isinf(rate); };
     if (!above_zero(spec.ramp->start) || !above_zero(spec.ramp->end))

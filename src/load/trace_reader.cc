@@ -1,5 +1,7 @@
 #include "load/trace_reader.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -38,7 +40,8 @@ Result<TraceForm> parse_trace_form(std::string_view name) {
   const auto found = kForms.find(name);
   if (found != kForms.end()) return found->second;
   return invalid_argument(
-      concat("'", name, "' is no trace form; known: detect, jsonl, custom, sharegpt, azure, mooncake"));
+      concat("'", name,
+             "' is not a trace format; the formats are detect, jsonl, custom, sharegpt, azure, mooncake"));
 }
 
 std::int64_t approximate_tokens(std::string_view text) {
@@ -53,7 +56,7 @@ Result<std::unique_ptr<Workload>> read_trace(std::unique_ptr<std::istream> strea
   TraceForm form = options.form;
   if (form == TraceForm::detect) form = detect(source.peek(kDetectBytes));
   if (options.max_rounds > 1 && form != TraceForm::sharegpt)
-    return invalid_argument(concat(name, ": rounds: only ShareGPT's form has conversations"));
+    return invalid_argument(concat(name, ": rounds: only ShareGPT's format has conversations"));
   switch (form) {
     case TraceForm::jsonl:
     case TraceForm::custom:
@@ -66,15 +69,16 @@ Result<std::unique_ptr<Workload>> read_trace(std::unique_ptr<std::istream> strea
     case TraceForm::detect:
       break;
   }
-  return corrupt_data(concat(name, ":1: no known trace form (JSON Lines, ShareGPT's array, Azure's CSV)"));
+  return corrupt_data(
+      concat(name, ":1: unknown trace format (known: JSON Lines, ShareGPT's array, Azure's CSV)"));
 }
 
 Result<std::unique_ptr<Workload>> open_trace(const std::string& path, const TraceOptions& options) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
-    return not_found(concat(path, ": is a folder, not a trace"));
+    return not_found(concat(path, ": is a folder, not a trace file"));
   auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (!*stream) return not_found(concat(path, ": cannot be opened"));
+  if (!*stream) return not_found(concat("cannot read ", path, ": ", std::strerror(errno)));
   return read_trace(std::move(stream), path, options);
 }
 

@@ -141,7 +141,7 @@ Result<WorkloadSpec> parse_workload_spec(std::string_view text) {
   else if (source == "trace")
     spec.source = WorkloadSpec::Source::trace;
   else
-    return fail(concat("'", source, "' is none of sharegpt, alpaca, uniform, fixed, trace"));
+    return fail(concat("'", source, "' is not one of sharegpt, alpaca, uniform, fixed, trace"));
   if (spec.source == WorkloadSpec::Source::trace) {
     spec.trace_file = take(text, ',');
     if (spec.trace_file.empty()) return fail("a file must follow 'trace:'");

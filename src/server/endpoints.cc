@@ -119,6 +119,15 @@ constexpr Route kSmallRoutes[] = {
     {{.method = "GET", .path = "/admin/usage", .role = Role::admin}, usage},
 };
 
+// OpenAI's message. The path is repeated only if it is short, printable text.
+std::string invalid_url(const HttpRequest& request) {
+  constexpr std::size_t kMaxShownPath = 100;
+  const bool shown = request.path.size() <= kMaxShownPath &&
+                     std::ranges::all_of(request.path, [](char c) { return c > ' ' && c < 0x7f; });
+  return concat("Invalid URL (", request.method, shown ? " " : "", shown ? request.path : "",
+                "). /openapi.json lists the routes; those of OpenAI's API begin with /v1/.");
+}
+
 }  // namespace
 
 std::span<const Route> small_routes() { return kSmallRoutes; }
@@ -135,28 +144,30 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
                           match.protocol);
   };
   if (!server.hosts.accepts(request.header("host")))
-    return refuse(403, "This Host name is not served here; see --allowed-hosts.", "host_not_allowed");
+    return refuse(403, "This Host header is not accepted; see --allowed-hosts.", "host_not_allowed");
   if (request.method == "OPTIONS") return answer_options(request, match.allow, server.config);
   if (!is_open(match.role, server)) {
     if (key == nullptr)
       return with_header(
-          refuse(401, "A valid API key is needed: Authorization: Bearer KEY.", "invalid_api_key"),
+          refuse(401, "A valid API key is required: Authorization: Bearer KEY.", "invalid_api_key"),
           "www-authenticate", "Bearer");
     if (!may_use(key->entry.role, match.role))
-      return refuse(403, concat("This needs a key with the role ", name_of(match.role), "."),
+      return refuse(403, concat("This route needs an API key with the role ", name_of(match.role), "."),
                     "insufficient_permissions");
   }
-  if (match.allow.empty()) return refuse(404, "There is nothing at this path.", "not_found");
+  if (match.allow.empty()) return refuse(404, invalid_url(request), "not_found");
   if (match.route == nullptr)
-    return with_header(refuse(405, concat("This path allows ", match.allow, "."), "method_not_allowed"),
-                       "allow", std::string(match.allow));
+    return with_header(
+        refuse(405, concat(request.method, " is not allowed here; allowed: ", match.allow, "."),
+               "method_not_allowed"),
+        "allow", std::string(match.allow));
   if (const std::size_t limit = max_body_bytes(match, server.config);
       request.content_length.value_or(0) > limit)
-    return refuse(413, concat("The request body may have at most ", limit, " bytes."), "body_too_large");
+    return refuse(413, concat("The request body is larger than ", limit, " bytes."), "body_too_large");
   // A page of another site could post this without a preflight.
   if (match.route->facts.role == Role::admin && request.method == "POST" &&
       match.route->facts.body != BodyForm::json && from_browser(request))
-    return refuse(403, "A browser's page may not ask for this.", "insufficient_permissions");
+    return refuse(403, "Browsers are not allowed to call this route.", "insufficient_permissions");
   const bool begins_something = match.route->facts.body == BodyForm::json ||
                                 std::holds_alternative<StreamHandler>(match.route->handler);
   if (begins_something && server.draining.load())

@@ -45,7 +45,7 @@ Result<std::vector<const Protocol*>> protocols_named(const std::vector<std::stri
     if (std::ranges::find(all, name, &Protocol::name) != all.end()) continue;
     std::string known;
     for (const Protocol* protocol : all) known.append(known.empty() ? "" : ", ").append(protocol->name);
-    return invalid_argument(concat("--api: there is no protocol '", name, "'; there are ", known));
+    return invalid_argument(concat("--api: there is no API '", name, "'; the APIs are ", known));
   }
   return out;
 }

@@ -117,7 +117,7 @@ class Search {
         above = count;
       } else if (count == kMaxReplicas) {
         return invalid_argument(
-            concat("not even ", kMaxReplicas, " replicas hold this rate within the limits"));
+            concat("even ", kMaxReplicas, " replicas cannot serve this rate within the limits"));
       } else {
         below = count;
         count = std::min(2 * count, kMaxReplicas);
@@ -218,7 +218,7 @@ Result<PlanAnswer> middle_of(Search& search, const PlanQuestion& question, const
   }
   const auto rate = search.highest_rate(before ? before->rate : question.replicas, before ? kAgainStep : 2);
   if (!rate) return rate.error();
-  if (!*rate) return invalid_argument("no rate holds: even a single request is slower than the limits");
+  if (!*rate) return invalid_argument("no rate is possible: even a single request exceeds the limits");
   out.rate = **rate;
   out.replicas = question.replicas;
   return out;

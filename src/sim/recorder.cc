@@ -16,7 +16,8 @@ Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, cons
 
 Recorder::~Recorder() {
   write(LoggedEnd{});
-  if (writer_ && !writer_->flush().ok()) log_error("record", "the run's log could not be written to its end");
+  if (writer_ && !writer_->flush().ok())
+    log_error("record", "the run log is incomplete: its end could not be written");
 }
 
 void Recorder::on_submit(const Request& request) {
@@ -33,7 +34,7 @@ void Recorder::on_step(const StepReport& report) {
   step.finished -= start_;
   write(std::move(step));
   if (++num_steps_ % kFlushSteps != 0 || writer_->flush().ok()) return;
-  log_warning("record", "the run's log cannot be written any more; recording ends here");
+  log_warning("record", "cannot write to the run log any more; recording stops");
   writer_.reset();
 }
 

@@ -1,7 +1,9 @@
 #include "sim/run_log.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -203,7 +205,7 @@ Result<std::unique_ptr<RunLogWriter>> RunLogWriter::create(const std::string& pa
   ByteWriter bytes;
   code_header(Put{bytes}, header);
   out->write_record(static_cast<std::uint8_t>(Kind::header), bytes.bytes());
-  if (!out->flush().ok()) return invalid_argument(concat("cannot write ", path));
+  if (!out->flush().ok()) return invalid_argument(concat("cannot write ", path, ": ", std::strerror(errno)));
   return out;
 }
 
@@ -257,7 +259,7 @@ void RunLogWriter::write(const LogEvent& event) {
 
 Status RunLogWriter::flush() {
   file_.flush();
-  return file_ ? ok_status() : internal_error("the run's log could not be written");
+  return file_ ? ok_status() : internal_error("the run log could not be written");
 }
 
 Status RunLogReader::corrupt(const std::string& what) const {
@@ -268,7 +270,7 @@ Result<std::unique_ptr<RunLogReader>> RunLogReader::open(const std::string& path
   std::unique_ptr<RunLogReader> out(new RunLogReader());
   out->path_ = path;
   out->file_.open(path, std::ios::binary);
-  if (!out->file_) return not_found(concat("cannot read ", path));
+  if (!out->file_) return not_found(concat("cannot read ", path, ": ", std::strerror(errno)));
   std::string magic(kMagic.size() + 1, '\0');
   out->file_.read(magic.data(), static_cast<std::streamsize>(magic.size()));
   if (!out->file_ || !std::string_view(magic).starts_with(kMagic))

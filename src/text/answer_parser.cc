@@ -68,13 +68,13 @@ Result<AnswerParser> AnswerParser::create(AnswerParserOptions options) {
   const answer::MessageFormat* of_tools = answer::find_message_format_of_tools(tool_parser);
   const answer::MessageFormat* of_reasoning = answer::find_message_format_of_reasoning(reasoning_parser);
   if (!tool_parser.empty() && tool_format == nullptr && of_tools == nullptr)
-    return invalid_argument(concat("--tool-call-parser: no format is called '", tool_parser, "'"));
+    return invalid_argument(concat("--tool-call-parser: there is no parser '", tool_parser, "'"));
   if (!reasoning_parser.empty() && tags == nullptr && of_reasoning == nullptr)
-    return invalid_argument(concat("--reasoning-parser: no format is called '", reasoning_parser, "'"));
+    return invalid_argument(concat("--reasoning-parser: there is no parser '", reasoning_parser, "'"));
   if ((of_tools != nullptr && !reasoning_parser.empty() && of_tools != of_reasoning) ||
       (of_reasoning != nullptr && !tool_parser.empty() && of_tools != of_reasoning))
     return invalid_argument(concat("--reasoning-parser ", reasoning_parser,
-                                   " does not go with --tool-call-parser ", tool_parser));
+                                   " cannot be used with --tool-call-parser ", tool_parser));
 
   auto pipeline = std::make_unique<Pipeline>(options);
   const CallShape* shape = options.held_shape;

@@ -209,7 +209,7 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["--tensor-parallel-size", "2"], "--device emulated cannot be had with --tensor-parallel-size"),
+        (["--tensor-parallel-size", "2"], "--device emulated does not work with --tensor-parallel-size"),
         (["--kv-manager", "virtual", "--kv-page-size", "64KiB"], "--device emulated maps multiples of 2097152 bytes"),
         (["--emulated-device", "granule=5KiB"], "granule must be a power of two"),
         (["--dtype", "int8"], "--dtype int8: the device runner has"),

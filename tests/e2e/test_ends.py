@@ -27,7 +27,7 @@ def test_a_token_that_ends_a_turn_by_its_name(tmp_path, control):
         assert ask(http, logit_bias={0: 100}, ignore_eos=True) == ("length", None, [0] * 5)
         assert ask(http, logit_bias={USER: 100}) == ("length", None, [USER] * 5)
         assert ask(http, logit_bias={OTHER: 100}) == ("length", None, [OTHER] * 5)
-        assert f"an answer ends with: 0 <|endoftext|>, {END} <|end|>" in "".join(server.log)
+        assert f"end-of-turn tokens: 0 <|endoftext|>, {END} <|end|>" in "".join(server.log)
 
 
 def test_harmony_ends_messages_within_a_turn(tmp_path):

@@ -228,7 +228,7 @@ def test_breaks_and_refusals_are_tried_again_and_gone_on_with(hub, environment):
     hub.once["config.json"] = [status(429, Retry_After=3)]
     hub.once["model.safetensors"] = [cut(data[:100_000]), status(503)]
     code, _, error = run(environment, "pull", REPO)
-    assert code == 0 and "429, too many requests; again in 3.0 s" in error, error
+    assert code == 0 and "429, too many requests; retrying in 3.0 s" in error, error
     check(hub, environment)
     assert [one[3] for one in hub.gets("model.safetensors") if one[0] == "store"] == [
         None,
@@ -247,7 +247,7 @@ def test_wrong_bytes_are_fetched_once_more_and_then_refused(hub, environment, tm
     for file, data in (("model.safetensors", wrong), ("config.json", b"[]")):
         hub.once[file] = [whole(data), whole(data)]
         code, out, error = run(environment, "pull", REPO)
-        assert (code, out) == (2, "") and "other bytes than it said" in error
+        assert (code, out) == (2, "") and "the download is corrupt" in error
         assert not list(tmp_path.rglob("*.incomplete")) and not list(tmp_path.glob("models--*/refs/main"))
 
 
@@ -273,7 +273,7 @@ def test_names_that_leave_the_folder(hub, environment, tmp_path, name):
 
 def test_what_cannot_be_had(hub, environment):
     assert "no model's name" in run(environment, "pull", "../x")[2]
-    assert "does not have it" in run(environment, "pull", "org/other")[2]
+    assert "not found on the hub" in run(environment, "pull", "org/other")[2]
     assert "HF_HUB_OFFLINE" in run({**environment, "HF_HUB_OFFLINE": "1"}, "pull", REPO)[2]
     code, _, error = run({**environment, "HF_TOKEN": "a\r\nX: y"}, "pull", REPO)
     assert code == 2 and "HF_TOKEN" in error
@@ -346,7 +346,7 @@ def test_tags_and_parts(hub, environment):
     check(hub, environment, parts)
     assert not hub.gets("Q4_K_M")
     code, _, error = run(environment, "pull", REPO + ":Q2_K")
-    assert code == 2 and "there is: Q8_0/a-Q8_0, a-Q4_K_M.gguf" in error
+    assert code == 2 and "available: Q8_0/a-Q8_0, a-Q4_K_M.gguf" in error
     assert run(environment, "pull", REPO)[1].endswith("/a-Q4_K_M.gguf")
 
 
@@ -449,5 +449,5 @@ def test_a_certificate_that_does_not_hold_ends_it_before_the_token_is_sent(hub, 
 def test_a_hub_that_never_gets_further_is_given_up(hub, environment):
     hub.once["model.safetensors"] = [cut(hub.files["model.safetensors"][:1000])] * 20  # and knows no ranges
     code, _, error = run(environment, "pull", REPO)
-    assert code == 2 and "hung up" in error
+    assert code == 2 and "closed the connection" in error
     assert len([one for one in hub.gets("model.safetensors") if one[0] == "store"]) == 5

@@ -17,11 +17,12 @@ std::vector<TokenId> answer_ends(const ModelInfo& model, const Tokenizer* tokeni
 }
 
 std::string describe_ends(std::span<const TokenId> ends, const Tokenizer& tokenizer) {
-  if (ends.empty()) return "no token ends an answer: the model's files name none";
+  if (ends.empty())
+    return "end-of-turn tokens: none in the model's files; answers end at max_tokens or a stop string";
   std::string list;
   for (const TokenId id : ends)
     list += concat(list.empty() ? "" : ", ", id, " ", printable(tokenizer.token_string(id)));
-  return concat("an answer ends with: ", list);
+  return concat("end-of-turn tokens: ", list);
 }
 
 }  // namespace pagoda

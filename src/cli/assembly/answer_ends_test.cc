@@ -18,8 +18,7 @@ TEST(AnswerEnds, TheTokenizersEosIsOneAndComesFirst) {
   config.eos_token_ids = {1, 2};
   EXPECT_EQ(answer_ends(config, made->get()), (std::vector<TokenId>{2, 1}));
   EXPECT_EQ(answer_ends(config, nullptr), (std::vector<TokenId>{1, 2}));
-  EXPECT_EQ(describe_ends(answer_ends(config, made->get()), **made),
-            "an answer ends with: 2 <|im_end|>, 1 b");
+  EXPECT_EQ(describe_ends(answer_ends(config, made->get()), **made), "end-of-turn tokens: 2 <|im_end|>, 1 b");
   config.decoder.vocab_size = 2;
   config.eos_token_ids = {1};
   EXPECT_EQ(answer_ends(config, made->get()), (std::vector<TokenId>{1})) << "the model has no such token";

@@ -1,9 +1,31 @@
 #include "cli/assembly/answer_format_names.h"
 
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/strings.h"
+#include "cli/flags/suggest.h"
 #include "text/answer_formats.h"
 #include "text/answer_parser.h"
 
 namespace pagoda {
+namespace {
+
+Status check_name(const char* flag, const std::string& given, std::vector<std::string_view> known) {
+  if (given.empty() || given == "auto" || given == "none" || std::ranges::count(known, given) > 0)
+    return ok_status();
+  const std::string near = suggestion(given, std::vector<std::string>(known.begin(), known.end()));
+  return invalid_argument(
+      concat(flag, ": there is no parser '", given, "'", near.empty() ? "; docs/tools.md lists them" : near));
+}
+
+}  // namespace
+
+Status check_answer_format_names(const EngineFlags& flags) {
+  PAGODA_RETURN_IF_ERROR(check_name("--tool-call-parser", flags.tool_call_parser, tool_parser_names()));
+  return check_name("--reasoning-parser", flags.reasoning_parser, reasoning_parser_names());
+}
 
 Status choose_answer_formats(const EngineFlags& flags, const ChatTemplates& chat_templates, ApiContext& api) {
   const auto detect = [](const std::unique_ptr<ChatTemplate>& one) {

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/answer_ends.h"
+#include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/chosen_types.h"
 #include "cli/assembly/connect_api.h"
 #include "cli/assembly/devices.h"
@@ -27,6 +28,7 @@
 #include "engine/cache_events.h"
 #include "engine/engine_thread.h"
 #include "kv_events/event_publisher.h"
+#include "loader/mapped_file.h"
 #include "models/read_config.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
@@ -66,15 +68,7 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
   const std::vector<KvGroup>& groups = plan.groups.groups;
   const std::int64_t num_blocks = plan.kv.num_blocks;
   std::int64_t pages_per_row = 0;  // pages of a token that every layer keeps; windows give rows back later
-  bool sees_all = false;           // some layer keeps every token, which bounds what fits
-  for (const KvGroup& group : groups) {
-    pages_per_row += group.is_state() ? 0 : group.pages_per_row;
-    sees_all = sees_all || group.kind == KvKind::full;
-  }
-  const std::int32_t longest = plan.kv.max_model_len;
-  const double concurrency =
-      groups.empty() ? flags.max_num_seqs
-                     : static_cast<double>(num_blocks) / static_cast<double>(pages_for(groups, longest));
+  for (const KvGroup& group : groups) pages_per_row += group.is_state() ? 0 : group.pages_per_row;
   MemoryTable out{.weight_bytes = totals.weight_bytes,
                   .embedding_bytes = model.runner.embedding_bytes(),
                   .mapped_bytes = totals.mapped_bytes,
@@ -83,17 +77,22 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
                   .step_bytes = totals.activation_bytes,
-                  .kv_tokens = sees_all || groups.empty()
-                                   ? tokens_in(groups, num_blocks, !flags.enable_chunked_prefill)
-                               : pages_per_row > 0 ? num_blocks * plan.engine.block_size / pages_per_row
-                                                   : static_cast<std::int64_t>(concurrency * longest),
+                  .any_length = !groups.empty() &&
+                                std::ranges::none_of(
+                                    groups, [](const KvGroup& group) { return group.kind == KvKind::full; }),
+                  .kv_tokens = tokens_in(groups, num_blocks, !flags.enable_chunked_prefill),
                   .kv_bytes_per_token = pages_per_row * plan.block_bytes / plan.engine.block_size,
                   .computed_in = !uses_device(flags)     ? chosen_arithmetic(flags.dtype, *model.source)
                                  : flags.dtype == "auto" ? "bfloat16"
                                                          : flags.dtype,
                   .kv_dtype = std::string(kv_dtype_name(model.runner.kv_page_layout().dtype))};
-  out.concurrency =
-      sees_all && groups.size() == 1 ? static_cast<double>(out.kv_tokens) / longest : concurrency;
+  const std::int32_t longest = plan.kv.max_model_len;
+  if (groups.empty())
+    out.concurrency = flags.max_num_seqs;
+  else if (groups.size() == 1 && !out.any_length)
+    out.concurrency = static_cast<double>(out.kv_tokens) / longest;
+  else
+    out.concurrency = static_cast<double>(num_blocks) / static_cast<double>(pages_for(groups, longest));
   return out;
 }
 
@@ -169,7 +168,9 @@ Status AssembledEngine::Parts::load_tokenizer_of(const EngineFlags& flags, const
   auto loaded = flags.tokenizer.empty() ? load_tokenizer(source) : load_tokenizer(flags.tokenizer);
   if (loaded)
     tokenizer = std::move(*loaded);
-  else if (loaded.error().code() != StatusCode::not_found || !flags.tokenizer.empty())
+  else if (!flags.tokenizer.empty())
+    return loaded.error().annotate("--tokenizer");
+  else if (loaded.error().code() != StatusCode::not_found)
     return loaded.error();
   auto templates = load_chat_templates(flags.chat_template, source);
   if (!templates) return templates.error();
@@ -254,7 +255,7 @@ Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const
   if (observer != nullptr) core.add_observer(*observer);
   if (flags.kv_events.enabled) {
     if (!plan.engine.enable_prefix_caching)
-      log_warning("start", "--kv-events-config without prefix caching: there is nothing to tell");
+      log_warning("start", "--kv-events-config has no effect without prefix caching: there are no events");
     auto publisher = KvEventPublisher::create(flags.kv_events, plan.engine.block_size, metrics);
     if (!publisher) return publisher.error().annotate("--kv-events-config");
     kv_events = *std::move(publisher);
@@ -301,6 +302,10 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   EngineFlags flags = given;
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   PAGODA_RETURN_IF_ERROR(check_device_flags(flags));
+  PAGODA_RETURN_IF_ERROR(check_answer_format_names(flags));
+  if (!flags.prefix_file.empty())  // before minutes of loading
+    if (const auto text = read_text_file(flags.prefix_file); !text)
+      return text.error().annotate("--prefix-file");
   std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
   Parts& parts = *assembled->parts_;
   auto model = parts.load(flags);

@@ -17,11 +17,10 @@ std::string cuda_name(const EngineFlags& flags) {
 Status check_device_flags(const EngineFlags& flags) {
   if (!uses_device(flags)) return ok_status();
   const auto refuse = [&flags](const std::string& what) {
-    return invalid_argument(concat("--device ", flags.device, " cannot be had with ", what));
+    return invalid_argument(concat("--device ", flags.device, " does not work with ", what));
   };
-  if (flags.tensor_parallel_size > 1)
-    return refuse("--tensor-parallel-size: a device is not shared by ranks");
-  if (flags.backend != "cpu") return refuse("--backend reference, which is the CPU's");
+  if (flags.tensor_parallel_size > 1) return refuse("--tensor-parallel-size: ranks cannot share a device");
+  if (flags.backend != "cpu") return refuse("--backend reference, which runs on the CPU");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
   return flags.device == "cuda" ? device::check_cuda(flags.device_index).annotate(cuda_name(flags))
                                 : ok_status();

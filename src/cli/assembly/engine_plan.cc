@@ -49,7 +49,7 @@ ModelNumbers model_numbers(LoadedRunner& runner, const ModelInfo& model,
 Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& model, const HostMemory& host) {
   if (is_baseline(flags) && model.kv_plan.has_states())
     return invalid_argument(
-        "--kv-manager reserved has no place for the states of this model's layers: use --kv-manager paged");
+        "--kv-manager reserved does not support the recurrent layers of this model: use --kv-manager paged");
   EnginePlan plan;
   plan.groups = model.kv_plan;
   std::int32_t block_size = flags.block_size;

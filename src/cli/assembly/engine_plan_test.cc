@@ -71,7 +71,7 @@ TEST(EnginePlan, ADevicesCacheIsAsLargeAsVllmsFlagsSay) {
   flags.num_gpu_blocks_override = 8 * 1024;
   const auto refused = plan_engine(flags, small_model(), small_host());
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("--num-gpu-blocks-override asks for"), std::string::npos);
+  EXPECT_NE(refused.error().message().find("--num-gpu-blocks-override needs"), std::string::npos);
 }
 
 TEST(EnginePlan, WhatCannotWorkIsRefusedNamingTheFlag) {

@@ -10,8 +10,10 @@
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/flags/suggest.h"
 #include "hub/short_names.h"
 #include "loader/mapped_file.h"
+#include "loader/model_files.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -43,10 +45,30 @@ std::string token() {
   return first == std::string::npos ? std::string() : text->substr(first, last - first + 1);
 }
 
+// A word that names nothing at all is a mistyped short name. Paths are the loader's to judge.
+Status check_short_name(const std::string& model) {
+  if (model.find('/') != std::string::npos || find_model_files(model, hub_paths_from_environment()))
+    return ok_status();
+  const std::string hint = nearest_short_name(model);
+  if (hint.empty()) return ok_status();
+  return not_found(concat("there is no file, folder or model '", printable(model), "'", hint));
+}
+
 }  // namespace
 
+std::string nearest_short_name(const std::string& name) {
+  std::vector<std::string> known;
+  for (const ShortName& row : short_names()) {
+    known.emplace_back(row.name);
+    known.push_back(concat(row.name, ":", row.size));
+  }
+  return suggestion(name, known);
+}
+
 Result<Pulled> pull_with_progress(const PullName& name, const std::string& given_token) {
-  if (offline()) return unavailable("HF_HUB_OFFLINE is set: nothing is fetched");
+  if (offline())
+    return unavailable(
+        "HF_HUB_OFFLINE is set, so that nothing is downloaded: unset it, or give a local path");
   std::unique_ptr<ProgressBar> bar;
   std::string shown;
   PullSettings settings;
@@ -86,12 +108,13 @@ Status fetch_if_missing(EngineFlags& flags) {
   if (flags.model.empty() || std::filesystem::exists(flags.model, error) || flags.mpi_local_size > 0)
     return ok_status();
   auto name = parse_pull_name(flags.model);
-  if (!name) return ok_status();  // the loader says what is wrong with it
+  if (!name) return check_short_name(flags.model);
   if (!flags.revision.empty()) {
     name = parse_pull_name(
         concat(name->name.repository, "@", flags.revision, name->tag.empty() ? "" : concat(":", name->tag)));
     if (!name)
-      return invalid_argument(concat("--revision: '", printable(flags.revision), "' is no revision"));
+      return invalid_argument(
+          concat("--revision: '", printable(flags.revision), "' is not a valid branch, tag or commit"));
     if (std::ranges::all_of(flags.served_model_names, is_pattern))
       flags.served_model_names.insert(flags.served_model_names.begin(), flags.model);
     flags.model = concat(name->name.repository, "@", flags.revision);

@@ -19,4 +19,7 @@ Status fetch_if_missing(EngineFlags& flags);
 // The same for a command without an engine: a path; of ORG/NAME the folder or file in the cache.
 Result<std::string> local_model(const std::string& model);
 
+// "; did you mean qwen3?" for a mistyped short name of hub/short_names.h; empty where none is near.
+std::string nearest_short_name(const std::string& name);
+
 }  // namespace pagoda

@@ -97,18 +97,20 @@ Made load_tokenizer(const GgufFile& file) {
   };
   vocabulary.model = text("tokenizer.ggml.model");
   vocabulary.pre = text("tokenizer.ggml.pre");
-  if (vocabulary.model.empty()) return not_found("the GGUF file has no tokenizer (tokenizer.ggml.model)");
+  if (vocabulary.model.empty())
+    return not_found("the GGUF file has no tokenizer (tokenizer.ggml.model): give one with --tokenizer");
   if (const GgufArray* tokens = file.array("tokenizer.ggml.tokens")) vocabulary.tokens = tokens->strings;
   const bool is_bpe = vocabulary.model == "gpt2" || vocabulary.model == "gemma4";
   if (const GgufArray* merges = file.array("tokenizer.ggml.merges"))
     vocabulary.merges = merges->strings;
   else if (is_bpe)
-    return corrupt_data("GGUF: tokenizer.ggml.merges is missing: without them text becomes single bytes");
+    return corrupt_data(
+        "the GGUF file has no tokenizer.ggml.merges, which its tokenizer needs: convert the model again");
   if (vocabulary.model == "gpt2" && vocabulary.pre.empty())
-    log_warning(
-        "tokenizer",
-        "the GGUF file has no tokenizer.ggml.pre, so that text is cut by the rule 'default': if the model "
-        "was trained with another one, its answers are worse; convert it anew");
+    log_warning("tokenizer",
+                "the GGUF file has no tokenizer.ggml.pre: text is split by the rule 'default', and answers "
+                "are worse if "
+                "the model was trained with another one; convert the model again with a current converter");
   if (const GgufArray* scores = file.array("tokenizer.ggml.scores")) {
     vocabulary.scores.assign(scores->floats.begin(), scores->floats.end());
     for (const std::int64_t score : scores->integers) vocabulary.scores.push_back(static_cast<float>(score));

@@ -73,19 +73,21 @@ Status check_memory_modes(const EngineFlags& flags) {
     return invalid_argument(concat("--reserve ", flags.reserve, " needs --kv-manager reserved"));
   if (is_baseline(flags) && scheduling_policy(flags) != SchedulingPolicy::fcfs)
     return invalid_argument(
-        concat(scheduler, " serves in order of arrival: --scheduling-policy must be fcfs"));
+        concat(scheduler, " serves requests in order of arrival: --scheduling-policy must be fcfs"));
   if (is_baseline(flags) && (flags.preemption_mode != "auto" || flags.swap_space_bytes > 0))
     return invalid_argument(
         concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
   if (is_baseline(flags) && flags.eviction_policy != "lru")
     return invalid_argument(concat(scheduler, " shares nothing: --eviction-policy needs --scheduler vllm"));
   if (is_baseline(flags) && !flags.prefix_file.empty())
-    return invalid_argument(concat(scheduler, " shares nothing: --prefix-file needs --scheduler vllm"));
+    return invalid_argument(
+        concat(scheduler, " does not share prefixes: --prefix-file needs --scheduler vllm"));
   if (is_baseline(flags) && flags.target_itl_ms.value_or(0) > 0)
-    return invalid_argument(concat(scheduler, " splits no prompts: --target-itl-ms needs --scheduler vllm"));
+    return invalid_argument(
+        concat(scheduler, " does not split prompts: --target-itl-ms needs --scheduler vllm"));
   if (is_baseline(flags) && flags.speculative)
     return invalid_argument(
-        concat(scheduler, " is as the paper has it: --speculative-config needs --scheduler vllm"));
+        concat(scheduler, " does not support draft tokens: --speculative-config needs --scheduler vllm"));
   switch (facts(preemption_mode(flags)).recovery) {
     case Recovery::either:
     case Recovery::recomputed:
@@ -102,7 +104,7 @@ std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, 
   const std::int64_t blocks = flags.swap_space_bytes / block_bytes;
   if (blocks == 0) {
     log_warning("start", concat("--swap-space of ", flags.swap_space_bytes,
-                                " bytes holds no block; one takes ", block_bytes, " bytes"));
+                                " bytes is less than one block, which takes ", block_bytes, " bytes"));
   }
   return std::min(blocks, num_blocks);
 }

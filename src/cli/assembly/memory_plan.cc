@@ -31,8 +31,8 @@ double kv_cache_share(const EngineFlags& flags) {
 Result<KvPlan> plan_without_kv(const EngineFlags& flags, std::int32_t max_positions, const HostMemory& host) {
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
   if (asked && *flags.max_model_len > max_positions)
-    return invalid_argument(concat("--max-model-len ", *flags.max_model_len, " is more than the ",
-                                   max_positions, " positions of the model"));
+    return invalid_argument(concat("--max-model-len ", *flags.max_model_len,
+                                   " is more than the model's context of ", max_positions, " tokens"));
   return KvPlan{.num_blocks = 1,
                 .max_model_len = asked ? *flags.max_model_len : max_positions,
                 .available_bytes = host.available_bytes,
@@ -61,8 +61,8 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
     bytes = counts_blocks ? *flags.num_gpu_blocks_override * block_bytes : *flags.kv_cache_memory_bytes;
     if (const std::int64_t all = bytes + std::min(bytes, swap); all > room) {
       return invalid_argument(concat(counts_blocks ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes",
-                                     " asks for ", mib(bytes),
-                                     all > bytes ? concat(" and --swap-space for ", mib(all - bytes)) : "",
+                                     " needs ", mib(bytes),
+                                     all > bytes ? concat(" and --swap-space ", mib(all - bytes)) : "",
                                      ", but only ", mib(room), " of memory are available"));
     }
   } else {
@@ -74,16 +74,21 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
   plan.private_bytes = host.private_bytes;
   plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
   if (plan.num_blocks < 2) {
-    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ",
-                                   groups.front().tokens_per_row, " tokens takes ", mib(block_bytes),
-                                   ": raise --kv-cache-memory-bytes"));
+    const std::string block =
+        concat("a block of ", groups.front().tokens_per_row, " tokens takes ", mib(block_bytes));
+    if (flags.kv_cache_memory_bytes)
+      return invalid_argument(concat("--kv-cache-memory-bytes ", bytes, " is too small: ", block));
+    return invalid_argument(
+        concat("not enough memory for the KV cache: of ", mib(available), " available ", mib(room),
+               " are left beside the weights and the server's own needs, and ", block,
+               "; use a smaller model or free memory (also ulimit -v and cgroup limits)"));
   }
   const std::int64_t capacity = tokens_in(groups, plan.num_blocks, !flags.enable_chunked_prefill);
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
   const std::int32_t wanted = asked ? *flags.max_model_len : max_positions;
   if (wanted > max_positions) {
-    return invalid_argument(
-        concat("--max-model-len ", wanted, " is more than the ", max_positions, " positions of the model"));
+    return invalid_argument(concat("--max-model-len ", wanted, " is more than the model's context of ",
+                                   max_positions, " tokens; --rope-scaling stretches it"));
   }
   if (asked && wanted > capacity) {
     return invalid_argument(concat("--max-model-len ", wanted, " does not fit into the KV cache of ",
@@ -157,12 +162,17 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
   row("embedding, as stored", memory.embedding_bytes,
       memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
   row("KV cache", memory.kv_bytes,
-      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes in ", memory.kv_dtype,
-             " (--kv-cache-dtype ", flags.kv_cache_dtype, "); resident as it is used"));
+      concat(memory.any_length ? std::string("windows and states")
+                               : concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes"),
+             " in ", memory.kv_dtype, " (--kv-cache-dtype ", flags.kv_cache_dtype,
+             "); resident as it is used"));
   if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
-  log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
+  if (memory.any_length)
+    log_info("memory", concat("KV cache size: ", fixed(memory.concurrency, 0), " sequences of any length"));
+  else
+    log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
   log_info("memory", concat("Maximum concurrency for ", max_model_len,
                             " tokens per request: ", fixed(memory.concurrency, 2), "x"));
 }
@@ -170,12 +180,12 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
 void log_ledger(const MemoryBudget& ledger) {
   std::string line;
   for (const MemoryBudget::Account& account : ledger.accounts()) {
-    if (account.used == account.limit) continue;  // taken at start, and told
-    line += concat(line.empty() ? "" : ", ", account.name, " ", mib(account.limit), " (promised ",
+    if (account.used == account.limit) continue;  // taken at start, and logged above
+    line += concat(line.empty() ? "" : ", ", account.name, " ", mib(account.limit), " (guaranteed ",
                    mib(account.promised), ")");
   }
-  log_info("memory", concat("of ", mib(ledger.limit()), " for this process ",
-                            mib(ledger.limit() - ledger.used()), " are for clients, at most: ", line));
+  log_info("memory", concat("left for clients: ", mib(ledger.limit() - ledger.used()), " of ",
+                            mib(ledger.limit()), "; limits: ", line));
 }
 
 }  // namespace pagoda

@@ -14,12 +14,12 @@ namespace json = boost::json;
 Result<json::object> rope_fields(const EngineFlags& flags) {
   const RopeFlags& rope = flags.rope;
   if (rope.scale > 0 && rope.freq_scale > 0)
-    return invalid_argument("--rope-scale and --rope-freq-scale say the same; give one");
+    return invalid_argument("--rope-scale and --rope-freq-scale set the same value: give one of them");
   const double factor = rope.freq_scale > 0 ? 1 / rope.freq_scale : rope.scale;
   const bool yarn =
       rope.yarn_original > 0 || rope.yarn_scale > 0 || rope.yarn_beta_fast > 0 || rope.yarn_beta_slow > 0;
   if (yarn && !rope.scaling.empty() && rope.scaling != "yarn")
-    return invalid_argument("--yarn-* flags are for --rope-scaling yarn");
+    return invalid_argument("--yarn-* flags need --rope-scaling yarn");
   json::object scaling;
   if (!rope.scaling.empty())
     scaling["rope_type"] = rope.scaling == "none" ? "default" : rope.scaling;

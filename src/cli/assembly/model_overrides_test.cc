@@ -131,9 +131,8 @@ TEST(SamplingDefaults, FlagsComeBeforeTheModel) {
   EXPECT_EQ(defaults.top_p, 0.9f);
   EXPECT_EQ(defaults.max_tokens, 9);
   EXPECT_EQ(defaults.top_k, std::nullopt);
-  EXPECT_EQ(describe(defaults),
-            "requests are sampled with temperature 0.75, top_p 0.9, max_tokens 9 unless they say otherwise");
-  EXPECT_EQ(describe({}), "requests are sampled with temperature 1 unless they say otherwise");
+  EXPECT_EQ(describe(defaults), "default sampling parameters: temperature 0.75, top_p 0.9, max_tokens 9");
+  EXPECT_EQ(describe({}), "default sampling parameters: temperature 1");
 }
 
 }  // namespace

@@ -27,15 +27,15 @@ std::unique_ptr<PoisonRecord> poison_record(const EngineFlags& flags) {
   std::filesystem::create_directories(std::filesystem::path(flags.poison_record).parent_path(), ignored);
   auto record = PoisonRecord::open(flags.poison_record, unix_seconds);
   if (!record) {
-    log_warning("start",
-                concat("requests that kill the engine are not remembered: ", record.error().message()));
+    log_warning("start", concat("requests that crash the engine will not be recorded (--poison-record): ",
+                                record.error().message()));
     return nullptr;
   }
   (*record)->mark_fatal_signals();
   if ((*record)->num_condemned() > 0)
-    log_warning("start",
-                concat((*record)->num_condemned(),
-                       " requests were being computed when an engine died; for a while they are refused"));
+    log_warning("start", concat((*record)->num_condemned(),
+                                " requests were running when an engine crashed; they are refused for some "
+                                "time (--poison-record)"));
   return *std::move(record);
 }
 

@@ -38,12 +38,11 @@ VectorModel vector_model(const PoolingModel& pooling, const ModelInfo& model, st
 
 Status check_pooling_flags(const EngineFlags& flags, bool keeps_nothing) {
   if (flags.speculative)
-    return invalid_argument("--speculative-config drafts tokens, and this model makes vectors");
+    return invalid_argument("--speculative-config does not apply to this model, which returns vectors");
   if (!flags.prefix_file.empty())
-    return invalid_argument("--prefix-file is of chats, and this model makes vectors");
+    return invalid_argument("--prefix-file does not apply to this model, which returns vectors");
   if (keeps_nothing && (is_virtual(flags) || is_baseline(flags)))
-    return invalid_argument(
-        "an encoder keeps no K/V: it runs with --kv-manager paged and --scheduler vllm only");
+    return invalid_argument("an encoder has no KV cache: it needs --kv-manager paged and --scheduler vllm");
   return ok_status();
 }
 

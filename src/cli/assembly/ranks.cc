@@ -134,7 +134,7 @@ Result<std::unique_ptr<Communicator>> join_ranks(EngineFlags& flags) {
   auto communicator =
       flags.mpi_local_size > 0 ? join_mpi(mpi_library()) : start_local_ranks(flags.tensor_parallel_size);
   if (communicator && flags.mpi_local_size > 0 && (*communicator)->size() != flags.tensor_parallel_size)
-    return internal_error("MPI has another number of ranks than mpirun's environment says");
+    return internal_error("MPI reports another number of ranks than mpirun's environment variables");
   if (!communicator) return communicator;
   const std::int32_t rank = (*communicator)->rank();
   const std::int32_t local_rank = flags.mpi_local_size > 0 ? flags.mpi_local_rank : rank;

@@ -81,7 +81,7 @@ json::object usable(const json::object& file, std::string_view name) {
     else
       log_warning("start", concat(name, ": '", field.name,
                                   "' = ", printable(plain_numbers(json::serialize(*value)), 60), " ", fault,
-                                  " and is left out"));
+                                  "; it is ignored"));
   }
   return fields;
 }
@@ -194,7 +194,7 @@ std::string describe(const SamplingDefaults& defaults) {
   add("min_p", defaults.min_p);
   add("repetition_penalty", defaults.repetition_penalty);
   add("max_tokens", defaults.max_tokens);
-  return concat("requests are sampled with ", fields, " unless they say otherwise");
+  return concat("default sampling parameters: ", fields);
 }
 
 }  // namespace pagoda

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/strings.h"
+#include "cli/exit_code.h"
 
 namespace pagoda {
 namespace {
@@ -34,7 +35,7 @@ Result<BatchProgress> BatchProgress::open(const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
     std::ifstream file(path, std::ios::binary);
-    if (!file) return invalid_argument(concat("cannot read ", path));
+    if (!file) return invalid_argument(file_failure("read", path));
     std::int64_t number = 0;
     std::uintmax_t whole = 0;  // bytes of complete lines
     for (std::string line; std::getline(file, line) && !file.eof();) {
@@ -45,7 +46,7 @@ Result<BatchProgress> BatchProgress::open(const std::string& path) {
       const std::int64_t of = bad ? 0 : line_of(answer);
       if (of <= 0)
         return invalid_argument(
-            concat(path, " line ", number, " is no answer of run-batch: give another --output"));
+            concat(path, " line ", number, " is not an answer of run-batch: give another --output"));
       const boost::json::value* custom = answer.as_object().if_contains("custom_id");
       progress.custom_ids_[of] =
           custom != nullptr && custom->is_string() ? std::string(custom->as_string()) : "";
@@ -54,22 +55,22 @@ Result<BatchProgress> BatchProgress::open(const std::string& path) {
     if (error) return invalid_argument(concat("cannot write ", path, ": ", error.message()));
   }
   progress.file_.open(path, std::ios::binary | std::ios::app);
-  if (!progress.file_) return invalid_argument(concat("cannot write ", path));
+  if (!progress.file_) return invalid_argument(file_failure("write", path));
   return progress;
 }
 
 Status BatchProgress::check(std::int64_t line, std::string_view custom_id) const {
   const auto known = custom_ids_.find(line);
   if (known == custom_ids_.end() || known->second == custom_id) return {};
-  return invalid_argument(concat(path_, " has answers to another input: its line ", line, " is '",
-                                 known->second, "', here '", custom_id, "'"));
+  return invalid_argument(concat(path_, " has the answers to another input: its line ", line, " is '",
+                                 known->second, "', in the input it is '", custom_id, "'"));
 }
 
 Status BatchProgress::write(std::string_view line) {
   file_.write(line.data(), static_cast<std::streamsize>(line.size()));
   file_.put('\n');
   file_.flush();
-  if (!file_) return internal_error(concat("cannot write ", path_));
+  if (!file_) return internal_error(file_failure("write", path_));
   return {};
 }
 

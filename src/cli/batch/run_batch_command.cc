@@ -16,6 +16,7 @@
 #include "cli/assembly/assemble.h"
 #include "cli/batch/batch_progress.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/exit_code.h"
 #include "server/generation.h"
 #include "server/protocols.h"
 
@@ -229,7 +230,7 @@ class BatchRun {
 Status run_batch(const RunBatchArgs& args) {
   std::ifstream input(args.input);
   // A folder can be opened, but not read.
-  if (!input || (input.peek(), input.bad())) return not_found(concat("cannot read ", args.input));
+  if (!input || (input.peek(), input.bad())) return not_found(file_failure("read", args.input));
   input.clear();  // an empty file is at its end already
   std::int64_t num_lines = 0;
   for (std::string line; std::getline(input, line);)

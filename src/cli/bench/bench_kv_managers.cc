@@ -22,6 +22,7 @@
 #include "cli/bench/kv_managers_svg.h"
 #include "cli/bench/page_call_times.h"
 #include "cli/commands/output_collector.h"
+#include "cli/exit_code.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/virtual_kv_plan.h"
 #include "models/read_config.h"
@@ -164,7 +165,8 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
   auto layout = plan_kv_layout(source, *model, args.engine.dtype, args.engine.kv_cache_dtype, 16);
   if (!layout) return layout.error();
   if (model->decoder.layers.front().attention() == nullptr)
-    return unimplemented("bench kv-managers times attention, which this model's first layer has none of");
+    return unimplemented(
+        "bench kv-managers measures attention, which this model's first layer does not have");
   ThreadPool pool(num_threads(args.engine));
   const KernelContext context{.pool = &pool};
   std::printf("attention, us per layer, %d threads, %d layers of %d KV heads\n%-34s %12s %12s\n",
@@ -388,7 +390,7 @@ Status write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text << "\n";
   file.close();
-  return file ? ok_status() : invalid_argument(concat("cannot write ", path));
+  return file ? ok_status() : invalid_argument(file_failure("write", path));
 }
 
 }  // namespace

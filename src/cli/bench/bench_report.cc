@@ -8,6 +8,7 @@
 #include "base/plain_numbers.h"
 #include "base/strings.h"
 #include "cli/assembly/machine.h"
+#include "cli/exit_code.h"
 
 namespace pagoda {
 namespace {
@@ -125,7 +126,7 @@ Status write_figures(const BenchFigures& figures, const std::string& path) {
   std::ofstream file(path);
   file << text;
   file.close();
-  return file ? ok_status() : invalid_argument(concat("cannot write ", path));
+  return file ? ok_status() : invalid_argument(file_failure("write", path));
 }
 
 void print_figures(const BenchFigures& figures) {

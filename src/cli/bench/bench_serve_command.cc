@@ -15,6 +15,7 @@
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/bench/bench_serve_plan.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/exit_code.h"
 #include "load/http_load.h"
 #include "load/request_body.h"
 #include "load/serve_report.h"
@@ -47,7 +48,7 @@ Result<std::vector<std::pair<std::string, std::string>>> key_values(const std::s
     if (equals == std::string::npos || equals == 0)
       return invalid_argument(concat(flag, ": '", one, "' is not KEY=VALUE"));
     if (one.find_first_of("\r\n") != std::string::npos)
-      return invalid_argument(concat(flag, ": a line break in '", one.substr(0, equals), "'"));
+      return invalid_argument(concat(flag, ": line break in the value of '", one.substr(0, equals), "'"));
     pairs.emplace_back(one.substr(0, equals), one.substr(equals + 1));
   }
   return pairs;
@@ -82,7 +83,7 @@ Result<std::string> first_model(const LoadOptions& options) {
       if (id != nullptr && id->is_string()) return std::string(id->get_string());
     }
   }
-  return unavailable(concat("/v1/models names no model (HTTP ", answer->status, "): give --model"));
+  return unavailable(concat("/v1/models names no model (HTTP ", answer->status, "): give one with --model"));
 }
 
 // Asks until the server is there: refused connections and 503 are waited out.
@@ -191,7 +192,7 @@ Result<ReportOptions> report_options(const BenchServeArgs& args, const BenchPlan
   for (const std::string& text : split(args.metric_percentiles)) {
     const auto percent = parse_real("--metric-percentiles", text);
     if (!percent) return percent.error();
-    if (*percent > 100) return invalid_argument("--metric-percentiles: above 100");
+    if (*percent > 100) return invalid_argument("--metric-percentiles: percentiles end at 100");
     report.percentiles.push_back(*percent);
   }
   auto goodput = parse_goodput(args.goodput);
@@ -231,7 +232,7 @@ Status save_result(const BenchServeArgs& args, const ReportOptions& report, cons
   if (behind) file << "\n";
   file << text;
   file.close();
-  return file ? ok_status() : invalid_argument(concat("cannot write ", path.string()));
+  return file ? ok_status() : invalid_argument(file_failure("write", path.string()));
 }
 
 void print_failures(const ServeSummary& summary) {
@@ -301,7 +302,8 @@ Status run_bench_serve(const BenchServeArgs& args) {
   options.server = *server;
   const Spoken spoken = spoken_by(args.backend);
   if (!has_choices(spoken.endpoint) && (plan->spec.n > 1 || plan->spec.beam_width > 0))
-    return invalid_argument(concat("--backend ", args.backend, ": it has one choice, and no beams"));
+    return invalid_argument(
+        concat("--backend ", args.backend, ": this API returns one choice, without beam search"));
   options.endpoint = args.endpoint.empty() ? std::string(spoken.path) : args.endpoint;
   if (!options.endpoint.starts_with('/') || options.endpoint.find_first_of(" \r\n") != std::string::npos)
     return invalid_argument("--endpoint: must be a path");
@@ -312,7 +314,7 @@ Status run_bench_serve(const BenchServeArgs& args) {
   options.read_timeout = milliseconds(static_cast<std::int64_t>(args.read_timeout_s * 1e3));
   if (args.max_concurrency > 0) options.max_concurrency = args.max_concurrency;
   if (args.request_id_prefix.find_first_of("\r\n") != std::string::npos)
-    return invalid_argument("--request-id-prefix: a line break");
+    return invalid_argument("--request-id-prefix: must not contain a line break");
   if (spoken.endpoint == BodyOptions::Endpoint::embeddings) options.wants = AnswerReader::Wants::vectors;
   if (args.save_detailed) options.texts = AnswerReader::Texts::keep;
 
@@ -372,8 +374,7 @@ Status run_bench_serve(const BenchServeArgs& args) {
   print_failures(summary);
   if (args.save_result || args.append_result)
     PAGODA_RETURN_IF_ERROR(save_result(args, *report, report_json(summary, *result, *report)));
-  if (summary.completed == 0)
-    return unavailable(concat("not one of ", summary.failed, " requests succeeded"));
+  if (summary.completed == 0) return unavailable(concat("all ", summary.failed, " requests failed"));
   return ok_status();
 }
 

@@ -34,7 +34,7 @@ Result<double> parse_real(const std::string& flag, std::string_view text) {
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size() || !(value > 0))
-    return invalid_argument(concat(flag, ": '", text, "' is not a number above 0, nor inf"));
+    return invalid_argument(concat(flag, ": '", text, "' is neither a number above 0 nor inf"));
   return value;
 }
 
@@ -102,17 +102,17 @@ Result<BenchPlan> make_plan(const BenchServeArgs& args, TokenCounter count_token
   }
   if (!args.ramp_up_strategy.empty()) {
     if (!args.request_rate.empty() && args.request_rate != "inf")
-      return invalid_argument("--ramp-up-strategy: goes without --request-rate");
+      return invalid_argument("--ramp-up-strategy cannot be used with --request-rate");
     if (args.ramp_up_start_rps == 0 || args.ramp_up_end_rps == 0)
-      return invalid_argument("--ramp-up-strategy: needs --ramp-up-start-rps and --ramp-up-end-rps");
-    if (!spec.num_requests) return invalid_argument("--ramp-up-strategy: needs --num-prompts");
+      return invalid_argument("--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
+    if (!spec.num_requests) return invalid_argument("--ramp-up-strategy needs --num-prompts");
     spec.rate = std::numeric_limits<double>::infinity();
     spec.exact_duration = false;
     spec.ramp = RateRamp{.exponential = args.ramp_up_strategy == "exponential",
                          .start = args.ramp_up_start_rps,
                          .end = args.ramp_up_end_rps};
   } else if (args.ramp_up_start_rps != 0 || args.ramp_up_end_rps != 0) {
-    return invalid_argument("--ramp-up-start-rps and --ramp-up-end-rps: need --ramp-up-strategy");
+    return invalid_argument("--ramp-up-start-rps and --ramp-up-end-rps need --ramp-up-strategy");
   }
   return plan;
 }

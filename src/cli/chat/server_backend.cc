@@ -71,8 +71,9 @@ class ServerBackend final : public ChatBackend {
                                      return Status(StatusCode::cancelled, "interrupted");
                                    }
                                    if (status == 200)
-                                     return events.feed(piece, on_event) ? failed
-                                                                         : corrupt_data("an endless event");
+                                     return events.feed(piece, on_event)
+                                                ? failed
+                                                : corrupt_data("an event of the stream is too long");
                                    if (other.size() + piece.size() <= kMaxBytes) other.append(piece);
                                    return ok_status();
                                  }};
@@ -83,7 +84,7 @@ class ServerBackend final : public ChatBackend {
                                 taker);
     if (interrupted) return ok_status();  // hanging up ends it there, too
     if (!failed.ok()) return failed;
-    if (!head) return head.error().annotate(url_.authority());
+    if (!head) return not_reached(head.error(), url_);
     if (status != 200) return refused(status, other);
     events.finish(on_event);
     return failed;

@@ -30,7 +30,8 @@ int flushed() {
 
 Status run_pack(const PackArgs& args) {
   if (weight_caching(args.engine) == nullptr)
-    return invalid_argument("pack makes a file: --no-weight-cache and --backend reference have none");
+    return invalid_argument(
+        "pack writes to the weight cache, which --no-weight-cache and --backend reference do not use");
   auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();
   const MemoryTable memory = (*engine)->memory();

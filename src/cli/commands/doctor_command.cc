@@ -29,7 +29,7 @@ void print_row(const char* label, const std::string& value) {
 
 Status run_doctor(const DoctorArgs& args) {
   if (uses_device(args.engine))
-    return invalid_argument("doctor compares what the CPU computes: it has no --device");
+    return invalid_argument("doctor checks the CPU kernels: --device must be cpu");
   const int threads = num_threads(args.engine);
   print_row("cores this process may use", std::to_string(usable_cores()));
   print_row("kernels chosen", std::string(cpu_level_name(detected_cpu_level())));
@@ -69,7 +69,8 @@ Status run_doctor(const DoctorArgs& args) {
   const bool good = difference < kMaxNllDifference && difference > -kMaxNllDifference;
   print_row("verdict",
             good ? "the engine agrees with the reference" : "the engine does NOT agree with the reference");
-  return good ? ok_status() : internal_error("the engine's log-probabilities are not the reference's");
+  return good ? ok_status()
+              : internal_error("the engine's log-probabilities differ from those of the reference kernels");
 }
 
 }  // namespace pagoda

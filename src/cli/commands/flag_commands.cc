@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/commands/models_page.h"
+#include "cli/exit_code.h"
 #include "cli/flags/config_file.h"
 #include "cli/flags/store_flags.h"
 #include "cli/flags/suggest.h"
@@ -19,7 +20,7 @@ namespace {
 Status print(const std::string& text) {
   const bool good =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  return good ? ok_status() : internal_error("cannot write to stdout");
+  return good ? ok_status() : internal_error("cannot write to standard output");
 }
 
 std::string with_dashes(std::string text) {
@@ -48,7 +49,7 @@ Status print_man(const ManArgs& args, const Command& root) {
       std::ofstream file(path, std::ios::binary);
       file << page;
       file.close();
-      if (!file) return invalid_argument(concat("cannot write ", path));
+      if (!file) return invalid_argument(file_failure("write", path));
       continue;
     }
     const std::string wanted = args.command.empty() ? "pagoda" : "pagoda-" + with_dashes(args.command);

@@ -22,6 +22,7 @@
 #include "cli/commands/progress_bar.h"
 #include "cli/commands/streamed_answer.h"
 #include "cli/commands/typed_words.h"
+#include "cli/exit_code.h"
 
 namespace pagoda {
 namespace {
@@ -35,11 +36,12 @@ struct Line {
 
 class Generation {
  public:
-  Generation(AssembledEngine& engine, std::istream& input, std::ostream& output, std::int64_t num_lines,
-             bool from_stdin)
+  Generation(AssembledEngine& engine, std::istream& input, std::ostream& output, std::string output_path,
+             std::int64_t num_lines, bool from_stdin)
       : engine_(engine),
         input_(input),
         output_(output),
+        output_path_(std::move(output_path)),
         bar_("generate", num_lines, "lines"),
         from_stdin_(from_stdin) {}
 
@@ -48,16 +50,14 @@ class Generation {
       // Answers are not held up by a pipe whose next line is yet to come.
       while (in_flight_ < max_in_flight && (lines_.empty() || input_is_ready()) && read_line()) {
       }
-      write_finished();
+      if (!write_finished()) return internal_error(file_failure("write", output_path_));
       if (lines_.empty() && !input_) break;
       if (lines_.empty()) continue;
       for (OutputCollector::Item& item : collector_.take()) deliver(std::move(item.output));
     }
-    output_.flush();
-    if (!output_) return internal_error("cannot write the output");
     // A line that the server would refuse is an answer; an engine that died is not.
     if (!engine_.client().healthy())
-      return unavailable(concat("the engine has stopped; ", num_errors_, " lines have an error"));
+      return unavailable(concat("the engine has stopped; ", num_errors_, " lines of the output are errors"));
     return ok_status();
   }
 
@@ -121,27 +121,30 @@ class Generation {
                         [this](RequestId id) { return owners_.contains(id); });
   }
 
-  // Writes the answers at the head of the queue, in the order of the input.
-  void write_finished() {
+  // Writes the answers at the head of the queue, in the order of the input. False if that fails.
+  bool write_finished() {
     while (!lines_.empty()) {
       Line& line = lines_.front();
       if (line.builder != nullptr) {
         // The engine may still refer to this line after its text is over.
-        if (!line.builder->finished() || !engine_done_with(line)) return;
+        if (!line.builder->finished() || !engine_done_with(line)) return true;
         line.body = line.builder->error().ok() ? line.builder->body()
                                                : openai_error_body(api_error(line.builder->error()));
       }
       num_errors_ += line.builder == nullptr || !line.builder->error().ok();
       output_ << line.body << '\n';
       output_.flush();
+      if (!output_) return false;
       lines_.pop_front();
       bar_.update(++num_written_);
     }
+    return true;
   }
 
   AssembledEngine& engine_;
   std::istream& input_;
   std::ostream& output_;
+  const std::string output_path_;
   ProgressBar bar_;
   const bool from_stdin_;
   OutputCollector collector_;
@@ -166,13 +169,13 @@ std::int64_t count_lines(const std::string& path) {
 
 // The answer to a typed prompt, as it comes.
 Status write_text(AssembledEngine& engine, const std::string& prompt, std::int32_t max_tokens,
-                  std::ostream& output) {
+                  std::ostream& output, const std::string& output_path) {
   const boost::json::object body = {{"prompt", prompt}, {"max_tokens", max_tokens}};
   const AnswerWatcher watcher = {.show = [&output](std::string_view piece) { output << piece << std::flush; },
                                  .interrupted = {}};
   PAGODA_RETURN_IF_ERROR(stream_answer(engine, CallKind::completion, body, RequestId{1}, watcher));
   output << std::endl;
-  return output ? ok_status() : internal_error("cannot write the output");
+  return output ? ok_status() : internal_error(file_failure("write", output_path));
 }
 
 }  // namespace
@@ -189,7 +192,7 @@ Status run_generate(const GenerateArgs& args) {
     if (!words->model.empty()) flags.model = words->model;
     prompt = words->text;
   } else if (!args.second.empty()) {
-    return invalid_argument(concat("'", args.second, "': a prompt and --input do not go together"));
+    return invalid_argument(concat("'", args.second, "': give a prompt or --input, not both"));
   } else if (!args.first.empty()) {
     flags.model = args.first;
   }
@@ -201,13 +204,14 @@ Status run_generate(const GenerateArgs& args) {
     input_file.open(args.input);
     // A folder can be opened, but not read.
     std::error_code error;
-    if (!input_file || std::filesystem::is_directory(args.input, error))
-      return not_found(concat("cannot read ", args.input));
+    if (!input_file) return not_found(file_failure("read", args.input));
+    if (std::filesystem::is_directory(args.input, error))
+      return not_found(concat("cannot read ", args.input, ": it is a folder"));
   }
   std::ofstream output_file;
   if (args.output != "-") {
     output_file.open(args.output);
-    if (!output_file) return invalid_argument(concat("cannot write ", args.output));
+    if (!output_file) return invalid_argument(file_failure("write", args.output));
   }
   // A line may hold many prompts; the queue is sized for what this loop lets in.
   const std::int32_t max_in_flight = 2 * flags.max_num_seqs;
@@ -217,10 +221,11 @@ Status run_generate(const GenerateArgs& args) {
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
   std::ostream& output = args.output == "-" ? std::cout : output_file;
+  const std::string output_path = args.output == "-" ? "standard output" : args.output;
   std::istream& input = from_stdin ? std::cin : input_file;
-  const Status status = is_typed
-                            ? write_text(**engine, prompt, args.max_tokens, output)
-                            : Generation(**engine, input, output, num_lines, from_stdin).run(max_in_flight);
+  const Status status =
+      is_typed ? write_text(**engine, prompt, args.max_tokens, output, output_path)
+               : Generation(**engine, input, output, output_path, num_lines, from_stdin).run(max_in_flight);
   (*engine)->stop();
   return status;
 }

@@ -53,8 +53,9 @@ Status replace_file(const std::string& path, const std::string& text) {
 
 Status make_key(const KeyNewArgs& args) {
   if (!is_key_name(args.name))
-    return invalid_argument(concat(
-        "'", args.name, "' is no name: 1 to 64 letters, digits, '.', '_' and '-', and not a reserved one"));
+    return invalid_argument(concat("'", args.name,
+                                   "' is not a valid name: it takes 1 to 64 letters, digits, '.', '_' and "
+                                   "'-', and must not be reserved"));
   const std::string key = random_key();
   KeyEntry entry;
   entry.name = args.name;

@@ -12,6 +12,7 @@
 
 #include "base/strings.h"
 #include "cli/commands/json_line.h"
+#include "cli/exit_code.h"
 #include "text/answer_formats.h"
 #include "text/answer_parser.h"
 
@@ -155,7 +156,7 @@ std::string message_line(const Message& message) {
   return ascii_json(out + "]}");
 }
 
-int fail(std::string_view message, int code = 2) {
+int refuse(std::string_view message, int code = 2) {
   std::fputs(concat("pagoda parse: ", message, "\n").c_str(), stderr);
   return code;
 }
@@ -182,12 +183,12 @@ int run_parse(const ParseArgs& given) {
     args.tool_parser = args.reasoning_parser = "auto";
   if (args.tool_parser == "auto" || args.reasoning_parser == "auto") {
     if (args.template_path.empty())
-      return fail(given.tool_parser.empty() && given.reasoning_parser.empty()
-                      ? "give --input, --template or both"
-                      : "auto needs --template, the model's chat template");
+      return refuse(given.tool_parser.empty() && given.reasoning_parser.empty()
+                        ? "give --input, --template or both"
+                        : "auto needs --template, the model's chat template");
     std::ifstream file(args.template_path, std::ios::binary);
     const std::string source((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (!file) return fail(concat(args.template_path, ": cannot be read"));
+    if (!file) return refuse(file_failure("read", args.template_path));
     const AnswerFormatNames found = detect_answer_formats(source);
     if (args.tool_parser == "auto") args.tool_parser = found.tool_parser;
     if (args.reasoning_parser == "auto") args.reasoning_parser = found.reasoning_parser;
@@ -197,14 +198,14 @@ int run_parse(const ParseArgs& given) {
                    .c_str(),
                args.input.empty() ? stdout : stderr);
   }
-  if (args.input.empty()) return std::fflush(stdout) == 0 ? 0 : fail("cannot write to stdout");
+  if (args.input.empty()) return std::fflush(stdout) == 0 ? 0 : refuse("cannot write to standard output");
   AnswerParserOptions names;
   names.tool_parser = args.tool_parser;
   names.reasoning_parser = args.reasoning_parser;
   if (const auto parser = AnswerParser::create(std::move(names)); !parser)
-    return fail(parser.error().message());
+    return refuse(parser.error().message());
   std::ifstream input(args.input, std::ios::binary);
-  if (!input) return fail(concat(args.input, ": cannot be read"));
+  if (!input) return refuse(file_failure("read", args.input));
   std::size_t number = 0;
   for (std::string line; std::getline(input, line);) {
     number += 1;
@@ -213,15 +214,16 @@ int run_parse(const ParseArgs& given) {
     const Result<Message> whole = one ? parse_cut(*one, std::string::npos, std::string::npos) : one.error();
     std::string out = whole ? message_line(*whole) : json_line("error", whole.error().message());
     out += '\n';
-    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size()) return fail("cannot write to stdout");
+    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size())
+      return refuse("cannot write to standard output");
     if (!args.every_cut || !whole) continue;
     if (const std::string cut = differing_cut(*one, *whole); !cut.empty()) {
       std::fflush(stdout);
-      return fail(concat(one->name, ": another message ", cut), 1);
+      return refuse(concat(one->name, ": a different message ", cut), 1);
     }
   }
-  if (input.bad()) return fail(concat(args.input, ": cannot be read"));  // a directory, say
-  return std::fflush(stdout) == 0 ? 0 : fail("cannot write to stdout");
+  if (input.bad()) return refuse(file_failure("read", args.input));  // a directory, say
+  return std::fflush(stdout) == 0 ? 0 : refuse("cannot write to standard output");
 }
 
 }  // namespace pagoda

@@ -52,7 +52,7 @@ Status run_perplexity(const PerplexityArgs& args) {
   const auto config = read_model_config(*source);
   if (!config) return config.error();
   const TokenId bos = config->bos_token_id;
-  if (args.bos && bos < 0) return invalid_argument("--bos: the model names no token that begins a text");
+  if (args.bos && bos < 0) return invalid_argument("--bos: the model has no BOS token");
   // The text as it stands: what looks like a special token is text.
   const ByteRange whole = {0, text->size()};
   auto tokens = (*tokenizer)->encode(*text, {.plain_ranges = std::span(&whole, 1)});
@@ -67,12 +67,12 @@ Status run_perplexity(const PerplexityArgs& args) {
   }
   const std::int32_t context = args.context;
   if (context > config->decoder.max_positions) {
-    return invalid_argument(
-        concat("--context ", context, " is over the model's ", config->decoder.max_positions, " positions"));
+    return invalid_argument(concat("--context ", context, " is more than the model's context of ",
+                                   config->decoder.max_positions, " positions"));
   }
 
   if (args.kl_divergence && flags.tensor_parallel_size > 1)
-    return invalid_argument("--kl-divergence takes a model on one rank");
+    return invalid_argument("--kl-divergence needs --tensor-parallel-size 1");
 
   auto options = runner_options(flags, *config);
   if (!options) return options.error();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -77,6 +78,7 @@ void ProgressBar::draw(std::int64_t done, const std::string& note) {
     if (total_ > done) line += concat(", ", fixed(static_cast<double>(total_ - done) / rate, 0), " s left");
   }
   line += concat(note.empty() ? "" : ", ", note, "]");
+  if (log_format() == LogFormat::json) return log_info("progress", line);
   std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
   std::fflush(stderr);
 }

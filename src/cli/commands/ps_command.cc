@@ -12,9 +12,12 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <vector>
 
 #include "base/strings.h"
+#include "cli/assembly/default_model.h"
 #include "cli/exit_code.h"
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/parse_command_line.h"
@@ -29,6 +32,7 @@ namespace {
 struct RunningServer {
   pid_t pid = 0;
   std::string model = "?", address = {};
+  std::string model_flag = {};  // as it was typed
   std::int64_t memory_bytes = 0;
 };
 
@@ -71,6 +75,49 @@ std::optional<EngineFlags> flags_of(const std::filesystem::path& process,
   return flags;
 }
 
+// Inodes of the sockets that a process has open.
+std::set<std::string> sockets_of(const std::filesystem::path& process) {
+  std::set<std::string> inodes;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(process / "fd", error), end; !error && each != end;
+       each.increment(error)) {
+    std::error_code unread;
+    const std::string target = std::filesystem::read_symlink(each->path(), unread).string();
+    constexpr std::string_view kSocket = "socket:[";
+    if (target.starts_with(kSocket))
+      inodes.insert(target.substr(kSocket.size(), target.size() - kSocket.size() - 1));
+  }
+  return inodes;
+}
+
+// The TCP port on which a process listens; 0 where it cannot be read. Rows of /proc/PID/net/tcp begin
+// "sl local_address rem_address st", with hexadecimal addresses, and have the inode as tenth column.
+int listening_port(const std::filesystem::path& process) {
+  constexpr std::string_view kListening = "0A";
+  const std::set<std::string> inodes = sockets_of(process);
+  for (const char* table : {"net/tcp", "net/tcp6"}) {
+    std::ifstream rows(process / table);
+    for (std::string row; std::getline(rows, row);) {
+      std::istringstream columns(row);
+      std::string column[10];
+      for (std::string& each : column) columns >> each;
+      const std::size_t colon = column[1].rfind(':');
+      if (column[3] != kListening || colon == std::string::npos || !inodes.contains(column[9])) continue;
+      int port = 0;
+      std::from_chars(column[1].data() + colon + 1, column[1].data() + column[1].size(), port, 16);
+      return port;
+    }
+  }
+  return 0;
+}
+
+// The name that the server has for its model where the flags give none.
+std::string served_name(const std::filesystem::path& process, const std::string& model) {
+  if (model.empty()) return model_name_of(default_model_path());
+  std::error_code error;
+  return std::filesystem::exists(process / "cwd" / model, error) ? model_name_of(model) : model;
+}
+
 std::vector<RunningServer> running_servers() {
   std::vector<RunningServer> servers;
   std::error_code error;
@@ -89,9 +136,10 @@ std::vector<RunningServer> running_servers() {
     RunningServer server{.pid = pid, .memory_bytes = resident_bytes(each->path())};
     if (const auto flags = flags_of(each->path(), std::move(words))) {
       const std::vector<std::string>& names = flags->served_model_names;
-      server.model = !names.empty() ? names.front() : flags->model.empty() ? "default" : flags->model;
-      server.address =
-          flags->server.uds.empty() ? concat(flags->server.host, ":", flags->server.port) : flags->server.uds;
+      server.model = names.empty() ? served_name(each->path(), flags->model) : names.front();
+      server.model_flag = flags->model;
+      const int port = flags->server.port == 0 ? listening_port(each->path()) : flags->server.port;
+      server.address = flags->server.uds.empty() ? concat(flags->server.host, ":", port) : flags->server.uds;
     }
     servers.push_back(std::move(server));
   }
@@ -101,7 +149,7 @@ std::vector<RunningServer> running_servers() {
 
 bool is_meant(const RunningServer& server, const std::string& name) {
   return name.empty() || std::to_string(server.pid) == name || server.model == name ||
-         server.address == name || server.address.ends_with(concat(":", name));
+         server.model_flag == name || server.address == name || server.address.ends_with(concat(":", name));
 }
 
 }  // namespace
@@ -129,11 +177,12 @@ int run_stop(const StopArgs& args) {
   std::vector<RunningServer> servers = running_servers();
   std::erase_if(servers, [&](const RunningServer& server) { return !is_meant(server, args.server); });
   if (servers.empty())
-    return fail(args.server.empty() ? std::string("no server of yours runs on this machine")
-                                    : concat("no server is '", printable(args.server), "'; see pagoda ps"));
-  if (servers.size() > 1) return fail("several servers fit: name one by its PID, as pagoda ps shows it");
-  if (kill(servers.front().pid, SIGTERM) != 0) return fail("the server is gone already");
-  std::printf("%d ends once its requests are finished\n", servers.front().pid);
+    return fail(args.server.empty() ? std::string("no server of this user is running")
+                                    : concat("no server with PID, port or model '", printable(args.server),
+                                             "' is running; see pagoda ps"));
+  if (servers.size() > 1) return fail("several servers match: name one by its PID, as pagoda ps shows it");
+  if (kill(servers.front().pid, SIGTERM) != 0) return fail("the server has ended already");
+  std::printf("Stopping server %d once its running requests are finished.\n", servers.front().pid);
   return std::fflush(stdout) == 0 ? 0 : fail("cannot write to standard output");
 }
 

@@ -29,7 +29,9 @@ int flushed() { return std::fflush(stdout) == 0 ? 0 : fail("cannot write to stan
 int no_name(const std::string& name) {
   return fail(
       concat("'", printable(name),
-             "' is no model's name: ORG/NAME, ORG/NAME:TAG, ORG/NAME@REVISION, or one of `pagoda models`"));
+             "' is not a model's name: give ORG/NAME, ORG/NAME:TAG, ORG/NAME@REVISION, or a short name of "
+             "`pagoda models`",
+             nearest_short_name(name)));
 }
 
 std::string spelled(const CachedModel& model) {
@@ -120,7 +122,7 @@ int run_rm(const PullArgs& args) {
   const auto name = parse_pull_name(args.name);
   if (!name) return no_name(args.name);
   if (name->name.revision != "main")
-    return fail(concat("rm removes every revision: pagoda rm ", name->name.repository));
+    return fail(concat("rm removes all revisions of a model: use pagoda rm ", name->name.repository));
   const auto freed = remove_pulled(*name, cache());
   if (!freed) return exit_code(freed.error());
   std::printf("removed %s%s, %s\n", name->name.repository.c_str(),

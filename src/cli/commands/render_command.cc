@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cli/commands/json_line.h"
+#include "cli/exit_code.h"
 #include "text/chat_template.h"
 
 namespace pagoda {
@@ -118,9 +119,9 @@ int run_render(const RenderArgs& args) {
   std::ifstream template_file(args.template_path, std::ios::binary);
   std::ostringstream source;
   source << template_file.rdbuf();
-  if (!template_file || source.fail()) return refuse("cannot read the template " + args.template_path);
+  if (!template_file || source.fail()) return refuse(file_failure("read", args.template_path));
   std::ifstream input(args.input_path, std::ios::binary);
-  if (!input) return refuse("cannot read " + args.input_path);
+  if (!input) return refuse(file_failure("read", args.input_path));
 
   TemplateOptions options;
   options.trim_blocks = args.trim_blocks;
@@ -133,7 +134,7 @@ int run_render(const RenderArgs& args) {
         parsed ? render_line(line, parsed.value(), options) : Result<std::string>(parsed.error());
     std::cout << (text ? json_line("text", *text) : json_line("error", text.error().message())) << '\n';
   }
-  if (input.bad()) return refuse("cannot read " + args.input_path);  // a directory, say
+  if (input.bad()) return refuse(file_failure("read", args.input_path));  // a directory, say
   std::cout.flush();
   return std::cout ? 0 : refuse("cannot write to standard output");
 }

@@ -13,6 +13,7 @@
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/commands/json_line.h"
 #include "cli/commands/typed_words.h"
+#include "cli/exit_code.h"
 
 namespace pagoda {
 namespace {
@@ -78,7 +79,7 @@ Result<std::string> typed_line(const std::string& text, bool decode) {
   return json::serialize(json::object{{"ids", list}});
 }
 
-int fail(std::string_view message) {
+int refuse(std::string_view message) {
   std::fputs(concat("pagoda: ", message, "\n").c_str(), stderr);
   return 2;
 }
@@ -89,28 +90,28 @@ int run_tokenize(const TokenizeArgs& args) {
   std::string path = args.tokenizer, typed;
   if (args.input.empty()) {
     const auto words = typed_words(args.tokenizer, args.text, false);
-    if (!words) return fail(words.error().message());
+    if (!words) return refuse(words.error().message());
     path = words->model;
     const auto line = typed_line(words->text, args.decode);
-    if (!line) return fail(line.error().message());
+    if (!line) return refuse(line.error().message());
     typed = *line;
   } else if (!args.text.empty()) {
-    return fail(concat("'", args.text, "': a text and --input do not go together"));
+    return refuse(concat("'", args.text, "': give a text or --input, not both"));
   }
   if (path.empty()) {
     auto model = default_model();
-    if (!model) return fail(model.error().message());
+    if (!model) return refuse(model.error().message());
     path = *model;
   }
   const Result<std::string> local = local_model(path);
-  if (!local) return fail(local.error().message());
+  if (!local) return refuse(local.error().message());
   const Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(*local);
-  if (!tokenizer) return fail(tokenizer.error().message());
+  if (!tokenizer) return refuse(tokenizer.error().message());
   std::ifstream file;
   std::istringstream one_line(typed);
   if (!args.input.empty() && args.input != "-") {
     file.open(args.input, std::ios::binary);
-    if (!file) return fail(concat(args.input, ": cannot be read"));
+    if (!file) return refuse(file_failure("read", args.input));
   }
   std::istream& input = args.input.empty()  ? static_cast<std::istream&>(one_line)
                         : args.input == "-" ? std::cin
@@ -119,10 +120,11 @@ int run_tokenize(const TokenizeArgs& args) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     std::string out = answer(**tokenizer, args, line);
     out += '\n';
-    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size()) return fail("cannot write to stdout");
+    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size())
+      return refuse("cannot write to standard output");
   }
-  if (input.bad()) return fail(concat(args.input, ": cannot be read"));  // a directory, say
-  return std::fflush(stdout) == 0 ? 0 : fail("cannot write to stdout");
+  if (input.bad()) return refuse(file_failure("read", args.input));  // a directory, say
+  return std::fflush(stdout) == 0 ? 0 : refuse("cannot write to standard output");
 }
 
 }  // namespace pagoda

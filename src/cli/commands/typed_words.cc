@@ -15,12 +15,14 @@ constexpr std::size_t kMaxBytes = std::size_t{32} << 20;
 }  // namespace
 
 Result<std::string> piped_text(std::string_view otherwise) {
-  const Status nothing = invalid_argument(concat("give a text, as a word or by pipe", otherwise));
+  const Status nothing =
+      invalid_argument(concat("no text given: type one in quotes, or pipe it in", otherwise));
   if (isatty(STDIN_FILENO) == 1) return nothing;
   std::string text;
   char buffer[1 << 16];
   for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0;) {
-    if (text.size() + got > kMaxBytes) return invalid_argument("standard input: more than 32 MiB of text");
+    if (text.size() + got > kMaxBytes)
+      return invalid_argument("standard input: the text is larger than 32 MiB");
     text.append(buffer, got);
   }
   if (text.ends_with('\n')) text.pop_back();

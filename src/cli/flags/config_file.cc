@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/strings.h"
+#include "cli/exit_code.h"
 #include "cli/flags/suggest.h"
 
 namespace pagoda {
@@ -41,7 +42,7 @@ class Reader {
 
   Status entry(const YAML::Node& key_node, const YAML::Node& value) {
     const int line = line_of(key_node);
-    if (!key_node.IsScalar()) return refuse(line, "a key is not a word");
+    if (!key_node.IsScalar()) return refuse(line, "a key must be a flag's name");
     const std::string& written = key_node.Scalar();
     std::string key = written;
     std::replace(key.begin(), key.end(), '_', '-');
@@ -49,9 +50,9 @@ class Reader {
     const auto flag = find(key, inverted);
     if (!flag) return refuse(line, concat("unknown key '", written, "'", nearest(key)));
     const Flag& row = command_.flags[*flag];
-    if (row.name == "config") return refuse(line, "a file of flags cannot name another one");
+    if (row.name == "config") return refuse(line, "'config' cannot be set in a file of flags");
     ConfigValue& out = out_[*flag];
-    if (out.line != 0) return refuse(line, concat("'", written, "' was given before, on line ", out.line));
+    if (out.line != 0) return refuse(line, concat("'", written, "' was already set on line ", out.line));
     out.line = line;
     return fill(row, value, inverted, line, written, out.values);
   }
@@ -89,7 +90,7 @@ class Reader {
     if (!flag.value.takes_value()) {
       bool on = false;
       if (!value.IsScalar() || !YAML::convert<bool>::decode(value, on))
-        return refuse(line, concat("'", key, "' is true or false"));
+        return refuse(line, concat("'", key, "' must be true or false"));
       on = on != inverted;
       if (on || flag.value.shape == Shape::on_off) out = {on ? "true" : "false"};
       return ok_status();
@@ -101,14 +102,14 @@ class Reader {
     int nodes = 0;
     if (value.IsMap()) {
       const auto json = to_json(value, nodes, 0);
-      if (!json) return refuse(line, concat("'", key, "' holds too much"));
+      if (!json) return refuse(line, concat("'", key, "' is too long"));
       out = {boost::json::serialize(*json)};
       return ok_status();
     }
     if (!flag.value.takes_many()) return refuse(line, concat("'", key, "' takes one value, not a list"));
     for (const YAML::Node& item : value) {
-      if (!item.IsScalar()) return refuse(line_of(item), concat("'", key, "' takes a list of words"));
-      if (++nodes > kMaxNodes) return refuse(line, concat("'", key, "' holds too much"));
+      if (!item.IsScalar()) return refuse(line_of(item), concat("'", key, "' takes a list of plain values"));
+      if (++nodes > kMaxNodes) return refuse(line, concat("'", key, "' is too long"));
       out.push_back(item.Scalar());
     }
     return out.empty() ? refuse(line, concat("'", key, "' is an empty list")) : ok_status();
@@ -168,7 +169,7 @@ Result<std::vector<ConfigValue>> read_config_file(const std::string& path, const
   std::string text(kMaxBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad() || (file.fail() && !file.eof()))
-    return not_found(concat(path, ": cannot be read"));
+    return not_found(file_failure("read", path));
   text.resize(static_cast<std::size_t>(file.gcount()));
   return parse_config(text, path, command);
 }

@@ -47,7 +47,7 @@ Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {
       flags.refused_allocation = *number;
     } else {
       return invalid_argument(
-          concat("'", name, "' is none of memory, granule, seed, lost-launch and refused-allocation"));
+          concat("'", name, "' is not one of memory, granule, seed, lost-launch and refused-allocation"));
     }
   }
   return flags;

@@ -67,7 +67,7 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       {.name = "model",
        .positional = "MODEL",
        .value = flags::text(flags.model, "PATH"),
-       .help = "folder, .gguf file, or ORG/NAME[:TAG], which is fetched if it is not there",
+       .help = "folder, .gguf file, or ORG/NAME[:TAG] on the hub, downloaded if missing",
        .default_text = "the default model",
        .aliases = {"-m", "--hf", "--hfr", "--hf-repo"}},
       {.name = "revision",
@@ -76,67 +76,69 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .default_text = "main"},
       {.name = "hf-token",
        .value = flags::text(flags.hf_token, "TOKEN"),
-       .help = "token for the hub; `ps` does not show it [env HF_TOKEN]",
+       .help = "access token for the hub, hidden from `ps` [env HF_TOKEN]",
        .aliases = {"--hft"},
        .secret = true},
       {.name = "tokenizer",
        .value = flags::text(flags.tokenizer, "PATH"),
-       .help = "folder, tokenizer.json or .gguf; else the model's own"},
+       .help = "tokenizer to use: folder, tokenizer.json or .gguf",
+       .default_text = "the model's own"},
       {.name = "hf-overrides",
        .value = flags::text(flags.hf_overrides, "JSON"),
-       .help =
-           "fields of config.json instead of the model's own; classifier_from_token makes a reranker of it",
+       .help = "JSON object of config.json fields to override; classifier_from_token makes a reranker",
        .default_text = "none"},
       {.name = "override-generation-config",
        .value = flags::text(flags.override_generation_config, "JSON"),
-       .help = "sampling defaults instead of generation_config.json's: temperature, top_p, top_k, ...",
+       .help = "JSON object of sampling defaults to override: temperature, top_p, top_k, ...",
        .default_text = "none"},
       {.name = "generation-config",
        .value = flags::text(flags.generation_config, "auto|vllm|PATH"),
-       .help = "sampling defaults: the model's (auto), none (vllm), or a folder's or file's",
-       .details = "sampling defaults. `auto`: the model's, in its generation_config.json or its GGUF "
-                  "metadata; `vllm`: none, as the API defines them; else a folder with a "
-                  "generation_config.json, or such a file",
+       .help = "source of sampling defaults: auto (the model), vllm (none), or a folder or file",
+       .details = "source of sampling defaults. `auto`: the model's generation_config.json or GGUF metadata; "
+                  "`vllm`: none, the API's own defaults apply; otherwise a generation_config.json, or a "
+                  "folder that has one",
        .default_text = "auto"},
       {.name = "max-logprobs",
        .value = flags::int32(flags.max_logprobs, -1),
-       .help = "most log-probabilities of a token that a request may ask for; -1: of the whole vocabulary"},
+       .help =
+           "maximum number of log-probabilities per token that a request may ask for; -1: vocabulary size"},
       {.name = "chat-template",
        .value = flags::text(flags.chat_template, "FILE"),
-       .help = "Jinja chat template; else the model's own",
+       .help = "Jinja chat template file",
+       .default_text = "the model's own",
        .aliases = {"--chat-template-file"}},
       {.name = "default-chat-template-kwargs",
        .value = flags::text(flags.default_chat_template_kwargs, "JSON"),
-       .help = "names for the chat template that requests do not set: {\"enable_thinking\": false}",
-       .details = "names for the chat template, as `{\"enable_thinking\": false}`; a request's own "
-                  "`chat_template_kwargs`, and fields that stand for one, win",
+       .help = "default variables for the chat template: {\"enable_thinking\": false}",
+       .details = "default variables for the chat template, such as `{\"enable_thinking\": false}`; a "
+                  "request's own `chat_template_kwargs`, and fields with the same effect, take precedence",
        .default_text = "none",
        .aliases = {"--chat-template-kwargs"}},
       {.name = "runner",
        .value = flags::choice(flags.runner, {"auto", "generate", "pooling"}),
-       .help = "generate text, or make vectors (pooling); auto: as the model's files say",
+       .help = "task of the model: generate (text) or pooling (embeddings, scores); auto: from its files",
        .default_text = "auto"},
       {.name = "embeddings",
        .value = {.shape = FlagValue::Shape::on, .store = pooling},
-       .help = "llama-server's name of --runner pooling",
+       .help = "same as --runner pooling (llama-server's name)",
        .aliases = {"--embedding", "--reranking", "--rerank"}},
       {.name = "pooler-config",
        .value = flags::text(flags.pooler_config, "JSON"),
-       .help = "pooling of vectors in vLLM's words: pooling_type, use_activation",
-       .default_text = "as the model's files say"},
+       .help = "pooler settings as JSON, in vLLM's words: pooling_type, use_activation",
+       .default_text = "from the model's files"},
       {.name = "pooling",
        .value = flags::parsed("mean|cls|last", store_pooling),
-       .help = "llama-server's name of --pooler-config's pooling_type"},
+       .help = "pooling type, as pooling_type of --pooler-config (llama-server's name)"},
       {.name = "tool-call-parser",
        .value = flags::text(flags.tool_call_parser, "NAME"),
-       .help = "tool-call format of the model: vLLM's name, auto or none",
-       .details = "tool-call format of the model: vLLM's name, `auto` (by the chat template) or `none` "
+       .help = "tool call parser: a name from vLLM, auto (from the chat template) or none",
+       .details = "tool call parser: a name from vLLM, `auto` (chosen from the chat template) or `none` "
                   "([tools](tools.md))",
        .default_text = "auto"},
       {.name = "reasoning-parser",
        .value = flags::text(flags.reasoning_parser, "NAME"),
-       .help = "reasoning format of the model: vLLM's name, auto or none",
-       .details = "reasoning format of the model: vLLM's name, `auto` or `none`; reasoning then comes in a "
+       .help = "reasoning parser: a name from vLLM, auto or none",
+       .details = "reasoning parser: a name from vLLM, `auto` or `none`; reasoning is then returned in a "
                   "field of its own ([tools](tools.md))",
        .default_text = "none"},
       {.name = "enable-auto-tool-choice",
@@ -145,48 +147,47 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .hidden = true},
       {.name = "served-model-name",
        .value = flags::several(flags.served_model_names, "NAME"),
-       .help = "names in the API, the first is reported; '*' stands for any text",
-       .details =
-           "names in the API, else named after the file: the first is reported, all are accepted. A name "
-           "with `*`, which stands for any text (`claude-*`), is accepted and not listed. One flag takes "
-           "several words, or each has its own; where MODEL is not given, the last word is MODEL if it can "
-           "name "
-           "one",
+       .help = "model names in the API; the first one is reported; '*' matches any text",
+       .details = "model names in the API; default: the name of the file or folder. The first is reported, "
+                  "all are accepted. A name with `*`, which matches any text (`claude-*`), is accepted but "
+                  "not listed. The flag takes several words and may be repeated; without MODEL, the last "
+                  "word is taken as MODEL if it can be one",
        .aliases = {"-a", "--alias"}},
       {.name = "any-model-name",
        .value = flags::on(flags.any_model_name),
-       .help = "requests may name any model: this one answers"},
+       .help = "accept any model name in requests"},
       {.name = "dtype",
        .value = flags::choice(flags.dtype, {"auto", "float32", "bfloat16", "float16", "int8"},
                               {{"half", "float16"}, {"float", "float32"}}),
-       .help = "weights in memory",
-       .details = "type of the weights in memory. `auto` computes quantised weights in 8 bits, 4-bit ones "
-                  "kept as 4 bits, and plain ones in bfloat16 (in float32 without AVX2); `float16`, also "
-                  "called `half`, keeps weights of that type as they are, multiplies in float32, and keeps "
-                  "keys and values in float16 unless told otherwise; `int8` rounds plain weights to 8 bits "
-                  "with a scale for 32 of them"},
+       .help = "data type of the weights in memory",
+       .details = "data type of the weights in memory. `auto`: quantised weights are computed in 8 bits, "
+                  "4-bit ones are kept as 4 bits, and unquantised ones are bfloat16 (float32 without AVX2). "
+                  "`float16` (or `half`) keeps float16 weights as they are, multiplies in float32, and uses "
+                  "a float16 KV cache unless told otherwise. `int8` rounds unquantised weights to 8 bits, "
+                  "with one scale per 32 of them"},
       {.name = "weight-cache",
        .value = flags::on_off(flags.weight_cache),
-       .help = "keep packed weights on disk and map them from there",
-       .details = "keep packed weights on disk and map them from there ([weight cache](weight-cache.md))"},
+       .help = "keep packed weights on disk and map them from there at later starts",
+       .details = "keep packed weights on disk and map them from there at later starts ([weight "
+                  "cache](weight-cache.md))"},
       {.name = "weight-cache-bytes",
        .value = flags::integer(1, kMaxInt64, store_cache),
        .help = "size limit of the packed-weight cache; least recently used entries are evicted",
        .default_text = "100GiB"},
       {.name = "max-model-len",
        .value = flags::parsed("N", store_length),
-       .help = "prompt + output tokens of a sequence (8k; auto: what fits); else the model's",
-       .details = "prompt + output tokens of one sequence, else the model's; `auto` or -1: the most that the "
-                  "KV cache "
-                  "can hold; 0: the model's",
+       .help = "context length in tokens, prompt and output (8k); auto: what fits the KV cache",
+       .details = "context length in tokens, prompt and output together; `auto` or -1: what fits the KV "
+                  "cache; 0: the model's own",
+       .default_text = "the model's own",
        .aliases = {"-c", "--ctx-size"}},
       {.name = "config",
        .value = flags::text(flags.config, "FILE"),
-       .help = "YAML file of flags by name; the command line and the environment come before it",
+       .help = "YAML file of flags; the command line and the environment take precedence",
        .details = "YAML file of flags by name, see [above](#a-file-of-flags)"},
       {.name = "seed",
        .value = flags::integer(0, kMaxInt64, store_seed),
-       .help = "seed of requests without their own",
+       .help = "random seed of requests that set none",
        .default_text = "0",
        .aliases = {"-s"}},
   };
@@ -219,61 +220,60 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
   return {
       {.name = "max-num-seqs",
        .value = flags::int32(flags.max_num_seqs, 1),
-       .help = "sequences in one step",
+       .help = "maximum number of sequences per step",
        .aliases = {"--np", "--parallel"}},
       {.name = "max-num-batched-tokens",
        .value = flags::integer(1, kMaxInt32, store_tokens),
-       .help = "tokens in one step; else chosen by the engine",
+       .help = "maximum number of tokens per step",
+       .default_text = "chosen by the engine",
        .aliases = {"-b", "--batch-size"}},
       {.name = "enable-chunked-prefill",
        .value = flags::on_off(flags.enable_chunked_prefill),
-       .help = "split long prompts over steps"},
+       .help = "split long prompts over several steps"},
       {.name = "scheduling-policy",
        .value = flags::choice(flags.scheduling_policy, scheduling_policies()),
-       .help = "admission order; auto: fair with several API keys or a key file, else fcfs",
-       .details = "admission order: `fcfs`; `priority`, by the request's `priority`, lower first; `fair`, "
-                  "weighted shares between clients ([operations](operations.md#fair-shares)); `auto`: `fair` "
-                  "with several API keys or a key file, else `fcfs`"},
+       .help = "admission order; auto: fair with several API keys or a key file, otherwise fcfs",
+       .details = "admission order: `fcfs`; `priority`, by the request's `priority` field, lower first; "
+                  "`fair`, weighted shares between clients ([operations](operations.md#fair-shares)); "
+                  "`auto`: `fair` with several API keys or a key file, otherwise `fcfs`"},
       {.name = "scheduler",
        .value = flags::choice(flags.scheduler, {"vllm", "orca", "fastertransformer"}),
-       .help = "scheduler; orca and fastertransformer are the paper's baselines",
-       .details = "scheduler: `vllm`, or one of the paper's baselines on the reserved manager: `orca` "
-                  "(iteration-level, in order of arrival, never preempts), `fastertransformer` (batches that "
-                  "run to their end and answer together)"},
+       .help = "scheduler; orca and fastertransformer are the baselines of the vLLM paper",
+       .details = "scheduler: `vllm`, or a baseline of the vLLM paper on the reserved KV manager: `orca` "
+                  "(iteration-level batching in order of arrival, no preemption) or `fastertransformer` "
+                  "(static batches that return together)"},
       {.name = "preemption-mode",
        .value = flags::choice(flags.preemption_mode, preemption_modes()),
-       .help = "recovery of preempted requests; auto: whichever measured as cheaper",
-       .details =
-           "recovery of preempted requests' keys and values; `auto`: whichever costs less, as measured"},
+       .help = "recovery of preempted requests; auto: the cheaper one, as measured",
+       .details = "recovery of a preempted request's KV cache; `auto`: the cheaper one, as measured"},
       {.name = "target-itl-ms",
        .value = flags::parsed("MS", store_itl),
-       .help =
-           "prompts are split so that steps beside running streams last no longer; 0: they may take any time",
+       .help = "target inter-token latency: prompts are split so that steps take no longer; 0: off",
        .details =
-           "split prompts so that steps beside running streams last no longer "
+           "target inter-token latency: prompts are split so that steps with running streams take no longer "
            "([decoding](decoding.md#a-target-for-the-gap-between-tokens)); needs chunked prefill; 0: off",
-       .default_text = "serve: 100, else 0"},
+       .default_text = "100 for serve, otherwise 0"},
       {.name = "max-queue",
        .value = flags::int32(flags.max_queue, 1),
-       .help = "requests that may wait; more get 429",
+       .help = "maximum number of waiting requests; further ones get 429",
        .aliases = {"--max-num-queued-reqs"}},
       {.name = "max-queue-time",
        .value = flags::parsed("S", store_queue_time),
-       .help = "requests that would wait longer to start get 429 at once; 0: no limit",
-       .details = "requests whose expected wait before they start is longer get 429 at once, with the wait in"
-                  " `Retry-After` ([operations](operations.md#overload)); 0: no limit",
-       .default_text = "serve: 10, else 0"},
+       .help = "maximum expected wait; requests that would wait longer get 429; 0: no limit",
+       .details =
+           "maximum expected wait before a request starts; requests that would wait longer get 429 at once, "
+           "with the expected wait in `Retry-After` ([operations](operations.md#overload)); 0: no limit",
+       .default_text = "10 for serve, otherwise 0"},
       {.name = "speculative-config",
        .value = flags::parsed("JSON", store_speculation),
-       .help = "draft tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",
-       .details = "draft tokens by prompt lookup, as vLLM's "
+       .help =
+           "speculative decoding by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",
+       .details = "speculative decoding by prompt lookup, in vLLM's form: "
                   "`{\"method\":\"ngram\",\"num_speculative_tokens\":5,\"prompt_lookup_max\":4,\"prompt_"
-                  "lookup_min\":2}`; "
-                  "the answers stay the same ([decoding](decoding.md#draft-tokens)). "
-                  "`disable_by_batch_size` (0: no "
-                  "limit) turns it off beside so many decoding sequences. Without `prompt_lookup_max` or "
-                  "`_min` that "
-                  "one is as the other, without both 5. Any other `method` or field is refused by name",
+                  "lookup_min\":2}`; the answers stay the same ([decoding](decoding.md#draft-tokens)). "
+                  "`disable_by_batch_size` turns it off while more sequences than that are decoding (0: no "
+                  "limit). If one of `prompt_lookup_max` and `prompt_lookup_min` is missing, it equals the "
+                  "other; if both are, they are 5. Any other `method` or field is refused by name",
        .default_text = "off"},
   };
 }
@@ -292,7 +292,7 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
     return ok_status();
   };
   const auto store_device = [&flags](const std::string& value) -> Status {
-    auto device = parse_device(value);
+    auto device = parse_device(value == "none" ? "cpu" : value);  // llama-server's -dev none
     if (!device) return device.error();
     flags.device = device->name;
     flags.device_index = device->index;
@@ -301,55 +301,56 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
   return {
       {.name = "device",
        .value = flags::parsed("auto|cpu|cuda[:N]|emulated", store_device),
-       .help = "device that computes the model; auto is cpu; emulated is slow and finds faults",
-       .details = "device that computes the model ([devices](devices.md)); `auto` is `cpu`. `cuda` needs a "
-                  "build with device code; `cuda:1` is the second of the GPUs that CUDA_VISIBLE_DEVICES "
-                  "leaves; `emulated` runs the same kernels in software, slowly, to find their faults",
-       .default_text = "auto"},
+       .help = "device that computes the model; auto: cpu; emulated: CUDA kernels in software, slow",
+       .details =
+           "device that computes the model ([devices](devices.md)); `auto`: `cpu`. `cuda` needs a build with "
+           "CUDA; `cuda:1` is the second of the GPUs that CUDA_VISIBLE_DEVICES leaves; `emulated` runs the "
+           "same kernels "
+           "in software, slowly, to find bugs in them. Also `-dev`, where llama-server's `none` is `cpu`",
+       .default_text = "auto",
+       .aliases = {"--dev"}},
       {.name = "emulated-device",
        .value = flags::parsed("NAME=N,...", store_emulated),
-       .help = "settings of --device emulated: memory, granule, seed (order of streams), lost-launch, "
+       .help = "settings of --device emulated: memory, granule, seed (stream order), lost-launch, "
                "refused-allocation",
        .default_text = "memory=256MiB,granule=2MiB,seed=0"},
       {.name = "device-attention",
        .value = flags::choice(flags.device_attention, {"auto", "tiles", "plain"}),
-       .help = "attention kernels on a device: tiles of bfloat16 products, or plain; auto: tiles where "
-               "they fit",
-       .details = "attention kernels on a device: tiles of bfloat16 products, or plain; `auto`: tiles where "
-                  "keys and values are bfloat16 and heads a multiple of 8 up to 256 "
+       .help = "attention kernels on a device: tiles (bfloat16) or plain; auto: tiles where supported",
+       .details = "attention kernels on a device: `tiles` of bfloat16 products, or `plain`; `auto`: tiles "
+                  "where keys and values are bfloat16 and the head size is a multiple of 8 up to 256 "
                   "([devices](devices.md#what-it-computes))"},
       {.name = "device-products",
        .value = flags::choice(flags.device_products, {"auto", "tiles", "plain", "cublaslt", "own"}),
-       .help = "matrix products on a device: tiles of bfloat16, plain, or cuBLASLt; auto: tiles with "
-               "--dtype bfloat16",
-       .details = "matrix products on a device. `tiles` and `plain` give a token the same bits in every "
-                  "batch; NVIDIA's `cublaslt` does not, and widens quantised weights. `auto`, also called "
-                  "`own`: tiles with `--dtype bfloat16`, else plain ([devices](devices.md#what-it-computes))."
-                  " `pagoda doctor` names the library that is there"},
+       .help = "matrix products on a device: tiles (bfloat16), plain or cublaslt; auto: tiles with --dtype "
+               "bfloat16",
+       .details =
+           "matrix products on a device. `tiles` and `plain` give a token the same bits in every batch; "
+           "NVIDIA's `cublaslt` does not, and expands quantised weights first. `auto`, also called `own`: "
+           "tiles with `--dtype bfloat16`, otherwise plain ([devices](devices.md#what-it-computes)). `pagoda "
+           "doctor` shows which library is installed"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
-       .help = "compute threads; 0: every core this process may use",
+       .help = "number of compute threads; 0: one for each available core",
        .aliases = {"-t"}},
       {.name = "cpu-list",
        .value = flags::parsed("auto|none|LIST[|LIST...]", store_cpu_list),
-       .help = "cores, such as 0-7,16-23, that the process runs on, or each rank; auto: one rank a NUMA node",
-       .details = "cores, such as `0-7,16-23`, that the process runs on; with ranks one list for each, in "
-                  "quotes with `|` "
-                  "between them. Memory comes from their NUMA node. `auto`: one rank a node where there are "
-                  "several of "
-                  "both, else nothing is bound; `none`: nothing is ([ranks and "
+       .help = "CPU cores to run on, such as 0-7,16-23, with one list per rank; auto: one rank per NUMA node",
+       .details = "CPU cores to run on, such as `0-7,16-23`; with several ranks one list for each, separated "
+                  "by `|` and in quotes. Memory comes from the cores' NUMA node. `auto`: one rank per node "
+                  "where there are several of both, otherwise no binding; `none`: no binding ([ranks and "
                   "NUMA](tensor-parallelism.md#numa-nodes))",
        .default_text = "auto"},
       {.name = "backend",
        .value = flags::choice(flags.backend, {"cpu", "reference"}),
-       .help = "kernels; reference is plain and slow"},
+       .help = "kernels to use; reference is simple and slow"},
       {.name = "cpu-level",
        .value = flags::choice(flags.cpu_level, {"auto", "portable", "avx2", "avx512"}),
-       .help = "instructions used",
-       .details = "instructions used: at most what the CPU has"},
+       .help = "instruction set to use",
+       .details = "instruction set to use, at most the one that the CPU supports"},
       {.name = "disable-log-stats",
        .value = flags::on(flags.disable_log_stats),
-       .help = "no throughput line every 10 s"},
+       .help = "do not log throughput every 10 s"},
   };
 }
 
@@ -357,19 +358,18 @@ std::vector<Flag> rank_flag_table(EngineFlags& flags) {
   return {
       {.name = "tensor-parallel-size",
        .value = flags::int32(flags.tensor_parallel_size, 1, kMaxRanks),
-       .help = "processes that share the model, each with a part of every layer",
-       .details =
-           "processes that share the model, each with a part of every layer; under mpirun as many as it has "
-           "started ([tensor parallelism](tensor-parallelism.md)). Also `-tp`",
+       .help = "number of tensor-parallel processes, each with a part of every layer",
+       .details = "number of tensor-parallel processes, each with a part of every layer; under mpirun, the "
+                  "number of processes it started ([tensor parallelism](tensor-parallelism.md)). Also `-tp`",
        .aliases = {"--tp"}},
       {.name = "deterministic-allreduce",
        .value = flags::on_off(flags.deterministic_allreduce),
-       .help = "ranks give the same bits as one process; off: less is sent, other last bits",
-       .details = "partial results of ranks are gathered and summed in one order, so that any number of ranks"
-                  " gives the bits of one process; off: less is sent, and the last bits differ"},
+       .help = "sum the ranks' results in a fixed order; off: less data is sent, the last bits differ",
+       .details = "gather the ranks' partial results and sum them in a fixed order, so that any number of "
+                  "ranks gives the bits of one process; off: less data is sent, and the last bits differ"},
       {.name = "rank-timeout",
        .value = flags::number(flags.rank_timeout_s, 0, kMaxSeconds),
-       .help = "a rank that does not answer for so long is lost, and the engine ends; 0: never",
+       .help = "seconds without an answer after which a rank is lost and the engine ends; 0: never",
        .type = "S"},
   };
 }
@@ -387,7 +387,7 @@ std::vector<Flag> engine_flag_table(EngineFlags& flags) {
   };
   add("Model", model_flag_table(flags));
   add("Model", rope_flag_table(flags));
-  add("Sampling of requests that do not set it", sampling_flag_table(flags.sampling));
+  add("Default sampling parameters", sampling_flag_table(flags.sampling));
   add("Server", server_flag_table(flags.server));
   add("KV cache", kv_cache_flag_table(flags));
   add("Scheduler", scheduler_flag_table(flags));

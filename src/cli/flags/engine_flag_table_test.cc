@@ -157,7 +157,7 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
       {{"--max-model-len", "x"}, "--max-model-len: 'x' is neither a number of tokens nor auto"},
       {{"--dtype", "float64"}, "--dtype: 'float64' is not one of auto, float32, bfloat16, float16, int8"},
       {{"--kv-cache-dtype", "fp8_e4m3"},
-       "--kv-cache-dtype: 'fp8_e4m3' is not supported; int8 has 8 bits too"},
+       "--kv-cache-dtype: 'fp8_e4m3' is not supported; int8 also takes 8 bits"},
       {{"--kv-cache-dtype", "int4"},
        "--kv-cache-dtype: 'int4' is not one of auto, float32, bfloat16, float16, int8"},
       {{"--kv-cache-memory-bytes", "lots"}, "--kv-cache-memory-bytes: 'lots' is not a whole number"},
@@ -169,13 +169,12 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
       {{"--rank-timeout", "-1"}, "--rank-timeout: -1 is not between 0 and 86400"},
       {{"--enable-lora"}, "--enable-lora: LoRA adapters are not supported"},
       {{"--pp", "2"},
-       "--pipeline-parallel-size: '2' cannot be had: only 1 is supported; --tensor-parallel-size has more "
-       "ranks"},
+       "--pipeline-parallel-size: '2' is not supported: only 1 is supported; see --tensor-parallel-size"},
       {{"-ctk", "q8_0"}, "--cache-type-k: see --kv-cache-dtype"},
       {{"--temperature", "-1"}, "--temperature: -1 is not between 0 and 100"},
       {{"--root-path", "m"}, "--root-path: must begin with /"},
       {{"--api-key", "a", "org/name"},
-       "--api-key: the last value may be meant as MODEL, which stands before it"},
+       "--api-key: the last value could be MODEL: put MODEL before this flag"},
   };
   for (const auto& [arguments, message] : cases) EXPECT_EQ(parse(arguments).error, message);
 }

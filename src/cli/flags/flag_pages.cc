@@ -57,16 +57,17 @@ FlagText text_of(const Flag& flag) {
 }
 
 constexpr const char* kIntroduction =
-    R"(What an engine is made with: `serve`, `chat`, `run`, `generate`, `bench`, `simulate`, `doctor` and others share one set. To try:
+    R"(The flags of an engine, which `serve`, `chat`, `run`, `generate`, `bench`, `simulate`, `doctor` and others share. To try:
 `pagoda serve --max-model-len 4k --port 8001`. Each command's own flags: [commands.md](commands.md).
 
-Names and defaults are vLLM's where it has the flag. `--flag-name`, `--flag_name`, `--flag value` and `--flag=value` are
-the same; given twice, the last counts, and of a repeatable flag all. An unknown flag is an error (exit code 2), with
-the nearest known one. Numbers may be written as sizes: `8k` is 8,000, `8K` 8,192;
-`MB` is decimal, `M` and `MiB` are binary.
+Names and defaults are vLLM's where vLLM has the flag. `--flag-name` and `--flag_name` are the same, and so are `--flag
+value` and `--flag=value`. If a flag is given twice, the last value counts; a repeatable flag takes all of them. An unknown
+flag is an error (exit code 2) that names the nearest known one. Numbers may be written as sizes: `8k` is 8,000 and `8K` is
+8,192; `MB` is decimal, `M` and `MiB` are binary.
 
-MODEL is a folder in Hugging Face layout, a .gguf file, or ORG/NAME in the local Hugging Face cache (`HF_HUB_CACHE`,
-`HF_HOME`). Without it: the model that `script/model` puts into the cache folder.
+MODEL is a folder in Hugging Face layout, a .gguf file, or ORG/NAME[:TAG] on the hub, which is downloaded into the Hugging
+Face cache (`HF_HUB_CACHE`, `HF_HOME`) if it is not there. Without MODEL, the default model is used, which `script/model`
+downloads into the cache folder.
 
 ## A file of flags
 
@@ -78,35 +79,35 @@ MODEL is a folder in Hugging Face layout, a .gguf file, or ORG/NAME in the local
     served-model-name: [small, default]
     speculative-config: {method: ngram, num_speculative_tokens: 5}
 
-Switches take true or false, repeatable flags a list too. A key that no flag has, or that stands twice, is refused
-with its line. `pagoda config check FILE.yaml` says so without starting anything. The command line comes before the
-environment, that before the file.
+Switches take true or false; repeatable flags also take a list. An unknown or repeated key is an error that names its line.
+`pagoda config check FILE.yaml` checks a file without starting anything. The command line takes precedence over the
+environment, and the environment over the file.
 )";
 
 constexpr const char* kEnvironment =
     R"(
 ## Environment
 
-`PAGODA_` and a flag's name in capitals sets each flag of this page: `PAGODA_MAX_MODEL_LEN=4k`,
-`PAGODA_ENABLE_PREFIX_CACHING=false`; so does `PAGODA_RECORD`. An empty variable sets nothing; one that no flag has is
-warned of. Beside them:
+Each flag of this page, and `--record`, can be set by a variable: `PAGODA_` and the flag's name in capitals, such as
+`PAGODA_MAX_MODEL_LEN=4k` or `PAGODA_ENABLE_PREFIX_CACHING=false`. An empty variable sets nothing; an unknown one gets a
+warning. Further variables:
 
 | variable | |
 |---|---|
 | `PAGODA_LOGGING_LEVEL`, `VLLM_LOGGING_LEVEL` | `DEBUG`, `INFO`, `WARNING`, `ERROR` |
-| `PAGODA_CACHE` | the cache folder; else `$XDG_CACHE_HOME/pagoda`, else `~/.cache/pagoda` |
-| `VLLM_API_KEY` | the key, where nothing else gives it |
-| `VLLM_CPU_KVCACHE_SPACE` | the KV cache's size in GiB, where nothing else gives it |
-| `OMP_NUM_THREADS` | threads, where nothing else gives them |
-| `HF_HUB_CACHE`, `HF_HOME` | where ORG/NAME is looked for |
-| `HF_ENDPOINT`, `HF_TOKEN` or `HF_TOKEN_PATH`, `HF_HUB_OFFLINE` | which hub is asked, with which token; or none at all |
+| `PAGODA_CACHE` | cache folder; default: `$XDG_CACHE_HOME/pagoda`, or else `~/.cache/pagoda` |
+| `VLLM_API_KEY` | API key, if nothing else sets one |
+| `VLLM_CPU_KVCACHE_SPACE` | size of the KV cache in GiB, if nothing else sets it |
+| `OMP_NUM_THREADS` | number of threads, if nothing else sets it |
+| `HF_HUB_CACHE`, `HF_HOME` | folder in which ORG/NAME is looked up |
+| `HF_ENDPOINT`, `HF_TOKEN` or `HF_TOKEN_PATH`, `HF_HUB_OFFLINE` | URL of the hub, access token, and whether to use only what is on disk |
 )";
 
 constexpr const char* kPeers =
     R"(
-Many flags of vLLM and llama-server are flags here ([flags.md](flags.md)). The others are accepted where leaving them out
-changes no answer, and named once in the log. A value that cannot be had here (`--pp 2`) is refused with the reason. So is
-a flag that would change answers or promises more than is there. `--NAME.KEY VALUE` makes a JSON object, as in vLLM.
+Many flags of vLLM and llama-server are flags here ([flags.md](flags.md)). Others are accepted if ignoring them changes no
+answer; the log names them once. An unsupported value (`--pp 2`) is refused with the reason, and so is a flag that would
+change answers or needs a feature that is missing. `--NAME.KEY VALUE` makes a JSON object, as in vLLM.
 )";
 
 // "--ctx-size -c"
@@ -143,8 +144,8 @@ std::string peer_section(PeerFlag::Peer peer, const char* name) {
       values.replace(at, 1, "`, `");
     others += concat("| `", names, "` | ", values.empty() ? "none" : values, " | ", flag.why, " |\n");
   }
-  return concat("\n## ", name, "\n\nWithout effect:\n\n", accepted, "    ", line,
-                "\n\n| flag | values that are accepted | reason |\n|---|---|---|\n", others);
+  return concat("\n## ", name, "\n\nAccepted and ignored:\n\n", accepted, "    ", line,
+                "\n\n| flag | accepted values | reason |\n|---|---|---|\n", others);
 }
 
 }  // namespace
@@ -176,10 +177,9 @@ std::string peer_flags_page() {
 }
 
 std::string commands_page(const Command& root) {
-  std::string text =
-      "# Commands\n" + made("commands") +
-      "What each command does, and the flags of its own. Those that take MODEL take every flag of "
-      "[flags.md](flags.md) too. To try: `pagoda generate \"Once upon a time\"`.\n";
+  std::string text = "# Commands\n" + made("commands") +
+                     "The commands, and the flags of each. Commands that take MODEL also take every flag of "
+                     "[flags.md](flags.md). To try: `pagoda generate \"Once upon a time\"`.\n";
   text += "\n| command | |\n|---|---|\n";
   for (const auto& [path, command] : all_commands(root))
     if (command->run)

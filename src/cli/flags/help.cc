@@ -1,21 +1,26 @@
 #include "cli/flags/help.h"
 
+#include <sys/ioctl.h>
+
 #include <algorithm>
-#include <cstddef>
+#include <charconv>
+#include <string_view>
 #include <vector>
 
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kColumn = 36;  // column of the descriptions
+constexpr std::size_t kColumn = 28;      // column of the descriptions
+constexpr std::size_t kNarrowest = 50;   // columns of a terminal; descriptions need some
+constexpr std::size_t kUsualWidth = 80;  // argparse's, too: of a terminal that is not known
 
-std::string line(std::string left, const std::string& right) {
+std::string line(std::string left, const std::string& right, std::size_t width) {
   left.insert(0, "  ");
   if (left.size() + 2 > kColumn)
     left += "\n" + std::string(kColumn, ' ');
   else
     left.resize(kColumn, ' ');
-  return left + right + "\n";
+  return left + wrapped(right, kColumn, width) + "\n";
 }
 
 std::string describe(const Flag& flag) {
@@ -28,10 +33,47 @@ std::string describe(const Flag& flag) {
   return text;
 }
 
+// A summary as the first line of a command's own help: "Start an OpenAI-compatible server."
+std::string sentence(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() -= 'a' - 'A';
+  return text.ends_with('.') ? text : text + ".";
+}
+
 }  // namespace
 
 Flag help_flag() {
-  return {.name = "help", .value = {.shape = FlagValue::Shape::on}, .help = "this text", .aliases = {"-h"}};
+  return {
+      .name = "help", .value = {.shape = FlagValue::Shape::on}, .help = "show this help", .aliases = {"-h"}};
+}
+
+std::size_t terminal_width(const char* columns, int terminal) {
+  std::size_t width = kUsualWidth;
+  winsize size{};
+  if (const std::string_view text = columns == nullptr ? "" : columns;
+      std::from_chars(text.data(), text.data() + text.size(), width).ec == std::errc() && width > 0)
+    return std::max(width, kNarrowest);
+  if (ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) width = size.ws_col;
+  return std::max(width, kNarrowest);
+}
+
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  std::string out;
+  std::size_t column = indent;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string_view word = std::string_view(text).substr(at, end - at);
+    if (column > indent && column + 1 + word.size() > width) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (at > 0) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    at = end + 1;
+  }
+  return out;
 }
 
 std::string flag_heading(const Flag& flag) {
@@ -56,11 +98,12 @@ std::string usage_line(const std::string& path, const Command& command) {
   return text + " [FLAGS]";
 }
 
-std::string help_text(const std::string& path, const Command& command) {
-  std::string text = "Usage: " + usage_line(path, command) + "\n\n" + command.summary + "\n";
+std::string help_text(const std::string& path, const Command& command, std::size_t width) {
+  std::string text =
+      "Usage: " + usage_line(path, command) + "\n\n" + wrapped(sentence(command.summary), 0, width) + "\n";
   if (!command.subcommands.empty()) {
     text += "\nCommands:\n";
-    for (const Command& sub : command.subcommands) text += line(sub.name, sub.summary);
+    for (const Command& sub : command.subcommands) text += line(sub.name, sub.summary, width);
   }
   std::vector<Flag> flags = {help_flag()};
   flags.insert(flags.end(), command.flags.begin(), command.flags.end());
@@ -68,14 +111,15 @@ std::string help_text(const std::string& path, const Command& command) {
   std::string positionals;
   std::vector<std::string> groups;
   for (const Flag& flag : flags) {
-    if (!flag.positional.empty()) positionals += line(flag.positional, describe(flag));
+    if (!flag.positional.empty()) positionals += line(flag.positional, describe(flag), width);
     if (std::find(groups.begin(), groups.end(), flag.group) == groups.end()) groups.push_back(flag.group);
   }
   if (!positionals.empty()) text += "\n" + positionals;
   for (const std::string& group : groups) {
     text += "\n" + (group.empty() ? std::string("Flags") : group) + ":\n";
     for (const Flag& flag : flags)
-      if (flag.group == group && flag.positional.empty()) text += line(flag_heading(flag), describe(flag));
+      if (flag.group == group && flag.positional.empty())
+        text += line(flag_heading(flag), describe(flag), width);
   }
   return text;
 }

@@ -21,7 +21,7 @@ constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 FlagValue refusing_fp8(FlagValue value) {
   value.store = [next = std::move(value.store)](const std::string& text) -> Status {
     if (text.starts_with("fp8"))
-      return invalid_argument(concat("'", text, "' is not supported; int8 has 8 bits too"));
+      return invalid_argument(concat("'", text, "' is not supported; int8 also takes 8 bits"));
     return next(text);
   };
   return value;
@@ -63,112 +63,116 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
   return {
       {.name = "kv-cache-memory-bytes",
        .value = flags::integer(1, kMaxInt64, store_bytes),
-       .help = "size (4GiB, 512M); else --kv-cache-memory-fraction decides"},
+       .help = "size of the KV cache (4GiB, 512M)",
+       .default_text = "from --kv-cache-memory-fraction"},
       {.name = "kv-cache-memory-fraction",
        .value = flags::number(flags.kv_cache_memory_fraction, 0.001, 1.0),
-       .help = "share of the memory available after loading the weights"},
+       .help = "fraction of the memory available after loading the weights that the KV cache takes"},
       {.name = "gpu-memory-utilization",
        .value = flags::parsed("X", store_utilization),
-       .help = "vLLM's name of --kv-cache-memory-fraction, on a device alone",
-       .details = "vLLM's name of `--kv-cache-memory-fraction`, which it replaces on a device: the share of "
-                  "the device's memory that is free after loading. Without effect on the CPU",
+       .help = "on a device: same as --kv-cache-memory-fraction (vLLM's name)",
+       .details =
+           "vLLM's name for `--kv-cache-memory-fraction`, which it replaces on a device: the fraction of the "
+           "device's memory that is free after loading. Ignored on the CPU",
        .default_text = "--kv-cache-memory-fraction"},
       {.name = "num-gpu-blocks-override",
        .value = flags::integer(2, std::int64_t{1} << 30, store_blocks),
-       .help = "vLLM's: KV blocks of a device, instead of a share; without effect on the CPU",
-       .default_text = "as many as the share has"},
+       .help = "number of KV blocks on a device, in place of a fraction (vLLM's name); ignored on the CPU",
+       .default_text = "from the fraction"},
       {.name = "kv-cache-dtype",
        .value = refusing_fp8(
            flags::choice(flags.kv_cache_dtype, {"auto", "float32", "bfloat16", "float16", "int8"})),
-       .help = "keys and values",
-       .details = "keys and values. `auto`: `float32` and `float16` with such a `--dtype`, `float16` beside "
-                  "matrices in 8 "
-                  "bits, as of quantised files, and where keys have large biases or norms (Qwen2, Qwen2.5), "
-                  "otherwise "
-                  "`bfloat16`; the memory table at start and `pagoda inspect` say which. "
-                  "`int8`: 53 % of their memory, with one scale for each token's key and value of a head; as "
-                  "reproducible "
-                  "as the others, for heads of at most 512; loses much where some channels of keys are large "
-                  "([its cost in quality](performance.md#what-the-default-numbers-cost-in-quality))"},
+       .help = "data type of the KV cache",
+       .details =
+           "data type of the KV cache. `auto`: `float32` or `float16` with that `--dtype`; `float16` where "
+           "matrices are computed in 8 bits, as those of quantised files, and for models whose keys have "
+           "large biases or norms (Qwen2, Qwen2.5); otherwise `bfloat16`. The memory table at start and "
+           "`pagoda inspect` show which. `int8` takes 53 % of the memory of 16-bit types, with one scale per "
+           "token and head for keys and for values. It is as reproducible as the others and supports head "
+           "sizes up to 512; quality suffers where some channels of keys are large ([its cost in "
+           "quality](performance.md#what-the-default-numbers-cost-in-quality))"},
       {.name = "block-size",
        .value = flags::int32(flags.block_size, 1, 256),
-       .help = "tokens in a block, 1 to 256"},
+       .help = "tokens per KV block, 1 to 256"},
       {.name = "enable-prefix-caching",
        .value = flags::on_off(flags.enable_prefix_caching),
-       .help = "keep and reuse the blocks of equal prefixes"},
+       .help = "keep the KV blocks of finished prompts and reuse them for equal prefixes"},
       {.name = "eviction-policy",
        .value = flags::choice(flags.eviction_policy, eviction_policies()),
-       .help = "order in which the prefix cache evicts: least recently, or least often used first",
-       .details =
-           "order in which the prefix cache evicts blocks that nobody uses: `lru`, least recently used "
-           "first; `lfu`, least often found first, and among equals least recently used"},
+       .help = "order of eviction from the prefix cache: least recently, or least frequently used first",
+       .details = "order in which the prefix cache evicts unused blocks: `lru`, least recently used first; "
+                  "`lfu`, least "
+                  "frequently used first, and among equals least recently used"},
       {.name = "prefix-file",
        .value = flags::text(flags.prefix_file, "FILE"),
-       .help = "JSON list of {\"name\", \"text\" | \"messages\" | \"token_ids\"}: prefixes kept for all",
-       .details =
-           "a JSON list of shared prefixes, as `POST /admin/prefixes` takes them: computed and pinned before "
-           "serving"},
+       .help = "JSON list of {\"name\", \"text\" | \"messages\" | \"token_ids\"}: prefixes pinned in the "
+               "prefix cache",
+       .details = "JSON list of shared prefixes, in the form of `POST /admin/prefixes`: computed and pinned "
+                  "in the prefix cache before the server starts"},
       {.name = "kv-events-config",
        .value = flags::parsed("JSON", store_events),
-       .help = "publish what the prefix cache holds, over ZeroMQ: {\"enable_kv_cache_events\":true,...}",
-       .details = "publish what the prefix cache holds, for routers: vLLM's "
-                  "`{\"enable_kv_cache_events\":true,\"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":"
-                  "\"tcp://*:5558\"}` ([KV events](kv-events.md))",
+       .help = "publish prefix cache events over ZeroMQ: {\"enable_kv_cache_events\":true,...}",
+       .details = "publish prefix cache events for routers, in vLLM's form: "
+                  "`{\"enable_kv_cache_events\":true,\"endpoint\":\"tcp://"
+                  "*:5557\",\"replay_endpoint\":\"tcp://*:5558\"}` ([KV events](kv-events.md))",
        .default_text = "off"},
       {.name = "kv-manager",
        .value = flags::choice(flags.kv_manager, {"auto", "paged", "virtual", "reserved"}),
-       .help = "blocks, pages in address space, or a whole region each; auto: as the scheduler needs",
-       .details = "`paged`: blocks as they are needed. `virtual`: the same in contiguous address space, with "
-                  "pages mapped "
-                  "behind it as sequences grow ([virtual-kv.md](virtual-kv.md)). `reserved`: a contiguous "
-                  "region for each "
-                  "whole answer, from a buddy allocator; the baseline. `auto`: as the scheduler needs"},
+       .help = "KV memory manager: blocks, mapped pages, or one region per sequence; auto: as the scheduler "
+               "needs",
+       .details =
+           "KV memory manager. `paged`: blocks, allocated as needed. `virtual`: contiguous address space, "
+           "with pages mapped as sequences grow ([virtual-kv.md](virtual-kv.md)). `reserved`: one contiguous "
+           "region per sequence, from a buddy allocator; the baseline. `auto`: as the scheduler needs"},
       {.name = "kv-page-size",
        .value = flags::parsed("SIZE", store_page),
-       .help = "virtual: 4KiB to 2MiB; auto: --block-size tokens",
-       .details = "page size of the virtual manager, a multiple of 4 KiB up to 2 MiB. A page smaller than 16 "
-                  "tokens is mapped with its neighbours; the rest behind groups of 16 tokens is padding, "
-                  "which a warning names. `auto`: the size of `--block-size` tokens, rounded up to 4 KiB",
+       .help = "page size of the virtual manager, 4KiB to 2MiB; auto: --block-size tokens",
+       .details =
+           "page size of the virtual manager, a multiple of 4 KiB up to 2 MiB. A page smaller than 16 tokens "
+           "is mapped together with its neighbours; space beyond whole groups of 16 tokens is padding, which "
+           "a warning reports. `auto`: the size of `--block-size` tokens, rounded up to 4 KiB",
        .default_text = "auto"},
       {.name = "kv-slots",
        .value = flags::int32(flags.kv_slots, 0, 1 << 22),
-       .help = "virtual: sequences with address space; 0: 2 x --max-num-seqs",
-       .details = "sequences with address space in the virtual manager; those that are not running stay "
-                  "mapped. 0: twice `--max-num-seqs`"},
+       .help = "virtual manager: number of sequences with address space; 0: 2 x --max-num-seqs",
+       .details = "number of sequences with address space in the virtual manager; slots of finished "
+                  "sequences stay mapped. 0: twice `--max-num-seqs`"},
       {.name = "kv-slicing",
        .value = flags::on_off(flags.kv_slicing),
-       .help = "virtual: one tensor over all layers",
-       .details = "one tensor over all layers of a slot in the virtual manager, so that a page holds few "
-                  "tokens of every layer; off: a tensor for each layer, and as many calls for each growth"},
+       .help = "virtual manager: one tensor for all layers",
+       .details =
+           "store all layers of a slot in one tensor (virtual manager), so that a page holds a few tokens of "
+           "every layer; off: one tensor per layer, and one mapping call per layer at each growth"},
       {.name = "kv-precreate-pages",
        .value = flags::on_off(flags.kv_precreate_pages),
-       .help = "virtual: all pages are there from the start",
-       .details = "the virtual manager commits memory for all pages at start, or the start fails; a page "
-                  "takes it when it is first used. Off: memory for the longest sequence is committed at start"
-                  " and the rest when first needed; requests are preempted where none is left"},
+       .help = "virtual manager: commit the memory of all pages at start",
+       .details = "commit memory for all pages of the virtual manager at start, or fail; a page takes its "
+                  "memory when it is first used. Off: memory for the longest sequence is committed at start "
+                  "and the rest on demand; requests are preempted where none is left"},
       {.name = "kv-map-ahead",
        .value = flags::on_off(flags.kv_map_ahead),
-       .help = "virtual: map the next step's pages during this one",
-       .details = "the virtual manager maps the next step's pages in a thread while this step runs"},
+       .help = "virtual manager: map the next step's pages during the current step",
+       .details = "map the next step's pages of the virtual manager in a thread while the current step runs"},
       {.name = "kv-eager",
        .value = flags::on_off(flags.kv_eager),
-       .help = "virtual: map one page more than needed at first",
-       .details = "the virtual manager maps one page more than needed with a request's first pages"},
+       .help = "virtual manager: map one page more than needed for a new request",
+       .details = "map one page of the virtual manager more than a new request needs at first"},
       {.name = "kv-deferred-reclaim",
        .value = flags::on_off(flags.kv_deferred_reclaim),
-       .help = "virtual: finished slots stay mapped",
-       .details = "the virtual manager keeps a finished request's slot mapped for the next one of its length "
-                  "or prefix"},
+       .help = "virtual manager: keep the slots of finished requests mapped",
+       .details = "keep a finished request's slot of the virtual manager mapped for the next request of its "
+                  "length or prefix"},
       {.name = "reserve",
        .value = flags::choice(flags.reserve, {"auto", "oracle", "pow2", "max"}),
-       .help = "size of a reserved region; auto: max",
-       .details = "region size of the reserved manager: `oracle` (prompt and `max_tokens`, exact with "
-                  "`ignore_eos`), `pow2` (the answer rounded up to a power of two), `max` "
-                  "(`--max-model-len`). `auto`: `max`"},
+       .help = "size of a region of the reserved manager; auto: max",
+       .details = "size of a region of the reserved manager: `oracle` (prompt and `max_tokens`, exact with "
+                  "`ignore_eos`), `pow2` (the output rounded up to a power of two), `max` "
+                  "(`--max-model-len`); `auto`: `max`"},
       {.name = "swap-space",
        .value = flags::parsed("SIZE", store_swap),
-       .help = "for the K/V of preempted requests (512MiB; a bare number: GiB)",
-       .details = "memory for the K/V of preempted requests, at most the KV cache's; a bare number is GiB",
+       .help = "CPU memory for the KV cache of preempted requests (512MiB; a bare number: GiB)",
+       .details = "CPU memory for the KV cache of preempted requests, at most the size of the KV cache; a "
+                  "bare number is GiB",
        .default_text = "0"},
   };
 }

@@ -20,7 +20,7 @@ Result<KvEventsConfig> parse_kv_events_config(const std::string& json) {
   boost::system::error_code error;
   const boost::json::value parsed = boost::json::parse(json, error);
   if (error || !parsed.is_object())
-    return invalid_argument(R"(it is a JSON object such as {"enable_kv_cache_events":true})");
+    return invalid_argument(R"(must be a JSON object such as {"enable_kv_cache_events":true})");
   KvEventsConfig config;
   std::string publisher;
   const std::pair<const char*, std::string*> texts[] = {{"publisher", &publisher},
@@ -40,22 +40,22 @@ Result<KvEventsConfig> parse_kv_events_config(const std::string& json) {
     } else if (const auto text =
                    std::ranges::find(texts, name, [](const auto& t) { return std::string(t.first); });
                text != std::end(texts)) {
-      if (!value.is_string() || value.as_string().size() > 4096) return refuse(name, "must be a text");
+      if (!value.is_string() || value.as_string().size() > 4096) return refuse(name, "must be a string");
       *text->second = value.as_string();
     } else if (const auto number =
                    std::ranges::find(numbers, name, [](const auto& n) { return std::string(n.first); });
                number != std::end(numbers)) {
       *number->second = value.is_double() ? 0 : value.to_number<std::int64_t>(error);
       if (error || *number->second < 1 || *number->second > kMaxOfAnything)
-        return refuse(name, "must be a whole number from 1 on");
+        return refuse(name, "must be a whole number, at least 1");
     } else {
-      return refuse(name, "is no field of it");
+      return refuse(name, "is not a known field");
     }
   }
   if (!publisher.empty() && publisher != "null" && publisher != "zmq")
     return refuse("publisher", "must be \"zmq\" or \"null\"");
   if (config.endpoint.find("://") == std::string::npos)
-    return refuse("endpoint", "must be an endpoint of ZeroMQ such as tcp://*:5557");
+    return refuse("endpoint", "must be a ZeroMQ endpoint such as tcp://*:5557");
   if (publisher == "null") config.enabled = false;
   return config;
 }

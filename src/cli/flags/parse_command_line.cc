@@ -98,7 +98,7 @@ std::string describe_unexpected(const CLI::App& app, const Command& command) {
   std::vector<std::string> commands;
   for (const Command& sub : command.subcommands) commands.push_back(sub.name);
   if (!commands.empty()) return concat("unknown command '", word, "'", suggestion(word, commands));
-  return concat("unexpected argument '", word, "'");
+  return concat("unexpected argument '", word, "'; see --help");
 }
 
 bool names_a_model(const std::string& word) {
@@ -137,7 +137,7 @@ Status move_model_out(CommandLine& line) {
     // A key is not made of what may be a model's name, nor a name on the hub of what may be a key.
     if (of_hub)
       return invalid_argument(
-          concat(flags[i].spelled(), ": the last value may be meant as MODEL, which stands before it"));
+          concat(flags[i].spelled(), ": the last value could be MODEL: put MODEL before this flag"));
   }
   return ok_status();
 }

@@ -20,25 +20,26 @@ std::vector<Flag> rope_flag_table(EngineFlags& flags) {
   return {
       {.name = "override-kv",
        .value = {.shape = FlagValue::Shape::repeated, .type = "KEY=TYPE:VALUE,...", .store = store_kv},
-       .help = "metadata of a GGUF file instead of its own; TYPE is int, float, bool or str",
+       .help = "GGUF metadata to override; TYPE is int, float, bool or str",
        .default_text = "none"},
       {.name = "rope-scaling",
        .value = std::move(scaling),
-       .help = "how the context is stretched",
-       .details = "how the context is stretched; without it, any of `--yarn-*` is yarn, and `--rope-scale` "
-                  "alone is the model's own yarn, else linear",
+       .help = "RoPE scaling method for longer contexts",
+       .details = "RoPE scaling method for longer contexts; without it, any of `--yarn-*` selects yarn, and "
+                  "`--rope-scale` alone keeps the model's own yarn or else selects linear",
        .default_text = "the model's own"},
-      number("rope-scale", rope.scale, 1e6, "by how much the context is stretched"),
-      number("rope-freq-scale", rope.freq_scale, 1, "the same as 1/N"),
-      number("rope-freq-base", rope.freq_base, 1e12, "base of the rotation (rope_theta)"),
+      number("rope-scale", rope.scale, 1e6, "RoPE scale: factor by which the context grows"),
+      number("rope-freq-scale", rope.freq_scale, 1, "RoPE frequency scale: the inverse of --rope-scale"),
+      number("rope-freq-base", rope.freq_base, 1e12, "RoPE base frequency (rope_theta)"),
       {.name = "yarn-orig-ctx",
        .value = flags::int32(rope.yarn_original, 0),
-       .help = "yarn: the context that the model was trained with",
+       .help = "YaRN: context length that the model was trained with",
        .default_text = "the model's own"},
       number("yarn-attn-factor", rope.yarn_scale, 1e6,
-             "yarn: scale of attention; else it follows from --rope-scale"),
-      number("yarn-beta-fast", rope.yarn_beta_fast, 1e6, "yarn: where its blend begins"),
-      number("yarn-beta-slow", rope.yarn_beta_slow, 1e6, "yarn: where its blend ends"),
+             "YaRN: attention scale; derived from --rope-scale if that is given"),
+      number("yarn-beta-fast", rope.yarn_beta_fast, 1e6,
+             "YaRN: start of the ramp between interpolation and extrapolation"),
+      number("yarn-beta-slow", rope.yarn_beta_slow, 1e6, "YaRN: end of that ramp"),
   };
 }
 

@@ -31,15 +31,15 @@ Flag number(const char* name, std::optional<double>& variable, double high, cons
 std::vector<Flag> sampling_flag_table(SamplingFlags& flags) {
   const auto store_top_k = [&flags](std::int64_t k) { flags.top_k = static_cast<std::int32_t>(k); };
   return {
-      number("temperature", flags.temperature, 100, "0: always the likeliest token", {"--temp"}),
+      number("temperature", flags.temperature, 100, "sampling temperature; 0: greedy", {"--temp"}),
       {.name = "top-k",
        .value = flags::integer(-1, kMaxTopK, store_top_k),
-       .help = "tokens to choose from; 0 or -1: all",
+       .help = "number of most likely tokens to sample from; 0 or -1: all",
        .default_text = "the model's own"},
-      number("top-p", flags.top_p, 1, "share of the probability to choose from"),
-      number("min-p", flags.min_p, 1, "least probability, as a share of the likeliest token's"),
-      number("repetition-penalty", flags.repetition_penalty, 100, "of tokens that are there already; 1: none",
-             {"--repeat-penalty"}),
+      number("top-p", flags.top_p, 1, "cumulative probability of the tokens to sample from"),
+      number("min-p", flags.min_p, 1, "minimum probability relative to the most likely token"),
+      number("repetition-penalty", flags.repetition_penalty, 100,
+             "penalty on tokens that occurred before; 1: none", {"--repeat-penalty"}),
   };
 }
 

@@ -20,7 +20,7 @@ Result<SpeculativeConfig> parse_speculative_config(const std::string& json) {
   boost::system::error_code error;
   const boost::json::value parsed = boost::json::parse(json, error);
   if (error || !parsed.is_object())
-    return invalid_argument(R"(it is a JSON object such as {"method":"ngram","num_speculative_tokens":5})");
+    return invalid_argument(R"(must be a JSON object such as {"method":"ngram","num_speculative_tokens":5})");
   SpeculativeConfig config;
   bool is_ngram = false;
   struct Number {
@@ -38,16 +38,16 @@ Result<SpeculativeConfig> parse_speculative_config(const std::string& json) {
     if (value.is_null()) continue;  // as if it were not there
     if (name == "method") {
       is_ngram = value.is_string() && value.as_string() == "ngram";
-      if (!is_ngram) return refuse("method", "must be \"ngram\": there are no draft models");
+      if (!is_ngram) return refuse("method", "must be \"ngram\": draft models are not supported");
       continue;
     }
     const auto number = std::ranges::find_if(numbers, [&](const Number& n) { return name == n.name; });
-    if (number == std::end(numbers)) return refuse(name, "is no field of method \"ngram\"");
+    if (number == std::end(numbers)) return refuse(name, "is not a field of method \"ngram\"");
     *number->value = value.to_number<std::int32_t>(error);
     if (error || value.is_double()) return refuse(number->name, "must be a whole number");
     number->given = true;
   }
-  if (!is_ngram) return refuse("method", "is missing: \"ngram\" is the one there is");
+  if (!is_ngram) return refuse("method", "is missing: only \"ngram\" is supported");
   if (!numbers[0].given) return refuse("num_speculative_tokens", "is missing");
   const bool max_given = numbers[1].given, min_given = numbers[2].given;
   if (!max_given && !min_given) config.prompt_lookup_max = config.prompt_lookup_min = kLookupByDefault;

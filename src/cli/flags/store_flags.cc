@@ -49,7 +49,8 @@ Status store_flags(const CommandLine& line, const Environment& environment) {
   for (const bool typed : {false, true}) {
     for (std::size_t i = 0; i < flags.size(); ++i) {
       if (given[i].values.empty()) {
-        if (flags[i].required) return invalid_argument(flags[i].spelled() + " is required");
+        if (flags[i].required)
+          return invalid_argument(flags[i].spelled() + " is required; see " + line.path + " --help");
       } else if (typed != line.values[i].empty()) {
         if (const Status status = store(flags[i], given[i].values); !status.ok())
           return status.annotate(given[i].source);

@@ -45,10 +45,6 @@ Result<LaunchTarget> find_target(const LaunchArgs& args) {
   target.key = args.api_key;
   target.folder = concat(cache_directory(), "/launch/", args.program);
   const Result<ServedModel> model = served_model(*api, args.api_key, args.model);
-  if (!model && model.error().code() == StatusCode::unavailable)
-    return unavailable(concat(model.error().message(),
-                              ". A server is started by `pagoda serve MODEL`; --url says "
-                              "where one runs"));
   if (!model) return model.error();
   target.model = model->name;
   target.max_model_len = model->max_model_len;
@@ -92,14 +88,14 @@ Status become(const LaunchedProgram& program, const Launch& launch, const std::v
   const int reason = errno;
   if (reason == ENOENT)
     return not_found(
-        concat("'", program.executable, "' is not on the PATH; it comes by `", program.install, "`"));
+        concat("'", program.executable, "' is not on the PATH: install it with `", program.install, "`"));
   return unavailable(concat("'", program.executable, "' cannot be started: ", std::strerror(reason)));
 }
 
 Status launch(const LaunchArgs& args) {
   const LaunchedProgram* program = find_launched_program(args.program);
   if (program == nullptr)
-    return invalid_argument(concat("'", printable(args.program), "' is no program of these"));
+    return invalid_argument(concat("'", printable(args.program), "' is not a known program"));
   const Result<LaunchTarget> target = find_target(args);
   if (!target) return target.error();
   const Launch launch = program->tell(*target);
@@ -121,7 +117,7 @@ std::vector<Flag> launch_flags(LaunchArgs& args) {
   return {
       {.positional = "PROGRAM",
        .value = flags::choice(args.program, program_names()),
-       .help = "the program to start",
+       .help = "program to start",
        .required = true},
       {.positional = "ARGUMENT",
        .value = flags::several(args.arguments, "TEXT"),
@@ -129,18 +125,18 @@ std::vector<Flag> launch_flags(LaunchArgs& args) {
       {.name = "model",
        .value = flags::text(args.model, "NAME"),
        .help = "name of the model on the server",
-       .default_text = "the first that it lists",
+       .default_text = "the first one listed",
        .aliases = {"-m"}},
       {.name = "url",
        .value = flags::text(args.url, "URL"),
-       .help = "address of the running server",
+       .help = "URL of the running server",
        .environment = true},
       {.name = "api-key",
        .value = flags::text(args.api_key, "KEY"),
-       .help = "key for the server",
+       .help = "API key for the server",
        .secret = true,
        .environment = true},
-      {.name = "print", .value = flags::on(args.print), .help = "show the command instead of running it"},
+      {.name = "print", .value = flags::on(args.print), .help = "print the command instead of running it"},
   };
 }
 

@@ -23,12 +23,12 @@ Result<std::pair<int, json::value>> fetched(const Url& api, std::string_view pat
                           .piece =
                               [&body](std::string_view piece) {
                                 if (body.size() + piece.size() > kMaxBytes)
-                                  return corrupt_data("a body without end");
+                                  return corrupt_data("the answer is larger than 16 MiB");
                                 body.append(piece);
                                 return ok_status();
                               }};
   const auto head = http_call({.url = url, .token = key, .timeout_s = kTimeoutSeconds}, keep);
-  if (!head) return head.error().annotate(api.authority());
+  if (!head) return not_reached(head.error(), api);
   boost::system::error_code error;
   json::value value = json::parse(body, error);
   return std::pair(head->status, error ? json::value() : std::move(value));
@@ -44,6 +44,12 @@ std::optional<T> found(const json::value& value, std::string_view pointer) {
 }
 
 }  // namespace
+
+Status not_reached(const Status& error, const Url& api) {
+  const bool is_named = error.message().find(api.authority()) != std::string::npos;
+  return unavailable(concat(is_named ? "" : concat(api.authority(), ": "), error.message(),
+                            ": start a server with `pagoda serve MODEL`, or name one with --url"));
+}
 
 Result<Url> api_url(const std::string& typed) {
   auto url = parse_url(typed);
@@ -69,7 +75,7 @@ Result<ServedModel> served_model(const Url& api, const std::string& key, const s
   ServedModel model{.name = name,
                     .max_model_len = found<std::int64_t>(body, row + "/max_model_len").value_or(0)};
   if (name.empty()) model.name = found<std::string>(body, row + "/id").value_or("");
-  if (model.name.empty()) return not_found(concat(api.authority(), " serves no model"));
+  if (model.name.empty()) return not_found(concat(api.authority(), " lists no model"));
   return model;
 }
 

@@ -21,4 +21,7 @@ Result<Url> api_url(const std::string& typed);
 // the server refuses. not_found: it has no such model.
 Result<ServedModel> served_model(const Url& api, const std::string& key, const std::string& name);
 
+// A call that did not get through, with the server's address and how to start one.
+Status not_reached(const Status& error, const Url& api);
+
 }  // namespace pagoda

@@ -55,7 +55,7 @@ void LogLevelReload::operator()() const {
   if (level && level->empty()) level = first_.empty() ? "info" : first_;
   if (level) status = set_log_level_by_name(*level);
   if (!status.ok())
-    log_error("server", concat("the log level stays as it was: ", status.message()));
+    log_error("server", concat("the log level was not changed: ", status.message()));
   else
     log_warning("server", concat("log level: ", *level));  // seen at both levels
 }

@@ -71,9 +71,9 @@ void ModelWatch::start(MetricsRegistry& metrics, std::chrono::milliseconds every
     while (!ended_changed_.wait_for(lock, every, [this] { return ended_; })) {
       if (const std::string path = check(); !path.empty()) {
         const bool gone = stamp_of(path).bytes < 0;
-        log_warning("model", concat(path, gone ? " has gone" : " has changed",
-                                    " since it was loaded; answers are still "
-                                    "those of what was loaded, and a new start serves what is there then"));
+        log_warning("model", concat(path, gone ? " was deleted" : " was changed",
+                                    " after it was loaded; the loaded model stays in use "
+                                    "until the server is restarted"));
       }
       const auto same = [](const File& file) { return file.seen == file.loaded; };
       unchanged.set(std::ranges::all_of(files_, same) ? 1 : 0);

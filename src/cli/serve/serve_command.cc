@@ -89,11 +89,11 @@ void warn_of_open_port(const ServerFlags& flags) {
   if (!flags.uds.empty() || is_loopback(flags.host)) return;
   if (flags.api_keys.empty() && flags.api_key_file.empty())
     log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",
-                                "reaches this port may use it"));
+                                "can reach this port can use the server"));
   else if (flags.ssl_certfile.empty())
     log_warning("start",
                 concat("--host ", flags.host, " without --ssl-certfile: keys, prompts and answers cross ",
-                       "the network as plain text unless a proxy in front speaks TLS"));
+                       "the network unencrypted unless a proxy in front uses TLS"));
 }
 
 // With little memory what the allocator keeps for itself counts: it gives freed memory back at once, and
@@ -108,14 +108,14 @@ void save_memory(std::int64_t limit) {
 // A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams
 // have got their error events by then, from a server that takes the engine for dead.
 void end_stalled(AssembledEngine& engine) {
-  log_error("engine", "the engine's loop has not got on for 30 s; where the threads stand:");
+  log_error("engine", "the engine has made no progress for 30 s; stacks of its threads:");
   for (const std::string& trace : stack_traces()) {
     std::istringstream lines(trace);
     for (std::string line; std::getline(lines, line);) log_error("engine", line);
   }
   engine.give_up();
   std::this_thread::sleep_for(kStallGrace);
-  log_error("engine", "ending, for it hangs");
+  log_error("engine", "ending the process, since the engine hangs");
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the log has a thread of its own
   _exit(kExitStalled);
 }
@@ -161,7 +161,7 @@ Status run_serve(const ServeArgs& args) {
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
-    return invalid_argument("the model has no tokenizer; give one with --tokenizer");
+    return invalid_argument("the model has no tokenizer: give one with --tokenizer");
   config.memory = &(*engine)->ledger();
   // The clock of server and engine: every steady clock is the same.
   const SteadyClock clock;
@@ -178,8 +178,10 @@ Status run_serve(const ServeArgs& args) {
   log_info("start", concat("sandbox: ", *sandbox));
   save_memory((*engine)->ledger().limit());
   warn_of_open_port(flags);
-  std::fputs(try_lines((*server)->url(), flags, (*engine)->api()).c_str(), stdout);
-  std::fflush(stdout);
+  if (log_format() == LogFormat::text) {
+    std::fputs(try_lines((*server)->url(), flags, (*engine)->api()).c_str(), stdout);
+    std::fflush(stdout);
+  }
   const LogThread log_thread;                                              // ranks have been forked before it
   const std::unique_ptr<ModelWatch> model_watch = std::move(model_files);  // ends before the engine's metrics
   model_watch->start((*engine)->metrics());

@@ -117,9 +117,9 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
 Result<std::string> enter_serve_sandbox(const EngineFlags& flags) {
   if (!flags.server.sandbox || kSanitized) return std::string("off");
   if (flags.mpi_local_size > 0) return std::string("off, under mpirun");
-  if (flags.device == "cuda") return std::string("off, since a GPU's driver opens files of its own");
+  if (flags.device == "cuda") return std::string("off, since the GPU driver opens files of its own");
   const Result<Sandbox> sandbox = enter_sandbox(sandbox_of(flags));
-  if (!sandbox) return sandbox.error().annotate("--no-sandbox goes without");
+  if (!sandbox) return sandbox.error().annotate("--no-sandbox starts without it");
   return sandbox->describe();
 }
 

@@ -17,6 +17,7 @@
 #include "cli/bench/page_call_times.h"
 #include "cli/commands/output_collector.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/exit_code.h"
 #include "cli/simulate/served_steps.h"
 #include "engine/step_observer.h"
 #include "loader/model_source.h"
@@ -193,7 +194,7 @@ Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>&
   std::ofstream file(args.output, std::ios::binary);
   file << text;
   file.close();
-  if (!file) return invalid_argument(concat("cannot write ", args.output));
+  if (!file) return invalid_argument(file_failure("write", args.output));
   std::printf("%s: fitted to %zu steps, off by %.1f %% (median), %.1f %% (largest)\n", args.output.c_str(),
               steps.size(), 100 * report->median_error, 100 * report->largest_error);
   return ok_status();
@@ -222,7 +223,7 @@ Status calibrate_served(const CalibrateArgs& args) {
 }  // namespace
 
 Status run_bench_calibrate(const CalibrateArgs& args) {
-  if (args.served && !args.logs.empty()) return invalid_argument("--served and --log: give one of them");
+  if (args.served && !args.logs.empty()) return invalid_argument("give --served or --log, not both");
   if (args.served) return calibrate_served(args);
   EngineFlags flags = args.engine;
   flags.enable_prefix_caching = false;

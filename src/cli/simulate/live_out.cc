@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/strings.h"
+#include "cli/exit_code.h"
 #include "page/live_frames.h"
 
 namespace pagoda {
@@ -24,7 +25,7 @@ void LiveOut::write(std::shared_ptr<const EngineSnapshot> state) {
 Status LiveOut::finish() {
   if (!wanted()) return ok_status();
   file_.close();
-  if (!file_) return invalid_argument(concat("cannot write ", path_));
+  if (!file_) return invalid_argument(file_failure("write", path_));
   if (num_frames_ >= kMaxFrames)
     std::fprintf(stderr, "%s holds the first %lld steps of the run\n", path_.c_str(),
                  static_cast<long long>(kMaxFrames));

@@ -6,6 +6,7 @@
 
 #include "base/plain_numbers.h"
 #include "base/strings.h"
+#include "cli/exit_code.h"
 #include "cli/serve/serve_command.h"
 #include "cli/simulate/simulate_flags.h"
 #include "cli/simulate/simulation_setup.h"
@@ -86,7 +87,7 @@ void print_answer(const PlanArgs& args, const CostModel& cost, const PlanAnswer&
 
 Status run_plan(const PlanArgs& args) {
   if (args.cost_model.empty())
-    return invalid_argument("give a --cost-model: a name such as h100/llama-3-8b/tp1, or a file");
+    return invalid_argument("--cost-model is required: a name such as h100/llama-3-8b/tp1, or a file");
   const auto cost = load_cost_model(args.cost_model);
   if (!cost) return cost.error();
   const auto question = question_of(args, *cost);
@@ -105,7 +106,7 @@ Status run_plan(const PlanArgs& args) {
     std::ofstream file(args.output_json, std::ios::binary);
     file << text;
     file.close();
-    if (!file) return invalid_argument(concat("cannot write ", args.output_json));
+    if (!file) return invalid_argument(file_failure("write", args.output_json));
   }
   print_answer(args, *cost, *answer);
   return ok_status();

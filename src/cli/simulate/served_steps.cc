@@ -51,7 +51,7 @@ class TemporaryFolder {
  public:
   static Result<TemporaryFolder> create() {
     std::string path = (std::filesystem::temp_directory_path() / "pagoda-calibrate-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) return unavailable(concat("cannot make a folder ", path));
+    if (mkdtemp(path.data()) == nullptr) return unavailable(concat("cannot create the folder ", path));
     return TemporaryFolder(std::move(path));
   }
   TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
@@ -116,7 +116,7 @@ class ServerProcess {
     std::ifstream said(output_);
     std::string line, last;
     while (std::getline(said, line)) last = line.empty() ? last : line;
-    return unavailable(concat("the server did not end well: ", last));
+    return unavailable(concat("the server ended with an error: ", last));
   }
 
  private:
@@ -172,7 +172,8 @@ Result<double> engine_ttft_sum(const LoadOptions& options) {
     sum += std::strtod(line.c_str() + line.rfind(' '), nullptr);
     found = true;
   }
-  return found ? Result<double>(sum) : unavailable("the server's metrics have no time to first token");
+  return found ? Result<double>(sum)
+               : unavailable("the server's metrics have no vllm:time_to_first_token_seconds");
 }
 
 // Returns by how much clients saw first tokens later than the engine had them: the mean of a turn, in the

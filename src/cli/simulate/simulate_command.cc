@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/exit_code.h"
 #include "cli/simulate/live_out.h"
 #include "cli/simulate/simulate_flags.h"
 #include "cli/simulate/simulation_setup.h"
@@ -25,10 +26,11 @@ constexpr std::chrono::seconds kSilence{1};  // before the progress bar
 
 Result<std::unique_ptr<Workload>> open(const SimulateArgs& args) {
   if (!args.trace.empty() && !args.workload.empty())
-    return invalid_argument("--trace and --workload: give one of them");
+    return invalid_argument("give --trace or --workload, not both");
   if (!args.trace.empty()) return open_workload("trace:" + args.trace);
   if (args.workload.empty())
-    return invalid_argument("give a workload: --workload sharegpt:rate=2,duration=3600 or --trace FILE");
+    return invalid_argument(
+        "a workload is required: --workload sharegpt:rate=2,duration=3600 or --trace FILE");
   return open_workload(args.workload);
 }
 
@@ -41,7 +43,7 @@ Status write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  return file ? ok_status() : invalid_argument(concat("cannot write ", path));
+  return file ? ok_status() : invalid_argument(file_failure("write", path));
 }
 
 SimulatedFaults faults_of(std::uint64_t seed) {
@@ -172,7 +174,7 @@ Status run_simulate(const SimulateArgs& args) {
   if (args.fault_runs > 0) return run_faults(args);
   if (!args.replay.empty()) return run_replay(args);
   if (args.cost_model.empty())
-    return invalid_argument("give a --cost-model: a name such as a100-40gb/opt-13b/tp1, or a file");
+    return invalid_argument("--cost-model is required: a name such as a100-40gb/opt-13b/tp1, or a file");
   auto cost = load_cost_model(args.cost_model);
   if (!cost) return cost.error();
   if (!args.compare.empty()) return run_compare(args);
@@ -193,7 +195,7 @@ Status run_simulate(const SimulateArgs& args) {
   if (!args.output_csv.empty()) {
     csv.open(args.output_csv, std::ios::binary);
     csv << outcome_csv_header();
-    if (!csv) return invalid_argument(concat("cannot write ", args.output_csv));
+    if (!csv) return invalid_argument(file_failure("write", args.output_csv));
   }
   LateProgressBar bar((*workload)->size());
   SimulationCallbacks callbacks;
@@ -207,7 +209,7 @@ Status run_simulate(const SimulateArgs& args) {
   PAGODA_RETURN_IF_ERROR(live.finish());
   if (csv.is_open()) {
     csv.close();
-    if (!csv) return invalid_argument(concat("cannot write ", args.output_csv));
+    if (!csv) return invalid_argument(file_failure("write", args.output_csv));
   }
   const std::string warning = burst_warning(*summary);
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());

@@ -13,11 +13,11 @@ namespace {
 Flag router_flag(std::string& router) {
   return {.name = "router",
           .value = flags::choice(router, {std::begin(kRouterNames), std::end(kRouterNames)}),
-          .help = "routing of requests to replicas",
+          .help = "policy that assigns requests to replicas",
           .details =
-              "routing of requests to replicas: `round-robin`, `least-loaded` (fewest requests), "
-              "`prefix-aware` (the replica that has seen the prompt's beginning), `kv-aware` "
-              "(vllm-router's rule over KV events)"};
+              "policy that assigns requests to replicas: `round-robin`, `least-loaded` (fewest requests), "
+              "`prefix-aware` (the replica that has seen the beginning of the prompt), `kv-aware` "
+              "(vllm-router's rule, with KV events)"};
 }
 
 }  // namespace
@@ -36,45 +36,47 @@ std::vector<Flag> simulate_flags(SimulateArgs& args) {
        .help = "cost model of a step: GPU/MODEL/tpN such as a100-40gb/opt-13b/tp1, or a JSON file"},
       {.name = "print-cost-model",
        .value = flags::on(args.print_cost_model),
-       .help = "the cost model as JSON, and nothing else"},
+       .help = "print the cost model as JSON and exit"},
       {.name = "replay",
        .value = flags::text(args.replay, "FILE"),
-       .help = "replay a log of serve --record, which must come to the same decisions",
+       .help = "replay a log of serve --record and check that every decision is the same",
        .details = "replay a log of `serve --record` without the model; the exit code is 0 if every decision "
                   "is the same. Needs no other flag"},
       {.name = "compare",
        .value = flags::text(args.compare, "FILE"),
-       .help = "compare the latencies of such a log with those simulated from its arrivals and "
-               "--cost-model"},
+       .help = "compare the latencies in such a log with simulated ones, for its arrivals and --cost-model"},
       {.name = "workload",
        .value = flags::text(args.workload, "SPEC"),
        .help = "sharegpt, alpaca, uniform or trace:FILE, with :KEY=VALUE,... such as rate=2,duration=3600"},
       {.name = "trace",
        .value = flags::text(args.trace, "FILE"),
-       .help = "a recorded workload; short for --workload trace:FILE"},
-      {.name = "replicas", .value = flags::int32(args.replicas, 1, 4096), .help = "engines"},
+       .help = "recorded workload; short for --workload trace:FILE"},
+      {.name = "replicas", .value = flags::int32(args.replicas, 1, 4096), .help = "number of replicas"},
       router_flag(args.router),
       {.name = "max-seconds",
        .value = flags::number(args.max_seconds, 0, 1e9),
-       .help = "limit of simulated time; 0: until all is served"},
+       .help = "limit of simulated time in seconds; 0: until all requests are served"},
       {.name = "output-json",
        .value = flags::text(args.output_json, "FILE"),
-       .help = "figures as JSON; -: stdout, no table"},
-      {.name = "output-csv", .value = flags::text(args.output_csv, "FILE"), .help = "one line a request"},
+       .help = "write the results as JSON to this file; -: stdout, without the table"},
+      {.name = "output-csv",
+       .value = flags::text(args.output_csv, "FILE"),
+       .help = "write one line per request to this file"},
       {.name = "plot",
        .value = flags::text(args.plot, "FILE"),
-       .help = "SVG of load and memory against time"},
+       .help = "write an SVG of load and memory over time to this file"},
       {.name = "live-out",
        .value = flags::text(args.live_out, "FILE"),
-       .help = "every step, for the page at / to open; of --replay, too"},
+       .help = "write every step to this file, for the page at / to open; also with --replay"},
       {.name = "fault-seed",
        .value = flags::integer(0, std::numeric_limits<std::int64_t>::max(), store_seed),
-       .help = "clients leave, steps stall, arrivals come in bursts; invariants are checked at every step"},
+       .help = "inject faults: clients that leave, slow steps, bursts of arrivals; check invariants at every "
+               "step"},
       {.name = "fault-runs",
        .value = flags::int32(args.fault_runs, 0),
-       .help = "run so many small engines of every mode, drawn from --fault-seed on",
-       .details = "run so many small engines of every mode, with faults of every kind, drawn from "
-                  "`--fault-seed` on; a failing seed is named"},
+       .help = "number of small engines to run with injected faults, from --fault-seed on",
+       .details = "number of small engines of every mode to run with injected faults of every kind, from "
+                  "`--fault-seed` on; a failing seed is printed"},
   };
 }
 
@@ -96,22 +98,22 @@ std::vector<Flag> plan_flags(PlanArgs& args) {
       router_flag(args.router),
       {.name = "replicas",
        .value = flags::int32(args.replicas, 1, 4096),
-       .help = "number of replicas; the rate is searched for"},
+       .help = "number of replicas; the highest rate is searched for"},
       {.name = "seeds",
        .value = flags::int32(args.seeds, 3, 100),
-       .help = "draws of the workload, from which the interval follows; the answer is the middle one"},
+       .help = "number of random draws of the workload; the answer is the median, with an interval"},
       {.name = "rate",
        .value = flags::parsed("X", store_rate),
-       .help = "requests a second: the replicas are searched for"},
+       .help = "requests per second; the number of replicas is searched for"},
       {.name = "ttft-p99",
        .value = flags::number(args.ttft_ms, 0.001, 1e9),
-       .help = "limit of the time to first token, ms"},
+       .help = "limit of the p99 time to first token, in ms"},
       {.name = "tpot-p99",
        .value = flags::number(args.tpot_ms, 0.001, 1e9),
-       .help = "limit of the time per output token, ms"},
+       .help = "limit of the p99 time per output token, in ms"},
       {.name = "output-json",
        .value = flags::text(args.output_json, "FILE"),
-       .help = "the answer as JSON; -: stdout, no text"},
+       .help = "write the answer as JSON to this file; -: stdout, without the text"},
   };
 }
 
@@ -119,20 +121,25 @@ std::vector<Flag> calibrate_flags(CalibrateArgs& args) {
   return {
       {.name = "output",
        .value = flags::text(args.output, "FILE"),
-       .help = "the cost model; -: stdout",
+       .help = "file for the cost model; -: stdout",
        .default_text = "-",
        .aliases = {"-o"}},
       {.name = "log",
        .value = flags::texts(args.logs, "FILE"),
-       .help = "take the steps of a log of serve --record in place of measuring; repeatable"},
+       .help = "use the steps in a log of serve --record instead of measuring; repeatable"},
       {.name = "served",
        .value = flags::on(args.served),
-       .help = "measures a server with clients, and how its steps scatter, not the engine by itself"},
-      {.name = "seconds", .value = flags::number(args.seconds, 1, 86'400), .help = "with --served: of load"},
-      {.name = "max-batch", .value = flags::int32(args.max_batch, 1, 256), .help = "sequences at once"},
+       .help =
+           "measure a server with clients, and the spread of its step times, instead of the engine alone"},
+      {.name = "seconds",
+       .value = flags::number(args.seconds, 1, 86'400),
+       .help = "duration of the load with --served, in seconds"},
+      {.name = "max-batch",
+       .value = flags::int32(args.max_batch, 1, 256),
+       .help = "maximum number of sequences at once"},
       {.name = "max-context",
        .value = flags::int32(args.max_context, 64),
-       .help = "tokens of the longest prompts"},
+       .help = "length of the longest prompts, in tokens"},
   };
 }
 

@@ -33,7 +33,7 @@ PartsFactory parts_factory(const EngineFlags& flags) {
                                        std::pair(modes.reserve, "auto oracle pow2 max")}) {
       if (value.find(' ') != std::string::npos ||
           std::string_view(known).find(value) == std::string_view::npos)
-        return invalid_argument(concat("\"", value, "\" is none of: ", known));
+        return invalid_argument(concat("\"", value, "\" is not one of: ", known));
     }
     PAGODA_RETURN_IF_ERROR(check_memory_modes(chosen));
     chosen.max_num_seqs = config.max_num_seqs;
@@ -51,7 +51,8 @@ PartsFactory parts_factory(const EngineFlags& flags) {
 Result<SimulationOptions> simulation_options(const EngineFlags& flags, const CostModel& cost) {
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   if (flags.speculative)
-    return invalid_argument("--speculative-config needs a model: simulated tokens repeat nothing");
+    return invalid_argument(
+        "--speculative-config needs a model: simulated tokens have no repetitions to draft from");
   SimulationOptions out;
   out.cost = cost;
   double block_bytes = cost.kv_bytes_per_token * flags.block_size;

@@ -3,7 +3,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <limits>
 
@@ -22,15 +24,15 @@ class Reader {
   explicit Reader(const std::string& name) : name_(name) {}
 
   Result<std::vector<KeyEntry>> read(const YAML::Node& root) {
-    if (!root.IsMap()) return refuse(root, "the file has no list `keys:`");
+    if (!root.IsMap()) return refuse(root, "the list `keys:` is missing");
     YAML::Node list;
     for (const auto& pair : root) {
       if (!pair.first.IsScalar() || pair.first.Scalar() != "keys")
-        return refuse(pair.first, "only `keys:` may stand here");
-      if (list.IsDefined() && !list.IsNull()) return refuse(pair.first, "`keys:` was given before");
+        return refuse(pair.first, "unknown key: the file has one list, `keys:`");
+      if (list.IsDefined() && !list.IsNull()) return refuse(pair.first, "`keys:` is given twice");
       list.reset(pair.second);
     }
-    if (!list.IsSequence() || list.size() == 0) return refuse(root, "`keys:` is no list of keys");
+    if (!list.IsSequence() || list.size() == 0) return refuse(root, "`keys:` must be a list");
     if (list.size() > kMaxKeys) return refuse(list, concat("more than ", kMaxKeys, " keys"));
     for (const YAML::Node& item : list) PAGODA_RETURN_IF_ERROR(entry(item));
     return std::move(entries_);
@@ -42,7 +44,7 @@ class Reader {
   }
 
   Status entry(const YAML::Node& node) {
-    if (!node.IsMap()) return refuse(node, "a key is a mapping with `name` and `sha256`");
+    if (!node.IsMap()) return refuse(node, "each entry must be a mapping with `name` and `sha256`");
     KeyEntry out;
     bool priority_given = false;
     std::vector<std::string> seen;
@@ -54,16 +56,15 @@ class Reader {
       if (field == "max_priority") priority_given = true;
       PAGODA_RETURN_IF_ERROR(take(field, pair.first, pair.second, out));
     }
-    if (out.name.empty()) return refuse(node, "a key without `name`");
+    if (out.name.empty()) return refuse(node, "`name` is missing");
     if (out.digests.empty()) return refuse(node, concat("'", out.name, "' has neither `key` nor `sha256`"));
     if (!priority_given && out.role == Role::user) out.max_priority = 0;
     for (const KeyEntry& other : entries_) {
-      if (other.name == out.name)
-        return refuse(node, concat("there are two keys with the name '", out.name, "'"));
+      if (other.name == out.name) return refuse(node, concat("two entries have the name '", out.name, "'"));
     }
     for (const KeyDigest& digest : out.digests) {
       if (std::ranges::count(digests_, digest) > 0)
-        return refuse(node, concat("'", out.name, "' has a key that stands in the file before"));
+        return refuse(node, concat("'", out.name, "' has the same key as another entry"));
       digests_.push_back(digest);
     }
     entries_.push_back(std::move(out));
@@ -74,7 +75,7 @@ class Reader {
     if (field == "key" || field == "sha256") {
       if (value.IsScalar()) return secret(field, value, out);
       if (!value.IsSequence() || value.size() > kMaxDigests)
-        return refuse(key, "a key is one word, or a few");
+        return refuse(key, "`key` and `sha256` must be a value or a list of values");
       for (const YAML::Node& item : value) PAGODA_RETURN_IF_ERROR(secret(field, item, out));
       return ok_status();
     }
@@ -83,7 +84,7 @@ class Reader {
     if (field == "name") {
       if (!is_key_name(text))
         return refuse(value,
-                      "a name has 1 to 64 letters, digits, '.', '_' and '-', and is not a reserved one");
+                      "`name` must have 1 to 64 letters, digits, '.', '_' and '-', and must not be reserved");
       out.name = text;
       return ok_status();
     }
@@ -93,14 +94,14 @@ class Reader {
         out.role = role;
         return ok_status();
       }
-      return refuse(value, "`role` is user, metrics or admin");
+      return refuse(value, "`role` must be user, metrics or admin");
     }
     const auto number = [&](std::int64_t low, std::int64_t high) -> Result<std::int64_t> {
       std::int64_t parsed = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
       if (error == std::errc() && end == text.data() + text.size() && parsed >= low && parsed <= high)
         return parsed;
-      return refuse(value, concat("`", field, "` is not a whole number between ", low, " and ", high));
+      return refuse(value, concat("`", field, "` must be a whole number between ", low, " and ", high));
     };
     using Int32 = std::numeric_limits<std::int32_t>;
     const auto into = [&](auto& place, std::int64_t low, std::int64_t high) -> Status {
@@ -120,22 +121,22 @@ class Reader {
       return ok_status();
     }
     return refuse(key,
-                  "an unknown field; known are name, key, sha256, role, weight, requests_per_minute, "
+                  "unknown field; the fields are name, key, sha256, role, weight, requests_per_minute, "
                   "tokens_per_minute, max_priority and max_model_len");
   }
 
   Status secret(const std::string& field, const YAML::Node& value, KeyEntry& out) {
-    if (!value.IsScalar()) return refuse(value, "a key is a word");
+    if (!value.IsScalar()) return refuse(value, "a key must be a plain value");
     const std::string& text = value.Scalar();
     if (field == "key") {
       const bool visible = std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7f; });
       if (text.empty() || text.size() > kMaxKeyBytes || !visible)
-        return refuse(value, concat("`key` is 1 to ", kMaxKeyBytes, " visible ASCII characters"));
+        return refuse(value, concat("`key` must be 1 to ", kMaxKeyBytes, " visible ASCII characters"));
       out.digests.push_back(digest_of_key(text));
       return ok_status();
     }
     const std::optional<KeyDigest> digest = digest_from_hex(text);
-    if (!digest) return refuse(value, "`sha256` is 64 hexadecimal digits");
+    if (!digest) return refuse(value, "`sha256` must be 64 hexadecimal digits");
     out.digests.push_back(*digest);
     return ok_status();
   }
@@ -187,7 +188,7 @@ Result<std::vector<KeyEntry>> read_key_file(const std::string& path) {
   std::string text(kMaxBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad() || (file.fail() && !file.eof()))
-    return not_found(concat(path, ": cannot be read"));
+    return not_found(concat("cannot read the API key file ", path, ": ", std::strerror(errno)));
   text.resize(static_cast<std::size_t>(file.gcount()));
   return parse_key_file(text, path);
 }
@@ -202,7 +203,7 @@ Result<std::string> with_new_key(const std::string& text, const std::string& nam
   }
   for (const KeyEntry& other : before)
     if (other.name == entry.name)
-      return invalid_argument(concat(name, ": there is a key '", entry.name, "'"));
+      return invalid_argument(concat(name, ": there is already a key '", entry.name, "'"));
   const std::string indent(empty ? 2 : dash_column(text).value_or(2), ' ');
   std::string out = empty ? std::string("keys:\n") : text;
   if (!out.ends_with('\n')) out.push_back('\n');
@@ -212,7 +213,8 @@ Result<std::string> with_new_key(const std::string& text, const std::string& nam
   out.append(concat(indent, "  role: ", name_of(entry.role), "\n"));
   const Result<std::vector<KeyEntry>> after = parse_key_file(out, name);
   if (!after || after->size() != before.size() + 1 || after->back().name != entry.name)
-    return invalid_argument(concat(name, ": its layout leaves no place for another key at its end"));
+    return invalid_argument(
+        concat(name, ": a key cannot be appended to a file of this layout; add it by hand"));
   return out;
 }
 

@@ -15,7 +15,8 @@ Status apply_key(const ApiKey& key, std::string_view peer, bool isolate, std::sp
   const KeyEntry& entry = key.entry;
   for (Request& request : requests) {
     if (entry.max_priority && request.priority < *entry.max_priority)
-      return invalid_argument(concat("This key may ask for priorities from ", *entry.max_priority, " on."))
+      return invalid_argument(
+                 concat("This key may only use priorities of ", *entry.max_priority, " or more."))
           .with_param("priority");
     request.tenant = tenant_of(key, peer);
     request.weight = entry.weight;

@@ -64,7 +64,7 @@ Status KeyStore::install(std::vector<KeyEntry> entries) {
   std::set<std::string> names;
   for (const KeyEntry& entry : entries)
     if (!names.insert(entry.name).second)
-      return invalid_argument(concat(file_, ": the name '", entry.name, "' is that of an --api-key"));
+      return invalid_argument(concat(file_, ": the name '", entry.name, "' is used by an --api-key"));
   std::lock_guard lock(mutex_);
   for (KeyEntry& entry : entries) {
     for (const KeyDigest& digest : entry.digests) ring->digests.emplace_back(digest, ring->keys.size());

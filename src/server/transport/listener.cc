@@ -27,7 +27,8 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, std
   if (!error) return tcp::endpoint(address, port);
   tcp::resolver resolver(io);
   const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
-  if (error || found.empty()) return invalid_argument(concat("the address --host ", host, " is not known"));
+  if (error || found.empty())
+    return invalid_argument(concat("--host ", host, ": cannot resolve this address"));
   tcp::endpoint endpoint = *found.begin();
   for (const auto& entry : found)
     if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();

@@ -1,8 +1,11 @@
 #include "server/transport/tls.h"
 
 #include <openssl/err.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <string_view>
 
 #include "base/strings.h"
@@ -35,9 +38,10 @@ int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size, co
 // A key with a passphrase is refused; nothing ever waits for a terminal.
 int no_passphrase(char*, int, int, void*) { return 0; }
 
-Status refuse(const std::string& file, const char* problem) {
+Status refuse(const char* flag, const std::string& file, const char* problem) {
   ERR_clear_error();
-  return invalid_argument(concat(file, ": ", problem));
+  if (access(file.c_str(), R_OK) != 0) problem = std::strerror(errno);
+  return invalid_argument(concat(flag, " ", file, ": ", problem));
 }
 
 }  // namespace
@@ -49,13 +53,13 @@ Status TlsFiles::check() const {
         concat(!key.empty()         ? "--ssl-keyfile"
                : !client_ca.empty() ? "--ssl-ca-certs"
                                     : "--ssl-cert-reqs",
-               " needs --ssl-certfile: without a certificate the server would speak plain HTTP"));
+               " needs --ssl-certfile: without a certificate the server would use plain HTTP"));
   if (asks && client_ca.empty())
     return invalid_argument(
-        "--ssl-cert-reqs needs --ssl-ca-certs, which says who signs clients' certificates");
+        "--ssl-cert-reqs needs --ssl-ca-certs, the authorities that sign client certificates");
   if (!asks && !client_ca.empty())
     return invalid_argument(
-        "--ssl-ca-certs needs --ssl-cert-reqs 1 or 2: without it no client is asked for a certificate");
+        "--ssl-ca-certs needs --ssl-cert-reqs 1 or 2: without it client certificates are not requested");
   return ok_status();
 }
 
@@ -81,16 +85,17 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files
       SSL_CTX_set_ciphersuites(context, kCiphers13) != 1 ||
       SSL_CTX_set1_groups_list(context, "X25519:P-256:P-384") != 1 ||
       SSL_CTX_set_session_id_context(context, kSessions, sizeof kSessions - 1) != 1)
-    return internal_error("OpenSSL does not know the ciphers of TLS 1.2 and 1.3");
+    return internal_error("OpenSSL does not support the server's TLS ciphers");
   if (SSL_CTX_use_certificate_chain_file(context, files.certificates.c_str()) != 1)
-    return refuse(files.certificates, "holds no certificate in PEM that can be read");
+    return refuse("--ssl-certfile", files.certificates, "the file has no valid PEM certificate");
   const std::string& key = files.key.empty() ? files.certificates : files.key;
   if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1)
-    return refuse(key, "holds no private key in PEM that can be read, or one of another certificate");
-  if (SSL_CTX_check_private_key(context) != 1) return refuse(key, "is the key of another certificate");
+    return refuse("--ssl-keyfile", key, "the file has no valid PEM private key for the certificate");
+  if (SSL_CTX_check_private_key(context) != 1)
+    return refuse("--ssl-keyfile", key, "the key belongs to another certificate");
   if (files.client_certificates == 0) return std::shared_ptr<const TlsContext>(std::move(made));
   if (SSL_CTX_load_verify_locations(context, files.client_ca.c_str(), nullptr) != 1)
-    return refuse(files.client_ca, "holds no certificates in PEM that can be read");
+    return refuse("--ssl-ca-certs", files.client_ca, "the file has no valid PEM certificates");
   SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(files.client_ca.c_str()));
   const int required = files.client_certificates == 2 ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | required, nullptr);
