@@ -93,14 +93,14 @@ Result<std::shared_ptr<const AnswerFiles>> AnswerFiles::open(const std::string& 
   };
   std::error_code error;
   const bool made = fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder, error)) return refused("is no folder, and none can be made there");
+  if (error || !fs::is_directory(folder, error)) return refused("is not a folder and cannot be created");
   if (made) fs::permissions(folder, fs::perms::owner_all, error);
   const int lock =
       ::open((fs::path(folder) / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock < 0) return refused(std::strerror(errno));
   if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock);
-    return refused("another server keeps its answers there");
+    return refused("the folder is in use by another server");
   }
   return std::shared_ptr<const AnswerFiles>(new AnswerFiles(folder, lock));
 }
@@ -127,7 +127,7 @@ std::vector<AnswerFiles::Found> AnswerFiles::list() const {
     const std::optional<std::string> bytes = contents(path);
     std::optional<ParsedAnswerFile> parsed = bytes ? parse_answer_file(*bytes) : std::nullopt;
     if (!parsed || path_of(parsed->id) != concat(folder_, "/", path.filename().string())) {
-      log_warning("api", concat("a kept answer is damaged and is removed: ", path.filename().string()));
+      log_warning("api", concat("removed a damaged stored answer: ", path.filename().string()));
       fs::remove(path, problem);
       continue;
     }

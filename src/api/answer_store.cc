@@ -105,7 +105,7 @@ std::optional<StoredAnswer> AnswerStore::find(std::string_view id, std::string_v
     const std::lock_guard lock(mutex_);
     const auto entry = entries_.find(id);
     if (entry != entries_.end() && entry->second.written) {
-      log_warning("api", "a kept answer cannot be read any more");
+      log_warning("api", "a stored answer can no longer be read");
       remove(entry);
     }
     return std::nullopt;
@@ -147,7 +147,7 @@ void AnswerStore::write_files() {
       entry->second.answer.answer = {};
       entry->second.answer.conversation = {};
     } else if (!std::exchange(told, true)) {
-      log_warning("api", "answers cannot be written to --response-store-dir: they stay in memory");
+      log_warning("api", "cannot write to --response-store-dir: answers are stored in memory only");
     }
     changed_.notify_all();
   }

@@ -78,16 +78,15 @@ void DeclaredTools::read_tool(FieldReader& tool, const json::object& value, std:
   if (!tool.ok()) return;
   const ToolType* known = find_tool_type(type);
   if (known == nullptr)
-    return tool.fail(
-        "type", concat("is '", name_or_mark(type),
-                       "', but must be 'function', 'custom' or another type of tool that is known here"));
+    return tool.fail("type", concat("is '", name_or_mark(type),
+                                    "', but must be 'function', 'custom' or another known type of tool"));
   switch (known->in(protocol_)) {
     case ToolForm::function:
       return read_function(tool, value, group);
     case ToolForm::custom:
       return read_custom(tool, group);
     case ToolForm::group:
-      if (!group.empty()) return tool.fail("type", "cannot be 'namespace' inside of a namespace");
+      if (!group.empty()) return tool.fail("type", "cannot be 'namespace' inside a namespace");
       return read_group(tool, warnings);
     case ToolForm::known: {
       const std::string name = required_name(tool);

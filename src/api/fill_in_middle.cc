@@ -75,7 +75,7 @@ Result<std::vector<TokenId>> fill_in_middle_tokens(const ApiContext& context, st
   empty.add_special_tokens = true;
   const Result<std::vector<TokenId>> begin = tokenizer.encode("", empty);
   if (!first || !second || !begin)
-    return invalid_argument(concat("'", param, "' cannot be tokenised.")).with_param(std::string(param));
+    return invalid_argument(concat("'", param, "' cannot be tokenized.")).with_param(std::string(param));
   std::vector<TokenId> out;
   if (!begin->empty() && begin->front() == tokenizer.bos()) out.push_back(tokenizer.bos());
   const auto add = [&out](TokenId marker, const std::vector<TokenId>& text) {

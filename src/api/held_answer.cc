@@ -46,7 +46,7 @@ Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, b
   else if (!schema.contains("type") && !schema.contains("$ref") && !schema.contains("anyOf"))
     schema["type"] = "object";
   if (tool.text && !tool.text->grammar.empty()) {
-    if (shape.style != "json") return unimplemented("a text of a grammar is only held inside JSON");
+    if (shape.style != "json") return unimplemented("a grammar for text is only supported inside JSON");
     const json::object inside{{"type", "json_string"},
                               {"tool", tool.name},
                               {"syntax", tool.text->syntax},
@@ -304,7 +304,7 @@ class Builder {
         return format;
       }
     }
-    return internal_error("a form that nobody knows");
+    return internal_error("unknown form of an answer");
   }
 
   const Tokenizer& tokenizer_;
@@ -337,7 +337,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   if (context.grammars == nullptr) {
     if (!forced && !wishes.thinking_budget) return std::vector<GrammarSpec>();
     const std::string_view param = forced ? "tool_choice" : "thinking_token_budget";
-    return unimplemented(concat("'", param, "' is not supported: this build has no grammars."))
+    return unimplemented(concat("'", param, "' is not supported: this build has no structured output."))
         .with_param(std::string(param))
         .with_reason("unsupported_parameter");
   }

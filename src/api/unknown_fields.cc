@@ -16,7 +16,7 @@ void note_unknown_fields(const FieldReader& fields, std::string_view protocol,
     if (std::ranges::find(harmless, name) != harmless.end() || name_or_mark(name) != name) continue;
     if (is_new_to_log(concat(protocol, "/", name)))
       log_warning("api",
-                  concat("a request has a field '", name, "', which ", protocol, " does not know here"));
+                  concat("the field '", name, "' of a request (", protocol, ") is unknown and ignored"));
   }
 }
 

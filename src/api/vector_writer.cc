@@ -27,7 +27,7 @@ void VectorWriter::add(std::size_t prompt_index, RequestOutput output) {
   if (vectors_[prompt_index].empty())
     return fail(unavailable("The request was ended by the server before it was complete."));
   if (!std::ranges::all_of(vectors_[prompt_index], [](float value) { return std::isfinite(value); }))
-    return fail(internal_error("The model made a vector that is not finite."));
+    return fail(internal_error("The model returned a vector that is not finite."));
   ended_[prompt_index] = true;
   --num_left_;
 }

@@ -29,7 +29,7 @@ void Warnings::add(std::string_view path, std::string_view problem) {
   std::string text = concat(path, ": ", problem);
   if (std::ranges::find(texts_, text) != texts_.end()) return;
   texts_.push_back(std::move(text));
-  if (is_new_to_log(std::string(problem))) log_warning("api", concat("a request: ", problem));
+  if (is_new_to_log(std::string(problem))) log_warning("api", concat("in a request: ", problem));
 }
 
 std::string Warnings::header() const {

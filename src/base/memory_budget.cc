@@ -38,14 +38,14 @@ Result<MemoryBudget::AccountId> MemoryBudget::add_account(std::string name, std:
                                                           std::int64_t limit) {
   std::lock_guard lock(mutex_);
   if (promised < 0 || limit < promised)
-    return invalid_argument(concat("memory account ", name, ": its limit is below what it is promised"));
+    return invalid_argument(concat("memory account ", name, ": its limit is below its guaranteed size"));
   std::int64_t left = limit_;
   for (const Account& account : accounts_) {
     left -= std::max(account.promised, account.used);
-    if (account.name == name) return invalid_argument(concat("there is a memory account ", name, " already"));
+    if (account.name == name) return invalid_argument(concat("there is already a memory account ", name));
   }
   if (promised > left)
-    return invalid_argument(concat("memory account ", name, ": ", promised, " bytes are promised, ",
+    return invalid_argument(concat("memory account ", name, ": ", promised, " bytes are guaranteed, ",
                                    std::max<std::int64_t>(0, left), " are left"));
   accounts_.push_back({.name = std::move(name), .promised = promised, .used = 0, .limit = limit});
   return AccountId{accounts_.size() - 1};

@@ -41,7 +41,9 @@ Status with_param(const Status& status, const std::string& param) {
       .with_reason("invalid_grammar");
 }
 
-Status busy() { return resource_exhausted("Too many grammars wait to be compiled; please try again."); }
+Status busy() {
+  return resource_exhausted("Too many grammars are waiting to be compiled; please try again later.");
+}
 
 }  // namespace
 
@@ -142,7 +144,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
       lock.unlock();
       Result<CompiledConstraint> compiled = backend->compile(job->spec, &job->given_up);
       if (compiled && compiled->bytes + compiled->shared_bytes > options.max_grammar_bytes)
-        compiled = invalid_argument("it makes a grammar that is too large");
+        compiled = invalid_argument("its grammar is too large");
       lock.lock();
       if (job->given_up) {
         --counts.stuck;
@@ -260,9 +262,9 @@ void GrammarService::compile(std::uint64_t owner, GrammarSpec spec, Done done) {
   const std::size_t max_bytes =
       spec.kind == GrammarSpec::Kind::structural_tag ? kMaxTagBytes : kMaxGrammarBytes;
   if (spec.text.size() > max_bytes)
-    refusal =
-        with_param(invalid_argument(concat("it has ", spec.text.size(), " bytes, and may have ", max_bytes)),
-                   spec.param);
+    refusal = with_param(
+        invalid_argument(concat("it has ", spec.text.size(), " bytes, and the limit is ", max_bytes)),
+        spec.param);
   const auto queue = state.waiting.find(owner);
   if (!refusal &&
       (state.blocked() || state.counts.waiting >= static_cast<std::int64_t>(state.options.max_waiting) ||

@@ -102,12 +102,12 @@ Status prepare_formats(json::value& value, const PatternChecks& patterns, std::v
 
 Result<json::value> parse_grammar_json(std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes)
-    return invalid_argument(concat("it has ", text.size(), " bytes, and may have ", max_bytes));
+    return invalid_argument(concat("it has ", text.size(), " bytes, and the limit is ", max_bytes));
   boost::system::error_code error;
   json::parse_options options;
   options.max_depth = kMaxDepth;
   json::value value = json::parse(text, error, {}, options);
-  if (error == json::error::too_deep) return invalid_argument("it is nested more than 64 deep");
+  if (error == json::error::too_deep) return invalid_argument("it is nested more than 64 levels deep");
   if (error) return invalid_argument("it is not valid JSON");
   return value;
 }
@@ -118,12 +118,11 @@ Result<std::string> choice_grammar(std::string_view choices) {
   const json::array* list = value->if_array();
   if (list == nullptr || list->empty()) return invalid_argument("it must be a list of at least one string");
   if (list->size() > kMaxChoices)
-    return invalid_argument(concat("it may have ", kMaxChoices, " choices at most"));
+    return invalid_argument(concat("it can have at most ", kMaxChoices, " choices"));
   std::string grammar = "root ::= ";
   for (std::size_t i = 0; i < list->size(); ++i) {
     const json::string* text = (*list)[i].if_string();
-    if (text == nullptr || text->empty())
-      return invalid_argument("each choice must be a string, and none empty");
+    if (text == nullptr || text->empty()) return invalid_argument("each choice must be a non-empty string");
     if (i > 0) grammar += " | ";
     grammar += quoted(*text);
   }

@@ -56,7 +56,7 @@ class Rewriter {
       }
     }
     if (!ok_ || at_ < text_.size())
-      return invalid_argument("the grammar uses what cannot be held inside a JSON string");
+      return invalid_argument("the grammar uses a rule that is not supported inside a JSON string");
     return std::move(out_);
   }
 

@@ -67,7 +67,7 @@ Status SchemaPreparer::prepare_all(json::value& out) {
 
 Status SchemaPreparer::prepare(const json::value& schema, const std::string& path, std::size_t depth,
                                json::value& out) {
-  if (depth > kMaxDepth) return refuse(path, "is nested more than 64 deep");
+  if (depth > kMaxDepth) return refuse(path, "is nested more than 64 levels deep");
   if ((states_ += 8) > kMaxStates) return too_large(path);
   if (schema.is_bool()) {
     if (!schema.as_bool())
@@ -106,7 +106,7 @@ Status SchemaPreparer::enumerated(json::object& object, const std::string& path)
   const std::string keyword = object.contains("const") ? "const" : "enum";
   const json::value values = keyword == "const" ? json::array{object.at("const")} : object.at("enum");
   if (!values.is_array() || values.as_array().empty())
-    return refuse(path, "has an 'enum' that is no list, or empty");
+    return refuse(path, "has an 'enum' that is not a non-empty list");
   json::object rest = object;
   rest.erase(keyword);
   json::array fit;
@@ -127,7 +127,7 @@ Status SchemaPreparer::alternatives(std::string_view keyword, json::object& obje
                                     std::size_t depth) {
   const json::value value = object.at(keyword);
   if (!value.is_array() || value.as_array().empty())
-    return refuse(path, concat("has a '", keyword, "' that is no list, or empty"));
+    return refuse(path, concat("has a '", keyword, "' that is not a non-empty list"));
   json::object rest = object;
   rest.erase(keyword);
   json::object unevaluated;
@@ -241,7 +241,7 @@ Result<std::string> SchemaPreparer::follow(const json::value& reference, const s
   std::set<std::string> chain;
   const json::value* uri = &reference;
   while (true) {
-    if (!uri->is_string()) return refuse(path, "has a '$ref' that is no string");
+    if (!uri->is_string()) return refuse(path, "has a '$ref' that is not a string");
     const std::string target(uri->as_string());
     if (!chain.insert(target).second) return refuse(path, "has a '$ref' that leads back to itself");
     const json::value* found = find(target);

@@ -53,7 +53,7 @@ Status SchemaPreparer::count(const json::object& object, std::string_view keywor
   double number = -1;
   if (value->is_number()) number = value->to_number<double>();
   if (number < 0 || number != std::floor(number))
-    return refuse(path, concat("has a '", keyword, "' that is no count"));
+    return refuse(path, concat("has a '", keyword, "' that is not a whole number from 0"));
   if (number > static_cast<double>(kMaxCount))
     return refuse(path, concat("has a '", keyword, "' above ", kMaxCount));
   states_ += cost * static_cast<std::int64_t>(number);
@@ -71,8 +71,9 @@ Status SchemaPreparer::string_case(const json::object& object, const std::string
     return refuse(path, "has a 'minLength' above its 'maxLength'").with_reason(std::string(kNoAnswer));
   const json::value* pattern = object.if_contains("pattern");
   const json::value* format = object.if_contains("format");
-  if (pattern != nullptr && !pattern->is_string()) return refuse(path, "has a 'pattern' that is no string");
-  if (format != nullptr && !format->is_string()) return refuse(path, "has a 'format' that is no string");
+  if (pattern != nullptr && !pattern->is_string())
+    return refuse(path, "has a 'pattern' that is not a string");
+  if (format != nullptr && !format->is_string()) return refuse(path, "has a 'format' that is not a string");
   if (pattern != nullptr ||
       (format != nullptr && string_format(std::string_view(format->as_string())) != nullptr))
     return pattern_case(object, lengths, path, out);
@@ -106,7 +107,8 @@ Status SchemaPreparer::pattern_case(const json::object& object, const json::obje
           return not_held(list == &set->all ? "pattern" : "not", path, concat(" '", one.substr(0, 100), "'"));
   if (!several && !held(plain)) return unheld();
   if (several && !held(plain))
-    return refuse(path, "has 'pattern's that no string matches together").with_reason(std::string(kNoAnswer));
+    return refuse(path, "has 'pattern's that no string can match together")
+        .with_reason(std::string(kNoAnswer));
   if (pattern != nullptr && named != nullptr) {
     PatternSet both = *set;
     both.all.emplace_back(named->plain.empty() ? named->pattern : named->plain);
@@ -145,7 +147,7 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
     const json::value* value = object.if_contains(keyword);
     if (value == nullptr) continue;
     if (value->is_bool()) return not_held(keyword, path, " as draft 4 has it");
-    if (!value->is_number()) return refuse(path, concat("has a '", keyword, "' that is no number"));
+    if (!value->is_number()) return refuse(path, concat("has a '", keyword, "' that is not a number"));
     const double number = value->to_number<double>();
     if (keyword == "multipleOf") {
       if (type == "integer" && number > 0 && 1 / number == std::floor(1 / number)) continue;

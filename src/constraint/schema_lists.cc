@@ -30,7 +30,7 @@ Status SchemaPreparer::array_case(const json::object& object, const std::string&
   if (items == nullptr) items = rest;
   std::size_t length = 0;
   if (prefix != nullptr) {
-    if (!prefix->is_array()) return refuse(path, "has 'prefixItems' that are no list");
+    if (!prefix->is_array()) return refuse(path, "has 'prefixItems' that is not a list");
     json::array parts;
     for (const json::value& entry : prefix->as_array()) {
       json::value part;

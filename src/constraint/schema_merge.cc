@@ -224,7 +224,8 @@ class Merger {
     return ok_status();
   }
   static Status lists(json::value& own, const json::value& value, bool common) {
-    if (!own.is_array() || !value.is_array()) return cannot(common ? "enum" : "required", " that is no list");
+    if (!own.is_array() || !value.is_array())
+      return cannot(common ? "enum" : "required", " that is not a list");
     json::array out = common ? json::array() : own.as_array();
     for (const json::value& entry : value.as_array()) {
       const bool known = std::ranges::find(own.as_array(), entry) != own.as_array().end();
@@ -243,7 +244,7 @@ class Merger {
     return ok_status();
   }
   static Status patterns(json::value& own, const json::value& value) {
-    if (!own.is_string() || !value.is_string()) return cannot("pattern", " that is no string");
+    if (!own.is_string() || !value.is_string()) return cannot("pattern", " that is not a string");
     std::optional<PatternSet> both = set_of_pattern(std::string_view(own.as_string()));
     const std::optional<PatternSet> other = set_of_pattern(std::string_view(value.as_string()));
     if (!both || !other) return cannot("pattern");
@@ -297,11 +298,11 @@ class Flattener {
     json::array parts;
     if (const json::value* all = own.if_contains("allOf")) {
       if (!all->is_array() || all->as_array().empty())
-        return invalid_argument("has a 'allOf' that is no list, or empty");
+        return invalid_argument("has an 'allOf' that is not a non-empty list");
       for (const json::value& part : all->as_array()) parts.push_back(part);
     }
     if (const json::value* reference = own.if_contains("$ref")) {
-      if (!reference->is_string()) return invalid_argument("has a '$ref' that is no string");
+      if (!reference->is_string()) return invalid_argument("has a '$ref' that is not a string");
       const json::value* target = context_.find(std::string(reference->as_string()));
       if (target == nullptr)
         return cannot("$ref", concat(" to '", std::string_view(reference->as_string()).substr(0, 100), "'"));

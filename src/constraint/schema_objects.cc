@@ -50,7 +50,7 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
     return ok_status();
   };
   if (const json::value* given = object.if_contains("properties")) {
-    if (!given->is_object()) return refuse(path, "has 'properties' that are no object");
+    if (!given->is_object()) return refuse(path, "has 'properties' that is not an object");
     for (const auto& entry : given->as_object()) {
       const std::string_view name(entry.key().data(), entry.key().size());
       json::value schema = entry.value();
@@ -65,9 +65,9 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
   }
   json::array required;
   if (const json::value* given = object.if_contains("required")) {
-    if (!given->is_array()) return refuse(path, "has a 'required' that is no list");
+    if (!given->is_array()) return refuse(path, "has a 'required' that is not a list");
     for (const json::value& value : given->as_array()) {
-      if (!value.is_string()) return refuse(path, "has a 'required' that is no list of names");
+      if (!value.is_string()) return refuse(path, "has a 'required' that is not a list of names");
       if (std::ranges::find(required, value) != required.end()) continue;
       required.push_back(value);
       const std::string name(value.as_string());
@@ -125,7 +125,7 @@ Status SchemaPreparer::open_names(const json::object& object, const std::string&
   if (additional == nullptr) additional = object.if_contains("unevaluatedProperties");
   if (additional != nullptr && *additional != false) out.additional = additional;
   if (const json::value* patterns = object.if_contains("patternProperties")) {
-    if (!patterns->is_object()) return refuse(path, "has 'patternProperties' that are no object");
+    if (!patterns->is_object()) return refuse(path, "has 'patternProperties' that is not an object");
     for (const auto& entry : patterns->as_object()) {
       const std::string_view pattern(entry.key());
       std::optional<PatternSet> set = set_of_pattern(pattern);

@@ -69,9 +69,7 @@ class SchemaPreparer {
     if (path_.empty()) keyword_ = keyword;
     return refuse(path, concat("has '", keyword, "'", why, ", which is not supported"));
   }
-  Status too_large(const std::string& path) const {
-    return refuse(path, "makes a grammar that is too large");
-  }
+  Status too_large(const std::string& path) const { return refuse(path, "makes the grammar too large"); }
 
   // Names and comments take part in nothing, and what is recursive in them is nobody's.
   static void drop_annotations(json::object& object) {

@@ -92,7 +92,7 @@ Status SchemaPreparer::rewrite(json::object& object, const std::string& path, st
     }
     if ((states_ += 8) > kMaxStates || depth > 64) return too_large(path);
   }
-  return refuse(path, "says too much at once");
+  return refuse(path, "has too many keywords that must be combined");
 }
 
 // A property's dependents are required anyway, where the property may come.
@@ -170,7 +170,7 @@ Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path
     }
     object.erase("const");
     object["enum"] = kept;
-    if (kept.empty()) return refuse(path, "has no value that is left").with_reason(std::string(kNoAnswer));
+    if (kept.empty()) return refuse(path, "allows no value").with_reason(std::string(kNoAnswer));
     return ok_status();
   }
   std::optional<json::value> rest = negated(other, context());

@@ -212,8 +212,7 @@ Result<CompiledConstraint> without(std::vector<std::string> left_out, CompiledCo
   if (left_out.size() > kMaxNamed) left_out.resize(kMaxNamed);
   for (std::string& part : left_out) part = problem(part);
   if (!left_out.empty())
-    log_warning("constraint",
-                concat("schemas are held without what cannot be held of them: ", problem(join(left_out))));
+    log_warning("constraint", concat("parts of schemas are not enforced: ", problem(join(left_out))));
   compiled.left_out = std::move(left_out);
   return compiled;
 }
@@ -288,7 +287,7 @@ class XgrammarBackend final : public GrammarBackend {
         return without(std::move(dropped), whole(compiler->structural_tag(*expanded)));
       }
     }
-    return internal_error("a kind of grammar that nobody knows");
+    return internal_error("unknown kind of grammar");
   }
 
   // The tokens' bytes, as they stand in a text; of special tokens those that the grammar names. Made when it

@@ -23,7 +23,7 @@ Status check_child(pid_t pid, std::int32_t rank) {
   if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
     return ok_status();
   return unavailable(concat("rank ", rank, " (process ", pid, ") ",
-                            info.si_code == CLD_EXITED ? "ended with code " : "was ended by signal ",
+                            info.si_code == CLD_EXITED ? "ended with code " : "was killed by signal ",
                             info.si_status));
 }
 
@@ -64,7 +64,7 @@ class ChildCommunicator final : public SharedMemoryCommunicator {
   ChildCommunicator(const std::shared_ptr<SharedMemoryGroup>& group, std::int32_t rank, pid_t parent)
       : SharedMemoryCommunicator(
             group, rank,
-            [parent] { return getppid() == parent ? ok_status() : unavailable("rank 0 is gone"); }),
+            [parent] { return getppid() == parent ? ok_status() : unavailable("rank 0 has ended"); }),
         parent_(parent) {}
 
   void abort(std::string_view why) override {

@@ -42,7 +42,7 @@ class MpiCommunicator final : public Communicator {
         {.tick = milliseconds(1000), .max_ticks = kFinalizeSeconds},
         [] { return std::optional<std::uint64_t>(0); },
         [this] {
-          log_error("mpi", "MPI_Finalize does not come back: a rank is lost");
+          log_error("mpi", "MPI_Finalize does not return: a rank is lost");
           mpi_.abort(1);
           ::_exit(1);
         });
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Communicator>> join_mpi(const std::string& library) {
   if (handle == nullptr) return unavailable(concat("started by mpirun, but MPI cannot be used: ", dlerror()));
   const auto get = reinterpret_cast<GetMpiFunctions>(dlsym(handle, "pagoda_mpi_functions"));
   const MpiFunctions* const mpi = get == nullptr ? nullptr : get(kMpiFunctionsVersion);
-  if (mpi == nullptr) return unavailable(concat(library, " is of another version of this program"));
+  if (mpi == nullptr) return unavailable(concat(library, " belongs to another version of this program"));
   int rank = 0, size = 1;
   if (const int error = mpi->init(&rank, &size); error != 0)
     return internal_error(concat("MPI_Init failed with ", error));

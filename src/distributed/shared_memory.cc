@@ -76,12 +76,12 @@ struct SharedMemoryGroup::Layout {
 
 Result<std::shared_ptr<SharedMemoryGroup>> SharedMemoryGroup::create(std::int32_t size) {
   if (size < 1 || size > kMaxRanks)
-    return invalid_argument(concat("a group of ", size, " ranks; 1 to ", kMaxRanks, " are possible"));
+    return invalid_argument(concat("a group of ", size, " ranks is not supported: 1 to ", kMaxRanks));
   const std::size_t bytes =
       sizeof(Layout) + static_cast<std::size_t>(size) * sizeof(SharedMemoryCommunicator::Slot);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    return resource_exhausted(concat("no memory to share among the ranks: ", std::strerror(errno)));
+    return resource_exhausted(concat("cannot allocate shared memory for the ranks: ", std::strerror(errno)));
   std::shared_ptr<SharedMemoryGroup> group(new SharedMemoryGroup);
   group->layout_ = new (memory) Layout;  // slots are zero, as their initialisers would make them
   group->bytes_ = bytes;

@@ -84,7 +84,7 @@ class EngineClient {
   // that runs, or at once if there is no engine any more (unavailable): it must hand over and return.
   using SnapshotDone = std::function<void(Result<std::shared_ptr<const EngineSnapshot>>)>;
   virtual void snapshot(SnapshotDone done) {
-    done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));
+    done(Status(StatusCode::unimplemented, "This engine cannot be inspected."));
   }
 
   // Lean snapshots with what has happened since it was asked last: as soon as there is something new since
@@ -94,7 +94,7 @@ class EngineClient {
   using LiveStates = std::vector<std::shared_ptr<const EngineSnapshot>>;
   using LiveDone = std::function<void(Result<LiveStates>)>;
   virtual void live_state(std::int64_t /*seen*/, LiveDone done) {
-    done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));
+    done(Status(StatusCode::unimplemented, "This engine cannot be inspected."));
   }
   // Whether the answers to live_state() hold a snapshot of each step from now on
   // (EngineSnapshot::every_step). Snapshots that wait to be fetched have a bound, beyond which one stands for
@@ -105,11 +105,11 @@ class EngineClient {
   // under any cache_salt. `sink` gets one output, finished, with the error if it could not be pinned
   // (already_exists: there is one of this name).
   virtual Status add_prefix(std::string, std::vector<TokenId>, std::shared_ptr<OutputSink>) {
-    return unimplemented("This engine keeps no prefixes.");
+    return unimplemented("This engine does not support shared prefixes.");
   }
   virtual std::vector<PrefixInfo> list_prefixes() const { return {}; }
   // not_found: there is none of this name. Requests that use it keep its blocks until they end.
-  virtual Status drop_prefix(const std::string&) { return not_found("There is no prefix of this name."); }
+  virtual Status drop_prefix(const std::string&) { return not_found("There is no prefix with this name."); }
 
   // Asleep it takes requests, which wait, and computes nothing. From level 1 on the weights' memory is given
   // back until it wakes, and that of K/V that no kept request and no pinned prefix needs; the prefix cache is
@@ -124,7 +124,9 @@ class EngineClient {
   }
   virtual bool is_sleeping() const { return false; }
   // Nothing that is cached now is found by requests to come. What runs keeps its own K/V.
-  virtual void reset_prefix_cache(ControlDone done) { done(unimplemented("This engine caches nothing.")); }
+  virtual void reset_prefix_cache(ControlDone done) {
+    done(unimplemented("This engine has no prefix cache."));
+  }
 
   // False once the engine thread has died; /health turns red.
   virtual bool healthy() const = 0;

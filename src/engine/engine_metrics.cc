@@ -27,7 +27,8 @@ std::vector<double> one_two_five(std::int32_t limit) {
 
 // The paper's Fig. 2; what is missing from 1 is free.
 Gauge& slots(MetricsRegistry& r, std::string_view state) {
-  return r.gauge("pagoda:kv_cache_slots_perc", "Token slots of the KV cache by state. 1 means 100 percent.",
+  return r.gauge("pagoda:kv_cache_slots_perc",
+                 "Share of the KV cache's token slots in each state. 1 means 100 percent.",
                  concat("state=\"", state, "\""));
 }
 
@@ -36,7 +37,7 @@ Counter& mapping(MetricsRegistry& r, std::string_view name, std::string_view hel
 }
 
 Counter& refused(MetricsRegistry& r, std::string_view reason) {
-  return r.counter("pagoda:requests_refused", "Requests refused at once, by what was too long or too late.",
+  return r.counter("pagoda:requests_refused", "Number of requests refused on arrival, by reason.",
                    concat("reason=\"", reason, "\""));
 }
 
@@ -48,8 +49,8 @@ Gauge& sleep_state(MetricsRegistry& r, std::string_view state) {
 }
 
 constexpr std::string_view kMapCalls =
-    "System calls that mapped or unmapped KV pages (--kv-manager virtual).";
-constexpr std::string_view kMappedPages = "KV pages mapped (--kv-manager virtual).";
+    "Number of system calls that mapped or unmapped KV pages (--kv-manager virtual).";
+constexpr std::string_view kMappedPages = "Number of KV pages mapped (--kv-manager virtual).";
 constexpr std::string_view kMapSeconds = "Seconds spent mapping KV pages (--kv-manager virtual).";
 
 }  // namespace
@@ -95,16 +96,18 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       slots_internal_(slots(r, "internal_fragmentation")),
       slots_external_(slots(r, "external_fragmentation")),
       slots_cached_(slots(r, "cached")),
-      saved_blocks_(r.gauge("pagoda:kv_cache_saved_perc",
-                            "KV blocks saved by sharing, of those needed without. 1 means 100 percent.")),
+      saved_blocks_(
+          r.gauge("pagoda:kv_cache_saved_perc", "Share of KV blocks saved by sharing. 1 means 100 percent.")),
       preemptions_(r.counter("num_preemptions", "Cumulative number of preemptions from the engine.")),
-      swap_preemptions_(r.counter("pagoda:num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
-      swapped_out_(r.counter("pagoda:swapped_out_blocks", "KV blocks copied to the swap space.")),
-      swapped_in_(r.counter("pagoda:swapped_in_blocks", "KV blocks copied back from the swap space.")),
-      copied_(
-          r.counter("pagoda:kv_blocks_copied", "KV blocks copied before a write because they were shared.")),
-      padded_(
-          r.counter("pagoda:padded_tokens", "Tokens that padded batches would have computed for nothing.")),
+      swap_preemptions_(r.counter("pagoda:num_preemptions_by_swap",
+                                  "Cumulative number of preemptions that swapped to CPU memory.")),
+      swapped_out_(r.counter("pagoda:swapped_out_blocks", "Number of KV blocks copied to the swap space.")),
+      swapped_in_(
+          r.counter("pagoda:swapped_in_blocks", "Number of KV blocks copied back from the swap space.")),
+      copied_(r.counter("pagoda:kv_blocks_copied",
+                        "Number of shared KV blocks copied before a write (copy-on-write).")),
+      padded_(r.counter("pagoda:padded_tokens",
+                        "Number of padding tokens that padded batches would have computed.")),
       prompt_tokens_(r.counter("prompt_tokens", "Number of prefill tokens processed.")),
       prompt_tokens_cached_(
           r.counter("prompt_tokens_cached", "Number of prompt tokens taken from the prefix cache.")),
@@ -118,8 +121,8 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       mapped_pages_ahead_(mapping(r, "pagoda:kv_mapped_pages", kMappedPages, "ahead")),
       map_seconds_(mapping(r, "pagoda:kv_map_seconds", kMapSeconds, "in_step")),
       map_seconds_ahead_(mapping(r, "pagoda:kv_map_seconds", kMapSeconds, "ahead")),
-      map_delayed_steps_(r.counter("pagoda:kv_map_delayed_steps",
-                                   "Steps that mapped KV pages before they could run, or waited for that.")),
+      map_delayed_steps_(
+          r.counter("pagoda:kv_map_delayed_steps", "Number of steps delayed by mapping KV pages.")),
       refused_full_(refused(r, "queue_full")),
       refused_queue_time_(refused(r, "queue_time")),
       refused_deadline_(refused(r, "deadline")),
@@ -137,9 +140,10 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       drafts_(r.counter("spec_decode_num_drafts", "Number of spec decoding drafts.")),
       draft_tokens_(r.counter("spec_decode_num_draft_tokens", "Number of draft tokens.")),
       accepted_tokens_(r.counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")),
-      masks_(r.counter("pagoda:constraint_masks", "Number of masks computed of what a constraint allows.")),
-      settled_rows_(r.counter("pagoda:settled_rows",
-                              "Number of rows drawn without logits, since a constraint left one token.")),
+      masks_(r.counter("pagoda:constraint_masks", "Number of token masks computed for structured output.")),
+      settled_rows_(
+          r.counter("pagoda:settled_rows",
+                    "Number of tokens chosen without logits, since structured output allowed only one.")),
       awake_(sleep_state(r, "awake")),
       weights_released_(sleep_state(r, "weights_offloaded")),
       all_released_(sleep_state(r, "discard_all")) {

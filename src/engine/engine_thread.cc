@@ -86,7 +86,7 @@ Status EngineThread::add_prefix(std::string name, std::vector<TokenId> tokens,
 
 Status EngineThread::drop_prefix(const std::string& name) {
   if (!core_->prefixes().hide(name))
-    return not_found(concat("There is no prefix of the name \"", name, "\"."));
+    return not_found(concat("There is no prefix with the name \"", name, "\"."));
   inbox_.push_control(DropPrefix{name});
   return ok_status();
 }

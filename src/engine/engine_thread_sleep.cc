@@ -31,14 +31,15 @@ bool EngineThread::handle_control(Message& message) {
     reset->done(ok_status());
   } else if (auto* wake = std::get_if<WakeUp>(&message)) {
     if (falling_asleep_) {
-      std::exchange(falling_asleep_, std::nullopt)->done(unavailable("It was woken before it slept."));
+      std::exchange(falling_asleep_, std::nullopt)
+          ->done(unavailable("The engine was woken before it slept."));
       hand_over_held();
     }
     busy_.store(false, std::memory_order_relaxed);  // loading weights takes as long as it does
     const Status woken = core_->wake_up(wake->order);
     busy_.store(true, std::memory_order_relaxed);
     sleeping_.store(core_->asleep(), std::memory_order_release);
-    if (!woken.ok()) log_error("engine", concat("it sleeps on: ", woken.message()));
+    if (!woken.ok()) log_error("engine", concat("cannot wake up: ", woken.message()));
     if (!core_->asleep()) log_info("engine", "awake");
     wake->done(woken);
   } else {
@@ -48,7 +49,7 @@ bool EngineThread::handle_control(Message& message) {
 }
 
 void EngineThread::begin_sleep(Sleep&& sleep) {
-  if (falling_asleep_) return sleep.done(unavailable("It is falling asleep already."));
+  if (falling_asleep_) return sleep.done(unavailable("The engine is already going to sleep."));
   if (sleep.order.running == SleepOrder::Running::abort)
     core_->fail_all(unavailable("The server has been put to sleep."));
   falling_asleep_ = std::move(sleep);
@@ -63,7 +64,7 @@ void EngineThread::fall_asleep() {
   Sleep sleep = *std::exchange(falling_asleep_, std::nullopt);
   const Status status = core_->sleep(sleep.order.level);
   sleeping_.store(core_->asleep(), std::memory_order_release);
-  if (status.ok()) log_info("engine", concat("sleeps, level ", sleep.order.level));
+  if (status.ok()) log_info("engine", concat("sleeping, level ", sleep.order.level));
   hand_over_held();
   sleep.done(status);
 }

@@ -11,7 +11,7 @@ Result<std::unique_ptr<Journal>> Journal::create(std::size_t capacity, MemoryBud
                                                  MemoryBudget::AccountId account) {
   CHECK(capacity > 0);
   auto memory = budget.try_reserve(account, static_cast<std::int64_t>(capacity * sizeof(Entry)));
-  if (!memory) return resource_exhausted(concat("no memory for a journal of ", capacity, " events"));
+  if (!memory) return resource_exhausted(concat("not enough memory for a journal of ", capacity, " events"));
   return std::unique_ptr<Journal>(new Journal(capacity, *std::move(memory)));
 }
 

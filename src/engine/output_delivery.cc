@@ -8,9 +8,8 @@
 namespace pagoda {
 namespace {
 
-const Status kDeadEnd =
-    invalid_argument("The constraint on the answer has come to a dead end: no token may follow.")
-        .with_reason("constraint_dead_end");
+const Status kDeadEnd = invalid_argument("The structured output has reached a dead end: no token may follow.")
+                            .with_reason("constraint_dead_end");
 
 std::int32_t num_cached(const SequenceGroup& group) { return std::max(0, group.num_cached_tokens); }
 

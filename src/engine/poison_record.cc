@@ -62,7 +62,7 @@ Result<std::unique_ptr<PoisonRecord>> PoisonRecord::open(const std::string& path
   out->descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (out->descriptor_ < 0) return internal_error(concat("cannot open ", path, ": ", std::strerror(errno)));
   if (::flock(out->descriptor_, LOCK_EX | LOCK_NB) != 0)
-    return unavailable(concat(path, " is another process's"));
+    return unavailable(concat(path, " is in use by another process"));
   if (::ftruncate(out->descriptor_, sizeof(File)) != 0)
     return internal_error(concat("cannot write ", path, ": ", std::strerror(errno)));
   void* const address =

@@ -246,7 +246,7 @@ Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now,
                      double* wait_s) {
   const bool has_deadline = request.deadline != 0;
   if (has_deadline && request.deadline <= now)
-    return Status(StatusCode::deadline_exceeded, "The request's time was up before it could be begun.")
+    return Status(StatusCode::deadline_exceeded, "The request's deadline passed before it could start.")
         .with_reason("deadline_exceeded");
   // A request that would be alone is started: its own end corrects the costs.
   if (load.running.empty() && load.waiting.empty()) return ok_status();
@@ -259,14 +259,13 @@ Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now,
   const auto retry = [&] { return concat("about ", std::ceil(queue_s), " s"); };
   if (max_queue_s > 0 && !request.follows && queue_s > max_queue_s)
     return resource_exhausted(concat("The first token would come ", retry(),
-                                     " late, and requests are to wait no longer than ", fixed(max_queue_s, 1),
+                                     " late, and requests may wait at most ", fixed(max_queue_s, 1),
                                      " s (--max-queue-time). Try again later."))
         .with_reason("queue_time");
   if (!has_deadline) return ok_status();
   const double left = to_seconds(request.deadline - now);
   if (when.alone_s > left)
-    return Status(StatusCode::deadline_exceeded,
-                  "The prompt alone takes longer than the request's deadline allows.")
+    return Status(StatusCode::deadline_exceeded, "The prompt alone takes longer than the request's deadline.")
         .with_reason("deadline_exceeded");
   const double service_s = expected_service(load.budget.cost(), load.means, request, left, when.step_s);
   const double first = std::max(when.first_token_s - elapsed, 0.0);

@@ -12,22 +12,22 @@ RequestIntake::RequestIntake(const EngineConfig& config, const EngineParts& part
 
 Status RequestIntake::validate(const Request& request) const {
   if (request.work.pools() != parts_.runner->pools()) {
-    return invalid_argument(request.work.pools() ? "This model generates text: it makes no vectors."
-                                                 : "This model makes vectors: it generates no text.")
+    return invalid_argument(request.work.pools() ? "This model generates text and returns no vectors."
+                                                 : "This model returns vectors and does not generate text.")
         .with_param("model");
   }
   if (parts_.poison != nullptr && parts_.poison->refuses(request))
     return invalid_argument(
-               "The engine failed while it served this request; for a while it is not tried again.")
+               "The engine failed while it served this request before; it is refused for some time.")
         .with_reason("poison_request");
-  if (request.weight < 1) return invalid_argument("A weight is at least 1.").with_param("weight");
+  if (request.weight < 1) return invalid_argument("A weight must be at least 1.").with_param("weight");
   const SamplingParams& sampling = request.sampling;
   if (request.work.pools() &&
       (sampling.max_tokens != 0 || sampling.width() != 1 || sampling.use_beam_search || request.constraint))
-    return invalid_argument("A request for a vector cannot ask for tokens, too.").with_param("max_tokens");
+    return invalid_argument("A request for a vector cannot ask for tokens.").with_param("max_tokens");
   PAGODA_RETURN_IF_ERROR(check_decoding(sampling, config_.vocab_size));
   if (request.constraint != nullptr && config_.vocab_size <= 0)
-    return unimplemented("A constrained answer needs a vocabulary of known size.");
+    return unimplemented("Structured output needs a vocabulary of known size.");
   PAGODA_RETURN_IF_ERROR(check_tokens(request));
   return parts_.scheduler->validate(request);
 }
@@ -36,7 +36,7 @@ Status RequestIntake::check_tokens(const Request& request) const {
   if (config_.vocab_size <= 0) return ok_status();
   for (const TokenId token : request.prompt_token_ids) {
     if (token < 0 || token >= config_.vocab_size) {
-      return invalid_argument(concat("Token id ", token, " is out of the vocabulary, which has ",
+      return invalid_argument(concat("Token id ", token, " is outside the vocabulary, which has ",
                                      config_.vocab_size, " entries."))
           .with_param("prompt");
     }

@@ -41,14 +41,14 @@ Status SharedPrefixes::check_name(const std::string& name) const {
   if (name.empty() || name.size() > kMaxNameBytes)
     return refuse("name", concat("A prefix needs a name of 1 to ", kMaxNameBytes, " bytes."));
   if (std::ranges::find(prefixes_, name, name_of) != prefixes_.end() || find_computing(name) != nullptr) {
-    return already_exists(concat("There is a prefix of the name \"", name, "\" already."))
+    return already_exists(concat("There is already a prefix with the name \"", name, "\"."))
         .with_param("name")
         .with_reason("prefix_exists");
   }
   const auto num_computing =
       std::ranges::count_if(requests_, [](const auto& entry) { return !entry.second->prefix_name.empty(); });
   if (prefixes_.size() + static_cast<std::size_t>(num_computing) >= kMaxPrefixes)
-    return refuse("name", concat("There can be ", kMaxPrefixes, " prefixes."));
+    return refuse("name", concat("There can be at most ", kMaxPrefixes, " prefixes."));
   return ok_status();
 }
 
@@ -87,7 +87,7 @@ Status SharedPrefixes::pin(const SequenceGroup& group, const std::string& name) 
   });
   if (!all_fit || 2 * kv.sharing().num_pinned_blocks() > kv.num_blocks()) {
     kv.sharing().unpin_prefix(prefix.holder);
-    return resource_exhausted("The requests being served need the space of this prefix. Try again later.");
+    return resource_exhausted("Running requests need the space of this prefix. Try again later.");
   }
   prefix.info.num_blocks = kv.sharing().num_pinned_blocks() - pinned_before;
   std::lock_guard lock(mutex_);
@@ -102,7 +102,7 @@ Status SharedPrefixes::drop(const std::string& name) {
     return ok_status();
   }
   const auto it = std::ranges::find(prefixes_, name, name_of);
-  if (it == prefixes_.end()) return not_found(concat("There is no prefix of the name \"", name, "\"."));
+  if (it == prefixes_.end()) return not_found(concat("There is no prefix with the name \"", name, "\"."));
   parts_.kv->sharing().unpin_prefix(it->holder);
   std::lock_guard lock(mutex_);
   prefixes_.erase(it);

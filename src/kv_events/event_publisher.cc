@@ -56,7 +56,7 @@ Status KvEventPublisher::open() {
   auto zmq = ZmqLibrary::open();
   if (!zmq) return zmq.error();
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_ < 0) return resource_exhausted("no file descriptor is left");
+  if (wake_ < 0) return resource_exhausted("no file descriptors are left");
   context_ = {(*zmq)->ctx_new(), EndZmqContext{*zmq}};
   auto publish = ZmqSocket::create(**zmq, context_.get(), ZMQ_PUB, static_cast<int>(config_.hwm));
   if (!publish) return publish.error();
@@ -64,7 +64,7 @@ Status KvEventPublisher::open() {
   PAGODA_RETURN_IF_ERROR(is_bound(config_.endpoint) ? publish_.bind(config_.endpoint)
                                                     : publish_.connect(config_.endpoint));
   log_info("kv-events", concat("published at ", publish_.endpoint(),
-                               ": the tokens of prompts and answers, to whoever reaches it"));
+                               ": anyone who can connect receives the tokens of prompts and answers"));
   if (config_.replay_endpoint.empty()) return ok_status();
   auto replay = ZmqSocket::create(**zmq, context_.get(), ZMQ_ROUTER, static_cast<int>(config_.hwm));
   if (!replay) return replay.error();

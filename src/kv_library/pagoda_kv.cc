@@ -157,7 +157,7 @@ pagoda_kv_status open_pages(pagoda_kv& kv, const pagoda::PageArenaShape& shape) 
   if (const pagoda::Status status = arena->create_pages(0, shape.num_pages); !status.ok())
     return fail(PAGODA_KV_NO_MEMORY, status.message());
   if (!arena->populate(0, shape.num_pages))
-    return fail(PAGODA_KV_NO_MEMORY, "the system gives no memory for capacity_bytes");
+    return fail(PAGODA_KV_NO_MEMORY, "the system has not enough memory for capacity_bytes");
   kv.mapper = std::make_unique<PagesOf<pagoda::PageArena>>(*std::move(arena));
   return PAGODA_KV_OK;
 }
@@ -167,12 +167,13 @@ pagoda_kv_status start(pagoda_kv& kv) {
   const std::int64_t num_pages = std::min<std::int64_t>(c.capacity_bytes / c.page_size / kv.num_tensors,
                                                         std::numeric_limits<std::int32_t>::max());
   if (num_pages < 1) {
-    return fail(PAGODA_KV_INVALID, concat("capacity_bytes ", c.capacity_bytes, " holds no page: one takes ",
-                                          c.page_size, " bytes in each of ", kv.num_tensors, " tensors"));
+    return fail(PAGODA_KV_INVALID,
+                concat("capacity_bytes ", c.capacity_bytes, " is less than one page, which takes ",
+                       c.page_size, " bytes in each of ", kv.num_tensors, " tensors"));
   }
   const std::int32_t blocks_per_slot = kv.pages_for(c.max_context);
   if (c.max_batch > std::numeric_limits<std::int32_t>::max() / blocks_per_slot)
-    return fail(PAGODA_KV_ADDRESS_SPACE, "max_batch x max_context is too many pages; larger pages are fewer");
+    return fail(PAGODA_KV_ADDRESS_SPACE, "max_batch x max_context needs too many pages; use larger pages");
   constexpr std::int64_t kForOthers = 4096;
   // A driver's mappings are not the system's.
   const std::int64_t max_regions = c.cuda_driver != nullptr
@@ -245,7 +246,7 @@ void grow(pagoda_kv& kv, std::int32_t slot, std::int32_t num_tokens) {
 extern "C" {
 
 pagoda_kv_status pagoda_kv_init(const pagoda_kv_config* config, pagoda_kv** kv) {
-  if (config == nullptr || kv == nullptr) return fail(PAGODA_KV_INVALID, "a null pointer");
+  if (config == nullptr || kv == nullptr) return fail(PAGODA_KV_INVALID, "a pointer argument is NULL");
   *kv = nullptr;
   try {
     auto made = std::make_unique<pagoda_kv>();
@@ -268,7 +269,7 @@ std::int32_t pagoda_kv_alloc_reqid(pagoda_kv* kv, std::int32_t num_tokens) {
   }
   const std::optional<std::int32_t> slot = kv->slots->acquire({}, kv->pages_for(num_tokens));
   if (!slot) {
-    fail(PAGODA_KV_FULL, "every slot is taken");
+    fail(PAGODA_KV_FULL, "all slots are in use");
     return -1;
   }
   kv->sequences[static_cast<std::size_t>(*slot)] = {
@@ -278,7 +279,7 @@ std::int32_t pagoda_kv_alloc_reqid(pagoda_kv* kv, std::int32_t num_tokens) {
 
 pagoda_kv_status pagoda_kv_free_reqid(pagoda_kv* kv, std::int32_t reqid) {
   pagoda_kv::Sequence* const sequence = find(kv, reqid);
-  if (sequence == nullptr) return fail(PAGODA_KV_INVALID, "free_reqid of a slot that is not taken");
+  if (sequence == nullptr) return fail(PAGODA_KV_INVALID, "free_reqid: the slot is not in use");
   for (auto page = sequence->pages.rbegin(); page != sequence->pages.rend(); ++page)
     kv->pool->release_one(*page);
   *sequence = {};
@@ -287,7 +288,8 @@ pagoda_kv_status pagoda_kv_free_reqid(pagoda_kv* kv, std::int32_t reqid) {
 }
 
 pagoda_kv_status pagoda_kv_step(pagoda_kv* kv, const std::int32_t* context_lengths) {
-  if (kv == nullptr || context_lengths == nullptr) return fail(PAGODA_KV_INVALID, "a null pointer");
+  if (kv == nullptr || context_lengths == nullptr)
+    return fail(PAGODA_KV_INVALID, "a pointer argument is NULL");
   std::int64_t more = 0;
   for (std::int32_t slot = 0; slot < kv->config.max_batch; ++slot) {
     const std::int32_t length = context_lengths[slot];
@@ -295,7 +297,7 @@ pagoda_kv_status pagoda_kv_step(pagoda_kv* kv, const std::int32_t* context_lengt
     const pagoda_kv::Sequence* const sequence = find(kv, slot);
     if (length < 0 || length > kv->config.max_context || sequence == nullptr)
       return fail(PAGODA_KV_INVALID,
-                  concat("step: slot ", slot, " is not taken, or ", length, " is more than max_context"));
+                  concat("step: slot ", slot, " is not in use, or ", length, " is more than max_context"));
     more += std::max(0, kv->pages_for(length) - static_cast<std::int32_t>(sequence->pages.size()));
   }
   if (more > kv->pool->num_free())
@@ -310,7 +312,7 @@ pagoda_kv_status pagoda_kv_step(pagoda_kv* kv, const std::int32_t* context_lengt
 std::int32_t pagoda_kv_fork(pagoda_kv* kv, std::int32_t reqid, std::int32_t num_tokens) {
   pagoda_kv::Sequence* const parent = find(kv, reqid);
   if (parent == nullptr || num_tokens < 0 || num_tokens > parent->num_tokens) {
-    fail(PAGODA_KV_INVALID, "fork: of a slot that is not taken, or of tokens that it does not have");
+    fail(PAGODA_KV_INVALID, "fork: the slot is not in use, or has fewer tokens");
     return -1;
   }
   const std::int32_t num_shared = num_tokens / kv->tokens_per_page, num_pages = kv->pages_for(num_tokens);
@@ -323,7 +325,7 @@ std::int32_t pagoda_kv_fork(pagoda_kv* kv, std::int32_t reqid, std::int32_t num_
       num_pages > num_shared ? parent->pages[static_cast<std::size_t>(num_shared)] : pagoda::kNoPage;
   const std::optional<std::int32_t> slot = kv->slots->acquire(shared, num_pages);
   if (!slot) {
-    fail(PAGODA_KV_FULL, "every slot is taken");
+    fail(PAGODA_KV_FULL, "all slots are in use");
     return -1;
   }
   for (const BlockId page : shared) kv->pool->share(page);

@@ -59,7 +59,7 @@ Result<EngineFlags> engine_options(const char* model,
   if (!ignored.empty()) log_warning("library", ignored_flags_text(ignored));
   // Ranks are processes forked before any thread exists, which a library cannot ask for.
   if (flags.tensor_parallel_size != 1)
-    return unimplemented("tensor_parallel_size: several ranks are for `pagoda serve`");
+    return unimplemented("tensor_parallel_size: only `pagoda serve` runs several ranks");
   return flags;
 }
 

@@ -42,7 +42,7 @@ Status agree_on_options(RunnerOptions& options) {
   const auto sent = std::as_bytes(std::span(&setup, 1));
   std::vector<std::byte> bytes(sent.begin(), sent.end());
   PAGODA_RETURN_IF_ERROR(options.parallel.communicator->broadcast(bytes, sizeof(RankSetup), kStartTimeout));
-  if (bytes.size() != sizeof(RankSetup)) return corrupt_data("rank 0 is of another version");
+  if (bytes.size() != sizeof(RankSetup)) return corrupt_data("rank 0 runs another version of this program");
   std::memcpy(&setup, bytes.data(), sizeof(RankSetup));
   setup.dtype[sizeof(setup.dtype) - 1] = setup.kv_cache_dtype[sizeof(setup.kv_cache_dtype) - 1] = '\0';
   options.max_num_batched_tokens = setup.max_num_batched_tokens;

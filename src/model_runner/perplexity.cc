@@ -57,7 +57,7 @@ Status for_each_window(std::span<const TokenId> tokens, const PerplexityOptions&
   if (options.context < 2) return invalid_argument("context must be at least 2 tokens");
   const std::size_t heading = options.bos ? 1 : 0;
   if (tokens.size() + heading < 2)
-    return invalid_argument("the text has fewer than 2 tokens: there is nothing to score");
+    return invalid_argument("the text has fewer than 2 tokens, so there is nothing to score");
   const std::size_t context = static_cast<std::size_t>(options.context) - heading;  // tokens of the text
   std::vector<TokenId> window;
   for (std::size_t start = 0; start < tokens.size(); start += context) {

@@ -134,7 +134,7 @@ class Reading {
     if (error || !value.is_array()) return corrupt_data("modules.json is not a JSON array");
     bool normalize = false, pools = false;
     for (const json::value& each : value.get_array()) {
-      if (!each.is_object()) return corrupt_data("modules.json: a module is no object");
+      if (!each.is_object()) return corrupt_data("modules.json: a module is not an object");
       const std::string_view kind = last_part(text_of(each.get_object(), "type")),
                              folder = text_of(each.get_object(), "path");
       if (kind == "Transformer") continue;
@@ -142,15 +142,15 @@ class Reading {
         normalize = true;
         continue;
       }
-      if (!is_folder_name(folder)) return corrupt_data("modules.json: a module's path is no folder's name");
+      if (!is_folder_name(folder)) return corrupt_data("modules.json: a module's path is not a folder name");
       const std::string where = concat(folder, "/config.json");
       const std::optional<std::string> written = source_.side_file(where);
       if (kind == "Pooling") {
-        if (!written) return not_found(concat(where, " is not there; modules.json says so"));
+        if (!written) return not_found(concat(where, " is missing, but modules.json names it"));
         PAGODA_RETURN_IF_ERROR(read_pooling(*written, where));
         pools = true;
       } else if (kind == "Dense") {
-        if (!written) return not_found(concat(where, " is not there; modules.json says so"));
+        if (!written) return not_found(concat(where, " is missing, but modules.json names it"));
         if (!pools)  // ColBERT
           return unimplemented(
               "modules.json: a vector for each token (Dense before Pooling) is not supported");
@@ -178,7 +178,8 @@ class Reading {
     if (is_true(*config, "pooling_mode_lasttoken")) asked.push_back(PoolingType::last);
     if (const auto named = pooling_named(text_of(*config, "pooling_mode"))) asked.push_back(*named);
     if (asked.size() != 1)
-      return unimplemented(concat(where, ": not one of the supported ways to pool: cls, mean, last token"));
+      return unimplemented(
+          concat(where, ": this pooling is not supported; supported: cls, mean, last token"));
     model_.type = asked.front();
     declared_ = true;
     return ok_status();
@@ -203,7 +204,7 @@ class Reading {
         model_.score_activation = VectorActivation::sigmoid;
         break;
       default:
-        return unimplemented(concat("GGUF metadata '", key, "' names no way to pool that is supported"));
+        return unimplemented(concat("GGUF metadata '", key, "' names a pooling type that is not supported"));
     }
     declared_ = true;
     return ok_status();

@@ -8,9 +8,9 @@ namespace pagoda {
 
 Status LocalModelRunner::check_encoder(const DecoderConfig& config, const RunnerOptions& options) {
   if (is_encoder(config) && options.parallel.size() > 1)
-    return unimplemented("an encoder runs on one rank: --tensor-parallel-size 1");
+    return unimplemented("an encoder runs on one rank: use --tensor-parallel-size 1");
   if (is_encoder(config) && !options.pooling)
-    return invalid_argument("an encoder makes vectors and no text: it is served with --runner pooling");
+    return invalid_argument("an encoder returns vectors and generates no text: use --runner pooling");
   return ok_status();
 }
 

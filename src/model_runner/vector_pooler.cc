@@ -106,7 +106,7 @@ std::int64_t VectorPooler::bytes() const {
 Status VectorPooler::add_stage(const TensorView& matrix, std::vector<float> bias, VectorActivation act) {
   if (matrix.shape.size() != 2 || matrix.shape[1] != size_ || matrix.shape[0] < 1 ||
       matrix.shape[0] > (1 << 20) || (!bias.empty() && std::ssize(bias) != matrix.shape[0]))
-    return corrupt_data("the head's matrix does not fit to what is pooled");
+    return corrupt_data("the classification head's matrix does not match the pooled vector");
   auto packed = PackedLinear::pack(*context_, LinearType::float32, std::array{matrix}, std::move(bias));
   if (!packed) return packed.error();
   size_ = static_cast<std::int32_t>(packed->n());
@@ -211,7 +211,7 @@ Status VectorPooler::add_answer_tokens(const ModelSource& source, const PoolingM
   const auto [no, yes] = *model.answer_tokens;
   if (head == nullptr || head->shape.size() != 2 || head->shape[1] != size_ || head->shape[0] < vocab_size ||
       std::min(no, yes) < 0 || std::max(no, yes) >= vocab_size)
-    return corrupt_data("the model has no rows of the answers' tokens");
+    return corrupt_data("the model has no output rows for the tokens of classifier_from_token");
   const auto width = static_cast<std::size_t>(size_);
   const std::int64_t row_bytes = head->bytes() / head->shape[0];
   std::vector<float> weight(width), other(width);

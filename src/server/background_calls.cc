@@ -28,7 +28,7 @@ Status BackgroundCalls::start(ApiGeneration call, MemoryReservation memory, std:
   {
     const std::lock_guard lock(mutex_);
     if (calls_.size() >= max_calls_)
-      started = resource_exhausted("There are too many calls in the background; please try again.");
+      started = resource_exhausted("Too many background requests are running; please try again later.");
   }
   if (started.ok()) started = generation->start(first_id, now, deadline);
   if (!started.ok()) {

@@ -39,11 +39,11 @@ class ControlWait final : public EngineWait {
 Result<std::multimap<std::string, std::string>> fields_of(const ApiCall& call,
                                                           std::initializer_list<std::string_view> known) {
   const auto items = parse_query(call.query);
-  if (!items) return invalid_argument("The query of the request's target is malformed.");
+  if (!items) return invalid_argument("The query of the URL is malformed.");
   std::multimap<std::string, std::string> out;
   for (const auto& [name, value] : *items) {
     if (std::ranges::find(known, std::string_view(name)) == known.end())
-      return invalid_argument("The query has a field that is not known here.");
+      return invalid_argument("The query of the URL has an unknown field.");
     out.emplace(name, value);
   }
   return out;

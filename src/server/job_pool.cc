@@ -39,7 +39,7 @@ Result<JobPool::JobId> JobPool::submit(Job job) {
   {
     std::lock_guard lock(mutex_);
     if (stopping_ || is_full(job.owner) || job.cost > options_.max_bytes - bytes_)
-      return resource_exhausted("Too many requests are waiting; please try again.");
+      return resource_exhausted("Too many requests are waiting; please try again later.");
     id = next_id_++;
     small = job.cost <= options_.small_bytes;
     TimeNs due = clock_.now() + std::chrono::nanoseconds(options_.max_wait).count();

@@ -20,10 +20,10 @@ Result<std::shared_ptr<EngineStream>> debug_live(const ApiCall& call, ServerCont
   // Another site's page could not read it, but it could take a reader's place.
   const std::string_view site = call.header("sec-fetch-site");
   if (!site.empty() && site != "same-origin" && site != "none")
-    return invalid_argument("The live view is for this server's own page.");
+    return invalid_argument("The live view can only be opened by this server's own page.");
   const std::optional<std::string> every = query_value(call.query, "every");
   if (every && *every != "step")
-    return invalid_argument("'every' must be 'step'; without it a frame comes each tenth of a second.")
+    return invalid_argument("'every' must be 'step'; without it a frame is sent every tenth of a second.")
         .with_param("every");
   Result<std::shared_ptr<LiveReader>> reader =
       server.live.subscribe(every ? LivePace::every_step : LivePace::tenths, std::move(wake));

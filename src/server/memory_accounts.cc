@@ -62,8 +62,8 @@ MemoryAccounts::MemoryAccounts(ServerConfig& config)
     config.max_stored_answers_bytes = static_cast<std::size_t>(stored);
   }
   if (const auto largest = static_cast<std::size_t>(bodies); config.max_body_bytes > largest) {
-    log_warning("memory",
-                concat("request bodies may have at most ", largest, " bytes: there is no memory for more"));
+    log_warning("memory", concat("request bodies are limited to ", largest,
+                                 " bytes, since there is no memory for more"));
     config.max_body_bytes = largest;
   }
 }
@@ -79,10 +79,10 @@ Result<MemoryReservation> MemoryAccounts::text(std::string_view body) {
   const std::int64_t bytes = text_bytes(body);
   if (std::optional<MemoryReservation> held = ledger_->try_reserve(texts_, bytes)) return *std::move(held);
   if (const std::int64_t limit = limit_of(texts_); bytes > limit)
-    return invalid_argument(concat("Reading this body could take ", bytes, " bytes of memory, and there are ",
-                                   limit, " for that. Send less in one call."));
+    return invalid_argument(concat("Parsing this body could take ", bytes, " bytes of memory, and there are ",
+                                   limit, " for it. Send less in one request."));
   return resource_exhausted(
-             "The requests being read take all the memory there is for them; please try again.")
+             "Requests that are being parsed use all the memory for it; please try again later.")
       .with_reason("text_memory_full");
 }
 

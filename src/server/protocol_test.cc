@@ -109,13 +109,13 @@ TEST(SecondProtocol, AnswersErrorsInItsForm) {
   RunningServer running(with_lines());
   TestClient client(running.port());
   EXPECT_EQ(client.post("/say", "").body, "E400 Say something.");
-  EXPECT_EQ(client.get("/say").body, "E405 This path allows POST, OPTIONS.");
+  EXPECT_EQ(client.get("/say").body, "E405 is not allowed here; allowed: POST, OPTIONS.");
   running.engine.capacity = 0;
   const TestResponse full = client.post("/say", "x");
   EXPECT_EQ(full.body, "E429 The queue of waiting requests is full.");
   EXPECT_TRUE(full.headers.contains("retry-after"));
   const TestResponse large = client.post("/say", std::string(101, 'x'));
-  EXPECT_EQ(large.body, "E413 The request body may have at most 100 bytes.");
+  EXPECT_EQ(large.body, "E413 The request body is larger than 100 bytes.");
 }
 
 // Jobs of clients that left are dropped, and a large job does not delay a small one.

@@ -255,7 +255,8 @@ asio::awaitable<void> Server::Impl::drain() {
   co_await wait_until_idle(server.config.shutdown_timeout);
   for (Door& door : doors) door.listener->close();
   if (const auto left = server.num_active.load(); left > 0)
-    log_warning("server", concat("ending ", left, " requests that did not finish in time"));
+    log_warning("server",
+                concat("aborting ", left, " requests that did not finish within --shutdown-timeout"));
   for_each_connection([](Connection& connection) { connection.shut_down(); });
   co_await wait_until_idle(kAfterAbort);
   log_info("server", "Application shutdown complete.");
@@ -277,15 +278,15 @@ asio::awaitable<void> Server::Impl::heed_signals() {
       log_info("server", "SIGHUP: reloading");
       if (server.config.reload) server.config.reload();
       if (const Status status = tls.reload(); !status.ok())
-        log_error("server", concat("the certificates stay as they were: ", status.message()));
+        log_error("server", concat("the certificates were not reloaded: ", status.message()));
       else if (tls.wanted())
-        log_info("server", "certificates read again");
+        log_info("server", "certificates reloaded");
       reload_wanted = server.keys.has_file();
       key_check.cancel();
       continue;
     }
     if (server.draining.load()) {
-      log_warning("server", "second signal: exiting at once");
+      log_warning("server", "second signal: exiting immediately");
       _exit(kForcedExit);
     }
     begin_drain();
@@ -303,9 +304,9 @@ void Server::Impl::reload_keys() {
       if (end != JobPool::End::done)
         reload_wanted = true;
       else if (!outcome->ok())
-        log_error("server", concat("the keys stay as they were: ", outcome->message()));
+        log_error("server", concat("the API keys were not reloaded: ", outcome->message()));
       else
-        log_info("server", concat("keys read again: ", server.keys.num_keys()));
+        log_info("server", concat("API keys reloaded: ", server.keys.num_keys()));
     });
   };
   reloading = server.jobs.submit(std::move(job)).has_value();
@@ -331,7 +332,7 @@ asio::awaitable<void> Server::Impl::watch_engine() {
   for_each_connection([](Connection& connection) { connection.wake(); });
   timer.expires_after(server.config.dead_engine_grace);
   co_await timer.async_wait(kAwait);
-  ended = unavailable("the engine has stopped; the log says why");
+  ended = unavailable("the engine has stopped; see the log above");
   begin_drain();
 }
 

@@ -72,11 +72,11 @@ Result<PageArena> PageArena::create(const PageArenaShape& shape) {
       reserve(unit * shape.num_pages, arena.window_base_, arena.window_bytes_, arena.window_));
   arena.file_ = memfd_create("pagoda-kv", MFD_CLOEXEC);
   if (arena.file_ < 0 || ftruncate(arena.file_, unit * shape.num_pages) != 0)
-    return resource_exhausted(concat("cannot make a file of pages: ", std::strerror(errno)));
+    return resource_exhausted(concat("cannot create the file of KV pages: ", std::strerror(errno)));
   const auto window_bytes = static_cast<std::size_t>(unit * shape.num_pages);
   if (mmap(arena.window_, window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, arena.file_, 0) ==
       MAP_FAILED) {
-    return resource_exhausted(concat("cannot map the file of pages: ", std::strerror(errno)));
+    return resource_exhausted(concat("cannot map the file of KV pages: ", std::strerror(errno)));
   }
   madvise(arena.window_, window_bytes, MADV_HUGEPAGE);
   madvise(arena.window_, window_bytes, MADV_DONTDUMP);
@@ -107,7 +107,7 @@ Status PageArena::create_pages(std::int64_t first, std::int64_t count) {
   const std::int64_t available = available_memory_bytes();
   if (available < bytes + kMemoryMargin)
     return resource_exhausted(
-        concat("no memory for ", bytes, " bytes of KV pages: ", available, " bytes are available"));
+        concat("not enough memory for ", bytes, " bytes of KV pages: ", available, " bytes are available"));
   num_created_ += count;
   return ok_status();
 }

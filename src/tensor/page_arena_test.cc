@@ -55,7 +55,7 @@ TEST(PageArena, MemoryThatIsNotThereIsRefusedBeforeAnyIsTaken) {
   const std::int64_t before = available_memory_bytes();
   const Status status = arena->create_pages(0, pages);
   EXPECT_EQ(status.code(), StatusCode::resource_exhausted);
-  EXPECT_NE(status.message().find("no memory for"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("not enough memory for"), std::string::npos) << status.message();
   EXPECT_GT(available_memory_bytes(), before / 2);
   EXPECT_TRUE(arena->create_pages(0, 2).ok());
 }

@@ -50,7 +50,7 @@ Status add_token(Vocabulary& vocabulary, std::string_view base64, std::int64_t i
     return corrupt_data(concat(file, ": token ", id, " is malformed"));
   std::string spelled;
   append_byte_level(spelled, *bytes);
-  if (vocabulary.find(spelled)) return corrupt_data(concat(file, ": token ", id, " is there twice"));
+  if (vocabulary.find(spelled)) return corrupt_data(concat(file, ": token ", id, " appears twice"));
   if (!vocabulary.add(spelled, static_cast<TokenId>(id))) return corrupt_data(concat(file, " is too large"));
   return ok_status();
 }

@@ -39,7 +39,7 @@ Result<std::unique_ptr<OtlpExporter>> OtlpExporter::create(const std::string& en
                                                            MetricsRegistry& metrics) {
   std::optional<Url> url = parse_url(endpoint);
   if (!url)
-    return invalid_argument(concat("'", endpoint, "' is no endpoint such as http://HOST:4318/v1/traces"));
+    return invalid_argument(concat("'", endpoint, "' is not a URL such as http://HOST:4318/v1/traces"));
   if (url->target == "/") url->target = "/v1/traces";
   std::unique_ptr<OtlpExporter> out(new OtlpExporter(*std::move(url), clock, std::string(version), metrics));
   out->thread_ = std::thread([exporter = out.get()] { exporter->run(); });
@@ -104,7 +104,7 @@ void OtlpExporter::run() {
     const auto now = std::chrono::steady_clock::now();
     if (warned && now - *warned < kBetweenWarnings) continue;
     warned = now;
-    log_warning("traces", concat("spans are lost: ", status.message()));
+    log_warning("traces", concat("cannot send spans, which are dropped: ", status.message()));
   }
 }
 

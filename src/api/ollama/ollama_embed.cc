@@ -71,7 +71,7 @@ Result<ApiGeneration> ollama_embed(bool one, const ApiCall& call, const ApiConte
   VectorPrompts prompts(context, std::move(wishes));
   const char* const name = one ? "prompt" : "input";
   if (!is_empty(fields.raw(name))) prompts.add_field(fields, name, /*with_ids=*/false);
-  if (one && prompts.size() > 1) fields.fail(name, "must be one text");
+  if (one && prompts.size() > 1) fields.fail(name, "must be one string");
   if (!fields.ok()) return fields.status();
   note_unknown_fields(fields, "ollama", {"keep_alive", "options"});
   ApiGeneration out;

@@ -60,7 +60,7 @@ Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
                                        .conversation = std::move(conversation),
                                        .running = true,
                                        .log = log}))
-      return resource_exhausted("The store of answers has no room for another one that is running.")
+      return resource_exhausted("The response store has no space for another running response.")
           .with_reason("answer_store_full");
     out.follow = log;
   }
@@ -107,7 +107,7 @@ std::string items_list(const StoredAnswer& answer, std::string_view id) {
 Result<ApiAnswer> followed(const StoredAnswer& answer, const ApiCall& call) {
   if (answer.log == nullptr)
     return invalid_argument(
-               "This response was not made with 'background' and 'stream', or is kept without its stream.")
+               "This response was not made with 'background' and 'stream', or its stream was not stored.")
         .with_param("stream");
   ApiAnswer out("");
   out.follow = answer.log;
