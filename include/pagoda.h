@@ -148,8 +148,8 @@ PAGODA_API void pagoda_output_free(pagoda_output* output);
  * are there by then, at most `max_outputs`, and gives them as a JSON array, which pagoda_free gives back. An
  * output has the fields of pagoda_output and of pagoda_choice by their names, without those that are NULL or
  * -1 and without counts and lengths. Four differ: "finished" is true or false; "prompt_ids" stands in the
- * first output of a request only; log-probabilities are [id, rank, logprob, text], with null for minus
- * infinity; "body" is the answer's JSON itself. */
+ * first output of a request only; a log-probability is [id, rank, logprob, text], where logprob reads back as
+ * the same float, or is null for minus infinity; "body" is the answer's JSON itself. */
 PAGODA_API pagoda_status pagoda_next_json(pagoda_queue* queue, int64_t timeout_ms, size_t max_outputs,
                                           char** text, size_t* text_length);
 

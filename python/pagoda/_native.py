@@ -114,7 +114,7 @@ def version() -> str:
 def _check(status: int) -> None:
     """Raises the error of this thread's last call, if it failed."""
     if status != 0:
-        raise ERRORS.get(status, RuntimeError)(_short.pagoda_last_error().decode())
+        raise ERRORS.get(status, RuntimeError)(_short.pagoda_last_error().decode(errors="replace"))
 
 
 def _utf8(text: str) -> bytes:

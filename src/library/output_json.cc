@@ -15,7 +15,7 @@ void write_logprobs(JsonWriter& json, std::span<const pagoda_logprobs> positions
     for (const pagoda_logprob& item : std::span(position.items, position.count)) {
       json.begin_array().integer(item.id).integer(item.rank);
       if (std::isfinite(item.logprob))
-        json.float64(item.logprob);
+        json.float32(item.logprob);
       else
         json.null();
       json.string({item.text, item.text_length}).end_array();

@@ -353,7 +353,7 @@ def test_outputs_as_json_are_the_same_outputs(library):
     (choice,) = whole["choices"]
     assert (whole["id"], whole["finished"], whole["status"]) == (number, True, 0) and "message" not in whole
     assert (choice["text"], choice["ids"], choice["finish_reason"]) == (text, ids, reason.decode())
-    assert [position[0][2] for position in choice["logprobs"]] == logprobs
+    assert [c.c_float(position[0][2]).value for position in choice["logprobs"]] == logprobs
     assert [position[0][0] for position in choice["logprobs"]] == ids
     assert all(position[0][1] == 1 and len(position) == 3 for position in choice["logprobs"])
     assert abs(sum(logprobs) - choice["cumulative_logprob"]) < 1e-3
