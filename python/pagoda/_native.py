@@ -69,7 +69,6 @@ _WAITS: dict[str, tuple[Any, ...]] = {
     "submit_ids": (c_void_p, c_void_p, c_size_t, c_char_p, POINTER(c_uint64)),
     "submit_chat": (c_void_p, c_char_p, c_char_p, POINTER(c_uint64)),
     "submit_call": (c_void_p, c_char_p, c_char_p, POINTER(c_uint64)),
-    "abort": (c_void_p, c_uint64),
     "next_json": (c_void_p, c_int64, c_size_t, *_TEXT_OUT),
     "tokenize": (c_void_p, c_char_p, c_size_t, c_int32, *_TEXT_OUT),
     "detokenize": (c_void_p, c_void_p, c_size_t, c_int32, *_TEXT_OUT),
@@ -87,6 +86,7 @@ _SHORT: dict[str, tuple[Any, ...]] = {
     "version": (),
     "last_error": (),
     "free": (c_void_p,),
+    "abort": (c_void_p, c_uint64),
     "token_text": (c_void_p, c_int32, *_TEXT_OUT),
     "token_id": (c_void_p, c_char_p, c_size_t, POINTER(c_int32)),
     "get_facts": (c_void_p, POINTER(Facts), c_size_t),
@@ -267,7 +267,7 @@ class Queue(_Owner):
 
     def abort(self, id: int) -> bool:
         """False: it has ended."""
-        status = _lib.pagoda_abort(self._pointer(), id)
+        status = _short.pagoda_abort(self._pointer(), id)
         if status != NOT_FOUND:
             _check(status)
         return bool(status == 0)
