@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/endpoints.h"
@@ -26,6 +27,7 @@ constexpr std::size_t kReadSize = std::size_t{32} << 10;
 constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
 constexpr std::size_t kMaxTraceparent = 512;
+constexpr int kHungUp = 499;  // the status of a request whose client has gone
 constexpr milliseconds kAskAfter{60}, kLookOften{500};
 
 std::chrono::steady_clock::time_point after(milliseconds duration) {
@@ -52,6 +54,7 @@ Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContex
       wakes_(wakes),
       stream_(std::move(socket), std::move(tls)),
       peer_(stream_.peer()),
+      state_(stream_.is_tls() ? ConnectionState::handshaking : ConnectionState::idle),
       event_(stream_.get_executor()),
       read_timer_(stream_.get_executor()),
       write_timer_(stream_.get_executor()) {
@@ -82,17 +85,11 @@ std::function<void()> Connection::waker() {
 }
 
 void Connection::shut_down() {
-  asio::post(stream_.get_executor(), [self = shared_from_this()] {
-    self->shutting_down_ = true;
-    if (self->idle_since() != 0) self->stream_.close();
-    self->event_.set();
-  });
+  asio::post(stream_.get_executor(), [self = shared_from_this()] { self->on(ConnectionEvent::shut_down); });
 }
 
 void Connection::close_if_idle() {
-  asio::post(stream_.get_executor(), [self = shared_from_this()] {
-    if (self->idle_since() != 0) self->stream_.close();
-  });
+  asio::post(stream_.get_executor(), [self = shared_from_this()] { self->on(ConnectionEvent::no_room); });
 }
 
 // Cancels the pending wait at that time, unless read_ticket_ has moved on.
@@ -108,14 +105,13 @@ void Connection::cancel_at(SteadyTime deadline) {
 }
 
 // A client that does not come to an end with it is nobody yet, and is told nothing.
-asio::awaitable<bool> Connection::shake_hands() {
-  if (!stream_.is_tls()) co_return true;
+asio::awaitable<void> Connection::shake_hands() {
   timed_out_ = false;
   cancel_at(after(server_.config.head_timeout));
   const ErrorCode error = co_await stream_.handshake();
   ++read_ticket_;
   read_timer_.cancel();
-  co_return !error && !timed_out_;
+  on(error || timed_out_ ? ConnectionEvent::peer_left : ConnectionEvent::handshake_done);
 }
 
 asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::size_t size) {
@@ -140,7 +136,7 @@ asio::awaitable<bool> Connection::write(std::string_view data) {
   for (;;) {
     ErrorCode error;
     data.remove_prefix(stream_.write_now(data, error));
-    if (data.empty()) co_return !gone_;
+    if (data.empty()) co_return !gone();
     if (error && error != asio::error::would_block && error != asio::error::try_again) co_return false;
     const std::uint64_t ticket = ++write_ticket_;
     write_timer_.expires_after(server_.config.write_timeout);
@@ -164,51 +160,84 @@ asio::awaitable<void> Connection::linger() {
     buffer_.clear();
     if (co_await read_some(deadline, kReadSize) == 0) break;
   }
+  on(ConnectionEvent::lingered);
 }
 
 asio::awaitable<void> Connection::run() {
-  if (!co_await shake_hands()) {
-    stream_.close();
-    co_return;
-  }
-  while (!shutting_down_) {
-    HttpRequest request;
-    std::optional<HttpError> error;
-    framing_ = {};
-    if (!co_await read_head(request, error)) {
-      if (error) {
-        request_id_ = request_id_for(request);
-        status_ = error->status;
-        framing_.keep_alive = false;
-        server_.metrics.record("other", "none", error->status, 0);
-        HttpResponse response = error_response({.status = error->status, .message = error->message});
-        if (co_await send(std::move(response)) != Next::gone) co_await linger();
-      }
-      break;
-    }
-    idle_since_ = 0;
-    begun_ = server_.clock.now();
-    std::optional<Counted> active(std::in_place, server_.num_active);
-    begin_request(request);
-    const RouteTable::Match match =
-        server_.routes.find(request.method, below_root(request.path, server_.config.root_path));
-    // The head stays at the front of buffer_ until the body parser has consumed it.
-    const Next next = co_await answer(request, match);
-    release_body();
-    active.reset();  // not while lingering: a drain need not wait for that
-    if (next == Next::gone) status_ = 499;
-    end_request();
-    server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begun_));
-    if (server_.config.access_log)
-      log_info("http", concat("\"", request.method, " ", request.path, "\" ", status_));
-    idle_since_ = server_.clock.now();
-    if (next == Next::gone) break;
-    if (next == Next::close) {
-      co_await linger();
-      break;
+  HttpRequest request;
+  std::optional<HttpError> error;
+  while (state_ != ConnectionState::closed) {
+    switch (state_) {
+      case ConnectionState::handshaking:
+        co_await shake_hands();
+        break;
+      case ConnectionState::idle:
+        request = HttpRequest();  // its memory is not kept meanwhile
+        co_await wait_for_request();
+        break;
+      case ConnectionState::reading:
+        co_await read_head(request, error);
+        break;
+      case ConnectionState::refusing:
+        co_await refuse(request, *error);
+        break;
+      case ConnectionState::answering:
+        co_await serve_request(request);
+        break;
+      case ConnectionState::lingering:
+        co_await linger();
+        break;
+      case ConnectionState::draining:
+      case ConnectionState::abandoned:
+      case ConnectionState::closed:
+        CHECK(false);  // serve_request() ends the first two
     }
   }
-  stream_.close();
+}
+
+void Connection::on(ConnectionEvent event) {
+  const std::optional<ConnectionState> next = next_state(state_, event);
+  CHECK(next.has_value());
+  if (*next == state_) return;
+  const bool was_busy = is_busy(state_);
+  state_ = *next;
+  if (is_busy(state_) != was_busy) idle_since_ = was_busy ? server_.clock.now() : 0;
+  if (state_ == ConnectionState::closed) stream_.close();
+  if (state_ == ConnectionState::abandoned && call_ != nullptr) call_->cancel();
+  // Whatever the answer waits for, it looks at the state first.
+  if (state_ == ConnectionState::abandoned || state_ == ConnectionState::draining) event_.set();
+}
+
+// A head that is none. Such a request counts as nobody's.
+asio::awaitable<void> Connection::refuse(const HttpRequest& request, const HttpError& error) {
+  request_id_ = request_id_for(request);
+  status_ = error.status;
+  framing_.keep_alive = false;
+  server_.metrics.record("other", "none", error.status, 0);
+  HttpResponse response = error_response({.status = error.status, .message = error.message});
+  const Next next = co_await send(std::move(response));
+  on(next == Next::gone ? ConnectionEvent::peer_left : ConnectionEvent::answered_last);
+}
+
+asio::awaitable<void> Connection::serve_request(const HttpRequest& request) {
+  begun_ = server_.clock.now();
+  std::optional<Counted> active(std::in_place, server_.num_active);
+  begin_request(request);
+  const RouteTable::Match match =
+      server_.routes.find(request.method, below_root(request.path, server_.config.root_path));
+  // The head stays at the front of buffer_ until the body parser has consumed it.
+  const Next next = co_await answer(request, match);
+  release_body();
+  active.reset();  // not while lingering: a drain need not wait for that
+  if (next == Next::gone) {
+    status_ = kHungUp;
+    on(ConnectionEvent::peer_left);
+  }
+  end_request();
+  server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begun_));
+  if (server_.config.access_log)
+    log_info("http", concat("\"", request.method, " ", request.path, "\" ", status_));
+  on(next == Next::keep_alive ? ConnectionEvent::answered : ConnectionEvent::answered_last);
 }
 
 void Connection::begin_request(const HttpRequest& request) {
@@ -229,12 +258,11 @@ void Connection::begin_request(const HttpRequest& request) {
 }
 
 void Connection::end_request() {
-  constexpr int kHungUp = 499;
   if (std::exchange(metered_, false)) key_->account->usage.add_request(status_ >= 400 && status_ != kHungUp);
 }
 
 void Connection::watch() {
-  if (watching_ || gone_) return;
+  if (watching_ || gone()) return;
   if (half_closed_) {
     stop_watch_ = false;
     asio::co_spawn(stream_.get_executor(), look_after_half_closed(), asio::detached);
@@ -256,16 +284,10 @@ void Connection::watch() {
           self->half_closed_ = true;
           self->watch();
         } else if (error != asio::error::operation_aborted) {
-          self->client_has_gone();
+          self->on(ConnectionEvent::peer_left);
         }
         self->event_.set();
       });
-}
-
-void Connection::client_has_gone() {
-  gone_ = true;
-  if (call_ != nullptr) call_->cancel();
-  event_.set();
 }
 
 // A client that has ended its side either waits for its answer or has left: the same to see, until something
@@ -276,14 +298,14 @@ asio::awaitable<void> Connection::look_after_half_closed() {
   asio::steady_timer timer(stream_.get_executor());
   const SteadyTime begin = std::chrono::steady_clock::now();
   bool asked = false;
-  while (idle_since() == 0 && !gone_ && !stop_watch_) {
+  while (is_busy(state_) && !gone() && !stop_watch_) {
     const auto passed = std::chrono::steady_clock::now() - begin;
-    if (stream_.peer_has_left()) co_return client_has_gone();
+    if (stream_.peer_has_left()) co_return on(ConnectionEvent::peer_left);
     if (!asked && passed >= kAskAfter) {
       ErrorCode ignored;
       constexpr std::string_view kAsk = "HTTP/1.1 100 Continue\r\n\r\n";
       const std::size_t sent = status_ == 0 ? stream_.write_now(kAsk, ignored) : 0;
-      if (sent != 0 && sent != kAsk.size()) co_return client_has_gone();
+      if (sent != 0 && sent != kAsk.size()) co_return on(ConnectionEvent::peer_left);
       asked = true;
     }
     timer.expires_after(passed < kLookOften ? milliseconds(5) : milliseconds(100));

@@ -1,6 +1,7 @@
 #pragma once
-// Connection: one client's socket, from accept to close: reads requests, answers them, streams. All work
-// for it runs on its strand. Boost's sockets and parser are met only here and in server.cc.
+// Connection: one client's socket, from accept to close: reads requests, answers them, streams. It is in one
+// of the states of connection_state.h, and run() does each one's work. All of it runs on the connection's
+// strand. Boost's sockets and parser are met only here and in server.cc.
 // Threads: serve(), wake() and shut_down() start work on the strand (or on a loop of one thread, which is
 // one); the server keeps connections by weak_ptr.
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "api/protocol.h"
+#include "server/connection_state.h"
 #include "server/generation.h"
 #include "server/http_request.h"
 #include "server/http_response.h"
@@ -60,7 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void serve();
   // Looks for news from the engine. On the I/O loop.
   void wake();
-  // A running call ends with an error event, then the connection closes.
+  // A running call ends with an error event; then, or at once if there is none, the connection closes.
   void shut_down();
   // Since when no request is being answered, a head that is still arriving included; 0: one is. Any thread.
   TimeNs idle_since() const { return idle_since_.load(std::memory_order_relaxed); }
@@ -73,9 +75,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class Next { keep_alive, close, gone };  // gone: nothing more can be sent
 
   Awaitable<void> run();
-  Awaitable<bool> shake_hands();
+  void on(ConnectionEvent event);  // CHECKs that the state allows it
+  bool gone() const { return is_gone(state_); }
+
+  // The work of a state, which ends with an event.
+  Awaitable<void> shake_hands();
+  Awaitable<void> wait_for_request();
+  Awaitable<void> read_head(HttpRequest& request, std::optional<HttpError>& error);
+  Awaitable<void> refuse(const HttpRequest& request, const HttpError& error);
+  Awaitable<void> serve_request(const HttpRequest& request);
+  Awaitable<void> linger();
+
   void cancel_at(SteadyTime deadline);
-  Awaitable<bool> read_head(HttpRequest& request, std::optional<HttpError>& error);
   Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::size_t limit,
                                                 std::string& body);
   Awaitable<Next> answer(const HttpRequest& request, const RouteTable::Match& match);
@@ -107,12 +118,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
-  Awaitable<void> linger();
   // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.
   Awaitable<std::size_t> read_some(SteadyTime deadline, std::size_t size);
 
   void watch();  // notices the client hanging up while a call runs
-  void client_has_gone();
   Awaitable<void> look_after_half_closed();
   Awaitable<void> stop_watching();
   Awaitable<void> yield();
@@ -133,15 +142,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   WakeList<Connection>& wakes_;
   Transport stream_;
   const std::string peer_;  // its address
+  ConnectionState state_;
   StrandEvent event_;
   boost::asio::steady_timer read_timer_, write_timer_;
   std::uint64_t read_ticket_ = 0, write_ticket_ = 0;  // which wait the timer is for
   bool timed_out_ = false;
   std::string buffer_;              // received, not yet consumed
-  std::atomic<TimeNs> idle_since_;  // between requests since then; 0: a request is being answered
-  bool gone_ = false;               // the client hung up
-  bool shutting_down_ = false;
-  bool watching_ = false;  // a read is pending for watch()
+  std::atomic<TimeNs> idle_since_;  // not busy since then; 0: busy
+  bool watching_ = false;           // a read is pending for watch()
   bool stop_watch_ = false;
   bool half_closed_ = false;  // the client has ended its side, and may still read
   char watch_buffer_[512];

@@ -66,7 +66,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   auto call = std::make_shared<ApiCall>();
   std::optional<HttpError> error =
       co_await read_body(request, max_body_bytes(match, server_.config), call->body);
-  if (gone_) co_return Next::gone;
+  if (gone()) co_return Next::gone;
   if (error) {
     HttpResponse response =
         error_response({.status = error->status, .message = error->message}, match.protocol);
@@ -115,7 +115,7 @@ asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, st
   else
     next = co_await answer_whole(route, std::move(call));
   co_await stop_watching();
-  co_return gone_ ? Next::gone : next;
+  co_return gone() ? Next::gone : next;
 }
 
 // Each of the three shares with its job what the job works on: a coroutine's frame may be gone first.
@@ -153,7 +153,7 @@ asio::awaitable<Connection::Next> Connection::answer_whole(const Route& route,
   };
   if (Status done = co_await run_job(route.facts.cost, bytes, std::move(work)); !done.ok())
     *response = error_response(done, route.protocol);
-  if (gone_) co_return Next::gone;
+  if (gone()) co_return Next::gone;
   if (followed->log != nullptr) co_return co_await follow(followed->log, followed->first);
   co_return co_await send(std::move(*response));
 }
@@ -177,7 +177,7 @@ asio::awaitable<Connection::Next> Connection::answer_when_ready(const Route& rou
     late.async_wait([weak = weak_from_this()](boost::system::error_code) {
       if (const auto self = weak.lock()) self->event_.set();
     });
-  while (!gone_ && !ready->ready()) {
+  while (!gone() && !ready->ready()) {
     if (!server_.engine.healthy())
       co_return co_await send(error_response(unavailable("The engine has stopped."), route.protocol));
     if (limit.count() > 0 && late.expiry() <= std::chrono::steady_clock::now())
@@ -185,12 +185,12 @@ asio::awaitable<Connection::Next> Connection::answer_when_ready(const Route& rou
           error_response(unavailable("The engine is busy with a long step; try again."), route.protocol));
     co_await event_.wait();
   }
-  if (gone_) co_return Next::gone;
+  if (gone()) co_return Next::gone;
   auto response = std::make_shared<HttpResponse>();
   std::function<void()> build = [response, ready, server] { *response = ready->answer(*server); };
   if (Status done = co_await run_job(Cost::text, kPieceBytes, std::move(build)); !done.ok())
     co_return co_await send(error_response(done, route.protocol));
-  if (gone_) co_return Next::gone;
+  if (gone()) co_return Next::gone;
   co_return co_await send(std::move(*response));
 }
 
@@ -220,7 +220,7 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
   if (!id) co_return id.error();
   while (!outcome->done) {
     co_await event_.wait();
-    if (gone_ && !outcome->done && server_.jobs.cancel(*id)) co_return unavailable("The client has gone.");
+    if (gone() && !outcome->done && server_.jobs.cancel(*id)) co_return unavailable("The client has gone.");
   }
   if (outcome->end == JobPool::End::late && timeout_s_ &&
       server_.clock.now() >= deadline_after(begun_, timeout_s_, std::nullopt))

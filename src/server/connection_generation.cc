@@ -95,7 +95,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
       (void)text->try_resize(std::min(text->bytes(), prompt_bytes((**parsed)->requests)));
   };
   const Status done = co_await run_job(route.facts.cost, bytes, std::move(work));
-  if (gone_) co_return Next::gone;
+  if (gone()) co_return Next::gone;
   if (!done.ok()) co_return co_await send(error_response(done, route.protocol));
   if (!parsed->value().has_value())
     co_return co_await send(error_response(parsed->value().error(), route.protocol));
@@ -104,7 +104,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
   ApiGeneration generation = std::move(**parsed).value();
   const Status compiled = co_await compile_grammar(generation);
   warning_ = generation.warnings.header();
-  if (!compiled.ok()) co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
+  if (!compiled.ok()) co_return gone() ? Next::gone : co_await send(error_response(compiled, route.protocol));
   text->reset();  // the prompts count among what the answer takes
   co_return co_await generate(route, std::move(generation));
 }
@@ -127,7 +127,7 @@ asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
     server_.api.grammars->compile(owner, std::move(grammar), std::move(done));
     while (!outcome->has_value()) {
       co_await event_.wait();
-      if (gone_) co_return unavailable("The client has gone.");
+      if (gone()) co_return unavailable("The client has gone.");
     }
     Result<CompiledConstraint>& compiled = **outcome;
     if (compiled) {
@@ -211,7 +211,7 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
     (void)server_.jobs.submit(
         {.owner = std::string(tenant()), .cost = 0, .work = std::move(dispose), .done = nullptr});
   }
-  co_return gone_ ? Next::gone : next;
+  co_return gone() ? Next::gone : next;
 }
 
 void Connection::tell_span(RequestSpan span, const Generation& call) const {
@@ -223,7 +223,7 @@ void Connection::tell_span(RequestSpan span, const Generation& call) const {
   span.prompt_tokens = used.prompt;
   span.cached_tokens = used.cached;
   span.completion_tokens = used.completion;
-  span.hung_up = gone_;
+  span.hung_up = gone();
   span.error = call.error().message();
   server_.config.spans->on_span(std::move(span));
 }
@@ -232,14 +232,14 @@ asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::s
   const AnswerForm form = call->streaming() ? route.facts.form : AnswerForm::json;
   bool head_sent = false;
   StreamBeat beat = make_beat();
-  while (!gone_) {
-    if (shutting_down_) call->fail(unavailable("The server is shutting down."));
+  while (!gone()) {
+    if (state_ == ConnectionState::draining) call->fail(unavailable("The server is shutting down."));
     if (!server_.engine.healthy()) call->fail(unavailable("The engine has stopped."));
     std::string piece;
     bool more = false;
     if (head_sent && !call->streaming()) {  // the rest of a long answer
       more = co_await build_piece(call, piece);
-      if (gone_) break;
+      if (gone()) break;
     } else {
       more = call->pump(piece, server_.config.max_unsent_bytes);
     }
@@ -264,7 +264,7 @@ asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::s
         out.append(piece);
       if (last && framing_.minor_version == 1) out.append(kLastChunk);
       if (!co_await write(out)) {
-        gone_ = true;
+        on(ConnectionEvent::peer_left);
         break;
       }
       call->shrink();
@@ -289,7 +289,7 @@ asio::awaitable<bool> Connection::build_piece(std::shared_ptr<Generation> call, 
   auto built = std::make_shared<Piece>();
   std::function<void()> work = [built, call] { built->more = call->answer().take(built->text, kPieceBytes); };
   const Status done = co_await run_job(Cost::text, kPieceBytes, std::move(work));
-  if (gone_) co_return false;
+  if (gone()) co_return false;
   // A full pool is no reason to break off an answer.
   if (!done.ok()) built->more = call->answer().take(built->text, kPieceBytes);
   piece = std::move(built->text);

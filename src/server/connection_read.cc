@@ -38,13 +38,17 @@ bool Connection::hold_body(std::size_t count) {
 
 void Connection::release_body() { server_.bodies.release(peer_, std::exchange(held_body_, 0)); }
 
-// False: no request; `error` says what to tell the client, if anything.
-asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<HttpError>& error) {
+asio::awaitable<void> Connection::wait_for_request() {
   if (buffer_.empty()) {
     buffer_.shrink_to_fit();
-    const SteadyTime idle_deadline = after(server_.config.keep_alive_timeout);
-    if (co_await read_some(idle_deadline, kIdleReadSize) == 0) co_return false;
+    const SteadyTime deadline = after(server_.config.keep_alive_timeout);
+    if (co_await read_some(deadline, kIdleReadSize) == 0) co_return on(ConnectionEvent::peer_left);
   }
+  on(ConnectionEvent::bytes_arrived);
+}
+
+asio::awaitable<void> Connection::read_head(HttpRequest& request, std::optional<HttpError>& error) {
+  framing_ = {};
   const SteadyTime deadline = after(server_.config.head_timeout);
   std::size_t scanned = 0;
   for (;;) {
@@ -54,22 +58,24 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
     }
     const HeadScan scan = scan_head(buffer_, scanned, server_.config.head_limits);
     error = scan.error;
-    if (error) co_return false;
+    if (error) break;
     if (scan.end > 0) {
       error = parse_head(std::string_view(buffer_).substr(0, scan.end), server_.config.head_limits, request);
-      if (error) co_return false;
+      if (error) break;
       request.head_bytes = scan.end;
-      co_return true;
+      co_return on(ConnectionEvent::head_complete);
     }
     if (co_await read_some(deadline, kReadSize) == 0) {
-      if (timed_out_) error = HttpError{408, "The request head did not arrive in time."};
-      co_return false;
+      if (!timed_out_) co_return on(ConnectionEvent::peer_left);
+      error = HttpError{408, "The request head did not arrive in time."};
+      break;
     }
     if (!server_.memory.hold_head(memory_, buffer_.size())) {
       error = HttpError{503, "Too many long request heads are being read; please try again."};
-      co_return false;
+      break;
     }
   }
+  on(ConnectionEvent::head_refused);
 }
 
 // Runs Boost's parser over head and body. `body` is complete when no error is returned.
@@ -115,7 +121,7 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     const std::size_t received = co_await read_some(std::min(allowed_until, latest), kReadSize);
     if (received == 0) {
       if (timed_out_) co_return HttpError{408, "The request body did not arrive in time."};
-      gone_ = true;
+      on(ConnectionEvent::peer_left);
       co_return std::nullopt;
     }
     const auto earned = std::chrono::microseconds(1'000'000 * received / server_.config.min_body_rate);

@@ -47,9 +47,9 @@ asio::awaitable<Connection::Next> Connection::stream(AnswerForm form, std::share
   bool more = !framing_.head_only;
   const bool chunked = framing_.minor_version == 1;
   // Nothing may be sent for long, so who has ended its side is not asked whether it still reads.
-  while (!gone_ && !half_closed_) {
+  while (!gone() && !half_closed_) {
     std::string piece;
-    if (more) more = from->take(piece) && !shutting_down_ && server_.engine.healthy();
+    if (more) more = from->take(piece) && state_ != ConnectionState::draining && server_.engine.healthy();
     if (piece.empty() && more && beat.is_due()) piece = kNothing;
     if (!piece.empty()) beat.restart();
     if (chunked)
@@ -58,7 +58,7 @@ asio::awaitable<Connection::Next> Connection::stream(AnswerForm form, std::share
       out.append(piece);
     if (!more && chunked && !framing_.head_only) out.append(kLastChunk);
     if (!out.empty() && !co_await write(out)) {
-      gone_ = true;
+      on(ConnectionEvent::peer_left);
       break;
     }
     out.clear();
@@ -66,7 +66,7 @@ asio::awaitable<Connection::Next> Connection::stream(AnswerForm form, std::share
     beat.arm();
     co_await event_.wait();
   }
-  gone_ = true;
+  on(ConnectionEvent::peer_left);
   co_return Next::gone;
 }
 

@@ -187,6 +187,25 @@ def test_sigterm_lets_running_requests_finish():
         assert "data: [DONE]" in lines and not any('"error"' in line for line in lines)
 
 
+def test_whoever_connects_while_the_server_drains_is_answered_503():
+    with serving(small_model()) as server, socket.create_connection(("127.0.0.1", server.port), 60) as held:
+        body = b'{"prompt":"hi"}'
+        head = f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        held.sendall(head.encode() + b"Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n")
+        assert held.recv(100).startswith(b"HTTP/1.1 100")  # so the request is running
+        server.process.send_signal(signal.SIGTERM)
+        while not any("Shutting down" in line for line in server.log):
+            time.sleep(0.01)
+        for path, status in (("/health", 503), ("/version", 200)):
+            answer = httpx.get(server.url + path)  # on a connection of its own
+            assert answer.status_code == status and answer.headers["connection"] == "close"
+        assert httpx.post(server.url + "/v1/completions", json=BODY).status_code == 503
+        assert server.process.poll() is None
+        held.sendall(body)
+        assert held.recv(1000).startswith(b"HTTP/1.1 200")
+        assert server.process.wait(timeout=30) == 0
+
+
 def test_sigterm_when_idle_is_quick():
     with serving(small_model()) as server:
         started = time.monotonic()
