@@ -43,7 +43,7 @@ TEST(Watchdog, OnlyAStandstillWithWorkIsOne) {
   EXPECT_EQ(stalls, 0) << "it gets on";
   moving = false;
   EXPECT_TRUE(stalled.try_acquire_for(20s));
-  std::this_thread::sleep_for(30ms);
+  wait_for_looks(15);
   EXPECT_EQ(stalls, 1);
 }
 

@@ -253,20 +253,25 @@ TEST(EngineThread, IdleUsesNoCpu) {
   ASSERT_TRUE(rig.engine->submit(make_request(1, 5), sink).ok());
   ASSERT_TRUE(sink->wait());
   ASSERT_TRUE(rig.engine->wait_idle(10s));
-  const auto cpu_ns = [] {
+  const auto cpu_ns = [](clockid_t clock) {
     timespec time{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    clock_gettime(clock, &time);
     return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
   };
-  const auto before = cpu_ns();
-  std::this_thread::sleep_for(200ms);
-  EXPECT_LT(cpu_ns() - before, 5'000'000) << "an idle engine must sleep";
+  // While this thread computes for so long, one that did not sleep would do so about as long.
+  constexpr std::int64_t kComputed = 100'000'000;
+  const auto all = cpu_ns(CLOCK_PROCESS_CPUTIME_ID), own = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+  while (cpu_ns(CLOCK_THREAD_CPUTIME_ID) - own < kComputed) {
+  }
+  const auto others = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - all - (cpu_ns(CLOCK_THREAD_CPUTIME_ID) - own);
+  EXPECT_LT(others, kComputed / 20) << "an idle engine must sleep";
 }
 
 using LiveStates = EngineClient::LiveStates;
 
-// The engine's answers when it is asked again and again, until no request is left.
-LiveStates look_until_idle(EngineThread& engine) {
+// The engine's answers when it is asked again and again, with some steps in between, until no request is
+// left.
+LiveStates look_until_idle(EngineThread& engine, std::counting_semaphore<>& begun) {
   LiveStates all;
   do {
     auto answer = std::make_shared<std::promise<Result<LiveStates>>>();
@@ -275,7 +280,9 @@ LiveStates look_until_idle(EngineThread& engine) {
     const Result<LiveStates> states = answer->get_future().get();
     if (!states) break;
     all.insert(all.end(), states->begin(), states->end());
-    std::this_thread::sleep_for(20ms);  // steps go on meanwhile
+    begun.release();
+    const std::optional<std::uint64_t> begin = engine.beat();
+    for (auto now = begin; begin && now && *now < *begin + 10; now = engine.beat()) std::this_thread::yield();
   } while (all.back()->requests.size() > 0 || all.back()->step == 0);
   return all;
 }
@@ -284,8 +291,9 @@ TEST(EngineThread, TellsOfEveryStepWhereItIsWanted) {
   Rig rig;
   rig.engine->live_every_step(true);
   auto sink = std::make_shared<WaitingSink>();
-  std::future<LiveStates> looking = std::async([&] { return look_until_idle(*rig.engine); });
-  std::this_thread::sleep_for(50ms);
+  std::counting_semaphore<> begun{0};
+  std::future<LiveStates> looking = std::async([&] { return look_until_idle(*rig.engine, begun); });
+  ASSERT_TRUE(begun.try_acquire_for(20s));
   ASSERT_TRUE(rig.engine->submit(make_request(1, 300), sink).ok());
   ASSERT_TRUE(sink->wait());
   const LiveStates states = looking.get();
@@ -333,15 +341,18 @@ TEST(EngineThread, AStalledLoopIsNoticedAndTakesNothingMore) {
                                   clock, metrics));
   std::binary_semaphore noticed{0};
   {
-    const Watchdog watchdog(
-        {.tick = 5ms, .max_ticks = 10}, [&] { return engine.beat(); },
-        [&] {
-          engine.give_up();
-          noticed.release();
-        });
+    std::atomic<int> num_looks{0};
+    const auto look = [&] {
+      ++num_looks;
+      return engine.beat();
+    };
+    const Watchdog watchdog({.tick = 5ms, .max_ticks = 10}, look, [&] {
+      engine.give_up();
+      noticed.release();
+    });
     for (int i = 0; i < 1000 && engine.beat(); ++i) std::this_thread::sleep_for(5ms);
     EXPECT_FALSE(engine.beat()) << "it waits for work";
-    std::this_thread::sleep_for(100ms);
+    for (const int until = num_looks + 20; num_looks < until;) std::this_thread::sleep_for(1ms);
     EXPECT_TRUE(engine.healthy());
     auto sink = std::make_shared<WaitingSink>();
     ASSERT_TRUE(engine.submit(make_request(1, 3), sink).ok());

@@ -139,7 +139,8 @@ TEST(JobsOfConnections, ThoseOfWhoLeftAreDroppedAndSmallOnesPassLargeOnes) {
   EXPECT_EQ(other.post("/tokenize", R"({"prompt":"hi"})").status, 200) << "beside a large job";
   TestClient stays(running.port());
   stays.send_post("/slow/c", large);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // for the hang-ups to be seen
+  const auto num_connections = [&] { return running.metrics.gauge("http_connections", "").value(); };
+  ASSERT_TRUE(eventually([&] { return num_connections() == 3; })) << "the hang-ups are seen";
   gate.set_value();
   EXPECT_EQ(holder.read_response().body, "a");
   EXPECT_EQ(stays.read_response().body, "c");

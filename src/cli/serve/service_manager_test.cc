@@ -56,14 +56,22 @@ TEST(ServiceManager, HearsWhatItIsTold) {
 TEST(ServiceManager, HearsThatWeAreAliveWhileWeAre) {
   const Listener listener;
   std::atomic<bool> alive{true};
+  std::atomic<int> num_asked{0};
+  const auto wait_until_asked = [&num_asked](int times) {
+    for (const int until = num_asked + times; num_asked < until;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
   ServiceManager manager(listener.name(), "20000", concat(getpid()).c_str());
-  manager.keep_alive([&alive] { return alive.load(); });
+  manager.keep_alive([&] {
+    ++num_asked;
+    return alive.load();
+  });
   for (int i = 0; i < 3; ++i) EXPECT_EQ(listener.hear(), "WATCHDOG=1");
   alive = false;
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  wait_until_asked(2);  // the first may have been answered before, but is through by the second
   while (!listener.silent()) {
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  wait_until_asked(3);
   EXPECT_TRUE(listener.silent());
 }
 
