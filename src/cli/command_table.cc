@@ -26,6 +26,7 @@
 #include "cli/commands/perplexity_command.h"
 #include "cli/commands/ps_command.h"
 #include "cli/commands/pull_command.h"
+#include "cli/commands/quantize_command.h"
 #include "cli/commands/render_command.h"
 #include "cli/commands/tokenize_command.h"
 #include "cli/commands/typed_words.h"
@@ -464,6 +465,8 @@ Command command_table() {
       named_also({"show"},
                  plain_command<InspectArgs>("inspect", "show a model's contents and memory (also: show)",
                                             run_inspect, inspect_flags)),
+      plain_command<QuantizeArgs>("quantize", "write a GGUF model in another type", run_quantize,
+                                  quantize_flags),
       plain_command<TokenizeArgs>("tokenize", "convert text to token ids, and back", run_tokenize,
                                   tokenize_flags),
       plain_command<ParseArgs>("parse", "split a model's output into reasoning and tool calls", run_parse,

@@ -1,0 +1,89 @@
+#include "cli/commands/quantize_command.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "cli/assembly/hub_paths.h"
+#include "cli/assembly/hub_settings.h"
+#include "cli/assembly/machine.h"
+#include "cli/commands/progress_bar.h"
+#include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
+#include "cli/mib.h"
+#include "loader/model_source.h"
+#include "models/quantize_gguf.h"
+
+namespace pagoda {
+namespace {
+
+// The model's name with the new type in place of its own, in the current folder.
+std::string default_output(const std::string& model, std::string_view type) {
+  std::filesystem::path stem = std::filesystem::path(model).stem();
+  const std::string own = stem.extension().string();
+  if (own.size() > 1 && parse_dtype(own.substr(1))) stem = stem.stem();
+  return concat(stem.string(), ".", type, ".gguf");
+}
+
+}  // namespace
+
+std::vector<Flag> quantize_flags(QuantizeArgs& args) {
+  return {
+      {.positional = "MODEL",
+       .value = flags::text(args.model, "PATH"),
+       .help = "GGUF file, or ORG/NAME:TAG of one; of a split model the first part",
+       .required = true},
+      {.name = "type",
+       .value = flags::choice(args.type, {"Q4_K", "Q6_K", "Q8_0", "Q4_0", "BF16", "F16"},
+                              {{"q4_k", "Q4_K"},
+                               {"q6_k", "Q6_K"},
+                               {"q8_0", "Q8_0"},
+                               {"q4_0", "Q4_0"},
+                               {"bf16", "BF16"},
+                               {"f16", "F16"}}),
+       .help = "type of the matrices",
+       .details =
+           "type of the matrices. Norms, routers and what has one axis stay as they are; with Q4_K and "
+           "Q4_0 the head is Q6_K; rows that are not whole blocks get the next larger type that fits",
+       .required = true},
+      {.name = "output",
+       .value = flags::text(args.output, "FILE"),
+       .help = "file to write, which must not exist",
+       .default_text = "MODEL's name with the new type, in the current folder",
+       .aliases = {"-o"}},
+  };
+}
+
+int run_quantize(const QuantizeArgs& args) {
+  const std::optional<DType> type = parse_dtype(args.type);
+  CHECK(type);
+  const Result<std::string> path = local_model(args.model);
+  if (!path) return exit_code(path.error());
+  const auto source = ModelSource::open(*path, hub_paths_from_environment());
+  if (!source) return exit_code(source.error());
+  if ((*source)->gguf() == nullptr)
+    return fail(
+        concat("quantize reads GGUF files, and '", args.model,
+               "' is a Hugging Face folder; llama.cpp's convert_hf_to_gguf.py makes a GGUF file of it"));
+  const std::string output =
+      args.output.empty() ? default_output((*source)->path(), dtype_info(*type).name) : args.output;
+  std::int64_t total = 0;
+  for (const GgufTensor& tensor : (*source)->gguf()->tensor_list()) total += tensor.bytes;
+  ThreadPool pool(usable_cores());
+  const Result<Quantized> done = [&] {
+    ProgressBar bar("quantize", total, "bytes");
+    return quantize_gguf(**source, *type, output, pool, [&](std::int64_t bytes) { bar.update(bytes); });
+  }();
+  if (!done) return exit_code(done.error());
+  if (done->twice > 0)
+    std::fprintf(stderr,
+                 "pagoda: %s of the weights were quantised before; from the original they lose less\n",
+                 mib(done->twice).c_str());
+  std::printf("%s: %s of weights, of %s\n", output.c_str(), mib(done->bytes_after).c_str(),
+              mib(done->bytes_before).c_str());
+  return std::fflush(stdout) == 0 ? 0 : fail("cannot write to standard output");
+}
+
+}  // namespace pagoda

@@ -1,0 +1,17 @@
+#pragma once
+// pagoda quantize: a GGUF model with its weights in another type (models/quantize_gguf.h).
+#include <string>
+#include <vector>
+
+#include "cli/flags/flag.h"
+
+namespace pagoda {
+
+struct QuantizeArgs {
+  std::string model, type, output;
+};
+
+std::vector<Flag> quantize_flags(QuantizeArgs& args);
+int run_quantize(const QuantizeArgs& args);
+
+}  // namespace pagoda

@@ -1,0 +1,68 @@
+#pragma once
+// GgufWriter: writes a GGUF file (version 3) from its table on, tensor after tensor, in pieces of any size.
+// The file has its name only when it is whole: one that is not finished, or whose process is killed, leaves
+// nothing behind (on file systems without O_TMPFILE the file has its name from the start, and goes with the
+// writer). A file that is there is never replaced. Source: the GGUF specification (ggml/docs/gguf.md).
+// Threads: one. Owner: whoever writes.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "loader/gguf.h"
+#include "tensor/dtype.h"
+
+namespace pagoda {
+
+// One entry of the metadata as a file has it.
+struct GgufEntry {
+  std::string key;
+  std::string encoded;  // the value's type and the value
+};
+// Those of a file that is mapped, in its order.
+std::vector<GgufEntry> metadata_entries(const GgufFile& file);
+GgufEntry integer_entry(std::string key, std::uint32_t value);
+
+struct GgufTensorEntry {
+  std::string name;
+  std::vector<std::int64_t> shape;  // outermost first
+  DType dtype = DType::f32;
+  std::int64_t bytes() const;
+};
+
+class GgufWriter {
+ public:
+  // invalid_argument: `path` exists, or cannot be written.
+  static Result<std::unique_ptr<GgufWriter>> create(const std::string& path,
+                                                    std::span<const GgufEntry> entries,
+                                                    std::vector<GgufTensorEntry> tensors,
+                                                    std::int64_t alignment);
+  ~GgufWriter();
+  GgufWriter(const GgufWriter&) = delete;
+  GgufWriter& operator=(const GgufWriter&) = delete;
+
+  // The next bytes of the tensors, one after the other; a piece belongs to one tensor.
+  Status write(std::span<const std::byte> piece);
+  // Once all are written.
+  Status finish();
+
+ private:
+  GgufWriter(std::string path, std::vector<GgufTensorEntry> tensors, std::int64_t alignment)
+      : path_(std::move(path)), tensors_(std::move(tensors)), alignment_(alignment) {}
+  Status open();
+  Status put(std::string_view bytes);
+  Status failed(std::string_view what) const;
+
+  std::string path_;
+  std::vector<GgufTensorEntry> tensors_;
+  std::int64_t alignment_;
+  int file_ = -1;
+  bool named_ = false, finished_ = false;
+  std::size_t tensor_ = 0;    // being written
+  std::int64_t written_ = 0;  // bytes of this tensor
+};
+
+}  // namespace pagoda

@@ -1,0 +1,169 @@
+#include "models/quantize_gguf.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "kernels/dequantize.h"
+#include "kernels/quantize.h"
+#include "loader/gguf_writer.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::string_view kHead = "output.weight", kEmbedding = "token_embd.weight";
+constexpr std::string_view kWeight = ".weight", kScale = ".scale";
+
+// llama.cpp's numbers of file types (general.file_type).
+std::uint32_t file_type(DType type) {
+  switch (type) {
+    case DType::f16:
+      return 1;
+    case DType::q4_0:
+      return 2;
+    case DType::q8_0:
+      return 7;
+    case DType::q4_k:
+      return 14;
+    case DType::q6_k:
+      return 18;
+    case DType::bf16:
+      return 32;
+    default:
+      return 0;
+  }
+}
+
+bool has_tensor(const GgufFile& file, std::string_view name) { return file.tensors().contains(name); }
+
+bool stays(const GgufFile& file, const GgufTensor& tensor) {
+  static constexpr auto kSmall = std::to_array<std::string_view>(
+      {"_norm.weight", "ffn_gate_inp", "position_embd.weight", "token_types.weight", "ssm_conv1d",
+       "shortconv.conv", "altup", "laurel", "per_layer_model_proj", "attn_rel_b.weight", "time_mix_"});
+  const auto axes = std::ranges::count_if(tensor.shape, [](std::int64_t extent) { return extent > 1; });
+  if (!tensor.name.ends_with(kWeight) || axes < 2) return true;
+  if (std::ranges::any_of(kSmall,
+                          [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; }))
+    return true;
+  // Its values are times a tensor that only NVFP4 weights have.
+  const std::string stem = tensor.name.substr(0, tensor.name.size() - kWeight.size());
+  return tensor.dtype == DType::nvfp4 && has_tensor(file, concat(stem, kScale));
+}
+
+DType type_of(const GgufFile& file, const GgufTensor& tensor, DType wanted) {
+  const bool is_head = tensor.name == kHead || (tensor.name == kEmbedding && !has_tensor(file, kHead));
+  DType type = wanted;
+  if (is_head && (wanted == DType::q4_0 || wanted == DType::q4_k)) type = DType::q6_k;
+  const auto fits = [&](DType each) { return tensor.shape.back() % dtype_info(each).block_elements == 0; };
+  if (!fits(type)) type = type == DType::q4_k ? DType::q5_0 : type == DType::q6_k ? DType::q8_0 : type;
+  return fits(type) ? type : DType::f16;
+}
+
+// Rows of one tensor on their way from one type to another.
+class Pieces {
+ public:
+  Pieces(const GgufTensor& tensor, DType to, ThreadPool& pool) : tensor_(tensor), to_(to), pool_(pool) {
+    columns_ = tensor.shape.back();
+    rows_ = 1;
+    for (std::size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows_ *= tensor.shape[axis];
+    constexpr std::int64_t kPieceElements = std::int64_t{1} << 23;
+    at_once_ = std::clamp<std::int64_t>(kPieceElements / columns_, 1, rows_);
+  }
+  bool done() const { return row_ == rows_; }
+  std::int64_t bytes_read() const { return row_ * dtype_bytes(*tensor_.dtype, columns_); }
+
+  // The next rows. corrupt_data: a weight is not a finite number.
+  Status next(std::vector<std::byte>& out) {
+    const std::int64_t count = std::min(at_once_, rows_ - row_);
+    const std::int64_t from_bytes = dtype_bytes(*tensor_.dtype, columns_),
+                       to_bytes = dtype_bytes(to_, columns_);
+    out.resize(static_cast<std::size_t>(count * to_bytes));
+    std::atomic<bool> finite = true;
+    const std::int64_t per_tile = std::max<std::int64_t>(1, 16384 / columns_);
+    pool_.parallel_for((count + per_tile - 1) / per_tile, [&](std::int64_t tile, int) {
+      std::vector<float> values(static_cast<std::size_t>(columns_));
+      for (std::int64_t i = tile * per_tile; i < std::min(count, (tile + 1) * per_tile); ++i) {
+        dequantize(*tensor_.dtype, tensor_.data + (row_ + i) * from_bytes, columns_, values.data());
+        if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+          finite = false;
+          return;
+        }
+        quantize(to_, values.data(), columns_, out.data() + i * to_bytes);
+      }
+    });
+    row_ += count;
+    if (finite) return ok_status();
+    return corrupt_data(
+        concat("tensor '", printable(tensor_.name), "' has a weight that is not a finite number"));
+  }
+
+ private:
+  const GgufTensor& tensor_;
+  DType to_;
+  ThreadPool& pool_;
+  std::int64_t columns_ = 0, rows_ = 0, at_once_ = 1, row_ = 0;
+};
+
+std::vector<GgufEntry> new_metadata(const GgufFile& file, DType type) {
+  std::vector<GgufEntry> entries = metadata_entries(file);
+  std::erase_if(entries, [](const GgufEntry& entry) {
+    return entry.key == "general.file_type" || entry.key == "general.quantization_version" ||
+           entry.key.starts_with("split.");
+  });
+  entries.push_back(integer_entry("general.file_type", file_type(type)));
+  entries.push_back(integer_entry("general.quantization_version", 2));
+  return entries;
+}
+
+}  // namespace
+
+std::vector<DType> plan_quantization(const GgufFile& file, DType type) {
+  std::vector<DType> types;
+  for (const GgufTensor& tensor : file.tensor_list())
+    types.push_back(stays(file, tensor) ? *tensor.dtype : type_of(file, tensor, type));
+  return types;
+}
+
+Result<Quantized> quantize_gguf(const ModelSource& source, DType type, const std::string& to,
+                                ThreadPool& pool, const std::function<void(std::int64_t)>& on_progress) {
+  CHECK(source.gguf() != nullptr);
+  const GgufFile& file = *source.gguf();
+  const std::vector<DType> types = plan_quantization(file, type);
+  std::vector<GgufTensorEntry> entries;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    entries.push_back(
+        {.name = file.tensor_list()[i].name, .shape = file.tensor_list()[i].shape, .dtype = types[i]});
+  const std::int64_t alignment = file.integer("general.alignment").value_or(32);
+  auto writer = GgufWriter::create(to, new_metadata(file, type), std::move(entries), alignment);
+  if (!writer) return writer.error();
+  Quantized result;
+  std::vector<std::byte> piece;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const GgufTensor& tensor = file.tensor_list()[i];
+    const DType from = *tensor.dtype;
+    if (types[i] == from) {
+      PAGODA_RETURN_IF_ERROR((*writer)->write({tensor.data, static_cast<std::size_t>(tensor.bytes)}));
+      result.bytes_after += tensor.bytes;
+    } else {
+      if (is_quantized(from)) result.twice += tensor.bytes;
+      for (Pieces pieces(tensor, types[i], pool); !pieces.done();) {
+        PAGODA_RETURN_IF_ERROR(pieces.next(piece));
+        PAGODA_RETURN_IF_ERROR((*writer)->write(piece));
+        result.bytes_after += static_cast<std::int64_t>(piece.size());
+        on_progress(result.bytes_before + pieces.bytes_read());
+      }
+    }
+    source.give_back({from, tensor.shape, tensor.data});
+    result.bytes_before += tensor.bytes;
+    on_progress(result.bytes_before);
+  }
+  PAGODA_RETURN_IF_ERROR((*writer)->finish());
+  return result;
+}
+
+}  // namespace pagoda
