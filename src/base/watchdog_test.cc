@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <semaphore>
 
 #include "base/compute_beats.h"
@@ -30,10 +31,12 @@ TEST(Watchdog, OnlyAStandstillWithWorkIsOne) {
     const int until = looks + count;
     while (looks < until) std::this_thread::sleep_for(1ms);
   };
-  Watchdog watchdog({.tick = 2ms, .max_ticks = 5}, beat, [&] {
+  const auto on_stall = [&] {
     ++stalls;
     stalled.release();
-  });
+  };
+  std::optional<Watchdog> watchdog(std::in_place, Watchdog::Options{.tick = 2ms, .max_ticks = 5}, beat,
+                                   on_stall);
   wait_for_looks(15);
   moving = false;
   wait_for_looks(15);
@@ -43,7 +46,7 @@ TEST(Watchdog, OnlyAStandstillWithWorkIsOne) {
   EXPECT_EQ(stalls, 0) << "it gets on";
   moving = false;
   EXPECT_TRUE(stalled.try_acquire_for(20s));
-  wait_for_looks(15);
+  watchdog.reset();  // waits for its thread
   EXPECT_EQ(stalls, 1);
 }
 
