@@ -181,7 +181,7 @@ TEST(Inspect, SaysHowAFolderIsQuantised) {
     EXPECT_TRUE(description->supported) << folder.path() << ": " << description->reason;
     EXPECT_EQ(description->parameters(), 55488) << folder.path();
   }
-  const auto of = [&](const std::string& name) { return describe(root + name, {})->config->weight_type; };
+  const auto of = [&](const std::string& name) { return describe(root + name, {})->model->weight_type; };
   EXPECT_EQ(of("awq"), "BF16 (50 %), AWQ (int4 in groups of 32, zero points) (50 %)");
   EXPECT_EQ(of("modelopt_nvfp4"), "BF16 (51 %), modelopt (NVFP4) (49 %)");
   EXPECT_EQ(of("fp8_block"), "FP8 (e4m3 in blocks of 128x128) (63 %), BF16 (37 %)");
