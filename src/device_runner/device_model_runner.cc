@@ -48,8 +48,9 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   const auto model = model_of(*source, options);
   if (!model) return model.error();
   if (options.pooling || is_encoder((*model)->decoder))
-    return unimplemented("the device runner makes no vectors");
-  if (options.parallel.size() > 1) return unimplemented("the device runner is not split over several ranks");
+    return unimplemented("--device does not support models that return vectors: use --device cpu");
+  if (options.parallel.size() > 1)
+    return unimplemented("--device does not support --tensor-parallel-size: use 1");
   const auto weights = element_named("dtype", options.dtype, Element::bf16);
   if (!weights) return weights.error();
   const auto cache = options.kv_cache_dtype == "int8"

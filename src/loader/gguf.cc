@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "loader/ggml_types.h"
+#include "loader/no_model_bytes.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -109,6 +110,8 @@ class Parser {
 
 Status Parser::header(std::uint32_t& version) {
   char magic[4];
+  if (const std::string_view why = no_model_because(bytes_); !why.empty())
+    return corrupt_data(std::string(why));
   if (!in_.read(magic) || std::memcmp(magic, "GGUF", 4) != 0) return corrupt_data("not a GGUF file");
   if (!in_.read(version)) return truncated("its header");
   if (version == 1) return unimplemented("GGUF version 1 is not supported; supported: versions 2 and 3");
@@ -121,10 +124,12 @@ Status Parser::header(std::uint32_t& version) {
   if (!in_.read(num_tensors_) || !in_.read(num_entries_)) return truncated("its header");
   // An entry takes at least 8 + 4 + 1 bytes, a tensor 8 + 4 + 4 + 8.
   if (num_entries_ > kMaxEntries || num_entries_ > in_.remaining() / 13) {
-    return corrupt_data(concat("GGUF header promises ", num_entries_, " metadata entries, which cannot be"));
+    return corrupt_data(concat("GGUF header announces ", num_entries_,
+                               " metadata entries, more than the file can hold: it is truncated or damaged"));
   }
   if (num_tensors_ > kMaxEntries || num_tensors_ > in_.remaining() / 24) {
-    return corrupt_data(concat("GGUF header promises ", num_tensors_, " tensors, which cannot be"));
+    return corrupt_data(concat("GGUF header announces ", num_tensors_,
+                               " tensors, more than the file can hold: it is truncated or damaged"));
   }
   return ok_status();
 }

@@ -14,7 +14,9 @@ Status check_is_model(const GgufFile& file) {
   }
   if (const std::string* architecture = file.string("general.architecture");
       architecture != nullptr && *architecture == "clip")
-    return unimplemented("the file is the vision or audio part of a model (mmproj), not the model");
+    return unimplemented(
+        "the file is the vision or audio part of a model (mmproj), not the model: give the model's own .gguf "
+        "file");
   return ok_status();
 }
 

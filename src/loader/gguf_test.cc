@@ -123,7 +123,9 @@ TEST(Gguf, HonoursAlignment) {
 
 TEST(Gguf, RefusesByName) {
   const auto with_version = [](std::uint32_t version) { return GgufBuilder(version).u32("k", 1).build(); };
-  expect_refused("", "not a GGUF file");
+  expect_refused("", "the file is empty");
+  expect_refused("version https://git-lfs.github.com/spec/v1\noid sha256:1", "a Git LFS pointer");
+  expect_refused("<!DOCTYPE html><html>", "a web page");
   expect_refused("GGML....", "not a GGUF file");
   expect_refused(with_version(1), "version 1 is not supported");
   expect_refused(with_version(0x03000000), "big-endian");
@@ -160,7 +162,7 @@ TEST(Gguf, RefusesCountsThatCannotBe) {
   expect_refused(many, "metadata entries");
   many = GgufBuilder().u32("k", 1).build();
   std::memcpy(many.data() + 8, &count, 8);
-  expect_refused(many, "tensors, which cannot be");
+  expect_refused(many, "tensors, more than the file can hold");
   std::string array;
   GgufBuilder::put<std::uint32_t>(array, 8);
   GgufBuilder::put<std::uint64_t>(array, count / 2);

@@ -214,13 +214,18 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
     std::sort(foreign.begin(), foreign.end());
     return refuse_foreign(full(foreign.front()));
   }
+  if (exists(full("config.json")))
+    return not_found(
+        concat("folder '", printable(folder),
+               "' has config.json but no weights (model.safetensors or its index): the download is "
+               "incomplete"));
   return not_found(concat("folder '", printable(folder),
                           "' holds no model; expected config.json with "
                           "model.safetensors, or one .gguf file"));
 }
 
 Result<ModelFiles> find_model_files(const std::string& model, const HubPaths& hub) {
-  if (model.empty()) return invalid_argument("no model given");
+  if (model.empty()) return invalid_argument("no MODEL given: name a folder, a .gguf file or ORG/NAME");
   std::error_code error;
   if (fs::is_directory(model, error)) return model_files_in_folder(model);
   if (exists(model)) return from_file(model);
@@ -235,10 +240,9 @@ Result<ModelFiles> find_model_files(const std::string& model, const HubPaths& hu
   } else if (foreign_weights(fs::path(model).extension().string())) {
     return refuse_foreign(model);
   }
-  return not_found(concat("model '", printable(model),
-                          "' is neither a folder, nor a file, nor in the local Hugging "
-                          "Face cache; tried: ",
-                          join(tried)));
+  return not_found(
+      concat("there is no model '", printable(model),
+             "': no such file or folder, and it is not in the Hugging Face cache; tried: ", join(tried)));
 }
 
 }  // namespace pagoda

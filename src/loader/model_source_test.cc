@@ -128,7 +128,7 @@ TEST(ModelSource, ResolvesFolders) {
   expect_refused(scratch.path() + "/nothing/readme.txt", "is not a model");
   ASSERT_EQ(::mkfifo((scratch.path() + "/pipe.gguf").c_str(), 0600), 0);
   expect_refused(scratch.path() + "/pipe.gguf", "not a regular file");
-  expect_refused("", "no model given");
+  expect_refused("", "no MODEL given");
 }
 
 // As Ollama names its files.

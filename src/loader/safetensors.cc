@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "loader/no_model_bytes.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -217,7 +218,10 @@ std::optional<std::uint64_t> expected_bytes(const Entry& entry) {
 
 Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes) {
   std::uint64_t header_bytes = 0;
-  if (bytes.size() < sizeof header_bytes) return corrupt_data("not a safetensors file: too short");
+  if (const std::string_view why = no_model_because(bytes); !why.empty())
+    return corrupt_data(std::string(why));
+  if (bytes.size() < sizeof header_bytes)
+    return corrupt_data("the file is too short for safetensors: it is truncated");
   std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
   bytes = bytes.subspan(sizeof header_bytes);
   if (header_bytes > bytes.size() || header_bytes > kMaxHeaderBytes) {

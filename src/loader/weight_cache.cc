@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/strings.h"
@@ -42,7 +43,9 @@ int lock(const std::string& path, bool wait) {
     result = ::flock(file, wait ? LOCK_EX : LOCK_EX | LOCK_NB);
   } while (result != 0 && errno == EINTR);
   if (result == 0) return file;
+  const int error = errno;
   ::close(file);
+  errno = error;
   return -1;
 }
 
@@ -80,7 +83,7 @@ Status WeightCache::make_folder() const {
   fs::create_directories(fs::path(folder_).parent_path(), error);
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
     return invalid_argument(
-        concat("cannot make the folder '", printable(folder_), "': ", std::strerror(errno)));
+        concat("cannot create the folder '", printable(folder_), "': ", std::strerror(errno)));
   struct stat info;
   if (::stat(folder_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() ||
       (info.st_mode & 022) != 0)
@@ -133,11 +136,13 @@ Result<WeightCache::Making> WeightCache::begin(PackedFileHead head, std::int64_t
   making.path_ = path(head.key, ".packed");
   making.lock_path_ = path(head.key, ".lock");
   making.lock_ = lock(making.lock_path_, false);
-  if (making.lock_ < 0) {
+  if (making.lock_ < 0 && errno == EWOULDBLOCK) {
     on_wait();
     making.lock_ = lock(making.lock_path_, true);
   }
-  if (making.lock_ < 0) return internal_error(concat("cannot lock '", printable(making.lock_path_), "'"));
+  if (making.lock_ < 0)
+    return internal_error(
+        concat("cannot lock '", printable(making.lock_path_), "': ", std::generic_category().message(errno)));
   const std::string temporary = path(head.key, ".tmp");
   ::unlink(temporary.c_str());  // left by a process that ended while making it
   PAGODA_RETURN_IF_ERROR(make_space(expected_bytes, making.path_));

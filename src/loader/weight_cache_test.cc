@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/strings.h"
 #include "loader/test_files.h"
 
 namespace pagoda {
@@ -39,6 +40,19 @@ std::vector<std::string> names_in(const std::string& folder) {
 void set_last_use(const std::string& path, std::int64_t seconds) {
   const timespec times[2] = {{.tv_sec = seconds, .tv_nsec = 0}, {.tv_sec = seconds, .tv_nsec = 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+// Not every lock that fails is another process's: the folder may be read-only.
+TEST(WeightCache, SaysWhyItCannotLock) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/weights", 1 << 20);
+  ASSERT_TRUE(make(cache, "a").ok());
+  std::string lock = names_in(cache.folder()).front();
+  lock.replace(lock.rfind('.'), std::string::npos, ".lock");
+  std::filesystem::create_directory(lock);
+  const Status status = make(cache, "a");
+  EXPECT_NE(status.message().find(concat("cannot lock '", lock, "': Is a directory")), std::string::npos)
+      << status.message();
 }
 
 TEST(WeightCache, FindsWhatWasMade) {

@@ -94,7 +94,7 @@ TEST(Describe, FolderAndItsParts) {
 
 TEST(Describe, RefusesMalformedFiles) {
   const ScratchFolder scratch;
-  expect_refused(scratch.path() + "/absent.gguf", "neither a folder, nor a file");
+  expect_refused(scratch.path() + "/absent.gguf", "there is no model");
   expect_refused(scratch.path(), "holds no model");
   expect_refused(scratch.write("a.gguf", "GGU"), "not a GGUF file");
   expect_refused(scratch.write("b.gguf", read_binary(fixture("all_types.gguf")).substr(0, 5000)),

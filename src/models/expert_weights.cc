@@ -23,7 +23,8 @@ class Stack {
     if (!names.scales.empty()) {
       weight_ = reader.bytes(name_ + names.weight, {experts, rows, columns / 32, 16});
       scales_ = reader.bytes(name_ + names.scales, {experts, rows, columns / 32});
-      if (columns % 32 != 0) reader.fail(corrupt_data(concat("'", name_, "' has rows of no whole blocks")));
+      if (columns % 32 != 0)
+        reader.fail(corrupt_data(concat("'", name_, "' has rows that are not whole blocks")));
     } else {
       // transformers saves some [out, in] that hubs have [in, out].
       if (rows != columns && reader.has_tensor(name_ + names.weight, {experts, rows, columns}))

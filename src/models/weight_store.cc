@@ -38,7 +38,7 @@ Result<PackedLinear> WeightStore::matrix(const std::string& recipe, const Packed
     if (piece == nullptr) return not_found(concat("the packed file has no '", recipe, "'"));
     auto matrix = PackedLinear::map(piece->description, piece->bytes, file_);
     if (matrix && PackedShape{matrix->type(), matrix->n(), matrix->k()} != shape)
-      return corrupt_data(concat("the packed file has another '", recipe, "'"));
+      return corrupt_data(concat("the packed file was made with another '", recipe, "'"));
     return matrix;
   }
   Result<PackedLinear> matrix = pack();

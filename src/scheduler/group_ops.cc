@@ -76,7 +76,7 @@ Status check_lengths(const Request& request, std::int32_t width, const Scheduler
   if (prompt + (sampling.max_tokens > 0 ? 1 : 0) > config.max_model_len) {
     return invalid_argument(concat("This model's maximum context length is ", config.max_model_len,
                                    " tokens. However, your prompt has ", prompt,
-                                   " tokens, which leaves no room for an answer."))
+                                   " tokens, which leaves no tokens for the completion."))
         .with_param("prompt")
         .with_reason("context_length_exceeded");
   }

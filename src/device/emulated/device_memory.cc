@@ -58,7 +58,7 @@ std::size_t DeviceMemory::free_bytes() const {
 
 Result<std::byte*> DeviceMemory::allocate(std::size_t bytes, std::string_view name) {
   const std::size_t whole = (bytes + 4095) / 4096 * 4096;
-  if (bytes == 0) return invalid_argument("an allocation of nothing");
+  if (bytes == 0) return invalid_argument("an allocation of 0 bytes");
   if (bytes > free_bytes())
     return resource_exhausted(concat("the emulated device has ", free_bytes(), " bytes free of ", capacity_,
                                      ": ", bytes, " for ", name, " do not fit"));

@@ -13,7 +13,7 @@ Status check_beams(const Request& request, const SchedulerConfig& config, const 
   const std::int32_t width = request.sampling.width();
   if (width > config.max_num_batched_tokens) {
     return invalid_argument(concat(width_name(request.sampling), " = ", width,
-                                   " beams can never take a step together: max_num_batched_tokens is ",
+                                   " beams cannot run in one step: max_num_batched_tokens is ",
                                    config.max_num_batched_tokens, "."))
         .with_param(width_name(request.sampling));
   }
