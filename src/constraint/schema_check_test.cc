@@ -36,7 +36,7 @@ TEST(SchemaCheck, WhatIsNotHeldIsRefusedByName) {
       {R"({"type":"banana"})", "banana"},
       {R"({"type":7})", "'type'"},
       {R"({"type":"string","maxLength":1000000})", "above"},
-      {R"({"type":"string","maxLength":-1})", "no count"},
+      {R"({"type":"string","maxLength":-1})", "not a whole number from 0"},
       {R"({"enum":[]})", "'enum'"},
       {R"({"type":"object","required":["a"],"additionalProperties":false})", "requires 'a'"},
   };

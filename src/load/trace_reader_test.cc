@@ -197,7 +197,7 @@ TEST(ShareGptTrace, RefusesByLine) {
 }
 
 TEST(TraceReader, RefusesUnknownForms) {
-  EXPECT_TRUE(error_of("hello").starts_with("t:1: no known trace form"));
+  EXPECT_TRUE(error_of("hello").starts_with("t:1: unknown trace format"));
   EXPECT_EQ(error_of(""), "");
   TraceOptions rounds;
   rounds.max_rounds = 2;

@@ -293,7 +293,7 @@ TEST(Arrivals, ComeInQuanta) {
 }
 
 TEST(Spec, RefusesByKey) {
-  EXPECT_TRUE(error_of("sharegtp").starts_with("workload 'sharegtp': 'sharegtp' is none of sharegpt"));
+  EXPECT_TRUE(error_of("sharegtp").starts_with("workload 'sharegtp': 'sharegtp' is not one of sharegpt"));
   EXPECT_TRUE(error_of("sharegpt:speed=2")
                   .starts_with("workload 'sharegpt:speed=2': unknown key 'speed'; sharegpt has"));
   EXPECT_TRUE(error_of("sharegpt:input=3").find("unknown key 'input'") != std::string::npos);
@@ -304,7 +304,7 @@ TEST(Spec, RefusesByKey) {
   EXPECT_TRUE(error_of("alpaca:rate=nan").find("rate") != std::string::npos);
   EXPECT_TRUE(error_of("alpaca:requests=1e3").find("requests: '1e3' is not a whole number") !=
               std::string::npos);
-  EXPECT_TRUE(error_of("alpaca:n=2,beam=4").starts_with("beam: does not go with"));
+  EXPECT_TRUE(error_of("alpaca:n=2,beam=4").starts_with("beam: cannot be combined with"));
   EXPECT_TRUE(error_of("alpaca:rounds=3,new=0").starts_with("new: must be a probability"));
   EXPECT_TRUE(error_of("alpaca:new=0.5").starts_with("new: needs rounds"));
   EXPECT_TRUE(error_of("alpaca:quantum=-1").starts_with("quantum: must be seconds"));

@@ -109,7 +109,7 @@ TEST(SecondProtocol, AnswersErrorsInItsForm) {
   RunningServer running(with_lines());
   TestClient client(running.port());
   EXPECT_EQ(client.post("/say", "").body, "E400 Say something.");
-  EXPECT_EQ(client.get("/say").body, "E405 is not allowed here; allowed: POST, OPTIONS.");
+  EXPECT_EQ(client.get("/say").body, "E405 GET is not allowed here; allowed: POST, OPTIONS.");
   running.engine.capacity = 0;
   const TestResponse full = client.post("/say", "x");
   EXPECT_EQ(full.body, "E429 The queue of waiting requests is full.");

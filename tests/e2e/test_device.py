@@ -219,10 +219,10 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
         (["--device-attention", "tiles"], "--device-attention tiles needs keys and values in bfloat16"),
         (["--device-products", "cublaslt"], "--device-products cublaslt needs --dtype bfloat16"),
         (["--device-products", "tiles", "--dtype", "float32"], "--device-products tiles needs --dtype bfloat16"),
-        (["--emulated-device", "speed=3"], "'speed' is none of"),
+        (["--emulated-device", "speed=3"], "'speed' is not one of"),
         (["--device", "cuda:x"], "'cuda:x' is not one of auto, cpu, cuda, cuda:N, emulated"),
         (["--cpu-offload-gb", "4"], "--device emulated: --cpu-offload-gb: all weights stay on the device"),
-        (["--num-gpu-blocks-override", "1000000"], "--num-gpu-blocks-override asks for"),
+        (["--num-gpu-blocks-override", "1000000"], "--num-gpu-blocks-override needs"),
     ],
 )
 def test_what_a_device_has_not_is_refused(flags, said):

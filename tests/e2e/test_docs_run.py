@@ -42,6 +42,8 @@ NEEDS_A_GPU = "--device cuda"
 STANDS_FOR = {
     "pagoda perplexity MODEL": "pagoda perplexity MODEL -f text.txt",
     "pagoda bench": "pagoda bench --help",
+    "pagoda quantize MODEL": "pagoda quantize small.gguf --type Q8_0",
+    "pagoda quantize MODEL.gguf --type Q4_K": "pagoda quantize small.gguf --type Q4_K",
     "pagoda simulate, plan": "pagoda simulate --help",
     "pagoda tokenize, render": "pagoda tokenize --help",
     "pagoda parse": "pagoda parse --help",

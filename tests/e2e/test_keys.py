@@ -136,7 +136,7 @@ def test_key_new_prints_once_and_stores_the_hash(tmp_path):
         assert made[name] not in path.read_text() and made[name] not in done.stderr
     assert os.stat(path).st_mode & 0o777 == 0o600
     again = subprocess.run([binary(), "key", "new", "ops", "--api-key-file", str(path)], capture_output=True, text=True)
-    assert again.returncode == 2 and "there is a key 'ops'" in again.stderr
+    assert again.returncode == 2 and "there is already a key 'ops'" in again.stderr
     with serving(small_model(), "--api-key-file", str(path)) as server:
         assert status(server, "/v1/models", made["alice"]) == 200
         assert status(server, "/admin/usage", made["ops"]) == 200

@@ -31,4 +31,4 @@ def test_what_does_not_fit_is_told():
         preexec_fn=limit,
     )
     assert done.returncode == 2
-    assert "asks for 3072.0 MiB, but only" in done.stderr
+    assert "needs 3072.0 MiB, but only" in done.stderr

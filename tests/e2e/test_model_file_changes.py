@@ -36,7 +36,7 @@ def test_answers_stay_and_the_log_says_so(tmp_path, flags):
         with open(path, "r+b") as file:  # in place: the same inode, other bytes
             file.seek(os.path.getsize(path) // 2)
             file.write(bytes(os.path.getsize(path) // 2))
-        assert told(server, "has changed since it was loaded")
+        assert told(server, "was changed after it was loaded")
         assert ask(server) == before
         assert "pagoda:model_files_unchanged" in (metrics := httpx.get(server.url + "/metrics").text)
         assert [
@@ -45,5 +45,5 @@ def test_answers_stay_and_the_log_says_so(tmp_path, flags):
         os.truncate(path, 100)
         assert ask(server) == before
         os.remove(path)
-        assert told(server, "has gone since it was loaded")
+        assert told(server, "was deleted after it was loaded")
         assert ask(server) == before

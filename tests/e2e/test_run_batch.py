@@ -131,5 +131,5 @@ def test_another_output_is_not_overwritten(tmp_path):
     (tmp_path / "in.jsonl").write_text(line("a", "/v1/chat/completions", CHAT) + "\n")
     (tmp_path / "out.jsonl").write_text("notes\n")
     done = run(tmp_path)
-    assert done.returncode == 2 and "no answer of run-batch" in done.stderr
+    assert done.returncode == 2 and "is not an answer of run-batch" in done.stderr
     assert (tmp_path / "out.jsonl").read_text() == "notes\n"

@@ -233,8 +233,8 @@ def test_an_encoder_is_refused_what_it_cannot_do(tmp_path):
     folder, _ = vector_models.write("bert", tmp_path / "m")
     for flags, said in (
         (["--runner", "generate"], "--runner pooling"),
-        (["--kv-manager", "virtual"], "keeps no K/V"),
-        (["--scheduler", "orca"], "keeps no K/V"),
+        (["--kv-manager", "virtual"], "has no KV cache"),
+        (["--scheduler", "orca"], "has no KV cache"),
         (["--tensor-parallel-size", "2"], "one rank"),
     ):
         refused = subprocess.run(
