@@ -1,5 +1,5 @@
 #pragma once
-// What a download that went wrong left in a model's place: an empty file, the pointer of Git LFS, a web page.
+// A download that went wrong leaves other bytes in a model's place: none, the pointer of Git LFS, a web page.
 #include <cstddef>
 #include <span>
 #include <string_view>
