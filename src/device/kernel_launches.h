@@ -1,7 +1,7 @@
 #pragma once
 // KernelLaunches: each kernel with the launch shape it is made for, in one stream. What the arguments mean is
-// in kernels/kernel_args.h. Nothing is launched for no rows. Errors: the device's. Threads: the device's
-// caller.
+// in kernels/kernel_args.h. Nothing is launched for no rows. More than 25 public methods, because each is one
+// kernel. Errors: the device's. Threads: the device's caller.
 #include "device/kernel_table.h"
 
 namespace pagoda::device {

@@ -212,6 +212,35 @@ double common_sequences(std::span<const MeasuredStep> steps) {
   return sequences[std::min(kSeveral, sequences.size()) - 1];
 }
 
+// A row's columns: the curve's rises, a sequence, a K/V token read, a pair. The last two are scaled, to be of
+// the order of the others.
+constexpr double kPairs = 1e4, kContext = 1e2;
+
+// The fit `x` as the costs of a machine.
+void set_costs(std::span<const double> knots, const Row& x, CostModel& model) {
+  const std::size_t sequence = knots.size(), context = sequence + 1, pair = sequence + 2;
+  model.tensor_parallel_size = 1;
+  model.head_parameters = 0;  // in the cost of a sequence
+  model.link_bytes_per_s = kFree;
+  model.link_latency_s = model.step_overhead_s = model.token_overhead_s = 0;
+  model.sequence_overhead_s = x[sequence];
+  const double per_pair = x[pair] / kPairs;
+  const double per_context = per_pair + x[context] / kContext;
+  model.attention_bytes_per_s = per_context > 0 ? model.kv_bytes_per_token / per_context : kFree;
+  model.attention_flops_per_s =
+      per_pair > 0 ? 4 * model.attention_width * model.num_layers / per_pair : kFree;
+  model.linear_points.clear();
+  double seconds = 1e-9;
+  for (std::size_t i = 0; i < knots.size(); ++i) {
+    seconds += x[i];
+    model.linear_points.push_back({knots[i], seconds});
+  }
+  // For readers of the file; the curve above is what counts.
+  const CostModel::Point &first = model.linear_points.front(), &last = model.linear_points.back();
+  model.memory_bytes_per_s = model.parameters * model.bytes_per_parameter / first.seconds;
+  model.flops_per_s = 2 * model.parameters * last.tokens / last.seconds;
+}
+
 }  // namespace
 
 Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model, Scatter scatter) {
@@ -224,9 +253,7 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   if (steps.size() < 4 || !(smallest < largest))
     return invalid_argument("calibration needs steps of at least two sizes");
   const std::vector<double> knots = knots_between(smallest, largest);
-  // Columns: the curve's rises, a sequence, a K/V token read, a pair. Scaled to be of one order.
   const std::size_t sequence = knots.size(), context = sequence + 1, pair = sequence + 2;
-  constexpr double kPairs = 1e4, kContext = 1e2;
   std::vector<Row> rows;
   for (const MeasuredStep& step : steps) {
     Row row(knots.size() + 3);
@@ -254,27 +281,7 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
     if (usual.size() >= rows.size() / 2) x = solve(usual, wanted);
   }
 
-  model.tensor_parallel_size = 1;
-  model.head_parameters = 0;  // in the cost of a sequence
-  model.link_bytes_per_s = kFree;
-  model.link_latency_s = model.step_overhead_s = model.token_overhead_s = 0;
-  model.sequence_overhead_s = x[sequence];
-  const double per_pair = x[pair] / kPairs;
-  const double per_context = per_pair + x[context] / kContext;
-  model.attention_bytes_per_s = per_context > 0 ? model.kv_bytes_per_token / per_context : kFree;
-  model.attention_flops_per_s =
-      per_pair > 0 ? 4 * model.attention_width * model.num_layers / per_pair : kFree;
-  model.linear_points.clear();
-  double seconds = 1e-9;
-  for (std::size_t i = 0; i < knots.size(); ++i) {
-    seconds += x[i];
-    model.linear_points.push_back({knots[i], seconds});
-  }
-  // For readers of the file; the curve above is what counts.
-  const CostModel::Point &first = model.linear_points.front(), &last = model.linear_points.back();
-  model.memory_bytes_per_s = model.parameters * model.bytes_per_parameter / first.seconds;
-  model.flops_per_s = 2 * model.parameters * last.tokens / last.seconds;
-
+  set_costs(knots, x, model);
   model.decode_scatter.clear();
   model.prompt_scatter.clear();
   model.scatter_correlation = model.scatter_share = 0;

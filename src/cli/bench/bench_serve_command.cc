@@ -261,6 +261,45 @@ Spoken spoken_by(std::string_view backend) {
   return {Endpoint::completions, "/v1/completions"};
 }
 
+// How requests reach the server; their bodies are set later.
+Result<LoadOptions> load_options(const BenchServeArgs& args, const WorkloadSpec& spec, const Spoken& spoken) {
+  LoadOptions options;
+  auto headers = key_values("--header", args.header);
+  if (!headers) return headers.error();
+  auto server = args.base_url.empty()
+                    ? Result<HttpServerAddress>(HttpServerAddress{args.host, std::to_string(args.port), ""})
+                    : parse_base_url(args.base_url);
+  if (!server) return server.error();
+  options.server = *server;
+  if (!has_choices(spoken.endpoint) && (spec.n > 1 || spec.beam_width > 0))
+    return invalid_argument(
+        concat("--backend ", args.backend, ": this API returns one choice, without beam search"));
+  options.endpoint = args.endpoint.empty() ? std::string(spoken.path) : args.endpoint;
+  if (!options.endpoint.starts_with('/') || options.endpoint.find_first_of(" \r\n") != std::string::npos)
+    return invalid_argument("--endpoint: must be a path");
+  options.headers = *headers;
+  if (const char* const key = std::getenv("OPENAI_API_KEY"); key != nullptr && *key != '\0')
+    options.headers.emplace_back("Authorization", concat("Bearer ", key));
+  options.connect_timeout = milliseconds(static_cast<std::int64_t>(args.connect_timeout_s * 1e3));
+  options.read_timeout = milliseconds(static_cast<std::int64_t>(args.read_timeout_s * 1e3));
+  if (args.max_concurrency > 0) options.max_concurrency = args.max_concurrency;
+  if (args.request_id_prefix.find_first_of("\r\n") != std::string::npos)
+    return invalid_argument("--request-id-prefix: must not contain a line break");
+  if (spoken.endpoint == BodyOptions::Endpoint::embeddings) options.wants = AnswerReader::Wants::vectors;
+  if (args.save_detailed) options.texts = AnswerReader::Texts::keep;
+  return options;
+}
+
+void print_traffic(const BenchServeArgs& args, const WorkloadSpec& spec) {
+  std::printf("Traffic request rate: %s\n",
+              spec.rate ? python_float(*spec.rate).c_str() : "the workload's own");
+  std::printf("Burstiness factor: %s (%s)\n", python_float(spec.burstiness).c_str(),
+              spec.burstiness == 1 ? "Poisson process" : "Gamma distribution");
+  std::printf("Maximum request concurrency: %s\n",
+              args.max_concurrency > 0 ? std::to_string(args.max_concurrency).c_str() : "None");
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 Status run_bench_serve(const BenchServeArgs& args) {
@@ -289,34 +328,12 @@ Status run_bench_serve(const BenchServeArgs& args) {
   if (!*first) return invalid_argument("the data set has no requests");
   auto members = extra_members(args);
   if (!members) return members.error();
-  auto headers = key_values("--header", args.header);
-  if (!headers) return headers.error();
   auto report = report_options(args, *plan, "");  // wrong flags are told before any load
   if (!report) return report.error();
 
-  LoadOptions options;
-  auto server = args.base_url.empty()
-                    ? Result<HttpServerAddress>(HttpServerAddress{args.host, std::to_string(args.port), ""})
-                    : parse_base_url(args.base_url);
-  if (!server) return server.error();
-  options.server = *server;
   const Spoken spoken = spoken_by(args.backend);
-  if (!has_choices(spoken.endpoint) && (plan->spec.n > 1 || plan->spec.beam_width > 0))
-    return invalid_argument(
-        concat("--backend ", args.backend, ": this API returns one choice, without beam search"));
-  options.endpoint = args.endpoint.empty() ? std::string(spoken.path) : args.endpoint;
-  if (!options.endpoint.starts_with('/') || options.endpoint.find_first_of(" \r\n") != std::string::npos)
-    return invalid_argument("--endpoint: must be a path");
-  options.headers = *headers;
-  if (const char* const key = std::getenv("OPENAI_API_KEY"); key != nullptr && *key != '\0')
-    options.headers.emplace_back("Authorization", concat("Bearer ", key));
-  options.connect_timeout = milliseconds(static_cast<std::int64_t>(args.connect_timeout_s * 1e3));
-  options.read_timeout = milliseconds(static_cast<std::int64_t>(args.read_timeout_s * 1e3));
-  if (args.max_concurrency > 0) options.max_concurrency = args.max_concurrency;
-  if (args.request_id_prefix.find_first_of("\r\n") != std::string::npos)
-    return invalid_argument("--request-id-prefix: must not contain a line break");
-  if (spoken.endpoint == BodyOptions::Endpoint::embeddings) options.wants = AnswerReader::Wants::vectors;
-  if (args.save_detailed) options.texts = AnswerReader::Texts::keep;
+  auto options = load_options(args, plan->spec, spoken);
+  if (!options) return options.error();
 
   BodyOptions body;
   body.endpoint = spoken.endpoint;
@@ -327,7 +344,7 @@ Status run_bench_serve(const BenchServeArgs& args) {
   body.token_low = std::min(body.token_low, body.token_high);
   std::string model = args.model;
   if (model.empty()) {
-    auto asked = wait_for_server(args, [&] { return first_model(options); });
+    auto asked = wait_for_server(args, [&] { return first_model(*options); });
     if (!asked) return asked.error();
     model = *asked;
     std::printf("Using model: %s\n", model.c_str());
@@ -336,34 +353,28 @@ Status run_bench_serve(const BenchServeArgs& args) {
   report = report_options(args, *plan, model);
   if (!report) return report.error();
   if (args.ready_check_timeout_sec > 0)
-    PAGODA_RETURN_IF_ERROR(find_form(args, options, !(*first)->prompt.empty(), body));
+    PAGODA_RETURN_IF_ERROR(find_form(args, *options, !(*first)->prompt.empty(), body));
 
   std::uint64_t offset = kWarmupIndex;
-  options.body = [&](const WorkloadRequest& request, std::uint64_t index) {
+  options->body = [&](const WorkloadRequest& request, std::uint64_t index) {
     return write_body(request, index + offset, body);
   };
   if (args.num_warmups > 0) {
     std::printf("Warming up with %d requests...\n", args.num_warmups);
     Repeated warmup(**first, args.num_warmups);
-    const auto warmed = run_load(warmup, options);
+    const auto warmed = run_load(warmup, *options);
     if (!warmed) return warmed.error();
   }
   offset = 0;
-  options.request_id_prefix = args.request_id_prefix;
-  std::printf("Traffic request rate: %s\n",
-              plan->spec.rate ? python_float(*plan->spec.rate).c_str() : "the workload's own");
-  std::printf("Burstiness factor: %s (%s)\n", python_float(plan->spec.burstiness).c_str(),
-              plan->spec.burstiness == 1 ? "Poisson process" : "Gamma distribution");
-  std::printf("Maximum request concurrency: %s\n",
-              args.max_concurrency > 0 ? std::to_string(args.max_concurrency).c_str() : "None");
-  std::fflush(stdout);
+  options->request_id_prefix = args.request_id_prefix;
+  print_traffic(args, plan->spec);
   std::unique_ptr<ProgressBar> bar;
   const std::int64_t total = (*workload)->size().value_or(plan->spec.num_requests.value_or(0));
   if (!args.disable_tqdm && total > 0) bar = std::make_unique<ProgressBar>("bench serve", total, "requests");
-  options.progress = [&](std::int64_t ended, std::int64_t running) {
+  options->progress = [&](std::int64_t ended, std::int64_t running) {
     if (bar != nullptr) bar->update(ended, concat(running, " running"));
   };
-  const auto result = run_load(**workload, options);
+  const auto result = run_load(**workload, *options);
   bar.reset();
   if (!result) return result.error();
 
