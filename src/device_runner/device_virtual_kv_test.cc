@@ -3,8 +3,6 @@
 // step. Method: the same sequences over both, with log-probabilities compared bit by bit.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "base/random.h"
 #include "device/test_device.h"
 #include "device_runner/device_model_runner.h"
@@ -80,11 +78,7 @@ struct Sequences {
 void expect_same(const Sequences& got, const Sequences& wanted) {
   for (std::size_t i = 0; i < wanted.all.size(); ++i) {
     EXPECT_EQ(got.all[i].tokens, wanted.all[i].tokens);
-    ASSERT_EQ(got.all[i].sampled.size(), wanted.all[i].sampled.size());
-    for (std::size_t t = 0; t < wanted.all[i].sampled.size(); ++t) {
-      const auto a = got.all[i].sampled[t].logprob, b = wanted.all[i].sampled[t].logprob;
-      EXPECT_EQ(std::memcmp(&a, &b, sizeof a), 0) << i << ' ' << t << ": " << a << " for " << b;
-    }
+    expect_same_draws(got.all[i], wanted.all[i]);
   }
 }
 

@@ -74,21 +74,6 @@ class BitIdentity : public ::testing::TestWithParam<Case> {
   }
   static constexpr std::size_t kSteps = 8;
 
-  static void expect_same(const TestSequence& got, const TestSequence& want) {
-    ASSERT_EQ(got.sampled.size(), want.sampled.size());
-    for (std::size_t i = 0; i < want.sampled.size(); ++i) {
-      ASSERT_EQ(got.sampled[i].token, want.sampled[i].token) << "step " << i;
-      EXPECT_EQ(std::bit_cast<std::uint32_t>(got.sampled[i].logprob),
-                std::bit_cast<std::uint32_t>(want.sampled[i].logprob));
-      ASSERT_EQ(got.top[i].size(), want.top[i].size());
-      for (std::size_t k = 0; k < want.top[i].size(); ++k) {
-        EXPECT_EQ(got.top[i][k].token, want.top[i][k].token);
-        EXPECT_EQ(std::bit_cast<std::uint32_t>(got.top[i][k].logprob),
-                  std::bit_cast<std::uint32_t>(want.top[i][k].logprob));
-      }
-    }
-  }
-
   // Each alone, in one chunk, on one thread.
   std::vector<TestSequence> expected(LocalModelRunner& one) {
     std::vector<TestSequence> alone = sequences(one.config().vocab_size);
@@ -121,7 +106,7 @@ TEST_P(BitIdentity, AloneInABatchChunkedAndOnTwoThreads) {
         all.insert(all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), &sequence);
       Driver driver(*run);
       ASSERT_TRUE(driver.generate(all, kSteps, chunk).ok());
-      for (std::size_t i = 0; i < together.size(); ++i) expect_same(together[i], alone[i]);
+      for (std::size_t i = 0; i < together.size(); ++i) expect_same_draws(together[i], alone[i]);
     }
   }
 }
@@ -190,7 +175,7 @@ TEST_P(BitIdentity, WhatMustComeNeedsNoLogits) {
   Driver first(*run), second(*run);
   ASSERT_TRUE(first.generate({&alone}, kSteps).ok());
   ASSERT_TRUE(second.generate({&forced, &together, &scored}, kSteps).ok());
-  expect_same(together, alone);
+  expect_same_draws(together, alone);
   EXPECT_EQ(second.num_settled_rows(), kSteps) << "of the one whose log-probabilities nobody asks for";
   for (const TestSequence& sequence : {forced, scored})
     for (const Candidate& candidate : sequence.sampled) EXPECT_EQ(candidate.token, 5);
@@ -207,7 +192,7 @@ TEST_P(BitIdentity, RecomputedAfterPreemption) {
     again[i].num_computed = 0;  // all blocks lost: everything is computed again, outputs included
     again[i].blocks.clear();
     ASSERT_TRUE(driver.generate({&again[i]}, kSteps, 11).ok());
-    expect_same(again[i], alone[i]);
+    expect_same_draws(again[i], alone[i]);
   }
 }
 
@@ -241,7 +226,7 @@ TEST_P(BitIdentity, ForkedCopiedAndSwappedBlocks) {
     ASSERT_TRUE(run->run(out).status.ok());
     ASSERT_TRUE(run->run(in).status.ok());
     ASSERT_TRUE(driver.generate({&child}, kSteps).ok());
-    expect_same(child, alone[i]);
+    expect_same_draws(child, alone[i]);
   }
 }
 

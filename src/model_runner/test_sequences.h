@@ -1,6 +1,9 @@
 #pragma once
 // For tests: sequences driven through a ModelRunner by hand, with blocks from a counter, and the files of
 // goldens.
+#include <gtest/gtest.h>
+
+#include <bit>
 #include <boost/json.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -39,6 +42,24 @@ inline TestSequence greedy(std::vector<TokenId> prompt) {
   sequence.params.temperature = 0;
   sequence.params.logprobs = 5;
   return sequence;
+}
+
+// Tokens, log-probabilities and the most likely tokens of every step, to the bit.
+inline void expect_same_draws(const TestSequence& got, const TestSequence& want) {
+  ASSERT_EQ(got.sampled.size(), want.sampled.size());
+  ASSERT_EQ(got.top.size(), want.top.size());
+  for (std::size_t i = 0; i < want.sampled.size(); ++i) {
+    ASSERT_EQ(got.sampled[i].token, want.sampled[i].token) << "step " << i;
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(got.sampled[i].logprob),
+              std::bit_cast<std::uint32_t>(want.sampled[i].logprob))
+        << "step " << i;
+    ASSERT_EQ(got.top[i].size(), want.top[i].size());
+    for (std::size_t k = 0; k < want.top[i].size(); ++k) {
+      EXPECT_EQ(got.top[i][k].token, want.top[i][k].token);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(got.top[i][k].logprob),
+                std::bit_cast<std::uint32_t>(want.top[i][k].logprob));
+    }
+  }
 }
 
 // The groups of a runner's model without windows of their own, if it tells.
