@@ -49,6 +49,9 @@ constexpr SizeNames kGpt2Sizes = {.hidden = "n_embd",
                                   .inner = "n_inner",
                                   .activation = "activation_function"};
 void read_sizes(Hyperparameters& h, const SizeNames& names, const Defaults& absent, ModelInfo& model);
+// GPT-2 and those that are configured like it; `activation`: where the file names none.
+void read_gpt2(Hyperparameters& h, std::string_view activation, ModelInfo& model);
+void read_gguf_gpt2(Hyperparameters& h, ModelInfo& model);
 void read_granite(Hyperparameters& h, ModelInfo& model);
 void read_granite_moe(Hyperparameters& h, std::int32_t shared_size, ModelInfo& model);
 void read_granite_scales(Hyperparameters& h, ModelInfo& model);

@@ -6,29 +6,12 @@ namespace pagoda {
 namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_sizes(h, kGpt2Sizes,
-             {.vocab_size = 50257,
-              .hidden_size = 768,
-              .num_layers = 12,
-              .num_heads = 12,
-              .max_positions = 1024,
-              .bos = 50256,
-              .eos = 50256,
-              .tied = true,
-              .eps_name = "layer_norm_epsilon",
-              .activation = "gelu_pytorch_tanh"},
-             model);
+  read_gpt2(h, "gelu_pytorch_tanh", model);
   each_attention(model.decoder, [](AttentionConfig& attention) { attention.num_kv_heads = 1; });
   h.only("multi_query", true);
-  h.only("scale_attn_weights", true);
-  h.only("add_cross_attention", false);
   h.without_effect({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner",
                     "validate_runner_input", "pre_allocate_kv_cache", "max_batch_size", "max_sequence_length",
                     "pad_key_length"});
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true, .rotates = false}, model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -42,7 +25,7 @@ WeightNames names(ModelFormat format) {
 PAGODA_FAMILY(gpt_bigcode) = {
     .architecture = "starcoder",
     .configs = {{"GPTBigCodeForCausalLM", "GPTBigCodeModel", "gpt_bigcode", read}},
-    .ggufs = {{"starcoder", read_gguf}},
+    .ggufs = {{"starcoder", read_gguf_gpt2}},
     .shape = gpt2_shape,
     .names = names,
     .row = {.name = "GPT-BigCode: StarCoder 1, StarCoderBase, SantaCoder",

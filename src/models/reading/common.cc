@@ -164,6 +164,27 @@ void read_cohere_like(Hyperparameters& h, Defaults absent, ModelInfo& model) {
 
 bool has_query_norm(const Hyperparameters& h) { return h.has_tensor("blk.0.attn_q_norm.weight"); }
 
+void read_gpt2(Hyperparameters& h, std::string_view activation, ModelInfo& model) {
+  read_sizes(h, kGpt2Sizes,
+             {.vocab_size = 50257,
+              .hidden_size = 768,
+              .num_layers = 12,
+              .num_heads = 12,
+              .max_positions = 1024,
+              .bos = 50256,
+              .eos = 50256,
+              .tied = true,
+              .eps_name = "layer_norm_epsilon",
+              .activation = activation},
+             model);
+  h.only("scale_attn_weights", true);
+  h.only("add_cross_attention", false);
+}
+
+void read_gguf_gpt2(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true, .rotates = false}, model);
+}
+
 void read_bert_like(Hyperparameters& h, std::int32_t vocab_size, std::int32_t pad, ModelInfo& model) {
   read_sizes(h,
              {.hidden = "hidden_size",
