@@ -9,6 +9,7 @@
 #include "loader/json_object.h"
 #include "loader/printable.h"
 #include "loader/quantized_weight.h"
+#include "tensor/shape_text.h"
 
 namespace pagoda {
 namespace {

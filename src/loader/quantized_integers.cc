@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "loader/quantized_weight.h"
+#include "tensor/shape_text.h"
 
 namespace pagoda {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "tensor/half_floats.h"
+#include "tensor/shape_text.h"
 
 namespace pagoda {
 namespace {
@@ -34,12 +35,6 @@ float power_of_two(std::uint8_t bits) {
 }  // namespace
 
 float e4m3_value(std::uint8_t bits) { return kE4m3[bits]; }
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (const std::int64_t extent : shape) text += concat(text.size() > 1 ? ", " : "", extent);
-  return text + "]";
-}
 
 Status wrong_shape(const SafetensorsTensor& tensor, std::string_view why) {
   return corrupt_data(

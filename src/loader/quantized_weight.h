@@ -87,7 +87,6 @@ float e4m3_value(std::uint8_t bits);
 Result<SafetensorsTensor> find_part(const StoredTensors& stored, const std::string& name,
                                     std::string_view type, std::size_t dimensions);
 
-std::string shape_text(const std::vector<std::int64_t>& shape);
 Status wrong_shape(const SafetensorsTensor& tensor, std::string_view why);
 
 }  // namespace pagoda

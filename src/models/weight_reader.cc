@@ -7,15 +7,10 @@
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
+#include "tensor/shape_text.h"
 
 namespace pagoda {
 namespace {
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (const std::int64_t extent : shape) text += concat(text.size() > 1 ? ", " : "", extent);
-  return text + "]";
-}
 
 // The same without outer dimensions of 1, which say nothing.
 std::span<const std::int64_t> inner_shape(const std::vector<std::int64_t>& shape) {
