@@ -37,7 +37,7 @@ Position = list[tuple[int, int, "float | None", str]]
 MINUS_INFINITY = float("-inf")
 
 
-@dataclass
+@dataclass(slots=True)
 class Logprob:
     logprob: float
     rank: int | None = None
