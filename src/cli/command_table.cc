@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,7 +32,6 @@
 #include "cli/exit_code.h"
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/environment.h"
-#include "cli/flags/flag_values.h"
 #include "cli/flags/peer_flags.h"
 #include "cli/launch/launch_command.h"
 #include "cli/serve/serve_command.h"
@@ -112,179 +110,7 @@ Command plain_command(const char* name, const char* summary, int (*run)(const Ar
       .name = name, .summary = summary, .flags = own_flags(*args), .run = [args, run] { return run(*args); }};
 }
 
-std::vector<Flag> serve_flags(ServeArgs& args) {
-  std::optional<std::int32_t>& max_tokens = args.engine.sampling.max_tokens;
-  const auto store_max_tokens = [&max_tokens](std::int64_t tokens) {
-    // llama-server's -1: no limit but the context.
-    max_tokens = tokens < 1 ? std::nullopt : std::optional(static_cast<std::int32_t>(tokens));
-  };
-  return {
-      {.name = "n-predict",
-       .value = flags::integer(-1, 1 << 30, store_max_tokens),
-       .help = "maximum number of output tokens of requests that set none; -1: up to the context length",
-       .default_text = "the model's own",
-       .aliases = {"-n", "--predict"}},
-      {.name = "record",
-       .value = flags::text(args.engine.record, "FILE"),
-       .help = "write a log of requests, decisions and step times for simulate --replay; prompts are in it "
-               "as token ids",
-       .environment = true},
-      {.name = "poison-record",
-       .value = flags::text(args.engine.poison_record, "FILE"),
-       .help = "file of hashes of requests that crashed the engine, which are then refused; none: keep none",
-       .default_text = "in the cache folder, by port",
-       .environment = true}};
-}
-
-std::vector<Flag> generate_flags(GenerateArgs& args) {
-  return {
-      {.positional = "MODEL",
-       .value = flags::text(args.first, "PATH"),
-       .help = "model, as --model; a single word that names no file is the prompt"},
-      {.positional = "PROMPT",
-       .value = flags::text(args.second, "TEXT"),
-       .help = "text to continue",
-       .default_text = "standard input"},
-      {.name = "input",
-       .value = flags::text(args.input, "FILE"),
-       .help = "file of /v1/completions bodies, one JSON object per line; -: stdin",
-       .details =
-           "file of /v1/completions bodies, one JSON object per line; -: stdin. Responses keep the order of "
-           "the lines; an invalid line gets an error body; the exit code is 2 if the engine fails",
-       .aliases = {"-i"}},
-      {.name = "output",
-       .value = flags::text(args.output, "FILE"),
-       .help = "file for the text, or for the responses in the order of the requests; -: stdout",
-       .default_text = "-",
-       .aliases = {"-o"}},
-      {.name = "max-tokens",
-       .value = flags::int32(args.max_tokens, 1),
-       .help = "maximum number of output tokens per prompt",
-       .aliases = {"-n", "--n-predict", "--predict"}},
-  };
-}
-
-std::vector<Flag> run_batch_flags(RunBatchArgs& args) {
-  return {
-      {.name = "input",
-       .value = flags::text(args.input, "FILE"),
-       .help = "file in OpenAI's batch format: {\"custom_id\", \"method\", \"url\", \"body\"} per line",
-       .aliases = {"-i"},
-       .required = true},
-      {.name = "output",
-       .value = flags::text(args.output, "FILE"),
-       .help = "file for the answers, one per line; an existing file is resumed",
-       .aliases = {"-o"},
-       .required = true},
-  };
-}
-
-std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
-  return {
-      {.name = "file",
-       .value = flags::text(args.file, "FILE"),
-       .help = "text to score, in UTF-8; -: stdin",
-       .aliases = {"-f"},
-       .required = true},
-      {.name = "context",
-       .value = flags::int32(args.context, 2),
-       .help = "window size in tokens",
-       .details = "window size in tokens; windows do not overlap"},
-      {.name = "bos",
-       .value = flags::on(args.bos),
-       .help = "begin each window with the model's BOS token, as Gemma needs it"},
-      {.name = "kl-divergence",
-       .value = flags::on(args.kl_divergence),
-       .help = "also compare each token's distribution with that of the same weights in float32",
-       .details = "also compare each token's distribution with that of the same file under `--dtype float32 "
-                  "--kv-cache-dtype float32`: Kullback-Leibler divergence, and how often the most likely "
-                  "token is the same. Needs the memory of both"},
-  };
-}
-
 std::vector<Flag> doctor_flags(DoctorArgs&) { return {}; }
-
-std::vector<Flag> inspect_flags(InspectArgs& args) {
-  return {
-      {.positional = "MODEL",
-       .value = flags::text(args.path, "PATH"),
-       .help = "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME[:TAG]",
-       .required = true},
-      {.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"},
-  };
-}
-
-std::vector<Flag> tokenize_flags(TokenizeArgs& args) {
-  return {
-      {.positional = "TOKENIZER",
-       .value = flags::text(args.tokenizer, "PATH"),
-       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, .gguf (weights optional), or "
-               "ORG/NAME[:TAG]",
-       .default_text = "the default model's"},
-      {.positional = "TEXT",
-       .value = flags::text(args.text, "TEXT"),
-       .help = "text to tokenize, or ids with --decode; a single word is the text",
-       .default_text = "standard input"},
-      {.name = "input",
-       .value = flags::text(args.input, "FILE"),
-       .help = "file of {\"text\": …} objects, one per line, or {\"ids\": […]} with --decode; -: stdin",
-       .aliases = {"-i"}},
-      {.name = "decode", .value = flags::on(args.decode), .help = "convert token ids to text"},
-      {.name = "add-special-tokens",
-       .value = flags::on(args.add_special_tokens),
-       .help = "add BOS and EOS tokens as the tokenizer defines them"},
-  };
-}
-
-std::vector<Flag> render_flags(RenderArgs& args) {
-  return {
-      {.name = "template",
-       .value = flags::text(args.template_path, "FILE"),
-       .help = "Jinja chat template file",
-       .required = true},
-      {.name = "input",
-       .value = flags::text(args.input_path, "FILE"),
-       .help = "file of template contexts, one JSON object per line: messages, tools, add_generation_prompt, "
-               "bos_token, …, now",
-       .aliases = {"-i"},
-       .required = true},
-      {.name = "trim-blocks",
-       .value = flags::on_off(args.trim_blocks),
-       .help = "remove the newline after a block"},
-      {.name = "lstrip-blocks",
-       .value = flags::on_off(args.lstrip_blocks),
-       .help = "remove the whitespace before a block"},
-  };
-}
-
-std::vector<Flag> completion_flags(CompletionArgs& args) {
-  return {{.positional = "SHELL",
-           .value = flags::choice(args.shell, {"bash", "zsh", "fish"}),
-           .help = "shell to write completions for",
-           .required = true}};
-}
-
-std::vector<Flag> man_flags(ManArgs& args) {
-  return {
-      {.positional = "COMMAND",
-       .value = flags::text(args.command, "NAME"),
-       .help = "command to describe, with dashes between words: bench-serve",
-       .default_text = "pagoda"},
-      {.name = "output",
-       .value = flags::text(args.output, "DIR"),
-       .help = "write all pages into this folder"},
-      {.name = "markdown",
-       .value = flags::choice(args.markdown, {"flags", "peer-flags", "commands", "models"}),
-       .help = "print this page of docs/ as Markdown"},
-  };
-}
-
-std::vector<Flag> config_check_flags(ConfigCheckArgs& args) {
-  return {{.positional = "FILE",
-           .value = flags::text(args.file, "PATH"),
-           .help = "YAML file for serve --config",
-           .required = true}};
-}
 
 // For commands that print the table itself: it is built once more when the command runs.
 template <class Args>
@@ -303,40 +129,6 @@ Command config() {
   return command;
 }
 
-std::vector<Flag> parse_flags(ParseArgs& args) {
-  return {
-      {.name = "tool-call-parser",
-       .value = flags::text(args.tool_parser, "NAME"),
-       .help = "tool call parser: a name from vLLM, or auto"},
-      {.name = "reasoning-parser",
-       .value = flags::text(args.reasoning_parser, "NAME"),
-       .help = "reasoning parser: a name from vLLM, or auto"},
-      {.name = "input",
-       .value = flags::text(args.input, "FILE"),
-       .help = "file of model outputs, one JSON object per line: text, tools, tool_choice, "
-               "starts_in_reasoning; without it, print the formats of --template",
-       .aliases = {"-i"}},
-      {.name = "template",
-       .value = flags::text(args.template_path, "FILE"),
-       .help = "chat template from which auto chooses the formats"},
-      {.name = "every-cut",
-       .value = flags::on(args.every_cut),
-       .help = "also parse each text in two pieces, cut at every position, and check that the result is the "
-               "same"},
-  };
-}
-
-std::vector<Flag> pull_flags(PullArgs& args) {
-  return {{.positional = "NAME",
-           .value = flags::text(args.name, "ORG/NAME[:TAG]"),
-           .help = "ORG/NAME[:TAG], a URL on the hub, or a short name of `pagoda models`; TAG selects a GGUF "
-                   "file: Q4_K_M",
-           .required = true}};
-}
-
-std::vector<Flag> list_flags(ListArgs& args) {
-  return {{.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"}};
-}
 std::vector<Flag> models_flags(ModelsArgs&) { return {}; }
 
 Command named_also(std::vector<std::string> aliases, Command command) {
@@ -347,17 +139,6 @@ Command named_also(std::vector<std::string> aliases, Command command) {
 std::vector<Flag> pack_flags(PackArgs&) { return {}; }
 std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
 
-std::vector<Flag> ps_flags(PsArgs& args) {
-  return {{.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"}};
-}
-
-std::vector<Flag> stop_flags(StopArgs& args) {
-  return {{.positional = "SERVER",
-           .value = flags::text(args.server, "SERVER"),
-           .help = "server to stop: PID, port or model, as `pagoda ps` shows them",
-           .default_text = "the only one running"}};
-}
-
 Command cache() {
   Command command{.name = "cache", .summary = "manage the packed weights on disk"};
   command.subcommands = {
@@ -366,23 +147,6 @@ Command cache() {
       plain_command<CacheArgs>("clear", "delete all packed weights", run_cache_clear, cache_flags),
   };
   return command;
-}
-
-std::vector<Flag> key_new_flags(KeyNewArgs& args) {
-  return {
-      {.positional = "NAME",
-       .value = flags::text(args.name, "NAME"),
-       .help = "name of the key in logs, metrics and /admin/usage",
-       .required = true},
-      {.name = "api-key-file",
-       .value = flags::text(args.file, "FILE"),
-       .help = "YAML file to add the key's hash to, created if missing; without it the entry is printed",
-       .aliases = {"--file", "-f"},
-       .environment = true},
-      {.name = "role",
-       .value = flags::choice(args.role, {"user", "metrics", "admin"}),
-       .help = "role of the key"},
-  };
 }
 
 Command key() {

@@ -1,5 +1,6 @@
 #pragma once
-// Every command of the program, with its flags, as data (flags/flag.h). A new command is an entry here.
+// Every command of the program as data (flags/flag.h). A command's own flags stand beside what runs it; a new
+// command is an entry here.
 #include "cli/flags/flag.h"
 
 namespace pagoda {

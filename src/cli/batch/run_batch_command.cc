@@ -17,6 +17,7 @@
 #include "cli/batch/batch_progress.h"
 #include "cli/commands/progress_bar.h"
 #include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
 #include "server/generation.h"
 #include "server/protocols.h"
 
@@ -226,6 +227,21 @@ class BatchRun {
 };
 
 }  // namespace
+
+std::vector<Flag> run_batch_flags(RunBatchArgs& args) {
+  return {
+      {.name = "input",
+       .value = flags::text(args.input, "FILE"),
+       .help = "file in OpenAI's batch format: {\"custom_id\", \"method\", \"url\", \"body\"} per line",
+       .aliases = {"-i"},
+       .required = true},
+      {.name = "output",
+       .value = flags::text(args.output, "FILE"),
+       .help = "file for the answers, one per line; an existing file is resumed",
+       .aliases = {"-o"},
+       .required = true},
+  };
+}
 
 Status run_batch(const RunBatchArgs& args) {
   std::ifstream input(args.input);

@@ -2,9 +2,11 @@
 // pagoda run-batch: OpenAI's batch lines from a file through the engine, without HTTP, for every route of
 // every protocol. Answers are written as they come; begun again, what is answered is not repeated.
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
@@ -13,6 +15,7 @@ struct RunBatchArgs {
   std::string input, output;  // JSON Lines
 };
 
+std::vector<Flag> run_batch_flags(RunBatchArgs& args);
 // A line that is wrong is answered with its error, and no error here.
 Status run_batch(const RunBatchArgs& args);
 

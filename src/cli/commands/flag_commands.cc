@@ -10,6 +10,7 @@
 #include "cli/commands/models_page.h"
 #include "cli/exit_code.h"
 #include "cli/flags/config_file.h"
+#include "cli/flags/flag_values.h"
 #include "cli/flags/store_flags.h"
 #include "cli/flags/suggest.h"
 #include "cli/flags/texts_of_flags.h"
@@ -29,6 +30,35 @@ std::string with_dashes(std::string text) {
 }
 
 }  // namespace
+
+std::vector<Flag> completion_flags(CompletionArgs& args) {
+  return {{.positional = "SHELL",
+           .value = flags::choice(args.shell, {"bash", "zsh", "fish"}),
+           .help = "shell to write completions for",
+           .required = true}};
+}
+
+std::vector<Flag> man_flags(ManArgs& args) {
+  return {
+      {.positional = "COMMAND",
+       .value = flags::text(args.command, "NAME"),
+       .help = "command to describe, with dashes between words: bench-serve",
+       .default_text = "pagoda"},
+      {.name = "output",
+       .value = flags::text(args.output, "DIR"),
+       .help = "write all pages into this folder"},
+      {.name = "markdown",
+       .value = flags::choice(args.markdown, {"flags", "peer-flags", "commands", "models"}),
+       .help = "print this page of docs/ as Markdown"},
+  };
+}
+
+std::vector<Flag> config_check_flags(ConfigCheckArgs& args) {
+  return {{.positional = "FILE",
+           .value = flags::text(args.file, "PATH"),
+           .help = "YAML file for serve --config",
+           .required = true}};
+}
 
 Status print_completion(const CompletionArgs& args, const Command& root) {
   return print(completion_script(args.shell, root));

@@ -1,6 +1,7 @@
 #pragma once
 // pagoda completion, man and config check: texts made from the command table, and a look at a file of flags.
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/flags/flag.h"
@@ -21,10 +22,13 @@ struct ConfigCheckArgs {
   std::string file;
 };
 
+std::vector<Flag> completion_flags(CompletionArgs& args);
 // Each prints on stdout.
 Status print_completion(const CompletionArgs& args, const Command& root);
+std::vector<Flag> man_flags(ManArgs& args);
 Status print_man(const ManArgs& args, const Command& root);
 
+std::vector<Flag> config_check_flags(ConfigCheckArgs& args);
 // A file of flags for `serve`: an error as serve --config would say it, else how many flags it sets.
 Status check_config(const ConfigCheckArgs& args, const Command& root);
 

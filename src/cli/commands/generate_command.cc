@@ -23,6 +23,7 @@
 #include "cli/commands/streamed_answer.h"
 #include "cli/commands/typed_words.h"
 #include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
 
 namespace pagoda {
 namespace {
@@ -179,6 +180,34 @@ Status write_text(AssembledEngine& engine, const std::string& prompt, std::int32
 }
 
 }  // namespace
+
+std::vector<Flag> generate_flags(GenerateArgs& args) {
+  return {
+      {.positional = "MODEL",
+       .value = flags::text(args.first, "PATH"),
+       .help = "model, as --model; a single word that names no file is the prompt"},
+      {.positional = "PROMPT",
+       .value = flags::text(args.second, "TEXT"),
+       .help = "text to continue",
+       .default_text = "standard input"},
+      {.name = "input",
+       .value = flags::text(args.input, "FILE"),
+       .help = "file of /v1/completions bodies, one JSON object per line; -: stdin",
+       .details =
+           "file of /v1/completions bodies, one JSON object per line; -: stdin. Responses keep the order of "
+           "the lines; an invalid line gets an error body; the exit code is 2 if the engine fails",
+       .aliases = {"-i"}},
+      {.name = "output",
+       .value = flags::text(args.output, "FILE"),
+       .help = "file for the text, or for the responses in the order of the requests; -: stdout",
+       .default_text = "-",
+       .aliases = {"-o"}},
+      {.name = "max-tokens",
+       .value = flags::int32(args.max_tokens, 1),
+       .help = "maximum number of output tokens per prompt",
+       .aliases = {"-n", "--n-predict", "--predict"}},
+  };
+}
 
 Status run_generate(const GenerateArgs& args) {
   std::ifstream input_file;

@@ -3,9 +3,11 @@
 // a file, in order.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
@@ -17,6 +19,7 @@ struct GenerateArgs {
   std::string output = "-";       // JSON Lines, or the text; "-": stdout
 };
 
+std::vector<Flag> generate_flags(GenerateArgs& args);
 Status run_generate(const GenerateArgs& args);
 
 }  // namespace pagoda

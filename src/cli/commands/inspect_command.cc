@@ -6,6 +6,7 @@
 #include "cli/assembly/hub_settings.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/commands/model_facts.h"
+#include "cli/flags/flag_values.h"
 #include "models/describe.h"
 
 namespace pagoda {
@@ -33,6 +34,16 @@ Result<Description> describe_file(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<Flag> inspect_flags(InspectArgs& args) {
+  return {
+      {.positional = "MODEL",
+       .value = flags::text(args.path, "PATH"),
+       .help = "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME[:TAG]",
+       .required = true},
+      {.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"},
+  };
+}
 
 int run_inspect(const InspectArgs& args) {
   const Result<std::string> path = local_model(args.path);

@@ -11,6 +11,7 @@
 
 #include "base/strings.h"
 #include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
 #include "loader/mapped_file.h"
 #include "server/keys/key_file.h"
 
@@ -80,6 +81,23 @@ Status make_key(const KeyNewArgs& args) {
 }
 
 }  // namespace
+
+std::vector<Flag> key_new_flags(KeyNewArgs& args) {
+  return {
+      {.positional = "NAME",
+       .value = flags::text(args.name, "NAME"),
+       .help = "name of the key in logs, metrics and /admin/usage",
+       .required = true},
+      {.name = "api-key-file",
+       .value = flags::text(args.file, "FILE"),
+       .help = "YAML file to add the key's hash to, created if missing; without it the entry is printed",
+       .aliases = {"--file", "-f"},
+       .environment = true},
+      {.name = "role",
+       .value = flags::choice(args.role, {"user", "metrics", "admin"}),
+       .help = "role of the key"},
+  };
+}
 
 int run_key_new(const KeyNewArgs& args) { return exit_code(make_key(args)); }
 

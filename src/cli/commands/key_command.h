@@ -1,8 +1,10 @@
 #pragma once
 // pagoda key new: makes a key, prints it once, and puts its hash into a key file (server/keys/key_file.h).
 #include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
@@ -12,6 +14,7 @@ struct KeyNewArgs {
   std::string role = "user";
 };
 
+std::vector<Flag> key_new_flags(KeyNewArgs& args);
 int run_key_new(const KeyNewArgs& args);
 
 }  // namespace pagoda

@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "cli/commands/json_line.h"
 #include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
 #include "text/answer_formats.h"
 #include "text/answer_parser.h"
 
@@ -175,6 +176,29 @@ std::string differing_cut(const Case& one, const Message& whole) {
 }
 
 }  // namespace
+
+std::vector<Flag> parse_flags(ParseArgs& args) {
+  return {
+      {.name = "tool-call-parser",
+       .value = flags::text(args.tool_parser, "NAME"),
+       .help = "tool call parser: a name from vLLM, or auto"},
+      {.name = "reasoning-parser",
+       .value = flags::text(args.reasoning_parser, "NAME"),
+       .help = "reasoning parser: a name from vLLM, or auto"},
+      {.name = "input",
+       .value = flags::text(args.input, "FILE"),
+       .help = "file of model outputs, one JSON object per line: text, tools, tool_choice, "
+               "starts_in_reasoning; without it, print the formats of --template",
+       .aliases = {"-i"}},
+      {.name = "template",
+       .value = flags::text(args.template_path, "FILE"),
+       .help = "chat template from which auto chooses the formats"},
+      {.name = "every-cut",
+       .value = flags::on(args.every_cut),
+       .help = "also parse each text in two pieces, cut at every position, and check that the result is the "
+               "same"},
+  };
+}
 
 int run_parse(const ParseArgs& given) {
   ParseArgs args = given;

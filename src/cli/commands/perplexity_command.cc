@@ -13,6 +13,7 @@
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/flags/flag_values.h"
 #include "loader/mapped_file.h"
 #include "model_runner/divergence.h"
 #include "models/read_config.h"
@@ -33,6 +34,29 @@ void print(std::size_t num_tokens, std::int64_t num_scored, std::int32_t context
 }
 
 }  // namespace
+
+std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
+  return {
+      {.name = "file",
+       .value = flags::text(args.file, "FILE"),
+       .help = "text to score, in UTF-8; -: stdin",
+       .aliases = {"-f"},
+       .required = true},
+      {.name = "context",
+       .value = flags::int32(args.context, 2),
+       .help = "window size in tokens",
+       .details = "window size in tokens; windows do not overlap"},
+      {.name = "bos",
+       .value = flags::on(args.bos),
+       .help = "begin each window with the model's BOS token, as Gemma needs it"},
+      {.name = "kl-divergence",
+       .value = flags::on(args.kl_divergence),
+       .help = "also compare each token's distribution with that of the same weights in float32",
+       .details = "also compare each token's distribution with that of the same file under `--dtype float32 "
+                  "--kv-cache-dtype float32`: Kullback-Leibler divergence, and how often the most likely "
+                  "token is the same. Needs the memory of both"},
+  };
+}
 
 Status run_perplexity(const PerplexityArgs& args) {
   if (args.context < 2) return invalid_argument("--context must be at least 2");

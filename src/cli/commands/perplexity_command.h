@@ -3,9 +3,11 @@
 // windows without overlap.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
@@ -18,6 +20,7 @@ struct PerplexityArgs {
   std::int64_t max_tokens = 0;  // score only the first so many tokens of the text; 0: all
 };
 
+std::vector<Flag> perplexity_flags(PerplexityArgs& args);
 // Prints the figures on stdout, progress on stderr.
 Status run_perplexity(const PerplexityArgs& args);
 

@@ -20,6 +20,7 @@
 #include "cli/assembly/default_model.h"
 #include "cli/exit_code.h"
 #include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_values.h"
 #include "cli/flags/parse_command_line.h"
 #include "cli/flags/peer_flags.h"
 #include "cli/flags/store_flags.h"
@@ -153,6 +154,17 @@ bool is_meant(const RunningServer& server, const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<Flag> ps_flags(PsArgs& args) {
+  return {{.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"}};
+}
+
+std::vector<Flag> stop_flags(StopArgs& args) {
+  return {{.positional = "SERVER",
+           .value = flags::text(args.server, "SERVER"),
+           .help = "server to stop: PID, port or model, as `pagoda ps` shows them",
+           .default_text = "the only one running"}};
+}
 
 int run_ps(const PsArgs& args) {
   const std::vector<RunningServer> servers = running_servers();

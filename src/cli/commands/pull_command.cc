@@ -13,6 +13,7 @@
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
 #include "cli/mib.h"
 #include "hub/choose_files.h"
 #include "hub/pull.h"
@@ -72,6 +73,18 @@ std::vector<CachedModel> all_models() {
 }
 
 }  // namespace
+
+std::vector<Flag> pull_flags(PullArgs& args) {
+  return {{.positional = "NAME",
+           .value = flags::text(args.name, "ORG/NAME[:TAG]"),
+           .help = "ORG/NAME[:TAG], a URL on the hub, or a short name of `pagoda models`; TAG selects a GGUF "
+                   "file: Q4_K_M",
+           .required = true}};
+}
+
+std::vector<Flag> list_flags(ListArgs& args) {
+  return {{.name = "json", .value = flags::on(args.json), .help = "print JSON instead of a table"}};
+}
 
 int run_pull(const PullArgs& args) {
   const auto name = parse_pull_name(args.name);

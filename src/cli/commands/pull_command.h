@@ -1,6 +1,9 @@
 #pragma once
 // pagoda pull, list, rm, models: models by name, in the Hugging Face cache.
 #include <string>
+#include <vector>
+
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
@@ -12,8 +15,10 @@ struct ListArgs {
 };
 struct ModelsArgs {};
 
+std::vector<Flag> pull_flags(PullArgs& args);
 // Prints the path of what is to be served: the GGUF file, or the folder.
 int run_pull(const PullArgs& args);
+std::vector<Flag> list_flags(ListArgs& args);
 // Lists the models on this machine: the Hugging Face cache, and those that script/model has put into Pagoda's
 // own.
 int run_list(const ListArgs& args);

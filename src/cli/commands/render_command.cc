@@ -15,6 +15,7 @@
 
 #include "cli/commands/json_line.h"
 #include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
 #include "text/chat_template.h"
 
 namespace pagoda {
@@ -114,6 +115,27 @@ Result<std::string> render_line(const std::string& line, const ChatTemplate& par
 }
 
 }  // namespace
+
+std::vector<Flag> render_flags(RenderArgs& args) {
+  return {
+      {.name = "template",
+       .value = flags::text(args.template_path, "FILE"),
+       .help = "Jinja chat template file",
+       .required = true},
+      {.name = "input",
+       .value = flags::text(args.input_path, "FILE"),
+       .help = "file of template contexts, one JSON object per line: messages, tools, add_generation_prompt, "
+               "bos_token, …, now",
+       .aliases = {"-i"},
+       .required = true},
+      {.name = "trim-blocks",
+       .value = flags::on_off(args.trim_blocks),
+       .help = "remove the newline after a block"},
+      {.name = "lstrip-blocks",
+       .value = flags::on_off(args.lstrip_blocks),
+       .help = "remove the whitespace before a block"},
+  };
+}
 
 int run_render(const RenderArgs& args) {
   std::ifstream template_file(args.template_path, std::ios::binary);

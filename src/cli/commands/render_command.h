@@ -3,6 +3,9 @@
 // a conversation, without a model.
 
 #include <string>
+#include <vector>
+
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
@@ -13,6 +16,7 @@ struct RenderArgs {
   bool lstrip_blocks = true;
 };
 
+std::vector<Flag> render_flags(RenderArgs& args);
 // Writes {"text": …} or {"error": …} for each line to standard output. A line's "now" (seconds since 1970, or
 // "2025-07-10 12:00" and the like, taken as it stands) is the time strftime_now sees.
 // A template that does not parse is the error of every line. 0, or 2 after one line on standard error: a file

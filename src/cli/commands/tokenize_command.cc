@@ -14,6 +14,7 @@
 #include "cli/commands/json_line.h"
 #include "cli/commands/typed_words.h"
 #include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
 
 namespace pagoda {
 namespace {
@@ -85,6 +86,28 @@ int refuse(std::string_view message) {
 }
 
 }  // namespace
+
+std::vector<Flag> tokenize_flags(TokenizeArgs& args) {
+  return {
+      {.positional = "TOKENIZER",
+       .value = flags::text(args.tokenizer, "PATH"),
+       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, .gguf (weights optional), or "
+               "ORG/NAME[:TAG]",
+       .default_text = "the default model's"},
+      {.positional = "TEXT",
+       .value = flags::text(args.text, "TEXT"),
+       .help = "text to tokenize, or ids with --decode; a single word is the text",
+       .default_text = "standard input"},
+      {.name = "input",
+       .value = flags::text(args.input, "FILE"),
+       .help = "file of {\"text\": …} objects, one per line, or {\"ids\": […]} with --decode; -: stdin",
+       .aliases = {"-i"}},
+      {.name = "decode", .value = flags::on(args.decode), .help = "convert token ids to text"},
+      {.name = "add-special-tokens",
+       .value = flags::on(args.add_special_tokens),
+       .help = "add BOS and EOS tokens as the tokenizer defines them"},
+  };
+}
 
 int run_tokenize(const TokenizeArgs& args) {
   std::string path = args.tokenizer, typed;

@@ -1,6 +1,9 @@
 #pragma once
 // pagoda tokenize: text to token ids and back, a JSON line each, for comparing tokenizers.
 #include <string>
+#include <vector>
+
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
@@ -12,6 +15,7 @@ struct TokenizeArgs {
   bool add_special_tokens = false;  // BOS and EOS as the tokenizer wants them
 };
 
+std::vector<Flag> tokenize_flags(TokenizeArgs& args);
 // Results on stdout, one line for each line that is not blank; a bad one gives {"error": ...} in its place.
 // 0, or 2 after one line on stderr when tokenizer or input cannot be read.
 int run_tokenize(const TokenizeArgs& args);

@@ -25,6 +25,7 @@
 #include "cli/assembly/memory_plan.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/runner_options.h"
+#include "cli/flags/flag_values.h"
 #include "cli/serve/log_level.h"
 #include "cli/serve/model_watch.h"
 #include "cli/serve/serve_sandbox.h"
@@ -121,6 +122,30 @@ void end_stalled(AssembledEngine& engine) {
 }
 
 }  // namespace
+
+std::vector<Flag> serve_flags(ServeArgs& args) {
+  std::optional<std::int32_t>& max_tokens = args.engine.sampling.max_tokens;
+  const auto store_max_tokens = [&max_tokens](std::int64_t tokens) {
+    // llama-server's -1: no limit but the context.
+    max_tokens = tokens < 1 ? std::nullopt : std::optional(static_cast<std::int32_t>(tokens));
+  };
+  return {
+      {.name = "n-predict",
+       .value = flags::integer(-1, 1 << 30, store_max_tokens),
+       .help = "maximum number of output tokens of requests that set none; -1: up to the context length",
+       .default_text = "the model's own",
+       .aliases = {"-n", "--predict"}},
+      {.name = "record",
+       .value = flags::text(args.engine.record, "FILE"),
+       .help = "write a log of requests, decisions and step times for simulate --replay; prompts are in it "
+               "as token ids",
+       .environment = true},
+      {.name = "poison-record",
+       .value = flags::text(args.engine.poison_record, "FILE"),
+       .help = "file of hashes of requests that crashed the engine, which are then refused; none: keep none",
+       .default_text = "in the cache folder, by port",
+       .environment = true}};
+}
 
 void set_serving_defaults(EngineFlags& flags) {
   if (is_baseline(flags)) return;

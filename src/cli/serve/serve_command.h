@@ -1,7 +1,10 @@
 #pragma once
 // pagoda serve: the OpenAI-compatible server. Returns after a graceful drain.
+#include <vector>
+
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
@@ -13,6 +16,7 @@ struct ServeArgs {
 // waiting. `plan` answers for such servers.
 void set_serving_defaults(EngineFlags& flags);
 
+std::vector<Flag> serve_flags(ServeArgs& args);
 Status run_serve(const ServeArgs& args);
 
 }  // namespace pagoda
