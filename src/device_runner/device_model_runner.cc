@@ -24,20 +24,6 @@ std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value)
 
 bool is_drawn(const OutputRow& row) { return row.prompt_row < 0; }
 
-// Rows to draw from before those that are only scored, each in their order; and so their ids.
-void put_drawn_first(std::vector<OutputRow>& rows, std::vector<std::int32_t>& ids) {
-  std::vector<OutputRow> ordered;
-  std::vector<std::int32_t> ordered_ids;
-  for (const bool drawn : {true, false})
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      if (is_drawn(rows[i]) == drawn) {
-        ordered.push_back(rows[i]);
-        ordered_ids.push_back(ids[i]);
-      }
-  rows = std::move(ordered);
-  ids = std::move(ordered_ids);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
@@ -45,6 +31,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     std::unique_ptr<device::Device> device, const DeviceKernels& kernels) {
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
+  if (options.max_num_seqs < 1) return invalid_argument("max-num-seqs must be at least 1");
   const auto model = model_of(*source, options);
   if (!model) return model.error();
   if (options.pooling || is_encoder((*model)->decoder))
@@ -90,6 +77,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->decoder_ = *std::move(decoder);
   runner->kv_plan_ =
       plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context, false);
+  PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
   const std::int64_t drawn = std::int64_t{options.max_num_seqs} * (1 + options.max_draft_tokens);
   auto sampler = DeviceSampler::create(
@@ -160,7 +148,7 @@ Status DeviceModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virt
   num_blocks_ = num_blocks;
   num_swap_blocks_ = num_swap_blocks;
   for (KvGroup& group : kv_plan_.groups) group.tokens_per_row = layout.block_size;
-  return ok_status();
+  return make_step_layout();
 }
 
 Status DeviceModelRunner::create_kv_pages(std::int64_t first, std::int64_t count) {
@@ -187,75 +175,30 @@ std::size_t DeviceModelRunner::step_bytes() const {
   return as_size(16 * tokens * word + tables + sampler_->max_rows() * (mask + 512) + context * word);
 }
 
-// Checks the guarantees of engine and scheduler. A batch that breaks one would reach outside of tables, so it
-// ends the engine with a message instead.
-Status DeviceModelRunner::check(const ScheduledBatch& batch) const {
-  std::int64_t num_tokens = 0;
-  for (const ScheduledSequence& sequence : batch.sequences) {
-    num_tokens += std::ssize(sequence.tokens);
-    PAGODA_RETURN_IF_ERROR(check_sequence(sequence));
-  }
-  if (num_tokens > options_.max_num_batched_tokens)
-    return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
-  if (!batch.state_copies.empty()) return internal_error("the device runner has no states");
-  for (const auto* const maps : {&batch.page_maps, &batch.page_maps_ahead})
-    if (!std::ranges::all_of(*maps, [&](const PageMapping& mapping) { return is_mapping(mapping); }))
-      return internal_error("a page to map is out of range");
-  const auto is_block = [&](BlockId id) { return index(id) >= 0 && index(id) < num_blocks_; };
-  const auto is_pair = [&](const SwapCopy& copy) {
-    const auto swap = static_cast<std::int64_t>(copy.swap_block);
-    return is_block(copy.block) && swap >= 0 && swap < num_swap_blocks_;
-  };
-  const auto are_blocks = [&](const BlockCopy& copy) { return is_block(copy.from) && is_block(copy.to); };
-  if (!std::ranges::all_of(batch.swap_out, is_pair) || !std::ranges::all_of(batch.swap_in, is_pair) ||
-      !std::ranges::all_of(batch.block_copies, are_blocks))
-    return internal_error("a block to copy is out of range");
+Status DeviceModelRunner::make_step_layout() {
+  auto step = StepLayout::create(kv_plan_, {.max_tokens = options_.max_num_batched_tokens,
+                                            .max_seqs = options_.max_num_seqs,
+                                            .max_context = decoder_->max_context(),
+                                            .max_positions = config().max_positions,
+                                            .vocab_size = config().vocab_size,
+                                            .tables = StepRules::Tables::by_row});
+  if (!step) return step.error();
+  step_ = *std::move(step);
   return ok_status();
 }
 
 // Pages that are not there yet are no pages.
-bool DeviceModelRunner::is_mapping(const PageMapping& mapping) const {
-  if (!mapper_ || mapping.count < 1) return false;
-  const bool pages_are_there =
-      index(mapping.page) >= 0 && index(mapping.page) <= mapper_->arena().num_created() - mapping.count;
-  if (mapping.block == kNoBlock) return pages_are_there;
-  return index(mapping.block) >= 0 && index(mapping.block) <= num_table_ids_ - mapping.count &&
-         (mapping.page == kNoPage || pages_are_there);
-}
-
-Status DeviceModelRunner::check_sequence(const ScheduledSequence& sequence) const {
-  const std::int64_t end = sequence.num_computed_tokens + std::ssize(sequence.tokens);
-  if (sequence.tokens.empty() || sequence.num_computed_tokens < 0)
-    return internal_error("a sequence without work");
-  if (end > decoder_->max_context())
-    return internal_error(concat("position ", end - 1, " is beyond the model's"));
-  if (!sequence.more_tables.empty() || sequence.first_row != 0 ||
-      std::ssize(sequence.block_table) * place_.block_size < end)
-    return internal_error("a block table does not cover its sequence");
-  for (const BlockId block : sequence.block_table)
-    if (index(block) < 0 || index(block) >= num_table_ids_)
-      return internal_error("a block id is out of range");
-  for (const TokenId token : sequence.tokens)
-    if (token < 0 || token >= config().vocab_size)
-      return internal_error(concat("token id ", token, " is outside of the vocabulary"));
-  if (sequence.work != WorkKind::generate || sequence.whole_prompt)
-    return internal_error("this runner cannot do what the batch asks for");
-  if (sequence.sample && sequence.spec.params == nullptr)
-    return internal_error("sampling without parameters");
-  const std::int32_t drafts = sequence.num_draft_tokens;
-  if (drafts < 0 || drafts >= std::ssize(sequence.tokens) ||
-      (drafts > 0 && (!sequence.sample || sequence.spec.num_candidates != 1 || sequence.spec.beam)))
-    return internal_error("draft tokens where there cannot be any");
-  const std::size_t words = mask_words(config().vocab_size) * as_size(1 + drafts);
-  if (!sequence.spec.masks.empty() && sequence.spec.masks.size() != words)
-    return internal_error("masks that do not match the rows to be drawn");
-  return ok_status();
+StepIds DeviceModelRunner::ids() const {
+  return {.num_blocks = num_blocks_,
+          .num_table_ids = num_table_ids_,
+          .num_swap_blocks = num_swap_blocks_,
+          .num_mapped_pages = mapper_ ? mapper_->arena().num_created() : 0};
 }
 
 StepResult DeviceModelRunner::run(const ScheduledBatch& batch) {
   StepResult result;
   result.sequences.resize(batch.sequences.size());
-  result.status = check(batch);
+  result.status = step_.check(batch, ids());
   if (result.status.ok()) result.status = step(batch, result);
   return result;
 }
@@ -326,39 +269,27 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
 Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, StepResult& result) {
   // A sequence with so few new tokens has the splits of its context computed side by side.
   constexpr std::int32_t kFewTokens = 8;
-  std::vector<std::int32_t> ids, positions, sequences, blocks, tables, split_rows, whole_rows, tiles,
-      output_rows;
+  step_.lay_out(batch, result);
+  std::vector<std::int32_t> split_rows, whole_rows, tiles;
   DeviceBatch out;
-  const auto rows_of_tile = static_cast<std::size_t>(decoder_->rows_of_tile());
-  for (const ScheduledSequence& sequence : batch.sequences)
-    out.table_width = std::max(out.table_width, static_cast<std::int32_t>(sequence.block_table.size()));
-  output_rows_.clear();
-  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
-    const ScheduledSequence& sequence = batch.sequences[i];
-    add_output_rows(batch, i, static_cast<std::int32_t>(ids.size()), {.vocab_size = config().vocab_size},
-                    result, output_rows, output_rows_);
-    const bool few = std::ssize(sequence.tokens) <= kFewTokens;
-    for (std::size_t t = 0; t < sequence.tokens.size(); ++t) {
-      if (!few && rows_of_tile > 0 && t % rows_of_tile == 0)
+  const std::int32_t rows_of_tile = decoder_->rows_of_tile();
+  for (std::int32_t i = 0; i < step_.num_sequences(); ++i) {
+    const std::int32_t first = step_.first_rows()[as_size(i)], count = step_.row_counts()[as_size(i)];
+    const bool few = count <= kFewTokens;
+    if (few) out.splits = std::max(out.splits, (step_.context_len(i) - 1) / device::kSplitTokens + 1);
+    for (std::int32_t row = 0; row < count; ++row) {
+      if (!few && rows_of_tile > 0 && row % rows_of_tile == 0)
         tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
-      const std::int32_t position = sequence.num_computed_tokens + static_cast<std::int32_t>(t);
-      (few ? split_rows : whole_rows).push_back(static_cast<std::int32_t>(ids.size()));
-      if (few) out.splits = std::max(out.splits, position / device::kSplitTokens + 1);
-      ids.push_back(sequence.tokens[t]);
-      positions.push_back(position);
-      sequences.push_back(static_cast<std::int32_t>(i));
-      blocks.push_back(index(sequence.block_table[as_size(position / place_.block_size)]));
+      (few ? split_rows : whole_rows).push_back(first + row);
     }
-    for (const BlockId block : sequence.block_table) tables.push_back(index(block));
-    tables.resize((i + 1) * as_size(out.table_width), -1);
   }
-  put_drawn_first(output_rows_, output_rows);
-  out.rows = std::ssize(ids);
-  out.ids = arena_->put(ids);
-  out.positions = arena_->put(positions);
-  out.sequences = arena_->put(sequences);
-  out.blocks = arena_->put(blocks);
-  out.block_tables = arena_->put(tables);
+  out.rows = step_.num_rows();
+  out.ids = arena_->keep(step_.token_ids());
+  out.positions = arena_->keep(step_.positions());
+  out.sequences = arena_->keep(step_.row_sequences());
+  out.blocks = arena_->keep(step_.slots());
+  out.block_tables = arena_->keep(step_.tables());
+  out.table_width = step_.table_width();
   out.split_rows = arena_->put(split_rows);
   out.num_split_rows = std::ssize(split_rows);
   out.whole_rows = arena_->put(whole_rows);
@@ -366,15 +297,16 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   out.num_tiles = std::ssize(tiles);
   if (!tiles.empty()) tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
   out.tiles = arena_->put(tiles);
-  out.output_rows = arena_->put(output_rows);
-  out.num_output_rows = std::ssize(output_rows);
+  out.output_rows = arena_->keep(step_.output_row_ids());
+  out.num_output_rows = std::ssize(step_.output_row_ids());
   PAGODA_RETURN_IF_ERROR(arena_->take_status());
   return out;
 }
 
 // Rows to draw from stand before those that are only scored: one pass over the head is for all of them.
 Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
-  const auto num_drawn = as_size(std::ranges::count_if(output_rows_, is_drawn));
+  const std::span<const OutputRow> outputs = step_.output_rows();
+  const auto num_drawn = as_size(std::ranges::count_if(outputs, is_drawn));
   const auto logits = [&](std::size_t first, std::size_t count) {
     return decoder_->logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count),
                             sampler_->logits());
@@ -384,24 +316,25 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result
     drawn.clear();
     const std::size_t end = std::min(num_drawn, first + as_size(sampler_->max_rows()));
     for (std::size_t i = first; i < end; ++i) {
-      const OutputRow& row = output_rows_[i];
+      const OutputRow& row = outputs[i];
       drawn.push_back({.row = sample_row(batch, result, row),
-                       .id = batch.sequences[row.sequence].id,
-                       .sequence = row.sequence,
+                       .id = batch.sequences[as_size(row.sequence)].id,
+                       .sequence = as_size(row.sequence),
                        .draft = row.draft});
     }
     PAGODA_RETURN_IF_ERROR(logits(first, drawn.size()));
     PAGODA_RETURN_IF_ERROR(sampler_->draw(drawn));
   }
   std::vector<PromptRow> scored;
-  for (std::size_t first = num_drawn; first < output_rows_.size(); first += scored.size()) {
+  for (std::size_t first = num_drawn; first < outputs.size(); first += scored.size()) {
     scored.clear();
-    const std::size_t end = std::min(output_rows_.size(), first + as_size(sampler_->max_prompt_rows()));
+    const std::size_t end = std::min(outputs.size(), first + as_size(sampler_->max_prompt_rows()));
     for (std::size_t i = first; i < end; ++i) {
-      const OutputRow& row = output_rows_[i];
-      scored.push_back({.token = row.prompt_token,
-                        .num_top = batch.sequences[row.sequence].prompt_logprobs,
-                        .result = &result.sequences[row.sequence].prompt_logprobs[as_size(row.prompt_row)]});
+      const OutputRow& row = outputs[i];
+      scored.push_back(
+          {.token = row.prompt_token,
+           .num_top = batch.sequences[as_size(row.sequence)].prompt_logprobs,
+           .result = &result.sequences[as_size(row.sequence)].prompt_logprobs[as_size(row.prompt_row)]});
     }
     PAGODA_RETURN_IF_ERROR(logits(first, scored.size()));
     PAGODA_RETURN_IF_ERROR(sampler_->score(scored));

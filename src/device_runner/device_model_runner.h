@@ -16,8 +16,8 @@
 #include "device_runner/step_arena.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/model_runner.h"
-#include "model_runner/output_rows.h"
 #include "model_runner/page_mapper.h"
+#include "model_runner/step_layout.h"
 
 namespace pagoda::device_runner {
 
@@ -63,9 +63,8 @@ class DeviceModelRunner final : public ModelRunner {
 
  private:
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
-  Status check(const ScheduledBatch& batch) const;
-  bool is_mapping(const PageMapping& mapping) const;
-  Status check_sequence(const ScheduledSequence& sequence) const;
+  Status make_step_layout();
+  StepIds ids() const;
   Status step(const ScheduledBatch& batch, StepResult& result);
   Status swap(const ScheduledBatch& batch, StepResult& result);
   Status copy_blocks(std::span<const BlockCopy> copies);
@@ -90,7 +89,7 @@ class DeviceModelRunner final : public ModelRunner {
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;
   std::unique_ptr<DeviceSampler> sampler_;
-  std::vector<OutputRow> output_rows_;  // the step's: those to draw from, then prompts'
+  StepLayout step_;
 };
 
 }  // namespace pagoda::device_runner

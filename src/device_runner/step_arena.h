@@ -31,10 +31,14 @@ class StepArena {
     if (!to) return to.error();
     return reinterpret_cast<const T*>(*to);
   }
-  // The same of a vector; keeps the first error for status().
+  // The same; keeps the first error for take_status().
   template <class T>
   const T* put(const std::vector<T>& values) {
-    auto to = put(std::span<const T>(values));
+    return keep(std::span<const T>(values));
+  }
+  template <class T>
+  const T* keep(std::span<const T> values) {
+    auto to = put(values);
     if (to) return *to;
     if (status_.ok()) status_ = to.error();
     return nullptr;

@@ -20,13 +20,15 @@ constexpr milliseconds kStopTimeout{500};
 
 // Rank 0's first message: the options that have to be the same on every rank.
 struct RankSetup {
-  std::int32_t max_num_batched_tokens = 0, block_size = 0, deterministic = 0, kv_windows = 0, max_context = 0;
+  std::int32_t max_num_batched_tokens = 0, max_num_seqs = 0, block_size = 0, deterministic = 0;
+  std::int32_t kv_windows = 0, max_context = 0;
   char dtype[20] = {}, kv_cache_dtype[20] = {};
 };
 
 RankSetup setup_of(const RunnerOptions& options) {
   RankSetup setup;
   setup.max_num_batched_tokens = options.max_num_batched_tokens;
+  setup.max_num_seqs = options.max_num_seqs;
   setup.block_size = options.block_size;
   setup.kv_windows = options.kv_windows ? 1 : 0;
   setup.max_context = options.max_context;
@@ -46,6 +48,7 @@ Status agree_on_options(RunnerOptions& options) {
   std::memcpy(&setup, bytes.data(), sizeof(RankSetup));
   setup.dtype[sizeof(setup.dtype) - 1] = setup.kv_cache_dtype[sizeof(setup.kv_cache_dtype) - 1] = '\0';
   options.max_num_batched_tokens = setup.max_num_batched_tokens;
+  options.max_num_seqs = setup.max_num_seqs;
   options.block_size = setup.block_size;
   options.kv_windows = setup.kv_windows != 0;
   options.max_context = setup.max_context;

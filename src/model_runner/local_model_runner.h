@@ -23,7 +23,7 @@
 #include "model_runner/kv_layout_choice.h"
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
-#include "model_runner/output_rows.h"
+#include "model_runner/step_layout.h"
 #include "model_runner/vector_pooler.h"
 #include "models/decoder.h"
 #include "sampler/sampler.h"
@@ -122,20 +122,14 @@ class LocalModelRunner final : public ModelRunner {
   LocalModelRunner() = default;
 
   Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source) const;  // options_.model
-  Status check(const ScheduledBatch& batch) const;
-  Status check_tables(const ScheduledSequence& sequence) const;
-  void flatten_tables(const ScheduledBatch& batch);
-  // States (state_rows.cc).
-  Status check_state_copies(const ScheduledBatch& batch) const;
-  void flatten_states(const ScheduledBatch& batch);
+  Status make_step_layout();
+  StepIds ids() const;
+  void show_tables();
+  void show_states();  // state_rows.cc
   // Vectors (pooling_steps.cc).
   static Status check_encoder(const DecoderConfig& config, const RunnerOptions& options);
   Status prepare_pooling(const ModelSource& source);
-  void flatten_pooled(const ScheduledSequence& sequence, std::int32_t start);
-  void lay_out_whole_prompts();
   bool keeps_nothing() const { return kv_plan_.groups.empty(); }
-  void flatten(const ScheduledBatch& batch, StepResult& result);
-  Status check_copies(const ScheduledBatch& batch) const;
   bool sample_largest(const ScheduledBatch& batch, StepResult& result);
   Status sample(const ScheduledBatch& batch, StepResult& result);
   bool samples() const { return options_.parallel.rank() == 0; }
@@ -155,19 +149,15 @@ class LocalModelRunner final : public ModelRunner {
   KvStorage kv_;
   Memory logits_;
 
-  // Flat inputs of the step; kept for their capacity.
-  std::vector<std::int32_t> token_ids_, positions_, rotations_, block_tables_, output_row_ids_, token_types_;
-  std::vector<AttentionSequence> sequences_;
-  // A table for each page of a row of each group ("lane"), and the sequences with it; by lane.
+  StepLayout step_;
+  // Views of the step for kernels that go by pointers; kept for their capacity. Sequences by lane.
   std::vector<std::vector<AttentionSequence>> lanes_;
-  std::vector<std::size_t> table_ends_;
   std::vector<LayerKv> layer_kv_;
   // Pieces of the states of sequences and of the copies of states, all layers' of each one after the other.
   std::vector<float*> state_pieces_;
   std::vector<StateStore> state_stores_;
   std::vector<StateSequence> state_sequences_;
   std::vector<LayerStates> layer_states_;
-  std::vector<OutputRow> output_rows_;
   std::vector<SampleRow> sample_rows_;
   std::vector<LogitMax> largest_;
   std::vector<PromptRow> prompt_rows_;

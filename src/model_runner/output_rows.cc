@@ -18,7 +18,7 @@ void add_output_rows(const ScheduledBatch& batch, std::size_t index, std::int32_
     for (std::int32_t row = 0; row < scored; ++row) {
       const auto scored_at = static_cast<std::size_t>(computed + row + 1);
       row_ids.push_back(start + row);
-      rows.push_back({.sequence = index,
+      rows.push_back({.sequence = static_cast<std::int32_t>(index),
                       .prompt_row = row,
                       .prompt_token = rules.knows_tokens ? sequence.all_tokens[scored_at] : -1});
     }
@@ -26,7 +26,7 @@ void add_output_rows(const ScheduledBatch& batch, std::size_t index, std::int32_
   if (!sequence.sample) return;
   own.after_drafts.resize(static_cast<std::size_t>(sequence.num_draft_tokens));
   for (std::int32_t draft = 0; draft <= sequence.num_draft_tokens; ++draft) {
-    const OutputRow row{.sequence = index, .draft = draft};
+    const OutputRow row{.sequence = static_cast<std::int32_t>(index), .draft = draft};
     if (rules.settles && !sequence.spec.masks.empty() &&
         Sampler::settle(sample_row(batch, result, row), rules.vocab_size)) {
       ++result.num_settled_rows;
@@ -38,9 +38,10 @@ void add_output_rows(const ScheduledBatch& batch, std::size_t index, std::int32_
 }
 
 SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) {
-  const ScheduledSequence& sequence = batch.sequences[output.sequence];
+  const auto index = static_cast<std::size_t>(output.sequence);
+  const ScheduledSequence& sequence = batch.sequences[index];
   const SampleSpec& spec = sequence.spec;
-  SequenceResult& target = result.sequences[output.sequence];
+  SequenceResult& target = result.sequences[index];
   // As if the drafts before this row were known, and those after it were not.
   const auto known = sequence.all_tokens.first(
       sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));

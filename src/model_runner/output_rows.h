@@ -13,7 +13,7 @@
 namespace pagoda {
 
 struct OutputRow {
-  std::size_t sequence = 0;      // index in the batch
+  std::int32_t sequence = 0;     // index in the batch
   std::int32_t prompt_row = -1;  // index in its prompt_logprobs; -1: sampled from
   TokenId prompt_token = 0;
   std::int32_t draft = 0;  // so many drafts come before it; sampled rows only
