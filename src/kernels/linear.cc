@@ -1,12 +1,15 @@
 // PackedLinear: checks shapes, takes the memory, and hands over to the chosen backend.
 #include "kernels/linear.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/strings.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_tile.h"
 #include "kernels/linear_storage.h"
 #include "kernels/reference/reference.h"
+#include "kernels/tiles.h"
 
 namespace pagoda {
 
@@ -20,6 +23,22 @@ std::int64_t PackedLinear::k() const { return storage_->k; }
 std::int64_t PackedLinear::multiplications() const { return storage_->num_rows() * storage_->k; }
 std::int64_t PackedLinear::packed_bytes() const { return storage_->packed_bytes; }
 LinearType PackedLinear::type() const { return storage_->type; }
+bool PackedLinear::keeps_values() const { return storage_->keeps_values; }
+
+void PackedLinear::row(std::int64_t index, float* out) const {
+  CHECK(storage_->form == LinearForm::stacked && storage_->packed != nullptr);
+  CHECK(index >= 0 && index < storage_->n);
+  if (storage_->backend == Backend::cpu) return cpu::unpack_row(*storage_, index, out);
+  const auto* rows = reinterpret_cast<const float*>(storage_->packed);
+  std::copy_n(rows + index * storage_->k, storage_->k, out);
+}
+
+void PackedLinear::release() {
+  storage_->packed = nullptr;
+  storage_->own = {};
+  storage_->mapped = nullptr;
+}
+
 void PackedLinear::precedes(const PackedLinear& next) { storage_->next = next.storage_.get(); }
 
 Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType type,
@@ -122,6 +141,16 @@ void linear_max(const KernelContext& context, const PackedLinear& weight, const 
     cpu::linear_max(context, weight.storage(), input, largest);
   else
     reference::linear_max(context, weight.storage(), input, largest);
+}
+
+void packed_rows(const KernelContext& context, const PackedLinear& weight, std::span<const std::int32_t> ids,
+                 float* out) {
+  constexpr std::int64_t kGrain = 8192;  // elements that are worth a second thread
+  for_ranges(context, static_cast<std::int64_t>(ids.size()), std::max<std::int64_t>(1, kGrain / weight.k()),
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t i = first; i < last; ++i)
+                 weight.row(ids[static_cast<std::size_t>(i)], out + i * weight.k());
+             });
 }
 
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {

@@ -55,8 +55,15 @@ class PackedLinear {
   // long as this one is in use.
   void precedes(const PackedLinear& next);
 
+  // Whether row() gives the very values that were packed, so that a table of them need not be kept beside it.
+  bool keeps_values() const;
+  // One of the n() rows of stacked matrices in float32, without its bias, into out[k()].
+  void row(std::int64_t index, float* out) const;
+  // Gives the panels' memory back; everything else stays known.
+  void release();
+
   // Rises whenever the bytes of any panel, or the description, come to mean something else.
-  static constexpr std::uint32_t kLayoutVersion = 2;
+  static constexpr std::uint32_t kLayoutVersion = 3;
   // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
   // only for this layout's version, which is in it.
   std::string description() const;
@@ -112,6 +119,10 @@ BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows);
 // The largest element of each row of input W^T: max_logit of the row, which itself is not stored.
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
                 std::span<LogitMax> largest);
+
+// Rows `ids` of stacked matrices, PackedLinear::row() of each, into out [ids, K].
+void packed_rows(const KernelContext& context, const PackedLinear& weight, std::span<const std::int32_t> ids,
+                 float* out);
 
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "float16", "int8") means for weights stored as
 // `stored` on this CPU. auto: bfloat16 for plain types (float32 without AVX2), int8 for quantised ones.

@@ -43,6 +43,7 @@ struct PackedLinear::Storage {
     return false;
   }
   std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // all matrices
+  bool keeps_values = false;          // PackedLinear::keeps_values()
   std::vector<float> bias;            // empty or num_rows(); gated on the CPU: in the order of the strips
   const std::byte* packed = nullptr;  // in one of these:
   Memory own;

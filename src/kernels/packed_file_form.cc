@@ -1,6 +1,6 @@
 // A PackedLinear as two pieces of bytes, of which the larger is mapped as it lies: description() and map().
-// The description, little-endian: version u32; backend, type, form u8; n, k i64; parts u32, each format u8
-// and rows i64; entries of the bias u64, and these as float32.
+// The description, little-endian: version u32; backend, type, form, keeps_values u8; n, k i64; parts u32,
+// each format u8 and rows i64; entries of the bias u64, and these as float32.
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -86,15 +86,16 @@ bool read_parts(Reader& in, PackedLinear::Storage& storage) {
 bool read_description(Reader& in, PackedLinear::Storage& storage) {
   if (in.take<std::uint32_t>() != PackedLinear::kLayoutVersion) return false;
   const auto backend = in.take<std::uint8_t>(), type = in.take<std::uint8_t>(),
-             form = in.take<std::uint8_t>();
+             form = in.take<std::uint8_t>(), keeps_values = in.take<std::uint8_t>();
   storage.n = in.take<std::int64_t>();
   storage.k = in.take<std::int64_t>();
-  if (!in.ok() || backend > 1 || type > 3 || form > 1 || storage.n < 1 || storage.n > kMaxRows ||
-      storage.k < 1 || storage.k > kMaxColumns)
+  if (!in.ok() || backend > 1 || type > 3 || form > 1 || keeps_values > 1 || storage.n < 1 ||
+      storage.n > kMaxRows || storage.k < 1 || storage.k > kMaxColumns)
     return false;
   storage.backend = static_cast<Backend>(backend);
   storage.type = static_cast<LinearType>(type);
   storage.form = static_cast<LinearForm>(form);
+  storage.keeps_values = keeps_values != 0;
   if (!read_parts(in, storage)) return false;
   const auto bias = in.take<std::uint64_t>();
   if (!in.ok() || in.left() != bias * sizeof(float) || bias > in.left()) return false;
@@ -113,6 +114,7 @@ std::string PackedLinear::description() const {
   put(out, static_cast<std::uint8_t>(storage.backend));
   put(out, static_cast<std::uint8_t>(storage.type));
   put(out, static_cast<std::uint8_t>(storage.form));
+  put(out, static_cast<std::uint8_t>(storage.keeps_values));
   put(out, storage.n);
   put(out, storage.k);
   put(out, static_cast<std::uint32_t>(storage.parts.size()));

@@ -113,7 +113,7 @@ class LocalModelRunner final : public ModelRunner {
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
   // The token embedding, as it is stored.
-  std::int64_t embedding_bytes() const { return decoder_->weights().token_embedding.bytes(); }
+  std::int64_t embedding_bytes() const { return decoder_->weights().embedding_bytes(); }
   // Tensors of the file that the architecture has no use for; worth a warning when there are any.
   bool head_is_tied() const { return decoder_->config().tied_head; }
   const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }

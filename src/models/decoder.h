@@ -92,6 +92,7 @@ class DecoderModel {
   Chunks chunks(std::size_t rows) const { return {static_cast<std::int64_t>(rows), room_.chunk_rows}; }
   Status reserve_buffers();
   Status embed(const DecoderBatch& batch);
+  void look_up_tokens(std::span<const std::int32_t> ids, float* out) const;
   Status embed_tokens(std::span<const std::int32_t> ids, float* out);
   void read_next_layer_ahead(const DecoderBatch& batch, std::size_t next);
   void gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width);

@@ -7,10 +7,17 @@
 
 namespace pagoda {
 
+void DecoderModel::look_up_tokens(std::span<const std::int32_t> ids, float* out) const {
+  if (weights_.token_embedding.data == nullptr)
+    packed_rows(context_, weights_.head, ids, out);
+  else
+    embedding(context_, weights_.token_embedding, ids, out);
+}
+
 // Rows of the token embedding. Each rank has some tokens' rows and brings zeros for the others'.
 Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, float* out) {
   if (shard_.size == 1) {
-    embedding(context_, weights_.token_embedding, ids, out);
+    look_up_tokens(ids, out);
     return ok_status();
   }
   const Range own = shard_.own_vocab();
@@ -18,7 +25,7 @@ Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, float* out)
   own_ids_.clear();
   for (const std::int32_t id : ids)
     own_ids_.push_back(is_own(id) ? id - static_cast<std::int32_t>(own.first) : 0);
-  embedding(context_, weights_.token_embedding, own_ids_, out);
+  look_up_tokens(own_ids_, out);
   const std::int64_t width = config_.embedding_size;
   for (std::size_t row = 0; row < ids.size(); ++row) {
     float* values = out + static_cast<std::int64_t>(row) * width;

@@ -74,6 +74,37 @@ void link(DecoderWeights& weights) {
   then({&weights.head});
 }
 
+void load_head(const WeightNames& names, const DecoderConfig& config, const TensorShard& shard,
+               WeightLoader& loader, const TensorView& token_embedding, DecoderWeights& weights) {
+  WeightReader& reader = loader.reader();
+  Matrices head;
+  const auto add_bias = [&](const std::string& name) {
+    const std::vector<float> bias = reader.optional_vector(name + ".bias", config.vocab_size);
+    const Range own = shard.own_vocab();
+    if (!bias.empty()) head.bias.assign(bias.begin() + own.first, bias.begin() + own.end());
+  };
+  if (!config.head) {
+    for (const std::string& name : {names.head, names.other_head})
+      for (const char* part : {".weight", ".bias"}) reader.ignore(name + part);
+    for (const std::string& name : names.of_other_heads) reader.ignore(name);
+  } else if (config.tied_head) {
+    const std::string embedding = names.token_embedding + ".weight";
+    loader.add_rows(head, token_embedding, embedding, shard.own_vocab());
+    add_bias(names.head);
+    weights.head = loader.pack(std::move(head), embedding);
+    for (const std::string& name : {names.head, names.other_head})  // stored a second time
+      reader.ignore(name + ".weight");
+  } else {  // never transposed: the one matrix that Conv1D families store as all others
+    const bool other = !names.other_head.empty() && !reader.has(names.head + ".weight") &&
+                       reader.has(names.other_head + ".weight");
+    const std::string& name = other ? names.other_head : names.head;
+    const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
+    loader.add_rows(head, rows, name, shard.own_vocab());
+    add_bias(name);
+    weights.head = loader.pack(std::move(head), name);
+  }
+}
+
 }  // namespace
 
 Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const ModelSource& source,
@@ -86,7 +117,6 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   const std::string embedding = names.token_embedding + ".weight";
   const TensorView all_tokens = reader.matrix(embedding, config.vocab_size, config.embedding_size);
   if (!loader.status().ok()) return loader.status();
-  weights.token_embedding = loader.keep_rows(all_tokens, embedding, shard.own_vocab());
   if (config.learned_positions) {
     const std::string positions = names.position_embedding + ".weight";
     const std::int64_t count = config.max_positions + config.position_offset;
@@ -124,31 +154,12 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
         for (float& value : *part) value *= config.logit_scale;
   }
 
-  Matrices head;
-  const auto add_bias = [&](const std::string& name) {
-    const std::vector<float> bias = reader.optional_vector(name + ".bias", config.vocab_size);
-    const Range own = shard.own_vocab();
-    if (!bias.empty()) head.bias.assign(bias.begin() + own.first, bias.begin() + own.end());
-  };
-  if (!config.head) {
-    for (const std::string& name : {names.head, names.other_head})
-      for (const char* part : {".weight", ".bias"}) reader.ignore(name + part);
-    for (const std::string& name : names.of_other_heads) reader.ignore(name);
-  } else if (config.tied_head) {
-    loader.add_rows(head, all_tokens, embedding, shard.own_vocab());
-    add_bias(names.head);
-    weights.head = loader.pack(std::move(head), embedding);
-    for (const std::string& name : {names.head, names.other_head})  // stored a second time
-      reader.ignore(name + ".weight");
-  } else {  // never transposed: the one matrix that Conv1D families store as all others
-    const bool other = !names.other_head.empty() && !reader.has(names.head + ".weight") &&
-                       reader.has(names.other_head + ".weight");
-    const std::string& name = other ? names.other_head : names.head;
-    const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
-    loader.add_rows(head, rows, name, shard.own_vocab());
-    add_bias(name);
-    weights.head = loader.pack(std::move(head), name);
-  }
+  load_head(names, config, shard, loader, all_tokens, weights);
+  // With the type in which it is stored, which the embedding's scale may depend on.
+  weights.token_embedding = with_rows(all_tokens, shard.own_vocab());
+  weights.token_embedding.data = nullptr;
+  if (!config.head || !config.tied_head || !weights.head.keeps_values())
+    weights.token_embedding = loader.keep_rows(all_tokens, embedding, shard.own_vocab());
   if (!loader.status().ok()) return loader.status();
   link(weights);
   weights.packed_bytes = loader.packed_bytes();

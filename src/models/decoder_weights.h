@@ -1,7 +1,8 @@
 #pragma once
 // DecoderWeights: the weights of a generic decoder, packed for the kernels: all of them, or one rank's part
-// (tensor_shard.h). The parts of the layers hold their own. Embeddings are kept as they are stored. All of it
-// is in memory, or mapped from a packed file (weight_store.h): the ModelSource may go.
+// (tensor_shard.h). The parts of the layers hold their own. Embeddings are kept as they are stored, but for
+// one that is the head, where its panels hold the very values. All of it is in memory, or mapped from a
+// packed file (weight_store.h): the ModelSource may go.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,7 +40,7 @@ struct DecoderLayer {
 };
 
 struct DecoderWeights {
-  TensorView token_embedding;     // the rows of the rank's part of the vocabulary
+  TensorView token_embedding;  // the rows of the rank's part of the vocabulary; no data: they are the head's
   TensorView position_embedding;  // learned positions only
   TensorView type_embedding;      // embedding of token types; else empty
   std::optional<PackedLinear> project_in, project_out;
@@ -54,6 +55,7 @@ struct DecoderWeights {
   std::vector<std::shared_ptr<const void>> owners;  // owners of the embeddings' bytes
   bool mapped = false;                              // all of it from a packed file
   std::int64_t packed_bytes = 0;                    // taken by packed matrices
+  std::int64_t embedding_bytes() const { return token_embedding.data ? token_embedding.bytes() : 0; }
   std::vector<std::string> ignored_tensors;  // tensors of the file without meaning to this architecture
 };
 

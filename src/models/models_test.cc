@@ -228,6 +228,34 @@ TEST(Load, ATiedHeadIsTheEmbeddingUnlessAnotherIsStored) {
   EXPECT_TRUE((*of_same)->weights().ignored_tensors.empty());
 }
 
+// Kept once where the head's panels hold the embedding's values, else beside them as the file has it; tokens
+// are the same either way.
+TEST(Load, ATiedEmbeddingIsReadOutOfTheHead) {
+  FakeSource source = llama_source();
+  const auto embedding_bytes = [&](const FakeSource& from, std::string_view dtype) {
+    const auto decoder = DecoderModel::load(KernelContext{}, from, from.config_, dtype, 16);
+    EXPECT_TRUE(decoder);
+    return decoder ? (*decoder)->weights().embedding_bytes() : -1;
+  };
+  const std::int64_t stored = source.find("model.embed_tokens.weight")->bytes();
+  EXPECT_EQ(embedding_bytes(source, "float32"), stored);
+  FakeSource tied = source;
+  tied.config_.decoder.tied_head = true;
+  tied.remove("lm_head.weight");
+  EXPECT_EQ(embedding_bytes(tied, "float32"), 0);
+  EXPECT_EQ(embedding_bytes(tied, "bfloat16"), stored);  // float32 values, which panels round
+
+  FakeSource twice = tied;  // the same model with a head that differs by its last row
+  twice.add("lm_head.weight", {kVocab, kHidden}, 1);
+  twice.values("lm_head.weight").back() += 1;
+  EXPECT_EQ(embedding_bytes(twice, "float32"), stored);
+  const std::vector<float> once = logits_of(tied, {1, 2}), beside = logits_of(twice, {1, 2});
+  ASSERT_EQ(once.size(), beside.size());
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    if (i % kVocab + 1 != kVocab) EXPECT_EQ(once[i], beside[i]) << "logit " << i;
+  }
+}
+
 TEST(WeightReader, OuterDimensionsOfOneSayNothing) {
   FakeSource source;
   source.add("row", {5});

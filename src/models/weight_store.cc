@@ -44,7 +44,8 @@ Result<PackedLinear> WeightStore::matrix(const std::string& recipe, const Packed
   Result<PackedLinear> matrix = pack();
   if (!matrix || writer_ == nullptr) return matrix;
   PAGODA_RETURN_IF_ERROR(writer_->add(recipe, matrix->description(), matrix->bytes(), pool_));
-  return PackedLinear{};
+  matrix->release();
+  return matrix;
 }
 
 Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView& source) {

@@ -33,8 +33,8 @@ class WeightStore {
   static WeightStore written(PackedFileWriter& writer, ThreadPool* pool,
                              std::function<void(std::int64_t)> on_read);
 
-  // Mapped: not_found or corrupt_data where the file has no such matrix. Else what `pack` makes; written and
-  // checking: an empty matrix of that.
+  // Mapped: not_found or corrupt_data where the file has no such matrix. Else what `pack` makes; written:
+  // without its panels; checking: an empty matrix.
   Result<PackedLinear> matrix(const std::string& recipe, const PackedShape& shape,
                               const std::function<Result<PackedLinear>()>& pack);
   // Rows of the source as they are stored, in bytes of owners().

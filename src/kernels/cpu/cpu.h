@@ -11,8 +11,11 @@ PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const
                            const TensorView& view);
 // Fills storage.segments and storage.runs and returns the bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
-// Into storage.own, which has room; puts storage.bias in the order of the strips.
+// Into storage.own, which has room; puts storage.bias in the order of the strips, and says in
+// storage.keeps_values whether no value was rounded.
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
+// PackedLinear::row().
+void unpack_row(const PackedLinear::Storage& storage, std::int64_t row, float* out);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output);
 // linear_pair where the first one's products can go straight into the second one's input: whole groups of 64.

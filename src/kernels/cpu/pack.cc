@@ -1,5 +1,6 @@
 // Packing weights into strips of 16 outputs (README.md). Runs at start-up, so it is parallel over strips.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -20,13 +21,14 @@ struct Strip {
   std::uint8_t* out;
   const TensorView* view;
   std::int64_t first_row, rows, k;  // rows: 1..16 that exist
+  std::atomic<bool>* rounded;       // set where the panel holds other values
   const std::byte* row(std::int64_t c) const {
     return view->data + (first_row + c) * dtype_bytes(view->dtype, k);
   }
 };
 
 // The scales of a row, and its minima where panels of this format have them, go beside its weights.
-void put_steps(PackedFormat format, std::uint8_t* strip, std::int64_t c, std::span<const WeightStep> steps) {
+void put_steps(PackedFormat format, const Strip& s, std::int64_t c, std::span<const WeightStep> steps) {
   const bool has_minima = format != PackedFormat::q8;
   float largest = 0;
   for (const WeightStep& step : steps) {
@@ -34,17 +36,24 @@ void put_steps(PackedFormat format, std::uint8_t* strip, std::int64_t c, std::sp
     if (has_minima) largest = std::max(largest, std::fabs(step.minimum));
   }
   const float unit = reference::row_unit(largest);
-  std::memcpy(strip + 4 * c, &unit, 4);
-  std::uint8_t* at = strip + strip_header_bytes(format) + 2 * c;
+  bool rounded = false;
+  const auto share_of = [&](float value) {
+    const std::uint16_t share = reference::unit_share(value, unit);
+    rounded |= unit * half_to_float(share) != value;
+    return share;
+  };
+  std::memcpy(s.out + 4 * c, &unit, 4);
+  std::uint8_t* at = s.out + strip_header_bytes(format) + 2 * c;
   for (std::size_t g = 0; g < steps.size(); ++g) {
-    const std::uint16_t scale = reference::unit_share(steps[g].scale, unit);
+    const std::uint16_t scale = share_of(steps[g].scale);
     std::memcpy(at + g % 2 * 32, &scale, 2);
     if (has_minima) {
-      const std::uint16_t minimum = reference::unit_share(steps[g].minimum, unit);
+      const std::uint16_t minimum = share_of(steps[g].minimum);
       std::memcpy(at + 64 + g % 2 * 32, &minimum, 2);
     }
     if (g % 2 == 1) at += packed_block_bytes(format);
   }
+  if (rounded) *s.rounded = true;
 }
 
 // 4-bit weights keep their bits; four bytes at a time change place.
@@ -58,7 +67,7 @@ void pack_nibbles(const Strip& s, std::span<WeightStep> steps) {
       for (std::size_t v = 0; v < 4; ++v) std::memcpy(block + 64 * (g % 2 * 4 + v), group.nibbles + 4 * v, 4);
       if (g % 2 == 1) block += packed_block_bytes(PackedFormat::q4);
     }
-    put_steps(PackedFormat::q4, s.out, c, steps);
+    put_steps(PackedFormat::q4, s, c, steps);
   }
 }
 
@@ -85,17 +94,22 @@ const std::uint16_t* half_row(const LinearKernels& kernels, const Strip& s, floa
 void put_row(const LinearKernels& kernels, PackedFormat format, const Strip& s, std::int64_t c,
              const float* row, std::span<WeightStep> steps) {
   std::uint8_t* block = s.out + strip_header_bytes(format) + scale_bytes(format) + 4 * c;
+  bool rounded = false;
   for (std::size_t g = 0; g < steps.size(); ++g) {
     const auto begin = static_cast<std::int64_t>(g) * 32, count = std::min<std::int64_t>(32, s.k - begin);
     const std::span x(row + begin, static_cast<std::size_t>(count));
     steps[g] = reference::weight_step(format, s.view->dtype, s.row(c), static_cast<std::int64_t>(g), x);
     std::uint8_t bytes[32] = {};
     kernels.row_weights(x.data(), count, steps[g].minimum, reference::weight_inverse(steps[g]), bytes);
+    const WeightStep step = steps[g];
+    for (std::size_t i = 0; i < x.size(); ++i)
+      rounded |= step.scale * static_cast<float>(bytes[i]) + step.minimum != x[i];
     for (std::size_t quad = 0; quad < 8; ++quad)
       std::memcpy(block + (g % 2 * 8 + quad) * 64, bytes + 4 * quad, 4);
     if (g % 2 == 1) block += packed_block_bytes(format);
   }
-  put_steps(format, s.out, c, steps);
+  put_steps(format, s, c, steps);
+  if (rounded) *s.rounded = true;
 }
 
 // From any type by way of floats; `scratch` holds two rows of floats.
@@ -144,6 +158,13 @@ std::int64_t plan_gated(PackedLinear::Storage& storage) {
   segment.n = 2 * strips * kStrip;
   storage.runs.push_back(segment);
   return 2 * strips * segment.strip_bytes;
+}
+
+// Whether panels of 16-bit numbers hold other values than those stored. What 8-bit ones hold is seen when
+// they are packed.
+bool plain_panels_round(LinearType type, DType stored) {
+  return (type == LinearType::bfloat16 && stored != DType::bf16) ||
+         (type == LinearType::float16 && stored != DType::f16);
 }
 
 // The biases of a gated pair go with its strips.
@@ -200,8 +221,10 @@ std::int64_t plan_panels(PackedLinear::Storage& storage) {
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage) {
   if (storage.form == LinearForm::gated && !storage.bias.empty())
     storage.bias = interleaved(storage.bias, storage.n);
+  std::atomic<bool> rounded{false};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const TensorView& view = weights[i];
+    if (plain_panels_round(storage.type, view.dtype)) rounded = true;
     const LinearSegment& segment = storage.segments[i];
     const LinearKernels& kernels = linear_kernels(context.level);
     for_ranges(context, ceil_div(segment.n, kStrip), 4, [&](std::int64_t first, std::int64_t last) {
@@ -212,7 +235,11 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
       for (std::int64_t strip = first; strip < last; ++strip) {
         const Strip s{
             reinterpret_cast<std::uint8_t*>(storage.own.data()) + segment.offset + strip * segment.strip_step,
-            &view, strip * kStrip, std::min(kStrip, segment.n - strip * kStrip), storage.k};
+            &view,
+            strip * kStrip,
+            std::min(kStrip, segment.n - strip * kStrip),
+            storage.k,
+            &rounded};
         std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
         if (segment.format == PackedFormat::q4) {
           pack_nibbles(s, steps);
@@ -222,6 +249,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
       }
     });
   }
+  storage.keeps_values = !rounded;
 }
 
 }  // namespace pagoda::cpu

@@ -1,6 +1,7 @@
 #include "kernels/linear.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "kernels/dequantize.h"
 #include "kernels/linear_storage.h"
@@ -75,6 +76,7 @@ void input_row(const LinearInput& input, std::int64_t row, std::int64_t k, float
 
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage) {
   auto* out = storage.own.as<float>();
+  std::atomic<bool> rounded{false};
   std::int64_t n_begin = 0;
   for (const TensorView& view : weights) {
     const PackedFormat panels = int8_panels(storage.form, weights, view);
@@ -82,15 +84,18 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
       for (std::int64_t row = first; row < last; ++row) {
         float* target = out + (n_begin + row) * storage.k;
         dequantize_row(view, row, target);
+        const std::vector<float> values(target, target + storage.k);
         if (storage.type == LinearType::int8) {
           round_int8(panels, view, row, storage.k, target);
         } else {
           round_row(storage.type, Operand::weight, target, storage.k);
         }
+        if (!std::equal(values.begin(), values.end(), target)) rounded = true;
       }
     });
     n_begin += view.rows();
   }
+  storage.keeps_values = !rounded;
 }
 
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
