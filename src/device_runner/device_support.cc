@@ -33,6 +33,7 @@ const char* unknown_of(const LayerConfig& layer, const DecoderConfig& decoder) {
   if (const char* what = unknown_of(*layer.attention(), decoder)) return what;
   if (const MixtureConfig* const mixture = layer.mixture()) {
     if (mixture->shared_scale != 1) return "shared experts that are averaged with the others";
+    if (mixture->routes_early) return "routers that read what enters the layer";
     if (mixture->router_norm || mixture->expert_scales) return "routers with norms or scales of their own";
     if (mixture->routing.score == RouterScore::sparse_mixer)
       return "routers that draw one expert after the other";

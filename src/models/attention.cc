@@ -29,7 +29,7 @@ class Attention final : public Mixer {
       times_sigmoid(*room.context, num_rows, mixed_width(), room.mixed, mixed_width(), gates,
                     entered_width());
     else if (own_.output_gate != OutputGate::none)
-      times_softplus(*room.context, num_rows, gates, room.mixed);
+      times_gates(*room.context, num_rows, gates, room.mixed);
   }
   void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
@@ -43,8 +43,8 @@ class Attention final : public Mixer {
   PagedAttentionArgs arguments(const Workspace& room, const DecoderBatch& batch) const;
   void normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const;
   void normalize_each(float* heads) const;
-  void times_softplus(const KernelContext& context, std::int64_t num_rows, const float* gates,
-                      float* mixed) const;
+  void times_gates(const KernelContext& context, std::int64_t num_rows, const float* gates,
+                   float* mixed) const;
   void clip_qkv(float* qkv, std::int64_t count) const;
   void scale_queries(std::span<const std::int32_t> positions, float* qkv) const;
 
@@ -129,15 +129,17 @@ void Attention::normalize_each(float* heads) const {
 }
 
 // Multiplies the attended values by a gate for each element or one for each head.
-void Attention::times_softplus(const KernelContext& context, std::int64_t num_rows, const float* gates,
-                               float* mixed) const {
+void Attention::times_gates(const KernelContext& context, std::int64_t num_rows, const float* gates,
+                            float* mixed) const {
   const std::int64_t width = mixed_width(), each = width / own_.gate_size();
+  const bool sigmoid = own_.output_gate == OutputGate::sigmoid_of_head;
   for_tiles(context, num_rows, [&](std::int64_t row, int) {
     const float* const gate = gates + row * entered_width();
     float* const y = mixed + row * width;
     for (std::int64_t i = 0; i < width; ++i) {
       const float x = gate[i / each];
-      y[i] *= x > 20 ? x : std::log1p(std::exp(x));
+      const float softplus = x > 20 ? x : std::log1p(std::exp(x));
+      y[i] *= sigmoid ? 1 / (1 + std::exp(-x)) : softplus;
     }
   });
 }

@@ -134,7 +134,7 @@ AttentionWeights read_attention(const AttentionConfig& config, const HeadShard& 
       add_queries(1);
     else if (config.gate_size() > 0)
       loader.add(qkv, prefix + names.output_gate, config.gate_size(), place.hidden_size,
-                 std::array{config.output_gate == OutputGate::softplus_of_head ? shard.query : query});
+                 std::array{config.gates_whole_heads() ? shard.query : query});
   }
   if (decoder.interleaved_rows && rotary_size > 0 && !names.qkv_by_group) {
     loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size, 0);

@@ -74,6 +74,7 @@ Status check_part(const DecoderConfig& decoder, const LatentAttentionConfig& c) 
   PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads + 1} * (c.latent_size + c.query_size())));
   PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads} * (c.nope_size + c.value_size)));
   PAGODA_RETURN_IF_ERROR(check_positive("attention scale", c.scale));
+  PAGODA_RETURN_IF_ERROR(check_limit(c.temperature_beta));
   if (decoder.ropes[static_cast<std::size_t>(c.rope)].rotary_size != c.rope_size || c.rope_size % 2 != 0)
     return wrong(concat(c.rope_size, " rotated elements of a row of latent attention"));
   return ok_status();

@@ -364,6 +364,7 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       if (layer.learned_residual)
         layer.learned_residual->make(context_, input_of(config, config.mixer_norms, layer.mixer_norms, x),
                                      rows.count, around_);
+      layer.feed_forward->look(room_, LinearInput::rows(x, hidden), rows.count);
       PAGODA_RETURN_IF_ERROR(add_sublayer(config, config.mixer_norms, layer.mixer_norms, rows,
                                           [&](float* y) { return layer.mixer->leave(room_, rows, y); }));
       if (layer.learned_residual)

@@ -74,7 +74,8 @@ enum class QueryKeyNorm {
 };
 
 // By what of the layer's input, times a matrix, each element of what is attended is scaled.
-enum class OutputGate { none, sigmoid, softplus, softplus_of_head };
+// ..._of_head: all elements of a head by the same.
+enum class OutputGate { none, sigmoid, softplus, sigmoid_of_head, softplus_of_head };
 
 struct AttentionConfig {
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
@@ -105,9 +106,12 @@ struct AttentionConfig {
   std::int32_t query_size() const { return num_heads * head_size; }
   std::int32_t kv_size() const { return num_kv_heads * head_size; }
   std::int32_t qkv_size() const { return query_size() + (has_own_kv() ? 2 * kv_size() : 0); }
+  bool gates_whole_heads() const {
+    return output_gate == OutputGate::sigmoid_of_head || output_gate == OutputGate::softplus_of_head;
+  }
   std::int32_t gate_size() const {
     if (output_gate == OutputGate::none) return 0;
-    return output_gate == OutputGate::softplus_of_head ? num_heads : query_size();
+    return gates_whole_heads() ? num_heads : query_size();
   }
 };
 
@@ -145,6 +149,9 @@ struct LatentAttentionConfig {
   std::int32_t rope = 0;  // which of DecoderConfig::ropes
   float scale = 1;        // factor of the products of queries and rows
   float norm_eps = 1e-6f;
+  // As AttentionConfig has them; the offset is 0.
+  float temperature_beta = 0;
+  std::int32_t temperature_positions = 1;
 
   std::int32_t query_size() const { return nope_size + rope_size; }  // size of a query head
   std::int32_t row_size() const { return latent_size + rope_size; }
@@ -186,6 +193,7 @@ struct MixtureConfig {
   float shared_scale = 1;                     // factor of the shared expert's result
   bool shared_gate = false;                   // a token takes the sigmoid of a product as its share of it
   bool router_norm = false;                   // the router reads the layer's x through an RMS norm of its own
+  bool routes_early = false;                  // the router reads x as it enters the layer, not normed
   bool expert_scales = false;                 // weights of chosen experts times a number of each expert
 };
 

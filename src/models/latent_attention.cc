@@ -81,6 +81,7 @@ class LatentAttention final : public Mixer {
   void load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
                   WeightLoader& loader);
   void keep(const float* down, float* entered) const;
+  void scale_queries(std::span<const std::int32_t> positions, float* entered) const;
 
   LatentAttentionConfig own_;  // with this rank's number of heads
   std::int32_t layer_;
@@ -233,6 +234,16 @@ void LatentAttention::enter(const Workspace& room, const DecoderBatch& batch, Ro
   const RopeRows turns = table.of_rows(context, positions, rows.first);
   rope(context, entered + own_.latent_size, rows.count, width, own_.num_heads + 1, own_.row_size(),
        own_.rope_size, turns.index, turns.table);
+  if (own_.temperature_beta != 0) scale_queries(positions, entered);
+}
+
+void LatentAttention::scale_queries(std::span<const std::int32_t> positions, float* entered) const {
+  const std::int64_t size = std::int64_t{own_.num_heads} * own_.row_size();
+  for (std::size_t row = 0; row < positions.size(); ++row, entered += entered_width()) {
+    const std::int32_t times = positions[row] / own_.temperature_positions;
+    const auto scale = static_cast<float>(1 + own_.temperature_beta * std::log1p(static_cast<double>(times)));
+    for (std::int64_t i = 0; i < size; ++i) entered[i] *= scale;
+  }
 }
 
 PagedAttentionArgs LatentAttention::arguments(const Workspace& room, const DecoderBatch& batch) const {

@@ -114,7 +114,9 @@ class FeedForward {
   virtual std::int64_t inner_width() const = 0;
   virtual Products entering() = 0;
   virtual Products leaving() = 0;
-  // y += f(input), `count` rows of a chunk. Not ok: another rank is lost.
+  // Reads x, `count` rows of a chunk, as it is before the mixer's result is added to it.
+  virtual void look(const Workspace&, const LinearInput&, std::int64_t) {}
+  // y += f(input), of the same rows. Not ok: another rank is lost.
   virtual Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) = 0;
 };
 

@@ -59,6 +59,11 @@ class Mixture final : public FeedForward {
   }
   Products leaving() override { return shared_ != nullptr ? shared_->leaving() : Products{}; }
 
+  void look(const Workspace& room, const LinearInput& input, std::int64_t count) override {
+    if (!config_.routes_early) return;
+    early_logits_.resize(static_cast<std::size_t>(count * config_.routing.num_experts));
+    linear(*room.context, router_, input, count, early_logits_.data());
+  }
   Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override;
 
  private:
@@ -87,6 +92,7 @@ class Mixture final : public FeedForward {
   std::vector<std::int32_t> own_starts_;
   std::vector<std::size_t> sizes_;  // floats that each rank's experts make
   std::vector<float> partial_;      // [row, hidden]: this rank's sums
+  std::vector<float> early_logits_;
 };
 
 // Rows by the expert that they chose; an expert's in ascending order. All ranks come to the same places.
@@ -125,8 +131,8 @@ RowGroups Mixture::own_groups() {
 Status Mixture::forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) {
   const KernelContext& context = *room.context;
   const std::int64_t per_token = config_.routing.per_token;
-  float* const logits = room.inner;
-  float* const weights = logits + room.chunk_rows * padded(config_.routing.num_experts);
+  float* const logits = config_.routes_early ? early_logits_.data() : room.inner;
+  float* const weights = room.inner + room.chunk_rows * padded(config_.routing.num_experts);
   float* const outs = weights + room.chunk_rows * padded(per_token);
   float* const rest = outs + room.chunk_rows * per_token * padded(hidden_);
 
@@ -135,7 +141,7 @@ Status Mixture::forward(const Workspace& room, const LinearInput& input, std::in
     CHECK(input.op == LinearInput::Op::rms_norm);  // the same x
     routed.weight = router_norm_.data();
   }
-  linear(context, router_, routed, count, logits);
+  if (!config_.routes_early) linear(context, router_, routed, count, logits);
   chosen_.resize(static_cast<std::size_t>(count * per_token));
   route(context, config_.routing, logits, count, correction_, chosen_.data(), weights);
   for (std::size_t i = 0; i < chosen_.size() && !expert_scales_.empty(); ++i)

@@ -129,6 +129,8 @@ void read_rope(Hyperparameters& h, ModelInfo& model, float default_theta = 10000
 void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float default_theta, float default_local_theta,
                         float default_partial = 0);
 void read_gguf_rope(Hyperparameters& h, ModelInfo& model);  // windows are known
+// Queries at position p are scaled by 1 + beta * ln(1 + floor(p / positions)).
+void set_query_temperature(float beta, std::int32_t positions, DecoderConfig& decoder);
 // All layers rotate whole heads by this base.
 RopeConfig& begin_rotation(DecoderConfig& decoder, float theta);
 // config.json says nothing of how rotation is stretched.
@@ -156,14 +158,15 @@ std::int32_t read_window(Hyperparameters& h, std::int32_t otherwise);
 std::int32_t read_optional_window(Hyperparameters& h);
 // Either from a layer on, or written out layer by layer.
 void read_qwen_windows(Hyperparameters& h, std::int32_t absent_first, ModelInfo& model);
-// Which layers have windows: written out one by one, or else as `otherwise(layer)` says. `other_name` of a
-// layer with a window is a family's own.
-std::vector<bool> read_layer_types(Hyperparameters& h, const ModelInfo& model,
-                                   std::string_view other_name = {});  // empty: not written
+// Which layers "layer_types" calls `name`, where others may be called otherwise; empty: it is not written.
+std::vector<bool> read_layers_called(Hyperparameters& h, std::string_view name,
+                                     std::initializer_list<std::string_view> others, const ModelInfo& model);
+// Which have windows; where it is not written, those of which `otherwise(layer)` says so.
+std::vector<bool> read_window_layers(Hyperparameters& h, const ModelInfo& model);
 template <class Otherwise>
-std::vector<bool> read_layer_types_or(Hyperparameters& h, const ModelInfo& model,
-                                      const Otherwise& otherwise) {
-  std::vector<bool> layers = read_layer_types(h, model);
+std::vector<bool> read_window_layers_or(Hyperparameters& h, const ModelInfo& model,
+                                        const Otherwise& otherwise) {
+  std::vector<bool> layers = read_window_layers(h, model);
   if (h.find("layer_types") != nullptr) return layers;
   for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
     layers.push_back(otherwise(layer));
@@ -226,10 +229,10 @@ constexpr LatentAttentionConfig kDeepSeekLatent = {
     .query_rank = 1536, .latent_size = 512, .nope_size = 128, .rope_size = 64, .value_size = 128};
 void read_latent(Hyperparameters& h, const LatentAttentionConfig& absent, ModelInfo& model);
 void read_gguf_latent(Hyperparameters& h, ModelInfo& model);
+void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model);  // with mixtures
 WeightNames latent_names(ModelFormat format);
 
-// States instead of keys and values, in layers called `recurrent`; empty: not told.
-std::vector<bool> recurrent_layers(Hyperparameters& h, std::string_view recurrent, const ModelInfo& model);
+// States instead of keys and values.
 // In these layers instead of attention.
 void use_mixer(Hyperparameters& h, const MixerConfig& mixer, const std::vector<bool>& layers,
                ModelInfo& model);

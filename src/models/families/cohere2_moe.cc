@@ -52,7 +52,7 @@ void read_cohere2_moe(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t period = h.integer("sliding_window_pattern", 4);
   const std::int32_t dense_period = h.integer("prefix_dense_sliding_window_pattern", 1);
   if (period < 1 || dense_period < 1) return h.fail("sliding_window_pattern", "a positive integer");
-  const std::vector<bool> windows = read_layer_types_or(h, model, [&](std::int32_t layer) {
+  const std::vector<bool> windows = read_window_layers_or(h, model, [&](std::int32_t layer) {
     return layer < dense ? (layer + 1) % dense_period != 0 : (layer - dense + 1) % period != 0;
   });
   if (!h.status().ok()) return;

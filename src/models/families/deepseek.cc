@@ -1,8 +1,5 @@
 // DeepSeek-V2, V3 and those built like them (Moonlight, Kimi-K2, GLM-4.7-Flash): latent attention, mixtures
 // behind dense layers.
-#include <algorithm>
-#include <cmath>
-
 #include "models/family.h"
 #include "models/reading.h"
 
@@ -91,30 +88,6 @@ void read_glm4_moe_lite(Hyperparameters& h, ModelInfo& model) {
               model);
 }
 
-// A stretched rotation scales the products of queries and rows, and by as much less the cosines and sines.
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  // Converters leave out how experts are scored where config.json does; corrections are of sigmoids.
-  const bool corrected = std::ranges::any_of(h.gguf()->tensor_list(), [](const GgufTensor& tensor) {
-    return tensor.name.find(".exp_probs_b") != std::string_view::npos;
-  });
-  read_gguf_common(h,
-                   {.interleaved_rows = true,
-                    .latent = true,
-                    .experts = {.known = true,
-                                .score = corrected ? RouterScore::sigmoid : RouterScore::softmax,
-                                .renormalize = false}},
-                   model);
-  read_gguf_latent(h, model);
-  RopeConfig& rope = model.decoder.ropes.front();
-  const float all = h.number("rope.scaling.yarn_log_multiplier", 0.0f) / 0.1f;  // written as a tenth
-  if (rope.scaling != RopeScaling::yarn || all == 0 || rope.factor <= 1) return;
-  const float scale = yarn_scale(rope.factor, all);
-  for (LayerConfig& layer : model.decoder.layers)
-    if (auto* const latent = std::get_if<LatentAttentionConfig>(&layer.mixer))
-      latent->scale = scale * scale / std::sqrt(static_cast<float>(latent->query_size()));
-  rope.attention_factor = gguf_yarn_scale(h, 1);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(deepseek) = {
@@ -124,7 +97,7 @@ PAGODA_FAMILY(deepseek) = {
                 {"DeepseekV3ForCausalLM", "DeepseekV3Model", "kimi_k2", read_deepseek_v3},
                 {"Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel", "glm4_moe_lite", read_glm4_moe_lite}},
     .wrappers = {{"Kimi_K25ForConditionalGeneration", "kimi_k25", "deepseek_v3"}},
-    .ggufs = {{"deepseek2", read_gguf}},
+    .ggufs = {{"deepseek2", read_gguf_deepseek}},
     .names = latent_names,
     .row = {.name = "DeepSeek V2, V2-Lite, Coder-V2, V3, R1, Moonlight, Kimi K2, text of K2.5, GLM-4.7-Flash",
             .differs = "latent attention; mixtures behind dense layers, shared experts, routing by softmax, "

@@ -15,10 +15,10 @@ void read_exaone4(Hyperparameters& h, ModelInfo& model) {
     const std::string_view kinds = window != 0 ? std::string_view(pattern->get_string()) : "G";
     if (kinds.empty()) return h.fail("sliding_window_pattern", "not empty");
     use_windows(h, window,
-                read_layer_types_or(h, model,
-                                    [&](std::int32_t layer) {
-                                      return kinds[static_cast<std::size_t>(layer) % kinds.size()] == 'L';
-                                    }),
+                read_window_layers_or(h, model,
+                                      [&](std::int32_t layer) {
+                                        return kinds[static_cast<std::size_t>(layer) % kinds.size()] == 'L';
+                                      }),
                 model);
   } else {
     read_window_pattern(h, window, 4, model);

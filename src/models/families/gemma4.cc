@@ -14,7 +14,7 @@ namespace {
 // Which layers have a window: all but every sixth, and never the last.
 void read_windows(Hyperparameters& h, std::int32_t window, ModelInfo& model) {
   std::vector<bool> layers =
-      read_layer_types_or(h, model, [](std::int32_t layer) { return (layer + 1) % 6 != 0; });
+      read_window_layers_or(h, model, [](std::int32_t layer) { return (layer + 1) % 6 != 0; });
   if (!layers.empty()) layers.back() = false;
   use_windows(h, window, layers, model);
 }

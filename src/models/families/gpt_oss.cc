@@ -27,7 +27,7 @@ void read_gpt_oss(Hyperparameters& h, ModelInfo& model) {
     rope.attention_factor = yarn_scale(32, 1);
   }
   use_windows(h, h.integer("sliding_window", 128),
-              read_layer_types_or(h, model, [](std::int32_t layer) { return layer % 2 == 0; }), model);
+              read_window_layers_or(h, model, [](std::int32_t layer) { return layer % 2 == 0; }), model);
   h.only("swiglu_limit", 7.0);
   h.only("swiglu_alpha", 1.702);
   MixtureConfig mixture;

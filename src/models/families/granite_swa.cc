@@ -22,7 +22,7 @@ void read_granite_swa(Hyperparameters& h, ModelInfo& model) {
               model);
   read_granite_scales(h, model);
   const std::vector<bool> windows =
-      read_layer_types_or(h, model, [](std::int32_t layer) { return layer % 4 != 0; });
+      read_window_layers_or(h, model, [](std::int32_t layer) { return layer % 4 != 0; });
   use_windows(h, h.integer("sliding_window", 128), windows, model);
   if (h.find("layer_rope_theta") != nullptr) read_layer_thetas(h, windows, model);
 }

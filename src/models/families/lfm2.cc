@@ -33,7 +33,7 @@ void read_lfm2(Hyperparameters& h, ModelInfo& model) {
                   .pad = 0,
                   .tied = true},
                  model);
-  std::vector<bool> convolutions = recurrent_layers(h, "conv", model);
+  std::vector<bool> convolutions = read_layers_called(h, "conv", {"full_attention"}, model);
   const bool written = h.find("full_attn_idxs") != nullptr;  // which layer_types says, too
   const std::vector<std::int32_t> full = h.integers("full_attn_idxs");
   if (convolutions.empty() && written)
@@ -66,7 +66,7 @@ void read_lfm2_moe(Hyperparameters& h, ModelInfo& model) {
                   .pad = 0,
                   .tied = true},
                  model);
-  const std::vector<bool> convolutions = recurrent_layers(h, "conv", model);
+  const std::vector<bool> convolutions = read_layers_called(h, "conv", {"full_attention"}, model);
   const ShortConvConfig conv = read_conv(h, "conv_L_cache", model);
   if (!convolutions.empty()) use_mixer(h, conv, convolutions, model);
   MixtureConfig mixture = read_experts(h, {.count = 32, .per_token = 4, .intermediate = 1792}, model);

@@ -67,7 +67,8 @@ void read_llama4(Hyperparameters& h, ModelInfo& model) {
   // Chunks, where a layer rotates.
   const bool listed = h.find("layer_types") != nullptr;
   use_windows(h, h.integer("attention_chunk_size", 8192),
-              listed ? read_layer_types(h, model, "chunked_attention") : rotating, model);
+              listed ? read_layers_called(h, "chunked_attention", {"full_attention"}, model) : rotating,
+              model);
 }
 
 void shape(DecoderConfig& decoder) {

@@ -7,7 +7,7 @@ namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   read_common(h, kMistral, model);
-  use_windows(h, read_window(h, 4096), read_layer_types(h, model), model);
+  use_windows(h, read_window(h, 4096), read_window_layers(h, model), model);
 }
 
 }  // namespace

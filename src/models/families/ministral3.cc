@@ -1,18 +1,9 @@
 // Ministral 3: Llama whose queries grow with the position.
-#include <algorithm>
-
 #include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
-
-void set_query_temperature(float beta, std::int32_t positions, DecoderConfig& decoder) {
-  each_attention(decoder, [&](AttentionConfig& attention) {
-    attention.temperature_beta = beta;
-    attention.temperature_positions = std::max(positions, 1);
-  });
-}
 
 void read_ministral3(Hyperparameters& h, ModelInfo& model) {
   read_common(h,

@@ -30,7 +30,8 @@ void read_modern_bert(Hyperparameters& h, ModelInfo& model) {
   if (period < 1) return h.fail("global_attn_every_n_layers", "a positive integer");
   // So many tokens together, half of them on each side.
   use_windows(h, std::max(h.integer("local_attention", 128), 0) / 2 + 1,
-              read_layer_types_or(h, model, [&](std::int32_t layer) { return layer % period != 0; }), model);
+              read_window_layers_or(h, model, [&](std::int32_t layer) { return layer % period != 0; }),
+              model);
   read_rope_by_layer(h, model, h.number("global_rope_theta", 160000.0f),
                      h.number("local_rope_theta", 10000.0f));
 }

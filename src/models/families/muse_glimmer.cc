@@ -37,7 +37,7 @@ void read_muse_glimmer(Hyperparameters& h, ModelInfo& model) {
   const auto head_size = static_cast<float>(decoder.layers.front().attention()->head_size);
   scale_attention(h.number("qk_scale_factor", 3.87f) / std::sqrt(head_size), decoder);
   const auto has_window = [&](std::int32_t layer) { return (decoder.num_layers() - 1 - layer) % 4 != 0; };
-  const std::vector<bool> windows = read_layer_types_or(h, model, has_window);
+  const std::vector<bool> windows = read_window_layers_or(h, model, has_window);
   use_windows(h, h.integer("sliding_window", 2048), windows, model);
   if (h.find("layer_rope_theta") != nullptr) return read_layer_thetas(h, windows, model);
   for (std::int32_t layer = 0; layer < decoder.num_layers(); ++layer)

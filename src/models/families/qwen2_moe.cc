@@ -21,7 +21,7 @@ void read_qwen2_moe(Hyperparameters& h, ModelInfo& model) {
   if (const std::int32_t window = read_optional_window(h); window > 0) {
     const std::int32_t with = h.integer("max_window_layers", 28);
     const auto has_window = [&](std::int32_t layer) { return layer % 2 == 0 && layer < with; };
-    use_windows(h, window, read_layer_types_or(h, model, has_window), model);
+    use_windows(h, window, read_window_layers_or(h, model, has_window), model);
   }
   MixtureConfig mixture = read_experts(h, {.count = 60, .per_token = 4, .intermediate = 1408}, model);
   mixture.shared_intermediate_size = h.integer("shared_expert_intermediate_size", 5632);

@@ -34,7 +34,7 @@ void read_smollm3(Hyperparameters& h, ModelInfo& model) {
   rotate_layers(h, rotating, model.decoder);
   if (!h.boolean("use_sliding_window", false)) return;
   use_windows(h, h.integer("sliding_window", 0),
-              read_layer_types_or(
+              read_window_layers_or(
                   h, model, [&](std::int32_t layer) { return !rotating[static_cast<std::size_t>(layer)]; }),
               model);
 }

@@ -3,26 +3,6 @@
 
 namespace pagoda {
 
-// Layers called `recurrent` keep a state, those of full attention do not.
-std::vector<bool> recurrent_layers(Hyperparameters& h, std::string_view recurrent, const ModelInfo& model) {
-  std::vector<bool> layers;
-  const json::value* types = h.find("layer_types");
-  if (types == nullptr) return layers;
-  const json::array* list = types->if_array();
-  if (list == nullptr || list->size() != model.decoder.layers.size()) {
-    h.fail("layer_types", "a list with one entry for each layer");
-    return layers;
-  }
-  for (const json::value& type : *list) {
-    const bool keeps_state = type.is_string() && std::string_view(type.get_string()) == recurrent;
-    if (!keeps_state && type != "full_attention")
-      h.refuse(concat("config.json: layer type ", show(type), " is not supported; supported: ", recurrent,
-                      ", full_attention"));
-    layers.push_back(keeps_state);
-  }
-  return layers;
-}
-
 void use_mixer(Hyperparameters& h, const MixerConfig& mixer, const std::vector<bool>& layers,
                ModelInfo& model) {
   if (layers.size() != model.decoder.layers.size())
@@ -42,7 +22,7 @@ void read_delta_net(Hyperparameters& h, ModelInfo& model) {
   h.only("attn_output_gate", true);
   h.only("use_sliding_window", false);
   h.only("hidden_act", "silu");  // the convolution has it, too
-  std::vector<bool> layers = recurrent_layers(h, "linear_attention", model);
+  std::vector<bool> layers = read_layers_called(h, "linear_attention", {"full_attention"}, model);
   const std::int32_t interval = h.integer("full_attention_interval", 4);
   if (layers.empty() && interval < 1) return h.fail("full_attention_interval", "a positive integer");
   if (layers.empty())

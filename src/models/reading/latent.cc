@@ -1,4 +1,4 @@
-// Latent attention: DeepSeek-V2 and V3, GLM-4.7-Flash, MiniCPM 3.
+// Latent attention: DeepSeek-V2 and V3, Mistral Small 4, GLM-4.7-Flash, MiniCPM 3.
 #include <algorithm>
 #include <cmath>
 
@@ -29,8 +29,11 @@ float stretched_scale(Hyperparameters& h, const LatentAttentionConfig& latent, f
 }
 
 void use_latent(LatentAttentionConfig latent, ModelInfo& model) {
+  const AttentionConfig& attention = *model.decoder.layers.front().attention();
   model.decoder.ropes.front().rotary_size = latent.rope_size;
-  latent.num_heads = model.decoder.layers.front().attention()->num_heads;
+  latent.num_heads = attention.num_heads;
+  latent.temperature_beta = attention.temperature_beta;
+  latent.temperature_positions = attention.temperature_positions;
   for (LayerConfig& layer : model.decoder.layers) layer.mixer = latent;
 }
 
@@ -65,6 +68,30 @@ void read_gguf_latent(Hyperparameters& h, ModelInfo& model) {
           : size_of(h, "attention.value_length", divide(model.decoder.hidden_size, attention.num_heads));
   latent.scale = usual_scale(latent);
   use_latent(latent, model);
+}
+
+// A stretched rotation scales the products of queries and rows, and by as much less the cosines and sines.
+void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model) {
+  // Converters leave out how experts are scored where config.json does; corrections are of sigmoids.
+  const bool corrected = std::ranges::any_of(h.gguf()->tensor_list(), [](const GgufTensor& tensor) {
+    return tensor.name.find(".exp_probs_b") != std::string_view::npos;
+  });
+  read_gguf_common(h,
+                   {.interleaved_rows = true,
+                    .latent = true,
+                    .experts = {.known = true,
+                                .score = corrected ? RouterScore::sigmoid : RouterScore::softmax,
+                                .renormalize = false}},
+                   model);
+  read_gguf_latent(h, model);
+  RopeConfig& rope = model.decoder.ropes.front();
+  const float all = h.number("rope.scaling.yarn_log_multiplier", 0.0f) / 0.1f;  // written as a tenth
+  if (rope.scaling != RopeScaling::yarn || all == 0 || rope.factor <= 1) return;
+  const float scale = yarn_scale(rope.factor, all);
+  for (LayerConfig& layer : model.decoder.layers)
+    if (auto* const latent = std::get_if<LatentAttentionConfig>(&layer.mixer))
+      latent->scale = scale * scale / std::sqrt(static_cast<float>(latent->query_size()));
+  rope.attention_factor = gguf_yarn_scale(h, 1);
 }
 
 WeightNames latent_names(ModelFormat format) {

@@ -53,11 +53,7 @@ void read_yarn(Hyperparameters& h, Hyperparameters& rope, DecoderConfig& decoder
   for (const Hyperparameters* each : {&h, &rope})
     if (each->find("original_max_position_embeddings") != nullptr) stretch_context(decoder);
   const float beta = rope.number("llama_4_scaling_beta", h.number("llama_4_scaling_beta", 0));
-  if (beta == 0) return;
-  each_attention(decoder, [&](AttentionConfig& attention) {
-    attention.temperature_beta = beta;
-    attention.temperature_positions = std::max(to.original_positions, 1);
-  });
+  if (beta != 0) set_query_temperature(beta, to.original_positions, decoder);
 }
 
 void read_longrope(Hyperparameters& rope, std::int32_t max_positions, RopeConfig& to) {
@@ -162,6 +158,13 @@ RopeConfig& begin_rotation(DecoderConfig& decoder, float theta) {
   decoder.ropes = {{.theta = theta, .rotary_size = largest_head(decoder)}};
   each_attention(decoder, [](AttentionConfig& attention) { attention.rope = 0; });
   return decoder.ropes.front();
+}
+
+void set_query_temperature(float beta, std::int32_t positions, DecoderConfig& decoder) {
+  each_attention(decoder, [&](AttentionConfig& attention) {
+    attention.temperature_beta = beta;
+    attention.temperature_positions = std::max(positions, 1);
+  });
 }
 
 float yarn_scale(float factor, float weight) {

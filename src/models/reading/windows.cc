@@ -30,7 +30,8 @@ std::int32_t read_optional_window(Hyperparameters& h) {
   return h.boolean("use_sliding_window", false) ? window : 0;
 }
 
-std::vector<bool> read_layer_types(Hyperparameters& h, const ModelInfo& model, std::string_view other_name) {
+std::vector<bool> read_layers_called(Hyperparameters& h, std::string_view name,
+                                     std::initializer_list<std::string_view> others, const ModelInfo& model) {
   std::vector<bool> layers;
   const json::value* types = h.find("layer_types");
   if (types == nullptr) return layers;
@@ -40,15 +41,18 @@ std::vector<bool> read_layer_types(Hyperparameters& h, const ModelInfo& model, s
     return layers;
   }
   for (const json::value& type : *list) {
-    const bool sliding =
-        type == "sliding_attention" || (!other_name.empty() && type == json::string_view(other_name));
-    if (!sliding && type != "full_attention" && type != "attention") {
-      h.refuse(concat("config.json: layer type ", show(type),
-                      " is not supported; supported: full_attention, sliding_attention"));
-    }
-    layers.push_back(sliding);
+    layers.push_back(type == json::string_view(name));
+    const auto is_type = [&](std::string_view other) { return type == json::string_view(other); };
+    if (layers.back() || type == "attention" || std::ranges::any_of(others, is_type)) continue;
+    std::string known(name);
+    for (const std::string_view other : others) known += concat(", ", other);
+    h.refuse(concat("config.json: layer type ", show(type), " is not supported; supported: ", known));
   }
   return layers;
+}
+
+std::vector<bool> read_window_layers(Hyperparameters& h, const ModelInfo& model) {
+  return read_layers_called(h, "sliding_attention", {"full_attention"}, model);
 }
 
 void read_window_pattern(Hyperparameters& h, std::int32_t window, std::int32_t period, ModelInfo& model) {
@@ -57,7 +61,7 @@ void read_window_pattern(Hyperparameters& h, std::int32_t window, std::int32_t p
     if (period < 1) return h.fail("sliding_window_pattern", "a positive integer");
   }
   use_windows(h, window,
-              read_layer_types_or(h, model, [&](std::int32_t layer) { return (layer + 1) % period != 0; }),
+              read_window_layers_or(h, model, [&](std::int32_t layer) { return (layer + 1) % period != 0; }),
               model);
 }
 
@@ -86,9 +90,10 @@ void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelIn
 void read_qwen_windows(Hyperparameters& h, std::int32_t absent_first, ModelInfo& model) {
   const std::int32_t window = read_optional_window(h);
   const std::int32_t first = h.integer("max_window_layers", absent_first);
-  use_windows(h, window,
-              read_layer_types_or(h, model, [&](std::int32_t layer) { return window > 0 && layer >= first; }),
-              model);
+  use_windows(
+      h, window,
+      read_window_layers_or(h, model, [&](std::int32_t layer) { return window > 0 && layer >= first; }),
+      model);
 }
 
 void read_layer_thetas(Hyperparameters& h, const std::vector<bool>& windows, ModelInfo& model) {
@@ -119,7 +124,7 @@ void read_layer_thetas(Hyperparameters& h, const std::vector<bool>& windows, Mod
 // Windows where the file says so, layer by layer.
 void read_listed_windows(Hyperparameters& h, std::int32_t otherwise, ModelInfo& model) {
   const std::int32_t window = h.integer("sliding_window", otherwise);
-  if (h.find("layer_types") != nullptr) use_windows(h, window, read_layer_types(h, model), model);
+  if (h.find("layer_types") != nullptr) use_windows(h, window, read_window_layers(h, model), model);
 }
 
 void rotate_windows_by(float theta, ModelInfo& model, std::int32_t rotary_size) {
