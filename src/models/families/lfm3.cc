@@ -1,0 +1,75 @@
+// LFM3: LFM2 with norms on both sides of each half, a gate of each head, and windows, which rotate by a base
+// of their own.
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 128000,
+               .hidden_size = 2048,
+               .intermediate_size = 7680,
+               .num_layers = 24,
+               .num_heads = 16,
+               .num_kv_heads = 4,
+               .max_positions = 128000,
+               .rope_theta = 1000000.0f,
+               .bos = 124894,
+               .eos = 124900,
+               .pad = 124893,
+               .tied = true,
+               .head_size = 128,
+               .local_theta = 10000.0f,
+               .eps_name = "norm_eps"},
+              model);
+  if (has_plain_rope(h)) model.decoder.ropes.front().turned = 64;
+  std::vector<bool> windows = read_layers_called(h, "sliding_attention", {"full_attention", "conv"}, model);
+  std::vector<bool> convolutions =
+      read_layers_called(h, "conv", {"full_attention", "sliding_attention"}, model);
+  for (std::int32_t layer = 0; windows.size() < model.decoder.layers.size(); ++layer) {
+    windows.push_back(layer % 4 == 0 && layer > 0);
+    convolutions.push_back(layer % 4 != 2 && !windows.back());
+  }
+  use_windows(h, read_window(h, 256), windows, model);
+  if (h.boolean("use_sandwich_norm", true)) norm_branches(model.decoder);
+  if (h.boolean("use_attention_gate", true)) gate_outputs(model.decoder, OutputGate::sigmoid_of_head);
+  norm_heads(model.decoder);
+  use_mixer(
+      h, ShortConvConfig{.num_channels = model.decoder.hidden_size, .num_taps = h.integer("conv_L_cache", 7)},
+      convolutions, model);
+}
+
+WeightNames names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  names.final_norm = "model.embedding_norm";
+  names.attention_norm = "operator_norm";
+  names.attention_branch_norm = "post_operator_norm";
+  names.mlp_norm = "ffn_norm";
+  names.mlp_branch_norm = "post_ffn_norm";
+  names.output_gate = "self_attn.gate_proj";
+  names.gate = "feed_forward.w1";
+  names.up = "feed_forward.w3";
+  names.down = "feed_forward.w2";
+  names.conv_in = "conv.in_proj";
+  names.conv = "conv.conv";
+  names.conv_out = "conv.out_proj";
+  return names;
+}
+
+}  // namespace
+
+PAGODA_FAMILY(lfm3) = {
+    .architecture = "lfm3",
+    .configs = {{"Lfm3ForCausalLM", "Lfm3Model", "lfm3", read}},
+    .names = names,
+    .row = {
+        .name = "LFM3 1.7B",
+        .differs = "a short convolution in half of the layers, norms on both sides of each half, of queries "
+                   "and keys, gates of each head, windows with a rotation of their own; one rank only",
+        .checked = "transformers",
+        .size = "1.7B",
+        .config = R"({"model_type":"lfm3"})"}};
+
+}  // namespace pagoda
