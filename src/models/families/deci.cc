@@ -1,0 +1,103 @@
+// DeciLM (Nemotron Super, Ultra and 51B): Llama whose layers have feed-forwards and numbers of key-value
+// heads of their own, and some of which have no attention or no feed-forward.
+#include <algorithm>
+
+#include "models/family.h"
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+// Gives a layer so many key-value heads and features; 0: no attention, or no feed-forward.
+void shape_layer(std::int32_t kv_heads, std::int32_t inner, LayerConfig& layer) {
+  layer.attention()->num_kv_heads = kv_heads;
+  layer.dense()->intermediate_size = inner;
+  layer.mixer_norms.input = kv_heads > 0;
+  layer.feed_forward_norms.input = inner > 0;
+  if (kv_heads == 0) layer.mixer = NoMixerConfig{};
+  if (inner == 0) layer.feed_forward = NoFeedForwardConfig{};
+}
+
+// A half of a layer in "block_configs"; null: the layer does without.
+const json::object* half_of(Hyperparameters& h, const json::value& block, std::string_view name) {
+  const json::object* const whole = block.if_object();
+  const json::value* const half = whole != nullptr ? whole->if_contains(name) : nullptr;
+  if (half == nullptr || !half->is_object()) {
+    h.fail("block_configs", "an object with attention and ffn for each layer");
+    return nullptr;
+  }
+  const Hyperparameters options(half->get_object(), h.shared_status());
+  Hyperparameters(half->get_object(), h.shared_status()).only("replace_with_linear", false);
+  const json::value* const left_out = options.find("no_op");
+  return left_out != nullptr && *left_out == true ? nullptr : &half->get_object();
+}
+
+void read_blocks_of(Hyperparameters& h, const json::array& blocks, ModelInfo& model) {
+  DecoderConfig& decoder = model.decoder;
+  const std::int32_t heads = decoder.layers.front().attention()->num_heads;
+  for (std::size_t index = 0; index < blocks.size() && h.status().ok(); ++index) {
+    std::int32_t kv_heads = 0, inner = 0;
+    if (const json::object* const half = half_of(h, blocks[index], "attention")) {
+      Hyperparameters options(*half, h.shared_status());
+      for (const std::string_view option : {"sparsify", "num_sink_tokens", "window_length"})
+        options.only(option, nullptr);
+      kv_heads = divide(heads, options.integer("n_heads_in_group"));
+    }
+    if (const json::object* const half = half_of(h, blocks[index], "ffn")) {
+      Hyperparameters options(*half, h.shared_status());
+      options.only("sparsify", nullptr);
+      const double width = 2.0 * options.number("ffn_mult") * decoder.hidden_size / 3;
+      inner = static_cast<std::int32_t>(std::clamp(width, 0.0, double{1 << 28}) + 255) / 256 * 256;
+    }
+    shape_layer(kv_heads, inner, decoder.layers[index]);
+    model.intermediate_size = std::max(model.intermediate_size, inner);
+  }
+}
+
+void read(Hyperparameters& h, ModelInfo& model) {
+  read_common(h,
+              {.vocab_size = 128256,
+               .hidden_size = 8192,
+               .num_layers = 80,
+               .num_heads = 64,
+               .num_kv_heads = 8,
+               .max_positions = 131072,
+               .rope_theta = 500000.0f,
+               .bos = 128000,
+               .eos = 128001},
+              model);
+  h.without_effect({"num_key_value_heads_per_layer"});
+  const json::value* const blocks = h.find("block_configs");
+  const json::array* const list = blocks != nullptr ? blocks->if_array() : nullptr;
+  if (list == nullptr || list->size() != model.decoder.layers.size())
+    return h.fail("block_configs", "a list with one entry for each layer");
+  read_blocks_of(h, *list, model);
+}
+
+void read_gguf(Hyperparameters& h, ModelInfo& model) {
+  read_gguf_common(h, {.interleaved_rows = true}, model);
+  for (LayerConfig& layer : model.decoder.layers) {
+    const AttentionConfig& attention = *layer.attention();
+    if (attention.num_heads > 0 && attention.num_kv_heads == 0)
+      return h.refuse("layers that have a matrix in place of attention are not supported");
+    shape_layer(attention.num_kv_heads, layer.dense()->intermediate_size, layer);
+  }
+}
+
+}  // namespace
+
+PAGODA_FAMILY(deci) = {
+    .architecture = "deci",
+    .configs = {{"DeciLMForCausalLM", "DeciLMModel", "nemotron-nas", read}},
+    .ggufs = {{"deci", read_gguf}},
+    .names = llama_names,
+    .row = {
+        .name = "DeciLM: Llama-Nemotron Super 49B, Ultra 253B",
+        .differs = "layers with feed-forwards and key-value heads of their own, or without attention or a "
+                   "feed-forward. Not with matrices in their place (51B)",
+        .checked = "transformers' Llama with such layers",
+        .size = "each layer with attention",
+        .config = R"({"model_type":"nemotron-nas","num_hidden_layers":1,"block_configs":[
+                       {"attention":{"n_heads_in_group":8},"ffn":{"ffn_mult":5.25}}]})"}};
+
+}  // namespace pagoda
