@@ -1,0 +1,40 @@
+#pragma once
+// KvTier: a place where rows of K/V are kept beside the pool, under the name of their content: host memory, a
+// disk, a peer. It knows keys, tokens and bytes; it does not know pages, sequences or what a row means. A
+// tier may refuse or forget any row at any time, but never gives wrong bytes: "not there" is a normal answer.
+// Which rows are worth moving is decided by kv_cache/kv_tiers.h; model_runner/tier_engine.h calls tiers.
+// Threads: several at once; a call may block, but for lookup().
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "request/tier_moves.h"
+
+namespace pagoda {
+
+class KvTier {
+ public:
+  virtual ~KvTier() = default;
+
+  virtual std::string_view medium() const = 0;  // as KV events name it: "CPU", "DISK"
+
+  // Calls f with each key that it has. Before anything else is asked of it.
+  virtual void each_key(const std::function<void(const TierKey&)>& /*f*/) const {}
+  // Whether it has the row, by what it knows without I/O.
+  virtual bool lookup(const TierKey& key) const = 0;
+
+  // Writes the row into `bytes`. False: it does not have the row whole, with these tokens and so many bytes;
+  // `bytes` may hold anything then, and lookup() says no.
+  [[nodiscard]] virtual bool fetch(const TierRow& row, std::span<std::byte> bytes) = 0;
+  // Keeps a copy. False: it does not. Appends the keys of rows that it has given up for it to `gone`.
+  [[nodiscard]] virtual bool store(const TierRow& row, std::span<const std::byte> bytes,
+                                   std::vector<TierKey>& gone) = 0;
+  // The row, if it is here, was used again (row.use, row.depth).
+  virtual void touch(const TierRow& /*row*/) {}
+  // Forgets all rows, and erases their bytes where these would outlive the process.
+  virtual void erase_all() = 0;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,88 @@
+#pragma once
+// Records of the KV tiers: rows of K/V that leave the pool for a place where they are kept longer (host
+// memory, a disk), or arrive from there. The KV manager decides them by ids and hashes (kv_cache/kv_tiers.h),
+// a batch carries them, and the runner's TierEngine carries them out beside the steps and answers with
+// TierNews. All decisions follow from these records, so a run's log holds them and a replay needs no tier.
+// Plain data.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "request/ids.h"
+
+namespace pagoda {
+
+// The name of a row's content: the hash chained over the model, the salt and all tokens up to the row's end,
+// and the KV group. Rows of the same key have the same bytes.
+struct TierKey {
+  std::array<std::uint64_t, 4> chain{};
+  std::int32_t group = 0;
+  bool operator==(const TierKey&) const = default;
+};
+
+struct TierKeyHasher {
+  std::size_t operator()(const TierKey& key) const {
+    return key.chain[0] + static_cast<std::size_t>(key.group) * 0x9e3779b97f4a7c15ull;
+  }
+};
+
+enum class TierTicket : std::uint64_t {};  // unique in an engine's life
+
+// A row as tiers are told of it.
+struct TierRow {
+  TierKey key;
+  std::vector<TokenId> tokens;  // this row's alone: compared on a fetch, beside the key
+  // Rows before it in its text, and when its text was last used: the end of a text is of no use without its
+  // beginning, so among rows of the same use a tier drops the deepest first.
+  std::int32_t depth = 0;
+  std::uint64_t use = 0;
+  double compute_s = 0;  // about what computing these tokens takes
+};
+
+// Bytes move between a tier and pages of the pool, pages_per_row of them in the row's order. The row is not
+// written while it leaves, and neither read nor written while it arrives.
+struct TierStore {
+  TierTicket ticket{};
+  TierRow row;
+  std::vector<BlockId> pages;
+};
+struct TierFetch {
+  TierTicket ticket{};
+  TierRow row;
+  std::vector<BlockId> pages;
+  double patience_s = 0;  // lost if it has not arrived by then
+};
+
+struct TierMoves {
+  // First: from here on the pages of these tickets may hold something else. Their answers are of no interest.
+  std::vector<TierTicket> cancels;
+  std::vector<TierStore> stores;
+  std::vector<TierFetch> fetches;
+  std::vector<TierRow> touches;  // rows in the tiers that are used again; without tokens
+
+  bool empty() const { return cancels.empty() && stores.empty() && fetches.empty() && touches.empty(); }
+  void clear() {
+    cancels.clear();
+    stores.clear();
+    fetches.clear();
+    touches.clear();
+  }
+};
+
+struct TierDone {
+  TierTicket ticket{};
+  bool ok = false;  // false: not kept, or lost
+  bool operator==(const TierDone&) const = default;
+};
+
+// Everything that has happened since the last answer, in this order.
+struct TierNews {
+  std::vector<TierKey> found;  // rows that a tier had when it was opened
+  std::vector<TierDone> done;
+  std::vector<TierKey> gone;  // rows that no tier has any more
+
+  bool empty() const { return found.empty() && done.empty() && gone.empty(); }
+};
+
+}  // namespace pagoda
