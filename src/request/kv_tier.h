@@ -31,7 +31,7 @@ class KvTier {
   // Keeps a copy. False: it does not. Appends the keys of rows that it has given up for it to `gone`.
   [[nodiscard]] virtual bool store(const TierRow& row, std::span<const std::byte> bytes,
                                    std::vector<TierKey>& gone) = 0;
-  // The row, if it is here, was used again (row.use, row.depth).
+  // The row, if it is here, was used again (row.use).
   virtual void touch(const TierRow& /*row*/) {}
   // Forgets all rows, and erases their bytes where these would outlive the process.
   virtual void erase_all() = 0;

@@ -33,9 +33,8 @@ enum class TierTicket : std::uint64_t {};  // unique in an engine's life
 struct TierRow {
   TierKey key;
   std::vector<TokenId> tokens;  // this row's alone: compared on a fetch, beside the key
-  // Rows before it in its text, and when its text was last used: the end of a text is of no use without its
-  // beginning, so among rows of the same use a tier drops the deepest first.
-  std::int32_t depth = 0;
+  // When it was last used: larger is later, and no two records have the same. The end of a text is of no use
+  // without its beginning and comes first, so a tier drops rows in this order.
   std::uint64_t use = 0;
   double compute_s = 0;  // about what computing these tokens takes
 };
