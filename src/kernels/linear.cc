@@ -33,17 +33,12 @@ void PackedLinear::row(std::int64_t index, float* out) const {
   std::copy_n(rows + index * storage_->k, storage_->k, out);
 }
 
-void PackedLinear::release() {
-  storage_->packed = nullptr;
-  storage_->own = {};
-  storage_->mapped = nullptr;
-}
-
 void PackedLinear::precedes(const PackedLinear& next) { storage_->next = next.storage_.get(); }
 
 Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType type,
                                         std::span<const TensorView> weights, std::vector<float> bias,
-                                        LinearForm form) {
+                                        LinearForm form,
+                                        const std::function<void(const TensorView&)>& on_packed) {
   PackedLinear result;
   Storage& storage = *result.storage_;
   storage.type = type;
@@ -86,9 +81,10 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
   storage.own = std::move(*memory);
   storage.packed = storage.own.data();
   if (context.backend == Backend::cpu) {
-    cpu::pack(context, weights, storage);
+    cpu::pack(context, weights, storage, on_packed);
   } else {
     reference::pack(context, weights, storage);
+    if (on_packed) std::ranges::for_each(weights, on_packed);
   }
   return result;
 }

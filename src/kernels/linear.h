@@ -4,6 +4,7 @@
 // What is packed lies in memory of its own, or in a file that others may have mapped too.
 // Source: reference/ holds the plain form; layouts in cpu/README.md.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,10 +41,12 @@ class PackedLinear {
   PackedLinear& operator=(PackedLinear&&) noexcept;
 
   // Packs the rows of `weights`; all have K columns. `bias` is empty or has an entry for each row.
+  // `on_packed` is told of rows that are not read any more, some MiB at a time: they may go.
   // invalid_argument: shapes that do not fit together.
   static Result<PackedLinear> pack(const KernelContext& context, LinearType type,
                                    std::span<const TensorView> weights, std::vector<float> bias = {},
-                                   LinearForm form = LinearForm::stacked);
+                                   LinearForm form = LinearForm::stacked,
+                                   const std::function<void(const TensorView&)>& on_packed = {});
 
   std::int64_t n() const;
   std::int64_t k() const;
@@ -59,8 +62,6 @@ class PackedLinear {
   bool keeps_values() const;
   // One of the n() rows of stacked matrices in float32, without its bias, into out[k()].
   void row(std::int64_t index, float* out) const;
-  // Gives the panels' memory back; everything else stays known.
-  void release();
 
   // Rises whenever the bytes of any panel, or the description, come to mean something else.
   static constexpr std::uint32_t kLayoutVersion = 3;

@@ -528,5 +528,39 @@ TEST(Linear, ChoosesTheArithmetic) {
   EXPECT_FALSE(choose_linear_type("float8", DType::f32, CpuLevel::avx2).has_value());
 }
 
+// Rows may go once they are packed: in order, all of them, a large matrix in several pieces.
+TEST(Linear, TellsOfRowsThatArePacked) {
+  constexpr std::int64_t kRows = 40'003, kColumns = 1024;
+  ThreadPool pool(2);
+  const KernelContext context{.pool = &pool};
+  Weights weights;
+  weights.add(1, DType::q8_0, 5, kColumns);
+  weights.add(2, DType::q8_0, kRows, kColumns);
+  const std::int64_t row_bytes = dtype_bytes(DType::q8_0, kColumns);
+  std::vector<std::int64_t> told;
+  std::vector<const std::byte*> next = {weights.views[0].data, weights.views[1].data};
+  const auto packed = PackedLinear::pack(context, LinearType::int8, weights.views, {}, LinearForm::stacked,
+                                         [&](const TensorView& rows) {
+                                           const std::size_t i = told.empty() ? 0 : 1;
+                                           EXPECT_EQ(rows.data, next[i]);
+                                           next[i] += rows.bytes();
+                                           told.push_back(rows.rows());
+                                         });
+  ASSERT_TRUE(packed);
+  EXPECT_EQ(next[0], weights.views[0].data + 5 * row_bytes);
+  EXPECT_EQ(next[1], weights.views[1].data + kRows * row_bytes);
+  EXPECT_GE(told.size(), 3u);
+  // And it is the same matrix: the last row of a piece, and the first of the next.
+  const std::vector<float> x = random_floats(3, kColumns);
+  const std::vector<float> y = run(context, *packed, x.data(), 1);
+  for (const std::int64_t row : {told[1] - 1, told[1], kRows - 1}) {
+    Weights one;
+    one.views = {{DType::q8_0, {1, kColumns}, weights.views[1].data + row * row_bytes}};
+    EXPECT_EQ(y[static_cast<std::size_t>(5 + row)],
+              run(context, pack(context, LinearType::int8, one, {}), x.data(), 1)[0])
+        << row;
+  }
+}
+
 }  // namespace
 }  // namespace pagoda

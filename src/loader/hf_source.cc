@@ -80,14 +80,20 @@ class HuggingFaceSource final : public ModelSource {
     return std::ranges::all_of(files_, [](const SafetensorsFile& file) { return file.file()->unchanged(); });
   }
   Status bring_in(const TensorView& tensor, ThreadPool* pool) const override {
+    for (const SafetensorsFile& file : files_) file.file()->read_ahead(stored_bytes(tensor));
     return quantized_->bring_in(tensor, pool);
   }
   void give_back(const TensorView& tensor) const override {
     std::vector<TensorView> stored = quantized_->give_back(tensor);
     if (stored.empty()) stored.push_back(tensor);
     for (const TensorView& each : stored)
-      for (const SafetensorsFile& file : files_)
-        file.file()->give_back({each.data, static_cast<std::size_t>(each.bytes())});
+      for (const SafetensorsFile& file : files_) file.file()->give_back(stored_bytes(each));
+  }
+  void has_read(const TensorView& rows) const override {
+    for (const SafetensorsFile& file : files_) {
+      file.file()->give_back(stored_bytes(rows));
+      file.file()->read_ahead(stored_bytes(rows));
+    }
   }
 
  private:

@@ -19,6 +19,8 @@
 namespace pagoda {
 namespace {
 
+constexpr std::size_t kPage = 4096;
+
 struct OpenFile {
   OpenFile() = default;
   OpenFile(OpenFile&& other) noexcept
@@ -109,13 +111,29 @@ bool MappedFile::unchanged() const {
   return now == stamp_;
 }
 
+bool MappedFile::has(std::span<const std::byte> bytes) const {
+  return data_ != nullptr && bytes.data() >= data_ && bytes.data() + bytes.size() <= data_ + size_;
+}
+
 void MappedFile::give_back(std::span<const std::byte> bytes) const {
-  constexpr std::uintptr_t kPage = 4096;
-  if (data_ == nullptr || bytes.data() < data_ || bytes.data() + bytes.size() > data_ + size_) return;
+  if (!has(bytes)) return;
   const auto begin = (reinterpret_cast<std::uintptr_t>(bytes.data()) + kPage - 1) / kPage * kPage;
   const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / kPage * kPage;
   // Read-only and private: what goes is the file's.
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT
+}
+
+void MappedFile::read_ahead(std::span<const std::byte> bytes) const {
+  constexpr std::size_t kAhead = std::size_t{64} << 20, kLeast = std::size_t{8} << 20;
+  if (!has(bytes)) return;
+  const auto at = static_cast<std::size_t>(bytes.data() - data_);
+  const std::size_t end = std::min(size_, at + std::min(bytes.size(), kAhead) + kAhead);
+  const std::size_t asked = ahead_.load(std::memory_order_relaxed);
+  // A place elsewhere than where was read before is a new beginning.
+  const std::size_t begin = (asked >= at && asked <= end ? asked : at) / kPage * kPage;
+  if (end <= begin || (end - begin < kLeast && end < size_)) return;
+  ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_WILLNEED);
+  ahead_.store(end, std::memory_order_relaxed);
 }
 
 MappedFile::~MappedFile() {

@@ -4,6 +4,7 @@
 // while it is mapped: that raises SIGBUS, which install_sigbus_handler() turns into one line and exit 2.
 // Threads: any may read.
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,9 @@ class MappedFile {
   bool unchanged() const;
   // These bytes are not needed for now: their memory is the system's, until they are read again.
   void give_back(std::span<const std::byte> bytes) const;
+  // These bytes are read next, and most likely what lies behind them: the system begins to read some MiB
+  // ahead.
+  void read_ahead(std::span<const std::byte> bytes) const;
 
  private:
   struct Stamp {
@@ -43,7 +47,9 @@ class MappedFile {
   template <class Stat>
   static Stamp stamp_of(const Stat& info);
   MappedFile() = default;
+  bool has(std::span<const std::byte> bytes) const;
   Stamp stamp_;
+  mutable std::atomic<std::size_t> ahead_ = 0;  // the end of what read_ahead() has asked for
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::string path_;

@@ -47,9 +47,18 @@ class GgufSource final : public ModelSource {
   bool unchanged() const override {
     return std::ranges::all_of(parts_, [](const GgufFile& part) { return part.file()->unchanged(); });
   }
+  Status bring_in(const TensorView& tensor, ThreadPool*) const override {
+    for (const GgufFile& part : parts_) part.file()->read_ahead(stored_bytes(tensor));
+    return ok_status();
+  }
   void give_back(const TensorView& tensor) const override {
-    for (const GgufFile& part : parts_)
-      part.file()->give_back({tensor.data, static_cast<std::size_t>(tensor.bytes())});
+    for (const GgufFile& part : parts_) part.file()->give_back(stored_bytes(tensor));
+  }
+  void has_read(const TensorView& rows) const override {
+    for (const GgufFile& part : parts_) {
+      part.file()->give_back(stored_bytes(rows));
+      part.file()->read_ahead(stored_bytes(rows));
+    }
   }
 
  private:

@@ -4,6 +4,7 @@
 // what it means by these: that is models/families/.
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,11 @@
 namespace pagoda {
 
 enum class ModelFormat { gguf, hugging_face };
+
+// The bytes of a tensor of a file, or of rows of one.
+inline std::span<const std::byte> stored_bytes(const TensorView& tensor) {
+  return {tensor.data, static_cast<std::size_t>(tensor.bytes())};
+}
 
 // The folders in which models named ORG/NAME are looked for. cli/ fills it from the environment
 // (cli/assembly/hub_paths.h).
@@ -72,6 +78,9 @@ class ModelSource {
   }
   // They are not needed for now.
   virtual void give_back(const TensorView& tensor) const { (void)tensor; }
+  // Rows of a tensor that was brought in have been read, and those behind them come next: what is mapped from
+  // a file leaves memory now, while the rest of the tensor is being read. give_back() follows.
+  virtual void has_read(const TensorView& rows) const { (void)rows; }
 };
 
 }  // namespace pagoda

@@ -8,6 +8,7 @@
 // every checksum is right. Trusts no byte; refuses files of others. Threads: any may read.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -35,13 +36,16 @@ struct PackedFileHead {
 
 class PackedFile {
  public:
+  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;  // in MiB
+
   // not_found: no such file. corrupt_data: not whole, or not made for `key`. invalid_argument: foreign.
   // Reads all of it once, on `pool` if there is one, after which it is resident.
   static Result<std::shared_ptr<const PackedFile>> open(const std::string& path, std::string_view key,
-                                                        ThreadPool* pool);
+                                                        ThreadPool* pool, const Progress& progress = {});
   // The same on bytes in memory, which must outlive the result: for fuzzing.
   static Result<std::shared_ptr<const PackedFile>> parse(std::span<const std::byte> bytes,
-                                                         std::string_view key, ThreadPool* pool);
+                                                         std::string_view key, ThreadPool* pool,
+                                                         const Progress& progress = {});
   // Key and source alone, with nothing of the pieces checked.
   static Result<PackedFileHead> read_head(const std::string& path);
 
@@ -66,8 +70,11 @@ class PackedFileWriter {
   PackedFileWriter(PackedFileWriter&& other) noexcept;
   PackedFileWriter& operator=(PackedFileWriter&&) = delete;
 
-  // Names are different. resource_exhausted: the disk is full.
-  Status add(std::string name, std::string description, std::span<const std::byte> bytes, ThreadPool* pool);
+  // Names are different. `go_on`, if there is one, is asked before each MiB and may wait; it is told how many
+  // bytes come next. cancelled: it said no. resource_exhausted: the disk is full. However much is written,
+  // few MiB of it wait in memory for the disk.
+  Status add(const std::string& name, const std::string& description, std::span<const std::byte> bytes,
+             const std::function<bool(std::int64_t)>& go_on = {});
   // Index and header; the bytes are on the disk when this returns, and nobody may write them any more.
   Status finish();
   std::int64_t bytes() const { return static_cast<std::int64_t>(end_); }
@@ -76,6 +83,7 @@ class PackedFileWriter {
   PackedFileWriter() = default;
   Status write(std::uint64_t offset, std::span<const std::byte> bytes);
   Status append(std::span<const std::byte> bytes);  // behind end_
+  Status align();
   Status flush();
 
   std::vector<std::byte> block_;  // the end of the file, up to end_, that is not written yet

@@ -23,9 +23,9 @@ const std::string kLong((std::size_t{1} << 20) + 5000, 'x');  // more than one c
 std::string write_one(const std::string& path) {
   auto writer = PackedFileWriter::create(path, {.key = "key\n1", .source = "/a/model"});
   EXPECT_TRUE(writer);
-  EXPECT_TRUE(writer->add("first", "what it is", as_bytes("some bytes"), nullptr).ok());
-  EXPECT_TRUE(writer->add("empty", "", {}, nullptr).ok());
-  EXPECT_TRUE(writer->add("long", std::string("\0\1", 2), as_bytes(kLong), nullptr).ok());
+  EXPECT_TRUE(writer->add("first", "what it is", as_bytes("some bytes")).ok());
+  EXPECT_TRUE(writer->add("empty", "", {}).ok());
+  EXPECT_TRUE(writer->add("long", std::string("\0\1", 2), as_bytes(kLong)).ok());
   EXPECT_TRUE(writer->finish().ok());
   return testing::read_binary(path);
 }
@@ -120,9 +120,33 @@ TEST(PackedFile, WhatIsNotFinishedIsGone) {
   {
     auto writer = PackedFileWriter::create(path, {});
     ASSERT_TRUE(writer);
-    ASSERT_TRUE(writer->add("x", "", as_bytes("bytes"), nullptr).ok());
+    ASSERT_TRUE(writer->add("x", "", as_bytes("bytes")).ok());
     EXPECT_TRUE(std::filesystem::exists(path));
     EXPECT_FALSE(PackedFile::open(path, "", nullptr));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(PackedFile, AWriterAsksBeforeEachMegabyteAndEndsWhenTold) {
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/a";
+  {
+    auto writer = PackedFileWriter::create(path, {});
+    ASSERT_TRUE(writer);
+    std::vector<std::int64_t> asked;
+    const std::string bytes((std::size_t{3} << 20) + 1, 'x');
+    ASSERT_TRUE(writer
+                    ->add("a", "", as_bytes(bytes),
+                          [&](std::int64_t next) {
+                            asked.push_back(next);
+                            return true;
+                          })
+                    .ok());
+    EXPECT_EQ(asked, (std::vector<std::int64_t>{1 << 20, 1 << 20, 1 << 20, 1}));
+    int times = 0;
+    const Status ended = writer->add("b", "", as_bytes(bytes), [&](std::int64_t) { return ++times < 3; });
+    EXPECT_EQ(ended.code(), StatusCode::cancelled);
+    EXPECT_EQ(times, 3);
   }
   EXPECT_FALSE(std::filesystem::exists(path));
 }

@@ -34,23 +34,28 @@ bool is_ours(const std::string& name, std::string_view suffix) {
          name.find_first_not_of("0123456789abcdef") == 32;
 }
 
-// A lock file's descriptor with the lock held, or -1.
-int lock(const std::string& path, bool wait) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return -1;
-  int result;
-  do {
-    result = ::flock(file, wait ? LOCK_EX : LOCK_EX | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) return file;
-  const int error = errno;
-  ::close(file);
-  errno = error;
-  return -1;
+bool same_file(int file, const std::string& path) {
+  struct stat held, named;
+  return ::fstat(file, &held) == 0 && ::stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+         held.st_dev == named.st_dev;
+}
+
+// A lock file's descriptor with the lock held, or -1: errno is EWOULDBLOCK where another process holds it.
+int lock(const std::string& path) {
+  for (;;) {
+    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) return -1;
+    const int result = ::flock(file, LOCK_EX | LOCK_NB), error = errno;
+    if (result == 0 && same_file(file, path)) return file;
+    ::close(file);
+    errno = error;
+    if (result != 0 && error != EINTR) return -1;
+    // Else its holder has removed it since it was opened, and others may hold a new one.
+  }
 }
 
 void unlock(int file, const std::string& path) {
-  ::unlink(path.c_str());  // a waiting process has it open, and finds the file made
+  ::unlink(path.c_str());
   ::close(file);
 }
 
@@ -67,15 +72,21 @@ std::string WeightCache::path(std::string_view key, std::string_view suffix) con
   return concat(folder_, "/", hex(xxh64(key)), hex(xxh64(key, 1)), suffix);
 }
 
-Result<std::shared_ptr<const PackedFile>> WeightCache::open(std::string_view key, ThreadPool* pool) const {
+Result<std::shared_ptr<const PackedFile>> WeightCache::open(std::string_view key, ThreadPool* pool,
+                                                            const PackedFile::Progress& progress) const {
   const std::string file = path(key, ".packed");
-  auto opened = PackedFile::open(file, key, pool);
+  auto opened = PackedFile::open(file, key, pool, progress);
   if (opened) {
     ::utimensat(AT_FDCWD, file.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // used just now
     return opened;
   }
   if (opened.error().code() != StatusCode::not_found) ::unlink(file.c_str());
   return not_found(opened.error().message());
+}
+
+bool WeightCache::has(std::string_view key) const {
+  const auto head = PackedFile::read_head(path(key, ".packed"));
+  return head && head->key == key;
 }
 
 Status WeightCache::make_folder() const {
@@ -129,20 +140,19 @@ WeightCache::Making::~Making() {
   if (lock_ >= 0) unlock(lock_, lock_path_);
 }
 
-Result<WeightCache::Making> WeightCache::begin(PackedFileHead head, std::int64_t expected_bytes,
-                                               const std::function<void()>& on_wait) const {
+Result<WeightCache::Making> WeightCache::begin(PackedFileHead head, std::int64_t expected_bytes) const {
   PAGODA_RETURN_IF_ERROR(make_folder());
   Making making;
   making.path_ = path(head.key, ".packed");
   making.lock_path_ = path(head.key, ".lock");
-  making.lock_ = lock(making.lock_path_, false);
-  if (making.lock_ < 0 && errno == EWOULDBLOCK) {
-    on_wait();
-    making.lock_ = lock(making.lock_path_, true);
+  making.lock_ = lock(making.lock_path_);
+  if (making.lock_ < 0) {
+    const int error = errno;
+    std::string message =
+        concat("cannot lock '", printable(making.lock_path_), "': ", std::generic_category().message(error));
+    return error == EWOULDBLOCK ? unavailable(std::move(message)) : internal_error(std::move(message));
   }
-  if (making.lock_ < 0)
-    return internal_error(
-        concat("cannot lock '", printable(making.lock_path_), "': ", std::generic_category().message(errno)));
+  remove_unfinished();
   const std::string temporary = path(head.key, ".tmp");
   ::unlink(temporary.c_str());  // left by a process that ended while making it
   PAGODA_RETURN_IF_ERROR(make_space(expected_bytes, making.path_));
@@ -191,26 +201,29 @@ std::vector<CachedFile> WeightCache::list() const {
   return files;
 }
 
-std::int64_t WeightCache::clear() const {
-  std::int64_t bytes = 0;
-  for (const CachedFile& file : list())
-    if (::unlink(file.path.c_str()) == 0) bytes += file.bytes;
-  std::vector<std::string> locks;
+std::int64_t WeightCache::remove_unfinished() const {
+  std::vector<std::string> stems;
   each_file(folder_, [&](const std::string& name) {
-    if (is_ours(name, ".lock")) locks.push_back(name);
-    // One that was killed while making left both; the lock is nobody's then.
-    if (is_ours(name, ".tmp")) locks.push_back(name.substr(0, 32) + ".lock");
+    if (is_ours(name, ".lock") || is_ours(name, ".tmp")) stems.push_back(name.substr(0, 32));
   });
-  for (const std::string& name : locks) {
-    const std::string path = concat(folder_, "/", name);
-    const int held = lock(path, false);
+  std::int64_t bytes = 0;
+  for (const std::string& stem : stems) {
+    const std::string path = concat(folder_, "/", stem, ".lock");
+    const int held = lock(path);
     if (held < 0) continue;
     std::error_code error;
-    const fs::path temporary = fs::path(path).replace_extension(".tmp");
+    const fs::path temporary = concat(folder_, "/", stem, ".tmp");
     if (const auto size = fs::file_size(temporary, error); !error) bytes += static_cast<std::int64_t>(size);
     fs::remove(temporary, error);
     unlock(held, path);
   }
+  return bytes;
+}
+
+std::int64_t WeightCache::clear() const {
+  std::int64_t bytes = remove_unfinished();
+  for (const CachedFile& file : list())
+    if (::unlink(file.path.c_str()) == 0) bytes += file.bytes;
   return bytes;
 }
 

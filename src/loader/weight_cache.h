@@ -5,9 +5,9 @@
 //     ….tmp                               being made; renamed when it is whole and on the disk
 //     ….lock                              held by its maker
 // A file that is not whole, or not ours, is made anew. A removed file stays with those that have it mapped.
+// A .tmp file whose lock nobody holds was left by a process that was killed; whoever makes a file removes it.
 // Threads: any; processes too. Owner: cli/ names the folder; the environment is not read here.
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,9 +35,13 @@ class WeightCache {
       : folder_(std::move(folder)), max_bytes_(max_bytes) {}
 
   // The file for `key`. not_found: there is none (any more), and it can be made.
-  Result<std::shared_ptr<const PackedFile>> open(std::string_view key, ThreadPool* pool) const;
+  Result<std::shared_ptr<const PackedFile>> open(std::string_view key, ThreadPool* pool,
+                                                 const PackedFile::Progress& progress = {}) const;
 
-  // The right to make a file, until this goes: others who want to make the same wait.
+  // Whether there is a file for `key`, without a look at its pieces.
+  bool has(std::string_view key) const;
+
+  // The right to make a file, until this goes: nobody else may make the same.
   class Making {
    public:
     Making(Making&& other) noexcept;
@@ -52,11 +56,9 @@ class WeightCache {
     std::string path_, lock_path_;
     std::optional<PackedFileWriter> writer_;
   };
-  // Makes the folder, waits for whoever makes this file already (after `on_wait`), and makes room for
-  // `expected_bytes`: on the disk and under max_bytes, the longest unused going first. After a wait the file
-  // may be there: look again. resource_exhausted: there is no room.
-  Result<Making> begin(PackedFileHead head, std::int64_t expected_bytes,
-                       const std::function<void()>& on_wait) const;
+  // Makes the folder, and room for `expected_bytes`: on the disk and under max_bytes, the longest unused
+  // going first. unavailable: another process is making this file. resource_exhausted: there is no room.
+  Result<Making> begin(PackedFileHead head, std::int64_t expected_bytes) const;
   // The file is whole and on the disk, under its name, when this returns.
   Status commit(Making making) const;
   void remove(std::string_view key) const;
@@ -70,6 +72,8 @@ class WeightCache {
   std::string path(std::string_view key, std::string_view suffix) const;
   Status make_folder() const;
   Status make_space(std::int64_t bytes, const std::string& keep) const;
+  // Removes files in the making that nobody is at; how many bytes they were.
+  std::int64_t remove_unfinished() const;
 
   std::string folder_;
   std::int64_t max_bytes_;

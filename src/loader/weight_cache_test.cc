@@ -16,17 +16,14 @@ namespace {
 
 using testing::ScratchFolder;
 
-const auto kNobody = [] { ADD_FAILURE() << "nobody else makes this file"; };
-
 std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 Status make(const WeightCache& cache, const std::string& key, std::size_t bytes = 10) {
-  auto making =
-      cache.begin({.key = key, .source = "/models/" + key}, static_cast<std::int64_t>(bytes), kNobody);
+  auto making = cache.begin({.key = key, .source = "/models/" + key}, static_cast<std::int64_t>(bytes));
   if (!making) return making.error();
-  PAGODA_RETURN_IF_ERROR(making->writer().add("x", key, as_bytes(std::string(bytes, 'x')), nullptr));
+  PAGODA_RETURN_IF_ERROR(making->writer().add("x", key, as_bytes(std::string(bytes, 'x'))));
   return cache.commit(*std::move(making));
 }
 
@@ -127,28 +124,63 @@ TEST(WeightCache, TheLongestUnusedGoFirst) {
   EXPECT_TRUE(cache.open("a", nullptr));
 }
 
-TEST(WeightCache, OneMakesAndOthersWait) {
+TEST(WeightCache, OneMakesAndOthersAreTold) {
   const ScratchFolder scratch;
   const WeightCache cache(scratch.path() + "/weights", 1 << 20);
-  std::atomic<bool> waiting = false, done = false;
-  std::thread other;
   {
-    auto making = cache.begin({.key = "a", .source = "m"}, 10, kNobody);
+    auto making = cache.begin({.key = "a", .source = "m"}, 10);
     ASSERT_TRUE(making);
-    EXPECT_EQ(cache.open("a", nullptr).error().code(), StatusCode::not_found);
-    other = std::thread([&] {
-      auto mine = cache.begin({.key = "a", .source = "m"}, 10, [&] { waiting = true; });
-      EXPECT_TRUE(mine);
-      EXPECT_TRUE(done);
-      EXPECT_TRUE(cache.open("a", nullptr));  // made meanwhile
-    });
-    while (!waiting) std::this_thread::yield();
-    ASSERT_TRUE(making->writer().add("x", "", as_bytes("bytes"), nullptr).ok());
-    done = true;
+    EXPECT_FALSE(cache.has("a"));
+    EXPECT_EQ(make(cache, "a").code(), StatusCode::unavailable);
+    EXPECT_TRUE(make(cache, "b").ok());  // which touches nothing of this one's
+    ASSERT_TRUE(making->writer().add("x", "", as_bytes("bytes")).ok());
     ASSERT_TRUE(cache.commit(*std::move(making)).ok());
   }
-  other.join();
+  EXPECT_TRUE(cache.has("a"));
+  EXPECT_TRUE(make(cache, "a").ok());
+  EXPECT_EQ(names_in(cache.folder()).size(), 2u);
+}
+
+// Each thread is a process to the others: locks belong to descriptors. Whoever gets the lock has it alone,
+// also while holders remove it.
+TEST(WeightCache, ManyAtOnceMakeOneFile) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/weights", 1 << 20);
+  std::atomic<int> at_it = 0, made = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        auto making = cache.begin({.key = "a", .source = "m"}, 10);
+        if (!making) {
+          EXPECT_EQ(making.error().code(), StatusCode::unavailable) << making.error().message();
+          continue;
+        }
+        EXPECT_EQ(++at_it, 1);
+        EXPECT_TRUE(making->writer().add("x", "", as_bytes("bytes")).ok());
+        --at_it;
+        EXPECT_TRUE(cache.commit(*std::move(making)).ok());
+        ++made;
+        EXPECT_TRUE(cache.has("a"));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(made, 0);
   EXPECT_EQ(names_in(cache.folder()).size(), 1u);
+}
+
+TEST(WeightCache, WhatAKilledProcessLeftOfAnyModelGoes) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/weights", 1 << 20);
+  ASSERT_TRUE(make(cache, "a").ok());
+  const std::string path = cache.list().front().path, stem = path.substr(0, path.size() - 7);
+  cache.clear();
+  std::ofstream(stem + ".tmp") << "half of it";
+  auto making = cache.begin({.key = "c", .source = "m"}, 10);
+  ASSERT_TRUE(making);
+  EXPECT_FALSE(std::filesystem::exists(stem + ".tmp"));
+  ASSERT_TRUE(make(cache, "b").ok());              // but what is being made stays
+  EXPECT_EQ(names_in(cache.folder()).size(), 3u);  // b, and c's two
 }
 
 TEST(WeightCache, WhatAKilledProcessLeftIsNoHindrance) {

@@ -47,7 +47,7 @@ struct RunnerOptions {
   Backend backend = Backend::cpu;
   std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has
   ParallelContext parallel = {};
-  std::shared_ptr<const WeightCaching> weight_caching = {};  // null: weights are packed into memory
+  std::shared_ptr<const WeightCaching> weight_caching = {};  // null: without a cache, and nothing is told
   std::optional<PoolingModel> pooling = {};                  // absent: it generates
   // Whatever read_model_config() gave of the source; null: it is read.
   std::shared_ptr<const ModelInfo> model = {};

@@ -1,13 +1,14 @@
 // Goal: a model mapped from the weight cache gives the bits of one packed in memory; its file is made once,
-// by whoever comes first, and anew whenever it is not what is asked for; and the source may go once the model
-// is loaded. Method: the tiny models (plain and quantised, fused, transposed and interleaved weights), alone
-// and on two ranks.
+// behind the answers of whoever comes first, and anew whenever it is not what is asked for; the source may go
+// once the model is loaded, and so may the weights while they are being written. Method: the tiny models
+// (plain and quantised, fused, transposed and interleaved weights), alone and on two ranks.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 
@@ -40,18 +41,22 @@ class Scratch {
   std::string path;
 };
 
-// Messages, and how often something was made, through one cache folder.
+// Messages, and how often weights were packed, through one cache folder.
 struct Cached {
   explicit Cached(const std::string& folder, std::int64_t max_bytes = 1 << 30)
-      : caching(std::make_shared<WeightCaching>(WeightCaching{.cache = {folder + "/weights", max_bytes}})) {
-    caching->say = [this](std::string_view line) { said.emplace_back(line); };
-    caching->progress = [this](std::int64_t done, std::int64_t total) {
-      if (done == total) ++made;
+      : caching(std::make_shared<WeightCaching>()) {
+    caching->cache.emplace(folder + "/weights", max_bytes);
+    caching->warn = [this](std::string_view line) { warned.emplace_back(line); };
+    caching->progress = [this](std::string_view what, std::int64_t done, std::int64_t total) {
+      if (what == "packing weights" && done == total) ++packed;
     };
   }
+  Status finish() const {
+    return caching->writing->finish([](const WeightWriting::State&) { return false; });
+  }
   std::shared_ptr<WeightCaching> caching;
-  std::vector<std::string> said;
-  int made = 0;
+  std::vector<std::string> warned;
+  int packed = 0;
 };
 
 RunnerOptions options(const std::shared_ptr<WeightCaching>& caching, CpuLevel level = detected_cpu_level()) {
@@ -80,8 +85,14 @@ std::vector<std::vector<TokenLogprob>> run(const std::string& model, const Runne
   auto runner = LocalModelRunner::create(*std::move(source), how);
   EXPECT_TRUE(runner) << runner.error().message();
   if (!runner) return {};
-  EXPECT_EQ((*runner)->memory_plan().mapped_bytes > 0, how.weight_caching != nullptr);
-  return tops_of(**runner, how.block_size);
+  auto tops = tops_of(**runner, how.block_size);
+  if (how.weight_caching) {
+    const Status written =
+        how.weight_caching->writing->finish([](const WeightWriting::State&) { return false; });
+    EXPECT_TRUE(written.ok()) << written.message();
+    EXPECT_FALSE(how.weight_caching->cache->list().empty());
+  }
+  return tops;
 }
 
 bool same(const std::vector<std::vector<TokenLogprob>>& a, const std::vector<std::vector<TokenLogprob>>& b) {
@@ -93,7 +104,7 @@ bool same(const std::vector<std::vector<TokenLogprob>>& a, const std::vector<std
 }
 
 std::string only_file(const Cached& cached) {
-  const std::vector<CachedFile> files = cached.caching->cache.list();
+  const std::vector<CachedFile> files = cached.caching->cache->list();
   CHECK(files.size() == 1);
   return files.front().path;
 }
@@ -126,10 +137,10 @@ TEST(WeightCacheRunner, MappedWeightsGiveTheBitsOfPackedOnes) {
       const auto expected = run(model, options(nullptr, level));
       ASSERT_FALSE(expected.empty());
       EXPECT_TRUE(same(run(model, options(cached.caching, level)), expected));
-      EXPECT_EQ(cached.made, 1);
+      EXPECT_EQ(cached.packed, 1);
       EXPECT_TRUE(same(run(model, options(cached.caching, level)), expected));
-      EXPECT_EQ(cached.made, 1);
-      EXPECT_TRUE(cached.said.empty());
+      EXPECT_EQ(cached.packed, 1);
+      EXPECT_TRUE(cached.warned.empty());
     }
   }
 }
@@ -138,21 +149,27 @@ TEST(WeightCacheRunner, RanksHaveAFileEach) {
   const std::string model = kTinyModels + "llama";
   const Scratch scratch;
   const Cached cached(scratch.path);
-  cached.caching->progress = [](std::int64_t, std::int64_t) {};  // called by several threads
+  // Called by several threads.
+  cached.caching->progress = [](std::string_view, std::int64_t, std::int64_t) {};
   RunnerOptions how = options(nullptr);
   how.threads = 1;
+  bool mapped = false;
   const auto with = [&](const std::shared_ptr<WeightCaching>& caching) {
     how.weight_caching = caching;
     TestRanks ranks(model, how, 2);
     CHECK(ranks.status.ok());
-    EXPECT_EQ(ranks.runner->totals().mapped_bytes > 0, caching != nullptr);
-    return tops_of(*ranks.runner, how.block_size);
+    mapped = ranks.runner->totals().mapped_bytes > 0;
+    const auto tops = tops_of(*ranks.runner, how.block_size);
+    if (caching) EXPECT_TRUE(cached.finish().ok());
+    return tops;
   };
   const auto expected = with(nullptr);
   EXPECT_TRUE(same(with(cached.caching), expected));
-  EXPECT_EQ(cached.caching->cache.list().size(), 2u);
+  EXPECT_FALSE(mapped);
+  EXPECT_EQ(cached.caching->cache->list().size(), 2u);
   EXPECT_TRUE(same(with(cached.caching), expected));
-  EXPECT_EQ(cached.caching->cache.list().size(), 2u);
+  EXPECT_TRUE(mapped);
+  EXPECT_EQ(cached.caching->cache->list().size(), 2u);
 }
 
 TEST(WeightCacheRunner, WhatIsDamagedIsMadeAnew) {
@@ -166,7 +183,7 @@ TEST(WeightCacheRunner, WhatIsDamagedIsMadeAnew) {
     write_all(only_file(cached), bytes);
     ::chmod(only_file(cached).c_str(), 0400);
     EXPECT_TRUE(same(run(model, options(cached.caching)), expected));
-    EXPECT_EQ(cached.made, ++made);
+    EXPECT_EQ(cached.packed, ++made);
     EXPECT_EQ(read_all(only_file(cached)).size(), whole.size());
   };
   after("");
@@ -178,8 +195,8 @@ TEST(WeightCacheRunner, WhatIsDamagedIsMadeAnew) {
   // Whole, but others may write it.
   ::chmod(only_file(cached).c_str(), 0666);
   EXPECT_TRUE(same(run(model, options(cached.caching)), expected));
-  EXPECT_EQ(cached.made, ++made);
-  EXPECT_TRUE(cached.said.empty());
+  EXPECT_EQ(cached.packed, ++made);
+  EXPECT_TRUE(cached.warned.empty());
 }
 
 TEST(WeightCacheRunner, AnotherSourceIsAnotherFile) {
@@ -201,13 +218,13 @@ TEST(WeightCacheRunner, AnotherSourceIsAnotherFile) {
   const timespec times[2] = {before.st_atim, before.st_mtim};
   ASSERT_EQ(::utimensat(AT_FDCWD, weights.c_str(), times, 0), 0);
   EXPECT_FALSE(same(run(model, options(cached.caching)), expected));
-  EXPECT_EQ(cached.made, 2);
-  EXPECT_EQ(cached.caching->cache.list().size(), 2u);
+  EXPECT_EQ(cached.packed, 2);
+  EXPECT_EQ(cached.caching->cache->list().size(), 2u);
   // Another dtype too.
   RunnerOptions other = options(cached.caching);
   other.dtype = "float32";
   run(model, other);
-  EXPECT_EQ(cached.made, 3);
+  EXPECT_EQ(cached.packed, 3);
 }
 
 TEST(WeightCacheRunner, TheSourceMayBeOverwrittenOnceLoaded) {
@@ -234,24 +251,67 @@ TEST(WeightCacheRunner, TheSourceMayBeOverwrittenOnceLoaded) {
   }
 }
 
-TEST(WeightCacheRunner, WithoutAPlaceForItWeightsAreInMemory) {
+TEST(WeightCacheRunner, WithoutAPlaceForItAModelRunsAndIsToldWhyOnce) {
   const std::string model = kTinyModels + "llama";
   const auto expected = run(model, options(nullptr));
   const Scratch scratch;
-  const auto loads = [&](Cached& cached) {
+  const auto loads = [&](Cached& cached, StatusCode why) {
     auto source = ModelSource::open(model);
     auto runner = LocalModelRunner::create(*std::move(source), options(cached.caching));
     ASSERT_TRUE(runner);
     EXPECT_EQ((*runner)->memory_plan().mapped_bytes, 0);
     EXPECT_TRUE(same(tops_of(**runner, 16), expected));
-    ASSERT_EQ(cached.said.size(), 1u);
-    EXPECT_TRUE(cached.said.front().starts_with("weights are packed in memory: ")) << cached.said.front();
+    EXPECT_EQ(cached.finish().code(), why);
+    EXPECT_TRUE(same(tops_of(**runner, 16), expected));
+    ASSERT_EQ(cached.warned.size(), 1u);
+    EXPECT_TRUE(cached.warned.front().starts_with("packed weights are not kept on disk: "))
+        << cached.warned.front();
   };
   Cached small(scratch.path, 100);
-  loads(small);
+  loads(small, StatusCode::resource_exhausted);
   write_all(scratch.path + "/file", "x");
   Cached no_folder(scratch.path + "/file");
-  loads(no_folder);
+  loads(no_folder, StatusCode::invalid_argument);
+}
+
+TEST(WeightCacheRunner, WeightsThatGoBeforeTheyAreWrittenLeaveNoFile) {
+  const Scratch scratch;
+  const Cached cached(scratch.path);
+  std::int64_t to_write = -1;
+  cached.caching->writing->watch([&](const WeightWriting::State& state) { to_write = state.bytes; });
+  auto source = ModelSource::open(kTinyModels + "llama");
+  auto runner = LocalModelRunner::create(*std::move(source), options(cached.caching));
+  ASSERT_TRUE(runner);
+  EXPECT_GT(to_write, 0);
+  const auto before = std::chrono::steady_clock::now();
+  runner->reset();  // nobody has asked for the file
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
+  EXPECT_EQ(cached.finish().code(), StatusCode::cancelled);
+  EXPECT_EQ(to_write, 0);
+  EXPECT_TRUE(cached.caching->cache->list().empty());
+  EXPECT_TRUE(cached.warned.empty());
+}
+
+TEST(WeightCacheRunner, WhatAnotherProcessMakesIsLeftToIt) {
+  const Scratch scratch;
+  Cached cached(scratch.path);
+  std::vector<std::string> said;
+  cached.caching->say = [&](std::string_view line) { said.emplace_back(line); };
+  run(kTinyModels + "llama", options(cached.caching));
+  const std::string path = only_file(cached), key = PackedFile::read_head(path)->key;
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  {
+    const auto other = cached.caching->cache->begin({.key = key, .source = ""}, 10);
+    ASSERT_TRUE(other);
+    auto source = ModelSource::open(kTinyModels + "llama");
+    auto runner = LocalModelRunner::create(*std::move(source), options(cached.caching));
+    ASSERT_TRUE(runner);
+    EXPECT_TRUE(cached.finish().ok());
+  }
+  EXPECT_TRUE(cached.caching->cache->list().empty());
+  EXPECT_TRUE(cached.warned.empty());
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said.back(), "another process is writing these packed weights to disk");
 }
 
 }  // namespace

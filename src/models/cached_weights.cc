@@ -1,5 +1,6 @@
 #include "models/cached_weights.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -30,18 +31,27 @@ class CachedLoad {
                     context.backend == Backend::cpu ? "" : " reference", " dtype ", dtype, " part ", part,
                     "\n", source.identity())) {}
 
-  Result<DecoderWeights> load() {
-    if (source_.identity().empty()) return load_with({});
-    if (auto weights = load_mapped()) return weights;
-    // A fault of the model itself is no matter of the cache.
-    if (auto checked = load_with(WeightStore::checking()); !checked) return checked;
-    if (const Status made = make(); !made.ok()) {
-      caching_.say(concat("weights are packed in memory: ", made.message()));
-      return load_with({});
+  Result<LoadedWeights> load() {
+    const bool cached = caching_.cache && !source_.identity().empty();
+    if (cached) {
+      if (auto weights = load_mapped()) return LoadedWeights{.weights = *std::move(weights), .writer = {}};
     }
-    if (auto weights = load_mapped()) return weights;
-    caching_.say("weights are packed in memory: the packed file cannot be read back");
-    return load_with({});
+    // A fault of the model is told before minutes of packing.
+    if (auto checked = load_with(WeightStore::checking()); !checked) return checked.error();
+    auto weights = pack();
+    if (!weights) return weights.error();
+    LoadedWeights loaded{.weights = *std::move(weights), .writer = {}};
+    std::vector<WeightPiece> pieces = std::exchange(loaded.weights.pieces, {});
+    if (!cached) return loaded;
+    if (!source_.unchanged()) {
+      caching_.warn(
+          "packed weights are not kept on disk: the model's files were changed while they were read");
+      return loaded;
+    }
+    loaded.writer = std::make_unique<WeightWriter>(
+        caching_.writing, *caching_.cache, PackedFileHead{.key = key_, .source = source_.path()},
+        std::move(pieces), WritingReport{.say = caching_.say, .warn = caching_.warn});
+    return loaded;
   }
 
  private:
@@ -50,32 +60,30 @@ class CachedLoad {
   }
 
   Result<DecoderWeights> load_mapped() const {
-    auto file = caching_.cache.open(key_, context_.pool);
+    constexpr std::string_view kWhat = "reading packed weights";
+    caching_.progress(kWhat, 0, 1);
+    auto file = caching_.cache->open(key_, context_.pool, [&](std::int64_t done, std::int64_t total) {
+      caching_.progress(kWhat, done, total);
+    });
     if (!file) return file.error();
     auto weights = load_with(WeightStore::mapped(*std::move(file)));
     // Made by a program that asked for other matrices.
-    if (!weights) caching_.cache.remove(key_);
+    if (!weights) caching_.cache->remove(key_);
     return weights;
   }
 
-  Status make() const {
-    const std::int64_t total = source_bytes(source_);
-    auto making = caching_.cache.begin({.key = key_, .source = source_.path()}, total, [&] {
-      caching_.say("another process is packing this model's weights; waiting for it");
-    });
-    if (!making) return making.error();
-    if (caching_.cache.open(key_, context_.pool)) return ok_status();  // made while we waited
-    if (!source_.unchanged()) return corrupt_data("the model's files were changed since they were opened");
-    std::int64_t done = 0;
-    caching_.progress(0, total);
-    auto weights = load_with(WeightStore::written(making->writer(), context_.pool, [&](std::int64_t bytes) {
-      done += bytes;
-      caching_.progress(std::min(done, total), total);
+  Result<DecoderWeights> pack() const {
+    constexpr std::string_view kWhat = "packing weights";
+    constexpr std::int64_t kMiB = 1 << 20;
+    const std::int64_t total = std::max<std::int64_t>(1, source_bytes(source_) / kMiB);
+    std::int64_t bytes = 0;
+    caching_.progress(kWhat, 0, total);
+    auto weights = load_with(WeightStore::packed([&](std::int64_t more) {
+      bytes += more;
+      if (bytes / kMiB < total) caching_.progress(kWhat, bytes / kMiB, total);
     }));
-    if (!weights) return weights.error();
-    if (!source_.unchanged()) return corrupt_data("the model's files were changed while they were read");
-    caching_.progress(total, total);
-    return caching_.cache.commit(*std::move(making));
+    if (weights) caching_.progress(kWhat, total, total);
+    return weights;
   }
 
   const KernelContext& context_;
@@ -90,10 +98,10 @@ class CachedLoad {
 
 }  // namespace
 
-Result<DecoderWeights> load_cached_weights(const KernelContext& context, const ModelSource& source,
-                                           const WeightNames& names, const DecoderConfig& config,
-                                           const TensorShard& shard, std::string_view dtype,
-                                           std::string_view part, const WeightCaching& caching) {
+Result<LoadedWeights> load_cached_weights(const KernelContext& context, const ModelSource& source,
+                                          const WeightNames& names, const DecoderConfig& config,
+                                          const TensorShard& shard, std::string_view dtype,
+                                          std::string_view part, const WeightCaching& caching) {
   return CachedLoad(context, source, names, config, shard, dtype, part, caching).load();
 }
 

@@ -131,12 +131,11 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                         : " by columns";
   const std::string part =
       concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
-  auto weights =
-      caching != nullptr
-          ? load_cached_weights(context, source, names, config, decoder->shard_, dtype, part, *caching)
-          : load_decoder_weights(context, source, names, config, decoder->shard_, dtype);
-  if (!weights) return weights.error();
-  decoder->weights_ = *std::move(weights);
+  auto loaded = load_cached_weights(context, source, names, config, decoder->shard_, dtype, part,
+                                    caching != nullptr ? *caching : WeightCaching{});
+  if (!loaded) return loaded.error();
+  decoder->weights_ = std::move(loaded->weights);
+  decoder->weight_writer_ = std::move(loaded->writer);
   decoder->embedding_scale_ = embedding_scale(config, decoder->weights_.token_embedding.dtype);
   for (std::size_t i = 0; i < config.ropes.size(); ++i) {
     const DecoderWeights& weights = decoder->weights_;
@@ -156,6 +155,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
 }
 
 void DecoderModel::release() {
+  weight_writer_ = {};
   weights_ = {};
   memory_ = {};
 }

@@ -114,6 +114,7 @@ class DecoderModel {
   DecoderConfig config_;
   TensorShard shard_;
   DecoderWeights weights_;
+  std::unique_ptr<WeightWriter> weight_writer_;  // reads them until it is gone; null: they are on disk
   float embedding_scale_ = 1;
   std::vector<RopeTable> ropes_;
   RankExchange exchange_;

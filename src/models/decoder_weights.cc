@@ -164,6 +164,7 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   link(weights);
   weights.packed_bytes = loader.packed_bytes();
   weights.owners = store.owners();
+  weights.pieces = store.take_pieces();
   weights.mapped = store.is_mapped();
   weights.ignored_tensors = reader.unused();
   for (const std::string& name : weights.ignored_tensors) {

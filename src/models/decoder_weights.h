@@ -56,11 +56,11 @@ struct DecoderWeights {
   bool mapped = false;                              // all of it from a packed file
   std::int64_t packed_bytes = 0;                    // taken by packed matrices
   std::int64_t embedding_bytes() const { return token_embedding.data ? token_embedding.bytes() : 0; }
+  std::vector<WeightPiece> pieces;           // all of it that was packed into memory, for a packed file
   std::vector<std::string> ignored_tensors;  // tensors of the file without meaning to this architecture
 };
 
-// `dtype` as choose_linear_type reads it. Where the store writes a file, the result is that of the file
-// alone: its matrices are empty. corrupt_data names the tensor that is missing or misshapen.
+// `dtype` as choose_linear_type reads it. corrupt_data names the tensor that is missing or misshapen.
 Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const ModelSource& source,
                                             const WeightNames& names, const DecoderConfig& config,
                                             const TensorShard& shard, std::string_view dtype,

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
+#include "kernels/tiles.h"
 
 namespace pagoda {
 namespace {
@@ -69,19 +70,23 @@ void transpose_values(const TensorView& stored, std::vector<std::byte>& copy) {
 
 // Rows first, first + step, ... with each block's power of two in front of it, and in its bytes elements i
 // and i + 16 instead of neighbours: DType::mxfp4.
-void join_mxfp4(const TensorView& blocks, const TensorView& scales, Range rows, std::int64_t step,
-                std::vector<std::byte>& copy) {
+void join_mxfp4(const KernelContext& context, const TensorView& blocks, const TensorView& scales, Range rows,
+                std::int64_t step, std::vector<std::byte>& copy) {
+  constexpr std::int64_t kBytes = 17;
   const std::int64_t per_row = scales.columns();
-  copy.reserve(static_cast<std::size_t>(rows.count * per_row * 17));
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    const std::int64_t first = (rows.first + row * step) * per_row;
-    for (std::int64_t block = first; block < first + per_row; ++block) {
-      copy.push_back(scales.data[block]);
-      const std::byte* const pairs = blocks.data + block * 16;
-      const auto element = [&](int i) { return pairs[i / 2] >> (i % 2 * 4) & std::byte{15}; };
-      for (int i = 0; i < 16; ++i) copy.push_back(element(i) | element(i + 16) << 4);
+  copy.resize(static_cast<std::size_t>(rows.count * per_row * kBytes));
+  for_ranges(context, rows.count, 16, [&](std::int64_t first, std::int64_t last) {
+    std::byte* to = copy.data() + first * per_row * kBytes;
+    for (std::int64_t row = first; row < last; ++row) {
+      const std::int64_t begin = (rows.first + row * step) * per_row;
+      for (std::int64_t block = begin; block < begin + per_row; ++block, to += kBytes) {
+        const std::byte* const pairs = blocks.data + block * 16;
+        const auto element = [&](int i) { return pairs[i / 2] >> (i % 2 * 4) & std::byte{15}; };
+        to[0] = scales.data[block];
+        for (int i = 0; i < 16; ++i) to[1 + i] = element(i) | element(i + 16) << 4;
+      }
     }
-  }
+  });
 }
 
 // Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
@@ -160,11 +165,28 @@ TensorView WeightLoader::keep_rows(const TensorView& matrix, const std::string& 
   const TensorView rows = with_rows(matrix, range);
   if (store_.reads_source()) reader_.fail(source_.bring_in(rows, context_.pool));
   if (!reader_.status().ok()) return {};
-  auto kept = store_.rows(concat("as stored ", name, text(range)), rows);
+  auto kept = store_.rows(concat("as stored ", name, text(range)), rows,
+                          [&](std::byte* to) { copy_stored(rows, to); });
   if (store_.reads_source()) source_.give_back(rows);
   if (kept) return *std::move(kept);
   reader_.fail(kept.error().annotate(concat("tensor '", name, "'")));
   return {};
+}
+
+// Some rows at a time, which then leave memory where they were read.
+void WeightLoader::copy_stored(const TensorView& matrix, std::byte* to) const {
+  constexpr std::int64_t kAtOnce = std::int64_t{32} << 20;
+  const std::int64_t row_bytes = dtype_bytes(matrix.dtype, matrix.columns());
+  const std::int64_t at_once = std::max<std::int64_t>(1, kAtOnce / row_bytes);
+  for (std::int64_t row = 0; row < matrix.rows(); row += at_once) {
+    const TensorView part = with_rows(matrix, {row, std::min(at_once, matrix.rows() - row)});
+    for_ranges(context_, part.rows(), 64, [&](std::int64_t first, std::int64_t last) {
+      std::memcpy(to + (row + first) * row_bytes, part.data + first * row_bytes,
+                  static_cast<std::size_t>((last - first) * row_bytes));
+    });
+    source_.has_read(part);
+    store_.note_read(part.bytes());
+  }
 }
 
 void WeightLoader::add_rows(Matrices& matrices, const TensorView& matrix, const std::string& name,
@@ -204,7 +226,9 @@ void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const
   const std::int64_t columns = scales.columns() * 32;
   add_copy(
       matrices, blocks, {DType::mxfp4, {rows.count, columns}, nullptr},
-      [=](const TensorView& from, std::vector<std::byte>& to) { join_mxfp4(from, scales, rows, step, to); });
+      [=, &context = context_](const TensorView& from, std::vector<std::byte>& to) {
+        join_mxfp4(context, from, scales, rows, step, to);
+      });
   note_read(matrices, scales);
 }
 
@@ -373,7 +397,16 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   const std::string recipe = concat(form == LinearForm::gated ? "gated" : "stacked", matrices.recipe);
   auto packed = store_.matrix(recipe, shape, [&]() -> Result<PackedLinear> {
     PAGODA_RETURN_IF_ERROR(bring_in(matrices));
-    auto made = PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form);
+    // Copies may be larger or smaller than what they are made of.
+    double read = 0, given = 0;
+    for (const TensorView& tensor : matrices.read) read += static_cast<double>(tensor.bytes());
+    for (const TensorView& view : matrices.views) given += static_cast<double>(view.bytes());
+    const auto on_packed = [&](const TensorView& rows) {
+      source_.has_read(rows);
+      store_.note_read(static_cast<std::int64_t>(static_cast<double>(rows.bytes()) * read / given));
+    };
+    auto made =
+        PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form, on_packed);
     give_back(matrices);
     return made;
   });
@@ -381,7 +414,6 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
     reader_.fail(packed.error().annotate(concat("tensor '", name, "'")));
     return {};
   }
-  for (const TensorView& tensor : matrices.read) store_.note_read(tensor.bytes());
   packed_bytes_ += packed->packed_bytes();
   return *std::move(packed);
 }

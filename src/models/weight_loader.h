@@ -100,6 +100,7 @@ class WeightLoader {
 
  private:
   PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype);
+  void copy_stored(const TensorView& matrix, std::byte* to) const;
   TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);
   void add_columns(Matrices& matrices, const TensorView& matrix, const std::string& weight, Range range);
 

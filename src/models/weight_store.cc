@@ -1,6 +1,5 @@
 #include "models/weight_store.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/strings.h"
@@ -21,11 +20,8 @@ WeightStore WeightStore::mapped(std::shared_ptr<const PackedFile> file) {
   return store;
 }
 
-WeightStore WeightStore::written(PackedFileWriter& writer, ThreadPool* pool,
-                                 std::function<void(std::int64_t)> on_read) {
+WeightStore WeightStore::packed(std::function<void(std::int64_t)> on_read) {
   WeightStore store;
-  store.writer_ = &writer;
-  store.pool_ = pool;
   store.on_read_ = std::move(on_read);
   return store;
 }
@@ -42,13 +38,12 @@ Result<PackedLinear> WeightStore::matrix(const std::string& recipe, const Packed
     return matrix;
   }
   Result<PackedLinear> matrix = pack();
-  if (!matrix || writer_ == nullptr) return matrix;
-  PAGODA_RETURN_IF_ERROR(writer_->add(recipe, matrix->description(), matrix->bytes(), pool_));
-  matrix->release();
+  if (matrix) pieces_.push_back({recipe, matrix->description(), matrix->bytes()});
   return matrix;
 }
 
-Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView& source) {
+Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView& source,
+                                     const std::function<void(std::byte*)>& copy) {
   const auto bytes = static_cast<std::size_t>(source.bytes());
   TensorView view = source;
   if (checking_) return view;
@@ -60,14 +55,11 @@ Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView
     file_->give_back(*piece);  // rows are looked up one by one
     return view;
   }
-  if (writer_ != nullptr) {
-    PAGODA_RETURN_IF_ERROR(writer_->add(recipe, "", {source.data, bytes}, pool_));
-    return view;
-  }
   auto memory = Memory::reserve(bytes);
   if (!memory) return memory.error();
-  std::memcpy(memory->data(), source.data, bytes);
+  copy(memory->data());
   view.data = memory->data();
+  pieces_.push_back({recipe, "", {view.data, bytes}});
   owners_.push_back(std::make_shared<const Memory>(*std::move(memory)));
   return view;
 }

@@ -23,6 +23,7 @@
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/assembly/sampling_defaults.h"
+#include "cli/assembly/weight_caching.h"
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/cache_events.h"
@@ -152,10 +153,12 @@ struct AssembledEngine::Parts {
   int num_threads = 0;
   std::int32_t vector_size = 0;
   std::string computes_on;
-  std::unique_ptr<Recorder> recorder;             // for --record
-  std::unique_ptr<KvEventPublisher> kv_events;    // null: nothing is published
-  std::unique_ptr<CacheEvents> cache_events;      // connects it to the engine
-  std::unique_ptr<PoisonRecord> poison;           // null: none is kept
+  std::unique_ptr<Recorder> recorder;           // for --record
+  std::unique_ptr<KvEventPublisher> kv_events;  // null: nothing is published
+  std::unique_ptr<CacheEvents> cache_events;    // connects it to the engine
+  std::unique_ptr<PoisonRecord> poison;         // null: none is kept
+  std::shared_ptr<const WeightCaching> weight_caching;
+  std::unique_ptr<WeightWritingObserver> first_answer;
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
   std::unique_ptr<EngineThread> engine;           // last: its thread uses what stands above
@@ -198,6 +201,8 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
   auto pooling = pooling_model(flags, *model.source, model.info, tokenizer.get());
   if (!pooling) return pooling.error();
   model.options.pooling = *std::move(pooling);
+  weight_caching = model.options.weight_caching;
+  count_weight_writing(*weight_caching->writing, metrics);
   auto runner = LoadedRunner::create(model.source, model.options, flags, ranks.get());
   if (!runner) return runner.error();
   model.runner = *std::move(runner);
@@ -253,6 +258,8 @@ Result<std::unique_ptr<EngineCore>> AssembledEngine::Parts::build(const EngineFl
 Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const EnginePlan& plan,
                                                  StepObserver* observer, EngineCore& core) {
   if (observer != nullptr) core.add_observer(*observer);
+  first_answer = std::make_unique<WeightWritingObserver>(*weight_caching->writing);
+  core.add_observer(*first_answer);
   if (flags.kv_events.enabled) {
     if (!plan.engine.enable_prefix_caching)
       log_warning("start", "--kv-events-config has no effect without prefix caching: there are no events");
@@ -350,5 +357,8 @@ const RankSteps* AssembledEngine::rank_steps() const {
 std::optional<std::uint64_t> AssembledEngine::beat() const { return parts_->engine->beat(); }
 void AssembledEngine::give_up() { parts_->engine->give_up(); }
 void AssembledEngine::stop() { parts_->engine->stop(); }
+Status AssembledEngine::finish_weight_writing() {
+  return pagoda::finish_weight_writing(*parts_->weight_caching->writing);
+}
 
 }  // namespace pagoda

@@ -68,6 +68,10 @@ class AssembledEngine {
   // Stops the engine thread; requests still running get a final output.
   void stop();
 
+  // Packed weights that are not in the weight cache yet are written now (weight_caching.h). For commands that
+  // measure, or that end before the writer behind their answers would.
+  Status finish_weight_writing();
+
  private:
   AssembledEngine();
   struct Parts;

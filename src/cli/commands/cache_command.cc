@@ -29,15 +29,16 @@ int flushed() {
 }  // namespace
 
 Status run_pack(const PackArgs& args) {
-  if (weight_caching(args.engine) == nullptr)
+  if (!weight_caching(args.engine)->cache)
     return invalid_argument(
         "pack writes to the weight cache, which --no-weight-cache and --backend reference do not use");
   auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();
-  const MemoryTable memory = (*engine)->memory();
+  const Status written = (*engine)->finish_weight_writing();
   (*engine)->stop();
-  if (memory.mapped_bytes == 0) return resource_exhausted("the weights could not be packed into a file");
-  std::printf("%s of packed weights are in %s\n", mib(memory.mapped_bytes).c_str(),
+  if (!written.ok()) return written;
+  const MemoryTable& memory = (*engine)->memory();
+  std::printf("%s of packed weights are in %s\n", mib(memory.weight_bytes + memory.embedding_bytes).c_str(),
               weight_cache(args.engine).folder().c_str());
   return std::fflush(stdout) == 0 ? ok_status() : internal_error("cannot write to standard output");
 }

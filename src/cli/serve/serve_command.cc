@@ -30,6 +30,7 @@
 #include "cli/serve/model_watch.h"
 #include "cli/serve/serve_sandbox.h"
 #include "cli/serve/service_manager.h"
+#include "cli/serve/stop_while_starting.h"
 #include "cli/serve/try_lines.h"
 #include "server/protocols.h"
 #include "server/server.h"
@@ -165,6 +166,7 @@ Status run_serve(const ServeArgs& args) {
                          std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
   if (flags.log_format == "json") set_log_format(LogFormat::json);
+  stop_while_starting();
   if (!flags.log_level.empty()) PAGODA_RETURN_IF_ERROR(set_log_level_by_name(flags.log_level));
   config.reload = LogLevelReload(engine_flags);
   auto protocols = protocols_named(flags.apis);

@@ -1,5 +1,7 @@
 #pragma once
 // The fast backend's ops. Contracts are those of the public headers.
+#include <functional>
+
 #include "kernels/linear.h"
 #include "kernels/mixture.h"
 #include "kernels/paged_attention.h"
@@ -12,8 +14,10 @@ PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const
 // Fills storage.segments and storage.runs and returns the bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
 // Into storage.own, which has room; puts storage.bias in the order of the strips, and says in
-// storage.keeps_values whether no value was rounded.
-void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
+// storage.keeps_values whether no value was rounded. `on_packed` (may be empty) is told of rows once they are
+// packed.
+void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage,
+          const std::function<void(const TensorView&)>& on_packed);
 // PackedLinear::row().
 void unpack_row(const PackedLinear::Storage& storage, std::int64_t row, float* out);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,

@@ -17,6 +17,8 @@
 namespace pagoda::cpu {
 namespace {
 
+constexpr std::int64_t kPackedAtOnce = std::int64_t{32} << 20;  // bytes of what is stored
+
 struct Strip {
   std::uint8_t* out;
   const TensorView* view;
@@ -142,6 +144,34 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
   }
 }
 
+// `count` strips from `first_strip` on. Sets `rounded` where a panel holds other values.
+void pack_strips(const KernelContext& context, const TensorView& view, const LinearSegment& segment,
+                 std::int64_t first_strip, std::int64_t count, const PackedLinear::Storage& storage,
+                 std::atomic<bool>& rounded) {
+  const LinearKernels& kernels = linear_kernels(context.level);
+  for_ranges(context, count, 4, [&](std::int64_t first, std::int64_t last) {
+    static thread_local Scratch scratch;
+    const bool rounds = storage.type == LinearType::int8;
+    std::vector<WeightStep> steps(
+        static_cast<std::size_t>(rounds ? ceil_div(storage.k, std::int64_t{32}) : 0));
+    for (std::int64_t strip = first_strip + first; strip < first_strip + last; ++strip) {
+      const Strip s{
+          reinterpret_cast<std::uint8_t*>(storage.own.data()) + segment.offset + strip * segment.strip_step,
+          &view,
+          strip * kStrip,
+          std::min(kStrip, segment.n - strip * kStrip),
+          storage.k,
+          &rounded};
+      std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
+      if (segment.format == PackedFormat::q4) {
+        pack_nibbles(s, steps);
+      } else {
+        pack_floats(kernels, s, segment.format, work, steps);
+      }
+    }
+  });
+}
+
 // Interleaves strips of both.
 std::int64_t plan_gated(PackedLinear::Storage& storage) {
   const std::int64_t strips = ceil_div(storage.n, kStrip);
@@ -218,36 +248,23 @@ std::int64_t plan_panels(PackedLinear::Storage& storage) {
   return offset;
 }
 
-void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage) {
+void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage,
+          const std::function<void(const TensorView&)>& on_packed) {
   if (storage.form == LinearForm::gated && !storage.bias.empty())
     storage.bias = interleaved(storage.bias, storage.n);
   std::atomic<bool> rounded{false};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const TensorView& view = weights[i];
     if (plain_panels_round(storage.type, view.dtype)) rounded = true;
-    const LinearSegment& segment = storage.segments[i];
-    const LinearKernels& kernels = linear_kernels(context.level);
-    for_ranges(context, ceil_div(segment.n, kStrip), 4, [&](std::int64_t first, std::int64_t last) {
-      static thread_local Scratch scratch;
-      const bool rounds = storage.type == LinearType::int8;
-      std::vector<WeightStep> steps(
-          static_cast<std::size_t>(rounds ? ceil_div(storage.k, std::int64_t{32}) : 0));
-      for (std::int64_t strip = first; strip < last; ++strip) {
-        const Strip s{
-            reinterpret_cast<std::uint8_t*>(storage.own.data()) + segment.offset + strip * segment.strip_step,
-            &view,
-            strip * kStrip,
-            std::min(kStrip, segment.n - strip * kStrip),
-            storage.k,
-            &rounded};
-        std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
-        if (segment.format == PackedFormat::q4) {
-          pack_nibbles(s, steps);
-        } else {
-          pack_floats(kernels, s, segment.format, work, steps);
-        }
-      }
-    });
+    const std::int64_t row_bytes = dtype_bytes(view.dtype, storage.k),
+                       num_strips = ceil_div(view.rows(), kStrip);
+    const std::int64_t at_once = std::max<std::int64_t>(1, kPackedAtOnce / (row_bytes * kStrip));
+    for (std::int64_t strip = 0; strip < num_strips; strip += at_once) {
+      const std::int64_t count = std::min(at_once, num_strips - strip);
+      pack_strips(context, view, storage.segments[i], strip, count, storage, rounded);
+      const std::int64_t row = strip * kStrip, rows = std::min(count * kStrip, view.rows() - row);
+      if (on_packed) on_packed({view.dtype, {rows, storage.k}, view.data + row * row_bytes});
+    }
   }
   storage.keeps_values = !rounded;
 }
