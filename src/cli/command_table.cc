@@ -21,6 +21,7 @@
 #include "cli/commands/generate_command.h"
 #include "cli/commands/inspect_command.h"
 #include "cli/commands/key_command.h"
+#include "cli/commands/kv_command.h"
 #include "cli/commands/parse_command.h"
 #include "cli/commands/perplexity_command.h"
 #include "cli/commands/ps_command.h"
@@ -149,6 +150,18 @@ Command cache() {
   return command;
 }
 
+Command kv() {
+  Command command{.name = "kv", .summary = "manage the K/V that --kv-disk keeps"};
+  command.subcommands = {
+      plain_command<KvPathArgs>("list", "list the models whose K/V a folder holds", run_kv_list,
+                                kv_path_flags),
+      plain_command<KvPathArgs>("clear", "delete all K/V of a folder", run_kv_clear, kv_path_flags),
+      plain_command<KvPathArgs>("verify", "read all K/V of a folder and compare checksums", run_kv_verify,
+                                kv_path_flags),
+  };
+  return command;
+}
+
 Command key() {
   Command command{.name = "key", .summary = "manage API keys"};
   command.subcommands = {plain_command<KeyNewArgs>("new", "make a key, print it once and store its hash",
@@ -225,6 +238,7 @@ Command command_table() {
       plain_command<PullArgs>("rm", "delete a downloaded model", run_rm, pull_flags),
       engine_command<PackArgs>("pack", "pack a model's weights before its first start", run_pack, pack_flags),
       cache(),
+      kv(),
       key(),
       named_also({"show"},
                  plain_command<InspectArgs>("inspect", "show a model's contents and memory (also: show)",

@@ -1,7 +1,6 @@
 #include "loader/weight_cache.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/private_folder.h"
 #include "base/strings.h"
 #include "base/xxh64.h"
 #include "loader/printable.h"
@@ -32,26 +32,6 @@ std::string hex(std::uint64_t value) {
 bool is_ours(const std::string& name, std::string_view suffix) {
   return name.size() == 32 + suffix.size() && name.ends_with(suffix) &&
          name.find_first_not_of("0123456789abcdef") == 32;
-}
-
-bool same_file(int file, const std::string& path) {
-  struct stat held, named;
-  return ::fstat(file, &held) == 0 && ::stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-         held.st_dev == named.st_dev;
-}
-
-// A lock file's descriptor with the lock held, or -1: errno is EWOULDBLOCK where another process holds it.
-int lock(const std::string& path) {
-  for (;;) {
-    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file < 0) return -1;
-    const int result = ::flock(file, LOCK_EX | LOCK_NB), error = errno;
-    if (result == 0 && same_file(file, path)) return file;
-    ::close(file);
-    errno = error;
-    if (result != 0 && error != EINTR) return -1;
-    // Else its holder has removed it since it was opened, and others may hold a new one.
-  }
 }
 
 void unlock(int file, const std::string& path) {
@@ -87,20 +67,6 @@ Result<std::shared_ptr<const PackedFile>> WeightCache::open(std::string_view key
 bool WeightCache::has(std::string_view key) const {
   const auto head = PackedFile::read_head(path(key, ".packed"));
   return head && head->key == key;
-}
-
-Status WeightCache::make_folder() const {
-  std::error_code error;
-  fs::create_directories(fs::path(folder_).parent_path(), error);
-  if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
-    return invalid_argument(
-        concat("cannot create the folder '", printable(folder_), "': ", std::strerror(errno)));
-  struct stat info;
-  if (::stat(folder_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() ||
-      (info.st_mode & 022) != 0)
-    return invalid_argument(
-        concat("'", printable(folder_), "' is not a folder of this user that only this user may write"));
-  return ok_status();
 }
 
 Status WeightCache::make_space(std::int64_t bytes, const std::string& keep) const {
@@ -141,11 +107,11 @@ WeightCache::Making::~Making() {
 }
 
 Result<WeightCache::Making> WeightCache::begin(PackedFileHead head, std::int64_t expected_bytes) const {
-  PAGODA_RETURN_IF_ERROR(make_folder());
+  PAGODA_RETURN_IF_ERROR(make_private_folder(folder_, OthersMay::read));
   Making making;
   making.path_ = path(head.key, ".packed");
   making.lock_path_ = path(head.key, ".lock");
-  making.lock_ = lock(making.lock_path_);
+  making.lock_ = lock_file(making.lock_path_);
   if (making.lock_ < 0) {
     const int error = errno;
     std::string message =
@@ -209,7 +175,7 @@ std::int64_t WeightCache::remove_unfinished() const {
   std::int64_t bytes = 0;
   for (const std::string& stem : stems) {
     const std::string path = concat(folder_, "/", stem, ".lock");
-    const int held = lock(path);
+    const int held = lock_file(path);
     if (held < 0) continue;
     std::error_code error;
     const fs::path temporary = concat(folder_, "/", stem, ".tmp");

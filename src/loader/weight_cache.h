@@ -70,7 +70,6 @@ class WeightCache {
 
  private:
   std::string path(std::string_view key, std::string_view suffix) const;
-  Status make_folder() const;
   Status make_space(std::int64_t bytes, const std::string& keep) const;
   // Removes files in the making that nobody is at; how many bytes they were.
   std::int64_t remove_unfinished() const;

@@ -1,0 +1,82 @@
+#include "cli/commands/kv_command.h"
+
+#include <cstdio>
+
+#include "base/strings.h"
+#include "cli/exit_code.h"
+#include "cli/flags/flag_values.h"
+#include "cli/mib.h"
+#include "kv_store/disk_files.h"
+#include "kv_store/inspect_segments.h"
+#include "kv_store/segment_store.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+Status flushed() {
+  return std::fflush(stdout) == 0 ? ok_status() : internal_error("cannot write to standard output");
+}
+
+Result<KvContents> contents_of(const std::string& path, InspectDepth depth) {
+  const auto files = DiskFiles::open(path, DiskFiles::Lock::none);
+  if (!files) return files.error();
+  return inspect_segments(**files, depth);
+}
+
+Status list(const std::string& path) {
+  const auto contents = contents_of(path, InspectDepth::headers);
+  if (!contents) return contents.error();
+  for (const KvContents::Model& model : contents->models)
+    std::printf("%12s  %10lld tokens  %016llx  %s\n", mib(model.bytes).c_str(),
+                static_cast<long long>(model.tokens), static_cast<unsigned long long>(model.fingerprint[0]),
+                printable(model.label).c_str());
+  std::printf("%12s  in %lld files of %s\n", mib(contents->file_bytes).c_str(),
+              static_cast<long long>(contents->files), printable(path).c_str());
+  return flushed();
+}
+
+Status verify(const std::string& path) {
+  const auto contents = contents_of(path, InspectDepth::every_byte);
+  if (!contents) return contents.error();
+  std::int64_t rows = 0, damaged = 0;
+  for (const KvContents::Model& model : contents->models) {
+    rows += model.rows;
+    damaged += model.damaged_rows;
+  }
+  std::printf("%lld rows, of which %lld are damaged; %lld bytes are torn\n", static_cast<long long>(rows),
+              static_cast<long long>(damaged), static_cast<long long>(contents->torn_bytes));
+  PAGODA_RETURN_IF_ERROR(flushed());
+  if (damaged == 0) return ok_status();
+  return corrupt_data("damaged rows are never used, but the disk may be failing");
+}
+
+Status clear(const std::string& path) {
+  // Does not make a folder that is missing.
+  if (const auto looked = DiskFiles::open(path, DiskFiles::Lock::none); !looked) return looked.error();
+  auto files = DiskFiles::open(path, DiskFiles::Lock::taken);
+  if (!files) return files.error();
+  const auto before = inspect_segments(**files, InspectDepth::headers);
+  if (!before) return before.error();
+  const SteadyClock clock;
+  auto store = SegmentStore::open(*std::move(files), {.max_bytes = before->file_bytes}, clock);
+  if (!store) return store.error();
+  if (const auto erased = (*store)->erase({}); !erased) return erased.error();
+  std::printf("removed %s from %s\n", mib(before->file_bytes).c_str(), printable(path).c_str());
+  return flushed();
+}
+
+}  // namespace
+
+std::vector<Flag> kv_path_flags(KvPathArgs& args) {
+  return {{.positional = "PATH",
+           .value = flags::text(args.path, "PATH"),
+           .help = "folder of serve --kv-disk",
+           .required = true}};
+}
+
+int run_kv_list(const KvPathArgs& args) { return exit_code(list(args.path)); }
+int run_kv_verify(const KvPathArgs& args) { return exit_code(verify(args.path)); }
+int run_kv_clear(const KvPathArgs& args) { return exit_code(clear(args.path)); }
+
+}  // namespace pagoda

@@ -1,0 +1,111 @@
+#include "kv_store/segment_index.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+
+namespace pagoda {
+
+Segment& SegmentIndex::add_segment(std::uint64_t number) {
+  const auto [at, made] = segments_.emplace(number, std::make_unique<Segment>(Segment{.number = number}));
+  CHECK(made);
+  return *at->second;
+}
+
+void SegmentIndex::add_batch(Segment& segment, SegmentBatch batch) {
+  segment.bytes = std::max(segment.bytes, batch.offset + batch.bytes);
+  segment.batches.push_back(std::move(batch));
+  for (const SegmentRow& row : segment.batches.back().rows) {
+    if (row.erased) continue;
+    rows_.erase(&row.key);  // its key is the older row's
+    rows_.emplace(&row.key, Place{.segment = &segment, .row = &row});
+  }
+}
+
+void SegmentIndex::remove_segment(std::uint64_t number) {
+  const auto found = segments_.find(number);
+  CHECK(found != segments_.end());
+  for (const SegmentBatch& batch : found->second->batches)
+    for (const SegmentRow& row : batch.rows)
+      if (const auto at = rows_.find(&row.key); at != rows_.end() && at->second.row == &row) rows_.erase(at);
+  segments_.erase(found);
+}
+
+SegmentIndex::Place* SegmentIndex::find(const KvKey& key, std::optional<std::span<const TokenId>> tokens) {
+  const auto at = rows_.find(&key);
+  if (at == rows_.end()) return nullptr;
+  return !tokens || std::ranges::equal(at->second.row->tokens, *tokens) ? &at->second : nullptr;
+}
+
+const SegmentIndex::Place* SegmentIndex::find(const KvKey& key,
+                                              std::optional<std::span<const TokenId>> tokens) const {
+  return const_cast<SegmentIndex*>(this)->find(key, tokens);
+}
+
+void SegmentIndex::each_key(const std::function<void(const KvKey&)>& f) const {
+  for (const auto& [key, place] : rows_) f(*key);
+}
+
+bool SegmentIndex::forget(const KvKey& key, std::uint64_t segment, std::uint64_t offset) {
+  const auto at = rows_.find(&key);
+  if (at == rows_.end() || at->second.segment->number != segment || at->second.row->offset != offset)
+    return false;
+  rows_.erase(at);
+  return true;
+}
+
+std::int64_t SegmentIndex::forget(const KvKeyPrefix& prefix) {
+  return static_cast<std::int64_t>(
+      std::erase_if(rows_, [&](const auto& entry) { return prefix.matches(*entry.first); }));
+}
+
+std::vector<SegmentBatch*> SegmentIndex::mark_erased(Segment& segment, const KvKeyPrefix& prefix) {
+  std::vector<SegmentBatch*> changed;
+  for (SegmentBatch& batch : segment.batches) {
+    bool any = false;
+    for (SegmentRow& row : batch.rows) {
+      if (row.erased || !prefix.matches(row.key)) continue;
+      row.erased = any = true;
+      row.key = {};
+      std::ranges::fill(row.tokens, TokenId{});
+    }
+    if (any) changed.push_back(&batch);
+  }
+  return changed;
+}
+
+std::vector<const SegmentRow*> SegmentIndex::used_rows(const Segment& segment) const {
+  std::vector<Place> used;
+  for (const SegmentBatch& batch : segment.batches) {
+    for (const SegmentRow& row : batch.rows) {
+      const auto at = rows_.find(&row.key);
+      if (at != rows_.end() && at->second.row == &row && at->second.hits > 0) used.push_back(at->second);
+    }
+  }
+  std::ranges::sort(used, [](const Place& a, const Place& b) {
+    return std::tuple(b.hits, b.row->cost_ms, a.row->offset) <
+           std::tuple(a.hits, a.row->cost_ms, b.row->offset);
+  });
+  std::vector<const SegmentRow*> out;
+  for (const Place& place : used) out.push_back(place.row);
+  return out;
+}
+
+bool SegmentIndex::has_rows(const Segment& segment) {
+  return std::ranges::any_of(segment.batches, [](const SegmentBatch& batch) {
+    return std::ranges::any_of(batch.rows, [](const SegmentRow& row) { return !row.erased; });
+  });
+}
+
+void SegmentIndex::check_invariants() const {
+  for (const auto& [key, place] : rows_) {
+    CHECK(key == &place.row->key && !place.row->erased);
+    const auto at = segments_.find(place.segment->number);
+    CHECK(at != segments_.end() && at->second.get() == place.segment);
+    CHECK(place.row->offset + place.row->bytes <= place.segment->bytes);
+  }
+}
+
+}  // namespace pagoda

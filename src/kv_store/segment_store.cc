@@ -1,0 +1,392 @@
+#include "kv_store/segment_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "kv_store/aligned_buffer.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxAppendBytes = 64 * kMiB;  // in one batch, which is gathered in memory
+constexpr std::size_t kMaxSegments = 1024;
+constexpr TimeNs kPauseAfterFailure = TimeNs{10} * 1'000'000'000;  // before a disk is written again
+
+std::int64_t segment_bytes(const SegmentStoreConfig& config) {
+  if (config.segment_bytes > 0) return config.segment_bytes;
+  constexpr std::int64_t kParts = 32, kLeast = 4 * kMiB, kMost = 256 * kMiB;
+  return std::clamp(config.max_bytes / kParts, kLeast, kMost);
+}
+
+SegmentRow described(const KvRow& row) {
+  return {.key = row.key,
+          .tokens = {row.tokens.begin(), row.tokens.end()},
+          .bytes = row.bytes.size(),
+          .checksum = row_checksum(row.key, row.tokens, row.bytes),
+          .cost_ms = row.cost_ms};
+}
+
+}  // namespace
+
+SegmentStore::SegmentStore(std::unique_ptr<FileLayer> files, const SegmentStoreConfig& config,
+                           const Clock& clock)
+    : files_(std::move(files)),
+      config_({.max_bytes = config.max_bytes,
+               .segment_bytes = segment_bytes(config),
+               .max_write_bytes_per_hour = config.max_write_bytes_per_hour}),
+      clock_(clock),
+      allowance_(config.max_write_bytes_per_hour, clock) {}
+
+Result<std::unique_ptr<SegmentStore>> SegmentStore::open(std::unique_ptr<FileLayer> files,
+                                                         const SegmentStoreConfig& config,
+                                                         const Clock& clock) {
+  auto names = files->list();
+  if (!names) return names.error();
+  std::unique_ptr<SegmentStore> store(new SegmentStore(std::move(files), config, clock));
+  std::map<std::uint64_t, StoredFileInfo> segments;
+  for (StoredFileInfo& file : *names)
+    if (const auto number = segment_number(file.name)) segments.emplace(*number, std::move(file));
+  const std::scoped_lock writing(store->writer_);
+  for (const auto& [number, file] : segments) {
+    store->next_number_ = number + 1;
+    store->adopt(file, number);
+  }
+  store->make_space(0);
+  return store;
+}
+
+// Takes over a file that is there, and removes from it what is nothing whole.
+void SegmentStore::adopt(const StoredFileInfo& info, std::uint64_t number) {
+  Segment& segment = index_.add_segment(number);
+  segment.bytes = static_cast<std::uint64_t>(info.bytes);
+  auto file = files_->open(info.name, FileLayer::Access::write);
+  auto scan = file && segment.bytes <= kMaxBatchBytes ? scan_segment(**file, segment.bytes, number)
+                                                      : Result<SegmentScan>(SegmentScan{});
+  if (!scan || scan->batches.empty()) {
+    (void)remove(number);
+    return;
+  }
+  bool cleared = true;
+  const std::uint64_t file_bytes = segment.bytes;
+  for (const SegmentGap& gap : scan->gaps) {
+    const bool last = gap.end == file_bytes;
+    const Status status = last ? (*file)->truncate(gap.begin) : (*file)->zero(gap.begin, gap.end - gap.begin);
+    cleared = cleared && status.ok();
+    if (last && status.ok()) segment.bytes = gap.begin;
+  }
+  if (!scan->gaps.empty()) cleared = (*file)->sync().ok() && cleared;
+  segment.unclear = !cleared;
+  for (SegmentBatch& batch : scan->batches) index_.add_batch(segment, std::move(batch));
+  if (!SegmentIndex::has_rows(segment)) (void)remove(number);
+}
+
+std::uint64_t SegmentStore::total_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [number, segment] : index_.segments()) sum += segment->bytes;
+  return sum;
+}
+
+std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::string_view label,
+                                          std::vector<KvKey>* gone) {
+  std::vector<KvStored> out(rows.size(), KvStored::refused);
+  const std::scoped_lock writing(writer_);
+  dropped_.clear();
+  if (failed_at_ && clock_.now() - *failed_at_ < kPauseAfterFailure) return out;
+  const std::uint64_t most =
+      std::max(static_cast<std::uint64_t>(config_.segment_bytes), 2 * kSegmentAlignment);
+  SegmentBatch batch{.label = std::string(label)};
+  std::vector<std::span<const std::byte>> bytes;
+  std::vector<std::size_t> taken;  // the batch's rows among `rows`
+  std::unordered_set<KvKey, KvKeyHasher> keys;
+  std::uint64_t batch_bytes = 0;
+  const auto flush = [&] {
+    if (batch.rows.empty()) return;
+    const KvStored stored = append(std::exchange(batch, {.label = std::string(label)}), bytes);
+    for (const std::size_t i : taken) out[i] = stored;
+    bytes.clear(), taken.clear();
+    batch_bytes = 0;
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const KvRow& row = rows[i];
+    CHECK(row.key.fingerprint == rows.front().key.fingerprint);
+    if (!keys.insert(row.key).second || has(row)) {
+      out[i] = KvStored::present;
+      continue;
+    }
+    const std::uint64_t size = segment_padded(row.bytes.size());
+    if (!fits_in_batch(row) || !allowance_.take(static_cast<std::int64_t>(size))) continue;
+    if (batch.rows.size() == kMaxBatchRows || batch_bytes + size > std::min(most, kMaxAppendBytes)) flush();
+    batch.rows.push_back(described(row));
+    bytes.push_back(row.bytes);
+    taken.push_back(i);
+    batch_bytes += size;
+  }
+  flush();
+  const std::scoped_lock lock(mutex_);
+  if (gone != nullptr)
+    std::ranges::copy_if(dropped_, std::back_inserter(*gone),
+                         [&](const KvKey& key) { return index_.find(key) == nullptr; });
+  stats_.refused += std::ranges::count(out, KvStored::refused);
+  return out;
+}
+
+// Writes the batch behind the newest one, and lets it be found once it is on the disk.
+KvStored SegmentStore::append(SegmentBatch batch, std::span<const std::span<const std::byte>> bytes) {
+  lay_out(batch);
+  const auto limit = static_cast<std::uint64_t>(config_.segment_bytes);
+  if (newest_ != nullptr && newest_->bytes + batch.bytes > limit) seal_newest();
+  if (!make_space(batch.bytes)) return KvStored::refused;
+  const bool begins = newest_ == nullptr;
+  if (begins && !begin_segment().ok()) {
+    failed_at_ = clock_.now();
+    return KvStored::failed;
+  }
+  batch.offset = newest_->bytes;
+  lay_out(batch);
+  AlignedBuffer buffer(batch.bytes);
+  const std::vector<std::byte> header = encode_header(batch, newest_->number);
+  std::ranges::copy(header, buffer.bytes().begin());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto place =
+        buffer.bytes().subspan(batch.rows[i].offset - batch.offset, segment_padded(bytes[i].size()));
+    std::ranges::copy(bytes[i], place.begin());
+    std::ranges::fill(place.subspan(bytes[i].size()), std::byte{0});
+  }
+  Status status = newest_file_->write(batch.offset, buffer.bytes());
+  if (status.ok()) status = newest_file_->sync();
+  if (status.ok() && begins) status = files_->sync_folder();
+  if (!status.ok()) {
+    failed_at_ = clock_.now();
+    cut_newest(batch.offset);
+    const std::scoped_lock lock(mutex_);
+    ++stats_.failed_writes;
+    return KvStored::failed;
+  }
+  failed_at_.reset();
+  const std::scoped_lock lock(mutex_);
+  stats_.bytes_written += static_cast<std::int64_t>(batch.bytes);
+  index_.add_batch(*newest_, std::move(batch));
+  return KvStored::stored;
+}
+
+Status SegmentStore::begin_segment() {
+  auto file = files_->create(segment_name(next_number_));
+  if (!file) return file.error();
+  newest_file_ = *std::move(file);
+  const std::scoped_lock lock(mutex_);
+  newest_ = &index_.add_segment(next_number_++);
+  return ok_status();
+}
+
+void SegmentStore::seal_newest() {
+  newest_file_.reset();
+  newest_ = nullptr;
+}
+
+// Removes what a failed write may have left behind the last whole batch.
+void SegmentStore::cut_newest(std::uint64_t end) {
+  const std::uint64_t number = newest_->number;
+  const bool cut = end > 0 && newest_file_->truncate(end).ok() && newest_file_->sync().ok();
+  seal_newest();
+  if (!cut) (void)remove(number);
+}
+
+// False: the files would take more than they may.
+bool SegmentStore::make_space(std::uint64_t bytes) {
+  const auto most = static_cast<std::uint64_t>(config_.max_bytes);
+  if (bytes > most) return false;
+  while (total_bytes() + bytes > most || index_.segments().size() >= kMaxSegments)
+    if (!evict_oldest()) return false;
+  return true;
+}
+
+// The oldest segment goes. Rows of it that were found since they were written are written again, as far as
+// they take half of the room that it gave. A move ends their right to another one.
+bool SegmentStore::evict_oldest() {
+  if (index_.segments().empty()) return false;
+  Segment& oldest = *index_.segments().begin()->second;
+  if (&oldest == newest_) seal_newest();
+  std::vector<SegmentRow> rows;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const SegmentRow* row : index_.used_rows(oldest)) rows.push_back(*row);
+  }
+  const std::uint64_t room = std::min(oldest.bytes / 2, kMaxAppendBytes);
+  std::map<KvDigest, std::pair<SegmentBatch, std::vector<AlignedBuffer>>> kept;  // by fingerprint
+  std::uint64_t kept_bytes = 0;
+  const auto file = files_->open(segment_name(oldest.number), FileLayer::Access::read);
+  for (SegmentRow& row : rows) {
+    auto& [batch, buffers] = kept[row.key.fingerprint];
+    // A header of its own, which is more than it takes of a shared one.
+    const std::uint64_t size =
+        segment_padded(row.bytes) + kSegmentAlignment + row.tokens.size() * sizeof(TokenId);
+    if (!file || kept_bytes + size > room || batch.rows.size() == kMaxBatchRows) break;
+    AlignedBuffer buffer(row.bytes);
+    const auto got = (*file)->read(row.offset, buffer.bytes());
+    if (!got || *got != row.bytes || row_checksum(row.key, row.tokens, buffer.bytes()) != row.checksum)
+      continue;
+    if (!allowance_.take(static_cast<std::int64_t>(size))) break;
+    kept_bytes += size;
+    batch.rows.push_back(std::move(row));
+    buffers.push_back(std::move(buffer));
+  }
+  for (const SegmentBatch& batch : oldest.batches)
+    for (auto& [fingerprint, part] : kept)
+      if (part.first.label.empty() && !batch.rows.empty() &&
+          batch.rows.front().key.fingerprint == fingerprint)
+        part.first.label = batch.label;
+  const auto before = static_cast<std::int64_t>(index_.num_rows());
+  if (!remove(oldest.number).ok()) return false;
+  for (auto& [fingerprint, part] : kept) {
+    if (part.first.rows.empty()) continue;
+    std::vector<std::span<const std::byte>> views;
+    for (const AlignedBuffer& buffer : part.second) views.push_back(buffer.bytes());
+    (void)append(std::move(part.first), views);
+  }
+  const std::scoped_lock lock(mutex_);
+  stats_.evicted_rows += before - static_cast<std::int64_t>(index_.num_rows());
+  return true;
+}
+
+// Its rows are not found any more, whether the file can be removed or not.
+Status SegmentStore::remove(std::uint64_t number) {
+  if (newest_ != nullptr && newest_->number == number) seal_newest();
+  const Status status = files_->remove(segment_name(number));
+  removed_ = true;
+  const std::scoped_lock lock(mutex_);
+  Segment& segment = *index_.segments().at(number);
+  for (const SegmentBatch& batch : segment.batches)
+    for (const SegmentRow& row : batch.rows)
+      if (index_.forget(row.key, number, row.offset)) dropped_.push_back(row.key);
+  segment.unclear = true;
+  if (!status.ok() && status.code() != StatusCode::not_found) return status;
+  index_.remove_segment(number);
+  return ok_status();
+}
+
+bool SegmentStore::has(const KvRow& row) const {
+  const std::scoped_lock lock(mutex_);
+  return index_.find(row.key, row.tokens) != nullptr;
+}
+
+bool SegmentStore::contains(const KvKey& key) const {
+  const std::scoped_lock lock(mutex_);
+  return index_.find(key) != nullptr;
+}
+
+void SegmentStore::each_key(const std::function<void(const KvKey&)>& f) const {
+  const std::scoped_lock lock(mutex_);
+  index_.each_key(f);
+}
+
+void SegmentStore::touch(const KvKey& key) {
+  const std::scoped_lock lock(mutex_);
+  if (SegmentIndex::Place* const place = index_.find(key)) ++place->hits;
+}
+
+KvFetched SegmentStore::fetch(const KvKey& key, std::span<const TokenId> tokens, std::span<std::byte> out) {
+  std::uint64_t segment = 0, offset = 0, checksum = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    SegmentIndex::Place* const place = index_.find(key, tokens);
+    if (place == nullptr || place->row->bytes != out.size()) {
+      ++stats_.misses;
+      return KvFetched::miss;
+    }
+    segment = place->segment->number;
+    offset = place->row->offset;
+    checksum = place->row->checksum;
+  }
+  bool whole = false;
+  if (const auto file = files_->open(segment_name(segment), FileLayer::Access::read)) {
+    const auto got = (*file)->read(offset, out);
+    whole = got && *got == out.size() && row_checksum(key, tokens, out) == checksum;
+  }
+  const std::scoped_lock lock(mutex_);
+  if (!whole) {
+    ++stats_.lost;
+    index_.forget(key, segment, offset);
+    return KvFetched::lost;
+  }
+  ++stats_.hits;
+  stats_.bytes_read += static_cast<std::int64_t>(out.size());
+  if (SegmentIndex::Place* const place = index_.find(key, tokens)) ++place->hits;
+  return KvFetched::hit;
+}
+
+// Overwrites the rows' K/V, and then says so in the headers of their batches.
+Status SegmentStore::clear_rows(Segment& segment, const KvKeyPrefix& prefix) {
+  std::unique_ptr<StoredFile> opened;
+  StoredFile* file = &segment == newest_ ? newest_file_.get() : nullptr;
+  if (file == nullptr) {
+    auto again = files_->open(segment_name(segment.number), FileLayer::Access::write);
+    if (!again) return again.error();
+    opened = *std::move(again);
+    file = opened.get();
+  }
+  std::vector<SegmentRow> gone;
+  for (const SegmentBatch& batch : segment.batches)
+    for (const SegmentRow& row : batch.rows)
+      if (!row.erased && prefix.matches(row.key)) gone.push_back(row);
+  std::vector<SegmentBatch*> changed;
+  {
+    const std::scoped_lock lock(mutex_);
+    changed = SegmentIndex::mark_erased(segment, prefix);
+  }
+  for (const SegmentRow& row : gone)
+    if (row.bytes > 0) PAGODA_RETURN_IF_ERROR(file->zero(row.offset, segment_padded(row.bytes)));
+  for (const SegmentBatch* batch : changed)
+    PAGODA_RETURN_IF_ERROR(file->write(batch->offset, encode_header(*batch, segment.number)));
+  return file->sync();
+}
+
+Result<std::int64_t> SegmentStore::erase(const KvKeyPrefix& prefix) {
+  const std::scoped_lock writing(writer_);
+  std::int64_t rows = 0;
+  std::vector<Segment*> segments;
+  {
+    const std::scoped_lock lock(mutex_);
+    rows = index_.forget(prefix);
+    stats_.erased_rows += rows;
+    for (const auto& [number, segment] : index_.segments()) segments.push_back(segment.get());
+  }
+  Status status = ok_status();
+  for (Segment* segment : segments) {
+    bool any = segment->unclear, others = false;
+    for (const SegmentBatch& batch : segment->batches)
+      for (const SegmentRow& row : batch.rows)
+        if (!row.erased) (prefix.matches(row.key) ? any : others) = true;
+    if (!any) continue;
+    if (others && !segment->unclear && clear_rows(*segment, prefix).ok()) continue;
+    // The whole file goes where not all of it can be kept apart.
+    if (Status removed = remove(segment->number); !removed.ok()) status = std::move(removed);
+  }
+  if (removed_) {
+    if (Status synced = files_->sync_folder(); !synced.ok()) return synced;
+    removed_ = !status.ok();
+  }
+  if (!status.ok()) return status;
+  return rows;
+}
+
+SegmentStoreStats SegmentStore::stats() const {
+  const std::scoped_lock lock(mutex_);
+  SegmentStoreStats out = stats_;
+  out.rows = static_cast<std::int64_t>(index_.num_rows());
+  out.segments = static_cast<std::int64_t>(index_.segments().size());
+  out.bytes = static_cast<std::int64_t>(total_bytes());
+  return out;
+}
+
+void SegmentStore::check_invariants() const {
+  const std::scoped_lock lock(mutex_);
+  index_.check_invariants();
+  CHECK(total_bytes() <= static_cast<std::uint64_t>(config_.max_bytes));
+}
+
+}  // namespace pagoda

@@ -1,0 +1,290 @@
+// Goal: rows that were stored are found with their bytes, also by the next process; limits hold; what was
+// erased is gone from the files; and whatever the disk does is a miss, never a wrong byte.
+#include "kv_store/segment_store.h"
+
+#include <algorithm>
+#include <set>
+
+#include "kv_store/store_test_support.h"
+
+namespace pagoda {
+namespace {
+
+using testing::BorrowedFiles;
+using testing::fetch;
+using testing::StoppedClock;
+using testing::store;
+using testing::TestRow;
+
+constexpr std::int64_t kKiB = 1024;
+
+struct Folder {
+  MemoryFiles files;
+  StoppedClock clock;
+  SegmentStoreConfig config{.max_bytes = 1024 * kKiB, .segment_bytes = 64 * kKiB};
+
+  std::unique_ptr<SegmentStore> open() {
+    auto opened = SegmentStore::open(std::make_unique<BorrowedFiles>(files), config, clock);
+    EXPECT_TRUE(opened);
+    return *std::move(opened);
+  }
+};
+
+std::vector<TestRow> rows(std::uint64_t first, std::uint64_t count, std::uint64_t scope = 0) {
+  std::vector<TestRow> out;
+  for (std::uint64_t i = 0; i < count; ++i) out.emplace_back(first + i, scope);
+  return out;
+}
+
+bool occurs(const MemoryFiles& files, const std::vector<std::byte>& bytes) {
+  auto& all = const_cast<MemoryFiles&>(files);
+  const auto names = files.list();
+  return std::ranges::any_of(*names, [&](const StoredFileInfo& file) {
+    return !std::ranges::search(all.bytes_of(file.name), std::span(bytes).first(64)).empty();
+  });
+}
+
+TEST(SegmentStore, FindsWhatWasStoredAlsoAfterARestart) {
+  Folder folder;
+  const auto some = rows(1, 5);
+  {
+    const auto first = folder.open();
+    EXPECT_EQ(fetch(*first, some[0]), KvFetched::miss);
+    EXPECT_EQ(store(*first, some), std::vector(5, KvStored::stored));
+    EXPECT_EQ(store(*first, some), std::vector(5, KvStored::present));
+    for (const TestRow& row : some) EXPECT_EQ(fetch(*first, row), KvFetched::hit);
+  }
+  const auto second = folder.open();
+  for (const TestRow& row : some) EXPECT_EQ(fetch(*second, row), KvFetched::hit);
+  EXPECT_EQ(second->stats().rows, 5);
+  EXPECT_EQ(store(*second, rows(6, 1)), std::vector(1, KvStored::stored));
+  second->check_invariants();
+}
+
+TEST(SegmentStore, ComparesTokensSizeAndEveryPartOfTheKey) {
+  Folder folder;
+  const auto kept = folder.open();
+  const TestRow row(1, 2);
+  store(*kept, {row});
+  const auto misses = [&](TestRow other) { return fetch(*kept, other) == KvFetched::miss; };
+  TestRow other = row;
+  other.tokens.back() += 1;
+  EXPECT_TRUE(misses(other)) << "a collision of hashes";
+  other = row, other.tokens.pop_back();
+  EXPECT_TRUE(misses(other));
+  other = row, other.key.fingerprint[3] = 1;
+  EXPECT_TRUE(misses(other));
+  other = row, other.key.scope[3] = 1;
+  EXPECT_TRUE(misses(other));
+  other = row, other.key.group = 1;
+  EXPECT_TRUE(misses(other));
+  other = row, other.bytes.pop_back();
+  EXPECT_TRUE(misses(other));
+  EXPECT_EQ(fetch(*kept, row), KvFetched::hit);
+}
+
+TEST(SegmentStore, KeepsItsLimitAndWhatIsUsed) {
+  Folder folder;
+  folder.config.max_bytes = 256 * kKiB;
+  const auto kept = folder.open();
+  const TestRow used(1);
+  store(*kept, {used});
+  for (std::uint64_t i = 2; i < 400; ++i) {
+    store(*kept, {TestRow(i)});
+    EXPECT_EQ(fetch(*kept, TestRow(i)), KvFetched::hit) << "the newest";
+    EXPECT_EQ(fetch(*kept, used), KvFetched::hit) << i;
+    ASSERT_LE(folder.files.total_bytes(), folder.config.max_bytes);
+    kept->check_invariants();
+  }
+  EXPECT_EQ(fetch(*kept, TestRow(2)), KvFetched::miss) << "never used again";
+  EXPECT_GT(kept->stats().evicted_rows, 300);
+  // A lower limit holds from the start.
+  folder.config.max_bytes = 128 * kKiB;
+  (void)folder.open();
+  EXPECT_LE(folder.files.total_bytes(), folder.config.max_bytes);
+}
+
+TEST(SegmentStore, TellsWhatWentForOthers) {
+  Folder folder;
+  folder.config.max_bytes = 128 * kKiB;
+  const auto kept = folder.open();
+  std::set<std::uint64_t> here;
+  for (std::uint64_t i = 1; i < 200; ++i) {
+    const TestRow row(i);
+    std::vector<KvKey> gone;
+    const KvRow view = row.row();
+    ASSERT_EQ(kept->store(std::span(&view, 1), "model", &gone), std::vector(1, KvStored::stored));
+    here.insert(i);
+    for (const KvKey& key : gone) EXPECT_EQ(here.erase(key.hash[0]), 1);
+    if (i % 3 == 0) kept->touch(TestRow(*here.begin()).key);
+    std::set<std::uint64_t> found;
+    kept->each_key([&](const KvKey& key) { found.insert(key.hash[0]); });
+    ASSERT_EQ(found, here);
+  }
+}
+
+TEST(SegmentStore, RefusesWhatCanNeverFit) {
+  Folder folder;
+  folder.config.max_bytes = 16 * kKiB;
+  const auto kept = folder.open();
+  EXPECT_EQ(store(*kept, {TestRow(1, 0, 20 * kKiB)}), std::vector(1, KvStored::refused));
+  EXPECT_EQ(store(*kept, {TestRow(2)}), std::vector(1, KvStored::stored));
+}
+
+TEST(SegmentStore, WritesSoMuchInAnHour) {
+  Folder folder;
+  folder.config.max_write_bytes_per_hour = 40 * kKiB;
+  const auto kept = folder.open();
+  const auto count = [&](std::uint64_t first) {
+    return std::ranges::count(store(*kept, rows(first, 20)), KvStored::stored);
+  };
+  EXPECT_EQ(count(100), 10);  // 4 KiB each
+  EXPECT_EQ(count(200), 0);
+  folder.clock.time += TimeNs{1800} * 1'000'000'000;
+  EXPECT_EQ(count(300), 5);
+  EXPECT_EQ(kept->stats().refused, 10 + 20 + 15);
+}
+
+TEST(SegmentStore, ErasesOneScopeForGood) {
+  Folder folder;
+  const TestRow secret(1, 1), other(2, 2), alone(3, 1);
+  {
+    const auto kept = folder.open();
+    store(*kept, {secret, other});
+    store(*kept, {alone});
+    EXPECT_EQ(*kept->erase({.scope = secret.key.scope}), 2);
+    EXPECT_EQ(fetch(*kept, secret), KvFetched::miss);
+    EXPECT_EQ(fetch(*kept, other), KvFetched::hit);
+    kept->check_invariants();
+  }
+  EXPECT_FALSE(occurs(folder.files, secret.bytes) || occurs(folder.files, alone.bytes));
+  const auto kept = folder.open();
+  EXPECT_EQ(fetch(*kept, secret), KvFetched::miss);
+  EXPECT_EQ(fetch(*kept, alone), KvFetched::miss);
+  EXPECT_EQ(fetch(*kept, other), KvFetched::hit);
+  EXPECT_EQ(*kept->erase({}), 1);
+  EXPECT_TRUE(folder.files.list()->empty());
+  EXPECT_EQ(store(*kept, {secret}), std::vector(1, KvStored::stored)) << "goes on";
+}
+
+// A copy that no lookup finds any more is on the disk all the same.
+TEST(SegmentStore, ErasesCopiesThatNobodyFinds) {
+  Folder folder;
+  const TestRow secret(1, 1), other(2, 2);
+  const auto kept = folder.open();
+  store(*kept, {secret, other});
+  auto& bytes = folder.files.bytes_of("0000000000000001.kv");
+  const auto at = std::ranges::search(bytes, secret.bytes).begin();
+  at[599] ^= std::byte{1};
+  EXPECT_EQ(fetch(*kept, secret), KvFetched::lost);
+  EXPECT_EQ(store(*kept, {secret}), std::vector(1, KvStored::stored));
+  EXPECT_EQ(*kept->erase({.scope = secret.key.scope}), 1);
+  EXPECT_FALSE(occurs(folder.files, secret.bytes));
+  EXPECT_EQ(fetch(*kept, other), KvFetched::hit);
+}
+
+// The remains of a batch that was never whole hold tokens, too.
+TEST(SegmentStore, RemovesWhatIsTornWhenItOpens) {
+  Folder folder;
+  const TestRow torn(1), whole(2), cut(3);
+  const std::string name = "0000000000000001.kv";
+  {
+    const auto kept = folder.open();
+    for (const TestRow& row : {torn, whole, cut}) store(*kept, {row});
+  }
+  auto& bytes = folder.files.bytes_of(name);
+  bytes[8] ^= std::byte{1};           // the first header
+  bytes.resize(bytes.size() - 4000);  // the last row
+  ASSERT_TRUE(occurs(folder.files, torn.bytes) && occurs(folder.files, cut.bytes));
+  const auto kept = folder.open();
+  EXPECT_FALSE(occurs(folder.files, torn.bytes) || occurs(folder.files, cut.bytes));
+  EXPECT_EQ(fetch(*kept, whole), KvFetched::hit);
+  EXPECT_EQ(kept->stats().rows, 1);
+}
+
+// Every byte of a file changed by itself: the row is there with its bytes, or is not.
+TEST(SegmentStore, AChangedByteIsLostAndNoMore) {
+  Folder folder;
+  const auto some = rows(1, 2);
+  store(*folder.open(), some);
+  const std::string name = "0000000000000001.kv";
+  const std::vector<std::byte> whole = folder.files.bytes_of(name);
+  std::int64_t lost = 0;
+  for (std::size_t at = 0; at < whole.size(); at = at < 600 || at % 4096 > 650 ? at + 1 : at + 7) {
+    if (at % 4096 > 650 && at % 97 != 0) continue;  // padding
+    auto changed = whole;
+    changed[at] ^= std::byte{0x40};
+    folder.files.put(name, std::move(changed));
+    const auto kept = folder.open();
+    for (const TestRow& row : some) lost += fetch(*kept, row) != KvFetched::hit;
+  }
+  EXPECT_GT(lost, 1000);
+}
+
+TEST(SegmentStore, AnotherPlaceOrNameIsForeign) {
+  Folder folder;
+  const TestRow row(1);
+  store(*folder.open(), {row});
+  const std::vector<std::byte> whole = folder.files.bytes_of("0000000000000001.kv");
+  folder.files.put("0000000000000009.kv", whole);
+  folder.files.put("notes.txt", whole);
+  EXPECT_TRUE(folder.files.remove("0000000000000001.kv").ok());
+  const auto kept = folder.open();
+  EXPECT_EQ(fetch(*kept, row), KvFetched::miss);
+  ASSERT_EQ(folder.files.list()->size(), 1);
+  EXPECT_EQ(folder.files.list()->front().name, "notes.txt") << "is not ours to remove";
+}
+
+TEST(SegmentStore, AFullDiskIsLeftAloneForAWhile) {
+  Folder folder;
+  const auto kept = folder.open();
+  store(*kept, rows(1, 2));
+  folder.files.max_bytes = folder.files.total_bytes() + 6 * kKiB;
+  EXPECT_EQ(store(*kept, rows(10, 2)), std::vector(2, KvStored::failed));
+  EXPECT_EQ(fetch(*kept, TestRow(1)), KvFetched::hit);
+  folder.files.max_bytes = 1 << 30;
+  EXPECT_EQ(store(*kept, rows(10, 2)), std::vector(2, KvStored::refused)) << "too soon";
+  folder.clock.time += TimeNs{60} * 1'000'000'000;
+  EXPECT_EQ(store(*kept, rows(10, 2)), std::vector(2, KvStored::stored));
+  EXPECT_EQ(folder.open()->stats().rows, 4);
+}
+
+// The n-th operation fails, for every n: no wrong byte, and what is said to be erased is.
+TEST(SegmentStore, AnyOperationMayFail) {
+  for (int n = 0; n < 60; ++n) {
+    SCOPED_TRACE(n);
+    Folder folder;
+    int left = n;
+    folder.files.fails = [&](bool) { return left-- == 0; };
+    auto opened =
+        SegmentStore::open(std::make_unique<BorrowedFiles>(folder.files), folder.config, folder.clock);
+    if (!opened) continue;
+    auto kept = *std::move(opened);
+    const auto mine = rows(1, 3, 1), others = rows(11, 3, 2);
+    store(*kept, mine);
+    folder.clock.time += TimeNs{60} * 1'000'000'000;
+    store(*kept, others);
+    for (const TestRow& row : mine) fetch(*kept, row);
+    const bool erased = kept->erase({.scope = KvDigest{1}}).has_value();
+    kept->check_invariants();
+    kept = folder.open();
+    for (const TestRow& row : mine) {
+      const KvFetched fetched = fetch(*kept, row);
+      if (erased) EXPECT_EQ(fetched, KvFetched::miss);
+    }
+    for (const TestRow& row : others) fetch(*kept, row);
+    kept->check_invariants();
+  }
+}
+
+TEST(SegmentStore, ShortReadsAreLost) {
+  Folder folder;
+  const auto kept = folder.open();
+  store(*kept, rows(1, 1));
+  folder.files.short_reads = true;
+  EXPECT_EQ(fetch(*kept, TestRow(1)), KvFetched::lost);
+  EXPECT_EQ(fetch(*kept, TestRow(1)), KvFetched::miss);
+}
+
+}  // namespace
+}  // namespace pagoda
