@@ -224,11 +224,10 @@ void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const
   if (!reader_.status().ok()) return;
   matrices.recipe += concat(" ", name, text(rows), " by ", step, " of blocks and scales");
   const std::int64_t columns = scales.columns() * 32;
-  add_copy(
-      matrices, blocks, {DType::mxfp4, {rows.count, columns}, nullptr},
-      [=, &context = context_](const TensorView& from, std::vector<std::byte>& to) {
-        join_mxfp4(context, from, scales, rows, step, to);
-      });
+  add_copy(matrices, blocks, {DType::mxfp4, {rows.count, columns}, nullptr},
+           [=, &context = context_](const TensorView& from, std::vector<std::byte>& to) {
+             join_mxfp4(context, from, scales, rows, step, to);
+           });
   note_read(matrices, scales);
 }
 
