@@ -47,6 +47,7 @@ void EngineCore::abort_sequence(RequestId id, std::int32_t index) {
 void EngineCore::reset_prefix_cache() {
   observers_.tell(&StepObserver::on_reset_prefix_cache);
   parts_.kv->sharing().clear_prefix_cache();
+  parts_.runner->erase_tiers();
   outputs_.settle();
 }
 

@@ -28,7 +28,7 @@ class EngineCore {
   void abort_sequence(RequestId id, std::int32_t index);
   void fail_all(const Status& error) { ends_.fail_all(error); }  // ends every request with `error`
   const RequestTable& requests() const { return requests_; }
-  bool idle() const { return requests_.empty(); }
+  bool idle() const { return requests_.empty() && !parts_.kv->tiering().has_moves(); }
   SharedPrefixes& prefixes() { return prefixes_; }
   void reset_prefix_cache();
 
@@ -37,7 +37,11 @@ class EngineCore {
   Status wake_up(const WakeOrder& order) { return sleep_.wake_up(order); }
   bool asleep() const { return sleep_.asleep(); }
 
-  // Runs one step; false when there was nothing to run, or the runner has failed (see status()).
+  // Calls it on any thread when tiers have news that a step would take; null: nobody.
+  void on_tier_news(std::function<void()> wake) { parts_.runner->on_tier_news(std::move(wake)); }
+
+  // Runs one step; false when there was nothing to run but what waits for tiers, or the runner has failed
+  // (see status()).
   bool step();
   // Not ok once the runner has failed: nothing more will run, and the owner calls fail_all().
   const Status& status() const { return status_; }

@@ -16,7 +16,8 @@ QueuedWork left_of(const SequenceGroup& group, const TrafficMeans& means) {
   }
   out.prompt_tokens = missing;
   // Prefix hits can only be expected of a prompt that has never been admitted.
-  if (group.state == GroupState::waiting && group.num_preemptions == 0)
+  if ((group.state == GroupState::waiting || group.state == GroupState::arriving) &&
+      group.num_preemptions == 0)
     out.prompt_tokens = std::max(out.prompt_tokens * means.computed_share, 1.0);
   if (group.state == GroupState::swapped) out.prompt_tokens = 1;
   out.output_tokens = expected_output(means.output_tokens, group.sampling().max_tokens, longest);
@@ -50,7 +51,8 @@ EngineLoad engine_load(const EngineConfig& config, const Scheduler& scheduler, c
       waiting.push_back(&group);
   }
   std::ranges::sort(waiting, [](const SequenceGroup* a, const SequenceGroup* b) {
-    if (a->state != b->state) return a->state == GroupState::swapped;
+    const bool a_swapped = a->state == GroupState::swapped, b_swapped = b->state == GroupState::swapped;
+    if (a_swapped != b_swapped) return a_swapped;
     return a->rank != b->rank ? a->rank < b->rank : a->order < b->order;
   });
   for (const SequenceGroup* group : waiting) {

@@ -115,6 +115,10 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       cache_queries_(
           r.counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.")),
       cache_hits_(r.counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.")),
+      external_queries_(r.counter("external_prefix_cache_queries",
+                                  "External prefix cache queries, in terms of number of queried tokens.")),
+      external_hits_(r.counter("external_prefix_cache_hits",
+                               "External prefix cache hits, in terms of number of cached tokens.")),
       map_calls_(mapping(r, "pagoda:kv_map_calls", kMapCalls, "in_step")),
       map_calls_ahead_(mapping(r, "pagoda:kv_map_calls", kMapCalls, "ahead")),
       mapped_pages_(mapping(r, "pagoda:kv_mapped_pages", kMappedPages, "in_step")),
@@ -189,6 +193,8 @@ void EngineMetrics::on_state(const EngineHoldings& state) {
   const PrefixCacheStats cache = kv.inspection().prefix_cache_stats();
   cache_queries_.add(static_cast<double>(cache.queries - seen_cache_.queries));
   cache_hits_.add(static_cast<double>(cache.hits - seen_cache_.hits));
+  external_queries_.add(static_cast<double>(cache.external_queries - seen_cache_.external_queries));
+  external_hits_.add(static_cast<double>(cache.external_hits - seen_cache_.external_hits));
   seen_cache_ = cache;
   if (state.num_batched_tokens > 0) iteration_tokens_.observe(state.num_batched_tokens);
 }
@@ -221,6 +227,7 @@ void EngineMetrics::on_step(const StepReport& report) {
 
 void EngineMetrics::on_outcome(const StepOutcome& outcome) {
   const ScheduledBatch& batch = outcome.report.batch;
+  if (batch.empty()) return;  // it was for tiers alone
   copied_.add(static_cast<double>(batch.block_copies.size()));
   ++totals_.steps;
   totals_.usage += outcome.usage;

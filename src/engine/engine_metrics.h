@@ -40,7 +40,8 @@ class EngineMetrics final : public StepObserver {
   Gauge &running_, &waiting_, &swapped_, &kv_usage_, &swap_usage_;
   Gauge &slots_token_, &slots_reserved_, &slots_internal_, &slots_external_, &slots_cached_, &saved_blocks_;
   Counter &preemptions_, &swap_preemptions_, &swapped_out_, &swapped_in_, &copied_, &padded_, &prompt_tokens_,
-      &prompt_tokens_cached_, &generation_tokens_, &cache_queries_, &cache_hits_;
+      &prompt_tokens_cached_, &generation_tokens_, &cache_queries_, &cache_hits_, &external_queries_,
+      &external_hits_;
   // With --kv-manager virtual.
   Counter &map_calls_, &map_calls_ahead_, &mapped_pages_, &mapped_pages_ahead_, &map_seconds_,
       &map_seconds_ahead_, &map_delayed_steps_;

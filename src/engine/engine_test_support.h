@@ -83,6 +83,8 @@ struct Options {
   SlotMapConfig slots = {};
   // Virtual manager: so many pages exist at first, and no more are ever granted. 0: all exist.
   std::int32_t num_created = 0;
+  // Mode vllm: rows of the prefix cache go to tiers, and come back, if they do.
+  std::optional<TierFaults> tiers = std::nullopt;
 
   SlotMapConfig slot_config() const {
     SlotMapConfig out = slots;
@@ -111,6 +113,7 @@ inline EngineParts make_parts(const Options& options) {
                               .num_blocks = options.num_blocks,
                               .num_swap_blocks = options.num_swap_blocks,
                               .enable_prefix_caching = options.engine.enable_prefix_caching,
+                              .tiers = options.tiers.has_value(),
                               .model_id = "fake",
                               .verify_hits = true,
                               .groups = options.groups,
@@ -148,6 +151,7 @@ struct Rig {
         options.engine.block_size, options.num_blocks, options.num_swap_blocks, options.virtual_blocks(),
         options.groups.value_or(one_full_group(options.engine.block_size)));
     runner = owned.get();
+    if (options.tiers) runner->tiers.emplace(*options.tiers);
     parts.runner = std::move(owned);
     scheduler = parts.scheduler.get();
     core = std::make_unique<EngineCore>(options.engine, std::move(parts), clock, metrics);

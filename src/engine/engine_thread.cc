@@ -29,6 +29,7 @@ EngineThread::EngineThread(const EngineConfig& config, std::unique_ptr<EngineCor
       core_(std::move(core)),
       inbox_(static_cast<std::size_t>(kSpare * config.max_waiting)),
       gate_(config.max_queue_s) {
+  core_->on_tier_news([this] { inbox_.push_control(TierNews{}); });
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -173,6 +174,8 @@ void EngineThread::handle(Message&& message) {
   } else if (auto* add = std::get_if<AddPrefix>(&message)) {
     const Status status = core_->prefixes().add(add->name, std::move(add->tokens), add->sink);
     if (!status.ok()) fail(RequestId{}, *add->sink, status);
+  } else if (std::holds_alternative<TierNews>(message)) {
+    return;
   } else if (const auto* drop = std::get_if<DropPrefix>(&message)) {
     (void)core_->prefixes().drop(drop->name);  // gone already when two drop it at once
   }
@@ -215,6 +218,7 @@ void EngineThread::loop() {
     log_error("engine", concat("the model runner failed: ", failure.message()));
     dead_.store(true, std::memory_order_release);  // before anyone is told
   }
+  core_->on_tier_news(nullptr);
   // From here on nobody can put anything in; what is in gets its answer.
   inbox_.close();
   core_->fail_all(failure.ok() ? unavailable("The server is shutting down.") : failure);
@@ -232,7 +236,7 @@ bool EngineThread::wait_for_work() {
   if (const std::optional<bool> ready = inbox_.wait_for(kRestBeforePreparing)) return *ready;
   while (inbox_.size() == 0 && !inbox_.closed() && !core_->asleep() && core_->steps().prepare_ahead()) {
   }
-  if (!core_->idle()) {  // asleep, with some that wait: they may be late by now
+  if (!core_->idle()) {  // asleep or behind tiers, with some that wait: they may be late by now
     core_->steps().heartbeat();
     return !inbox_.closed();
   }
@@ -246,9 +250,10 @@ bool EngineThread::wait_for_work() {
 }
 
 void EngineThread::serve() {
+  if (core_->steps().has_tier_news()) core_->step();  // before any request: what the tiers have kept
   while (!stopping_.load(std::memory_order_acquire)) {
     num_turns_.fetch_add(1, std::memory_order_relaxed);
-    if (core_->idle() || core_->asleep()) {
+    if (core_->idle() || core_->asleep() || !ran_) {
       busy_.store(false, std::memory_order_relaxed);
       const bool more = wait_for_work();
       busy_.store(true, std::memory_order_relaxed);
@@ -256,7 +261,7 @@ void EngineThread::serve() {
     }
     for (Message& message : inbox_.drain()) handle(std::move(message));
     gate_.publish(core_->load(), num_taken_);
-    core_->step();
+    ran_ = core_->step();
     if (falling_asleep_) fall_asleep();
     if (core_->idle()) gate_.publish(core_->load(), num_taken_);
     publish_progress();

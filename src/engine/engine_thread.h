@@ -104,8 +104,9 @@ class EngineThread final : public EngineClient {
   struct ResetCache {
     ControlDone done;
   };
+  struct TierNews {};  // a step would bring some
   using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, Live, LiveEveryStep, AddPrefix,
-                               DropPrefix, Sleep, WakeUp, ResetCache>;
+                               DropPrefix, Sleep, WakeUp, ResetCache, TierNews>;
 
   void loop();
   void serve();
@@ -131,6 +132,7 @@ class EngineThread final : public EngineClient {
   BoundedQueue<Message> inbox_;
   AdmissionGate gate_;
   std::int64_t num_taken_ = 0;  // requests, out of the inbox
+  bool ran_ = true;             // the last step did; else all that is left waits for tiers
   std::atomic<bool> draining_{false}, dead_{false}, stopping_{false};
   std::atomic<bool> busy_{true};
   std::atomic<std::uint64_t> num_turns_{0};

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "engine/fake_constraint.h"
+#include "engine/fake_tiers.h"
 #include "model_runner/model_runner.h"
 #include "request/request.h"
 
@@ -189,6 +190,12 @@ class FakeModelRunner final : public ModelRunner {
   }
   std::atomic<bool> released{false}, dropped{false}, load_fails{false};
 
+  std::optional<FakeTiers> tiers;
+  bool has_tier_news() const override { return tiers && tiers->pending(); }
+  void erase_tiers() override {
+    if (tiers) tiers->erase();
+  }
+
   StepResult run(const ScheduledBatch& batch) override {
     CHECK(!released.load());
     StepResult out;
@@ -197,6 +204,8 @@ class FakeModelRunner final : public ModelRunner {
       return out;
     }
     ++num_steps;
+    CHECK(tiers || batch.tier_moves.empty());
+    if (tiers) tiers->cancel(batch.tier_moves);
     // As late as allowed.
     show(std::exchange(late_, batch.page_maps_ahead));
     show(batch.page_maps);
@@ -204,6 +213,7 @@ class FakeModelRunner final : public ModelRunner {
     for (const SwapCopy& copy : batch.swap_in) move(swap_, swap_index(copy), pool_, index(copy.block));
     for (const BlockCopy& copy : batch.block_copies) move(pool_, index(copy.from), pool_, index(copy.to));
     num_copies += static_cast<std::int64_t>(batch.block_copies.size());
+    if (tiers) out.tier_news = tiers->run(batch.tier_moves, pool_, size_);
     std::set<std::size_t> written;
     std::int32_t num_tokens = 0;
     for (const ScheduledSequence& sequence : batch.sequences) {

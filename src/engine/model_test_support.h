@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "engine/engine_test_support.h"
+#include "model_runner/host_tier.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/test_ranks.h"
 #include "model_runner/virtual_kv_plan.h"
@@ -22,6 +23,7 @@ struct Trial {
       nullptr;  // drafts are what these answers say, and now and then something else
   std::int32_t block_size = 16, threads = 2, rounds = 1;
   std::int64_t num_pages = 2000, num_swap = 0;
+  std::int64_t offload_pages = 0;  // above 0: rows that leave the pool go to memory of so many pages
   // Above 0: num_pages, and num_swap if there are any, are what so many of the longest sequences need.
   std::int64_t longest = 0;
   std::size_t num_requests = 14;
@@ -34,8 +36,9 @@ struct Trial {
 struct Outcome {
   std::vector<std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>> answers;
   std::int64_t preemptions = 0, swaps = 0, cached = 0, drafts = 0, wrong_drafts = 0, most_in_use = 0;
-  bool has_states = false;  // the model's layers
-  Status refused;           // the model cannot be served so
+  bool has_states = false;   // the model's layers
+  std::int64_t brought = 0;  // tokens, from the offloaded pages
+  Status refused;            // the model cannot be served so
 };
 
 inline std::vector<Request> requests(std::int32_t vocab_size, std::size_t count) {
@@ -151,6 +154,11 @@ inline Outcome run(Trial setup) {
   if (setup.page_bytes > 0)
     setup.block_size =
         plan_virtual_kv(local->kv_page_layout(), setup.page_bytes, *setup.virtual_kv)->layout.block_size;
+  const auto offload = [&] {
+    std::vector<std::unique_ptr<KvTier>> tiers;
+    tiers.push_back(*HostTier::create(setup.offload_pages, alone->kv_block_bytes()));
+    alone->set_tiers(std::move(tiers));
+  };
   EngineConfig config{.max_model_len = kMaxTokens,
                       .max_num_seqs = 32,
                       .max_num_batched_tokens = setup.chunked ? 8 : 512,
@@ -164,6 +172,7 @@ inline Outcome run(Trial setup) {
   const PagedKvConfig pages{.block_size = setup.block_size,
                             .num_blocks = static_cast<std::int32_t>(setup.num_pages),
                             .num_swap_blocks = static_cast<std::int32_t>(setup.num_swap),
+                            .tiers = setup.offload_pages > 0,
                             .verify_hits = true,
                             .groups = local->kv_plan().groups};
   std::unique_ptr<KvManager> kv;
@@ -171,6 +180,7 @@ inline Outcome run(Trial setup) {
     kv = make_virtual(*alone, setup, pages);
   else
     kv = std::make_unique<PagedKvManager>(pages);
+  if (setup.offload_pages > 0) offload();
   auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
   fake::ManualClock clock;
   MetricsRegistry metrics;
@@ -183,7 +193,8 @@ inline Outcome run(Trial setup) {
   for (int round = 0; round < setup.rounds; ++round) {
     std::vector<std::shared_ptr<fake::Collector>> sinks;
     const auto run_all = [&] {
-      while (core.step()) {
+      // The tier's threads may still be at work.
+      while (core.step() || !core.idle()) {
         core.check_invariants();
         out.most_in_use = std::max(out.most_in_use, core.kv().inspection().usage().blocks_in_use);
       }
@@ -208,6 +219,7 @@ inline Outcome run(Trial setup) {
       out.cached += sink->num_cached_tokens;
     }
   }
+  out.brought = core.kv().inspection().prefix_cache_stats().external_hits;
   out.preemptions = who.counts().preemptions;
   out.swaps = who.counts().preemptions_by_swap;
   return out;

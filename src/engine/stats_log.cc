@@ -20,7 +20,9 @@ std::optional<std::string> StatsLog::line(TimeNs now, const Take& take) {
     return fixed(whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0, 1);
   };
   const auto running = std::ranges::count(snapshot.requests, GroupState::running, &RequestSnapshot::state);
-  const auto waiting = std::ranges::count(snapshot.requests, GroupState::waiting, &RequestSnapshot::state);
+  const auto waiting = std::ranges::count_if(snapshot.requests, [](const RequestSnapshot& request) {
+    return request.state == GroupState::waiting || request.state == GroupState::arriving;
+  });
   return concat(
       "Avg prompt throughput: ", rate(totals.prompt_tokens - before.prompt_tokens),
       " tokens/s, Avg generation throughput: ", rate(totals.generation_tokens - before.generation_tokens),

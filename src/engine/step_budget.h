@@ -47,7 +47,7 @@ class StepBudget {
     }
     // Few tokens of prompts take what as many decodes would.
     if (work.tokens < kMinTokens) work = {.decodes = work.decodes + work.tokens};
-    if (seconds > 0) cost_.learn(work, seconds);
+    if (seconds > 0 && !batch.empty()) cost_.learn(work, seconds);
   }
 
  private:

@@ -106,7 +106,7 @@ bool StepPipeline::begin() {
   step.refs = parts_.scheduler->scheduled();
   step.preempted = parts_.scheduler->preempted();
   step.started = clock_.now();
-  if (step.batch->empty()) {
+  if (!step.batch->has_work() && !has_tier_news()) {
     parts_.scheduler->computed();
     parts_.scheduler->update({});
     outputs_.settle();
@@ -165,6 +165,7 @@ bool StepPipeline::retire(StepInFlight& step, StepResult& result) {
   }
   CHECK(result.sequences.size() == step.refs.size() &&
         (result.vectors.empty() || result.vectors.size() == step.refs.size()));
+  parts_.kv->tiering().on_news(result.tier_news);
   const double seconds = to_seconds(step.finished - step.started);
   costs_.on_step(batch, result, seconds);
   budget_.on_step(batch, seconds - result.swap_seconds);

@@ -48,6 +48,8 @@ class StepPipeline {
   std::chrono::milliseconds heartbeat_interval() const { return parts_.runner->heartbeat_interval(); }
   void heartbeat();
   // A few milliseconds of what later steps would wait for; false when nothing is left.
+  // Whether a step would bring news of tiers, though nothing may be scheduled.
+  bool has_tier_news() const { return runner_status_.ok() && parts_.runner->has_tier_news(); }
   bool prepare_ahead() { return runner_status_.ok() && parts_.runner->prepare_ahead(); }
 
  private:
@@ -56,7 +58,7 @@ class StepPipeline {
     std::size_t begin, end;
   };
   void plan();
-  bool begin();  // false: the batch is empty
+  bool begin();  // false: there is nothing to run, nor to hear of tiers
   StepResult wait(StepInFlight& step);
   bool retire(StepInFlight& step, StepResult& result);
   StepResult run(const ScheduledBatch& batch);

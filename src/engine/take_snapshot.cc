@@ -5,7 +5,20 @@
 namespace pagoda {
 namespace {
 
-int rank(GroupState state) { return state == GroupState::running ? 0 : state == GroupState::swapped ? 1 : 2; }
+int rank(GroupState state) {
+  switch (state) {
+    case GroupState::running:
+      return 0;
+    case GroupState::swapped:
+      return 1;
+    case GroupState::arriving:
+      return 2;
+    case GroupState::waiting:
+    case GroupState::finished:
+      break;
+  }
+  return 3;
+}
 
 void append_blocks(std::vector<BlockId>& out, const KvManager& kv, SequenceId id) {
   for (std::size_t group = 0; group < kv.geometry().groups().size(); ++group) {
@@ -47,6 +60,8 @@ void set_lean_standing(RequestSnapshot& shown, const SequenceGroup& group, const
     const bool parked = std::ranges::any_of(
         group.sequences, [](const auto& sequence) { return sequence->state == SequenceState::parked; });
     shown.code = parked ? StandingCode::parked : StandingCode::running;
+  } else if (group.state == GroupState::arriving) {
+    shown.code = StandingCode::arriving;
   } else if (shown.position == 0) {
     const Standing standing = scheduler.standing(group);
     shown.code = standing.code;

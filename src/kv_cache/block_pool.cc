@@ -118,6 +118,41 @@ void BlockPool::renew(BlockId block) {
   if (entry.ref_count > 0 || !entry.published) return;
   remove_cached(index(block));
   add_cached(index(block));
+  if (on_cached_) on_cached_(block);
+}
+
+void BlockPool::begin_leaving(BlockId row) {
+  Block& entry = blocks_[at(row)];
+  CHECK(entry.published && entry.moves == Moves::no);
+  entry.moves = Moves::leaving;
+  ++num_leaving_;
+}
+
+void BlockPool::end_leaving(BlockId row) {
+  Block& entry = blocks_[at(row)];
+  CHECK(entry.moves == Moves::leaving);
+  entry.moves = Moves::no;
+  --num_leaving_;
+}
+
+void BlockPool::begin_arriving(BlockId row) {
+  Block& entry = blocks_[at(row)];
+  CHECK(entry.ref_count > 0 && !entry.published && entry.moves == Moves::no);
+  entry.moves = Moves::arriving;
+  num_arriving_ += num_pages(index(row));
+}
+
+void BlockPool::end_arriving(BlockId row) {
+  Block& entry = blocks_[at(row)];
+  CHECK(entry.moves == Moves::arriving);
+  entry.moves = Moves::no;
+  num_arriving_ -= num_pages(index(row));
+}
+
+void BlockPool::stop_leaving(std::int32_t row) {
+  if (blocks_[static_cast<std::size_t>(row)].moves != Moves::leaving) return;
+  end_leaving(BlockId{row});
+  on_stop_leaving_(BlockId{row});
 }
 
 void BlockPool::share(BlockId block) {
@@ -128,6 +163,7 @@ void BlockPool::share(BlockId block) {
 bool BlockPool::publish(BlockId block, const BlockHash& hash, std::int32_t group) {
   Block& entry = blocks_[at(block)];
   CHECK(entry.ref_count > 0);
+  CHECK(entry.moves != Moves::arriving);
   if (entry.published || !published_.emplace(key(hash, group), block).second) return false;
   entry.published = true;
   entry.hash = hash;
@@ -145,8 +181,10 @@ void BlockPool::release_one(BlockId block) {
   Block& entry = blocks_[at(block)];
   CHECK(entry.ref_count > 0);
   if (--entry.ref_count > 0) return;
+  CHECK(entry.moves != Moves::arriving);
   if (entry.published) {
     add_cached(index(block));
+    if (on_cached_) on_cached_(block);
   } else {
     push_row(index(block));
   }
@@ -157,6 +195,7 @@ void BlockPool::clear_cache() {
   while (num_cached_ > 0) evict_next();
   cache_observer_ = observer;
   if (observer != nullptr) observer->on_cleared();
+  for (std::int32_t row = 0; row < num_blocks(); ++row) stop_leaving(row);
   for (Block& block : blocks_) block.published = block.reported = false;
   published_.clear();
 }
@@ -179,6 +218,7 @@ void BlockPool::forget(std::int32_t row) {
   if (std::exchange(entry.reported, false) && cache_observer_ != nullptr)
     cache_observer_->on_removed(entry.hash);
   if (entry.group == listened_group_) on_forget_(BlockId{row});
+  stop_leaving(row);
 }
 
 void BlockPool::withdraw(BlockId block) {
@@ -230,18 +270,24 @@ void BlockPool::check_invariants() const {
   }
   CHECK(cached == num_cached_);
   std::size_t published = 0;
+  std::int32_t leaving = 0, arriving = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const Block& row = blocks_[static_cast<std::size_t>(blocks_[i].row)];
     CHECK((row.ref_count == 0) == (seen[i] != 0));  // a row in neither list is in use
     CHECK(blocks_[i].row == static_cast<std::int32_t>(i) ||
           (blocks_[i].ref_count == 0 && !blocks_[i].published));
     CHECK(blocks_[i].published || !blocks_[i].reported);
+    CHECK(blocks_[i].moves != Moves::leaving || blocks_[i].published);
+    CHECK(blocks_[i].moves != Moves::arriving || (blocks_[i].ref_count > 0 && !blocks_[i].published));
+    leaving += blocks_[i].moves == Moves::leaving ? 1 : 0;
+    arriving += row.moves == Moves::arriving ? 1 : 0;
     if (!blocks_[i].published) continue;
     ++published;
     const auto it = published_.find(key(blocks_[i].hash, blocks_[i].group));
     CHECK(it != published_.end() && at(it->second) == i);
   }
   CHECK(published == published_.size());
+  CHECK(leaving == num_leaving_ && arriving == num_arriving_);
 }
 
 }  // namespace pagoda

@@ -2,13 +2,13 @@
 // BlockPool decides which physical KV block is used by whom, in ids only; the bytes live in
 // model_runner/kv_storage.h. What is used, shared, published and evicted is a row: one page, or as many as a
 // KV group's row takes (request/kv_groups.h), anywhere in the pool, named by its first page.
-//
 //     FREE --allocate--> IN USE (ref_count >= 1) --last release--> FREE, or CACHED if published
 //     CACHED (ref_count 0, content kept) --acquire_cached--> IN USE; --allocate--> evicted, IN USE
-//
-// FREE is taken before CACHED, which goes by an EvictionOrder (eviction_order.h). More than 25 public
-// methods, because each is one question or change of a row's state, and all keep the same lists. Source:
-// PagedAttention (SOSP'23) §4.2, §4.4; vLLM's automatic prefix caching. Threads: the engine thread.
+// A published row may be LEAVING (a tier reads it: whoever listens ends that before its content is lost), one
+// IN USE may be ARRIVING (a tier writes it: neither published nor released meanwhile); see kv_tiers.h. FREE
+// is taken before CACHED, which goes by an EvictionOrder. Each of the many methods is one question or change
+// of a row's state. Source: PagedAttention (SOSP'23) §4.2, §4.4; vLLM's automatic prefix caching. Threads:
+// the engine thread.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -56,6 +56,22 @@ class BlockPool {
     listened_group_ = group;
     on_forget_ = std::move(on_forget);
   }
+  // Called for rows that become CACHED, or are renewed.
+  void set_on_cached(std::function<void(BlockId)> on_cached) { on_cached_ = std::move(on_cached); }
+
+  // A row's way to a tier and from one. The listener is called for LEAVING rows that lose their content.
+  void begin_leaving(BlockId row);
+  void end_leaving(BlockId row);
+  void begin_arriving(BlockId row);
+  void end_arriving(BlockId row);
+  bool is_leaving(BlockId row) const { return blocks_[at(row)].moves == Moves::leaving; }
+  void set_on_stop_leaving(std::function<void(BlockId)> on_stop) { on_stop_leaving_ = std::move(on_stop); }
+  std::int32_t num_leaving() const { return num_leaving_; }    // rows
+  std::int32_t num_arriving() const { return num_arriving_; }  // pages
+  // The name of a published row.
+  const BlockHash& hash_of(BlockId row) const { return blocks_[at(row)].hash; }
+  std::int32_t group_of(BlockId row) const { return blocks_[at(row)].group; }
+
   // Makes the CACHED block that would go next FREE; false when there is none.
   bool evict_one();
 
@@ -101,6 +117,7 @@ class BlockPool {
 
  private:
   static constexpr std::int32_t kNone = -1;
+  enum class Moves : std::uint8_t { no, leaving, arriving };
   struct Block {
     // A row's first page:
     std::int32_t ref_count = 0;
@@ -109,6 +126,7 @@ class BlockPool {
     std::int64_t num_hits = 0;  // since it was published
     BlockHash hash;             // when published
     bool reported = false;      // the cache observer knows of it
+    Moves moves = Moves::no;
     // Every page:
     std::int32_t row = kNone;   // first page of its row; itself when FREE
     std::int32_t next = kNone;  // page of its row
@@ -117,8 +135,9 @@ class BlockPool {
   std::int32_t num_pages(std::int32_t row) const;
   static std::size_t at(BlockId block) { return static_cast<std::size_t>(index(block)); }
   void add_cached(std::int32_t row);
-  void forget(std::int32_t row);    // it is published no more
-  void push_row(std::int32_t row);  // its pages become FREE
+  void stop_leaving(std::int32_t row);  // if it does
+  void forget(std::int32_t row);        // it is published no more
+  void push_row(std::int32_t row);      // its pages become FREE
   void remove_cached(std::int32_t row);
   void evict_next();
 
@@ -129,7 +148,8 @@ class BlockPool {
   std::int32_t num_cached_ = 0;  // pages
   const std::int32_t num_dependent_;
   std::int32_t listened_group_ = kNone;
-  std::function<void(BlockId)> on_forget_;
+  std::function<void(BlockId)> on_forget_, on_cached_, on_stop_leaving_;
+  std::int32_t num_leaving_ = 0, num_arriving_ = 0;
   CacheObserver* cache_observer_ = nullptr;
 };
 

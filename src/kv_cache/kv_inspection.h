@@ -16,6 +16,9 @@ namespace pagoda {
 // In tokens; a sequence counts when it first gets blocks, not while it waits for them.
 struct PrefixCacheStats {
   std::int64_t queries = 0, hits = 0;
+  // Tokens that the pool did not have and tiers were asked for, and those that they brought; not among
+  // `hits`.
+  std::int64_t external_queries = 0, external_hits = 0;
 };
 
 class KvInspection {

@@ -15,6 +15,7 @@
 #include "kv_cache/kv_inspection.h"
 #include "kv_cache/kv_sharing.h"
 #include "kv_cache/kv_swap.h"
+#include "kv_cache/kv_tiering.h"
 #include "request/block_copy.h"
 #include "request/ids.h"
 #include "request/kv_groups.h"
@@ -42,6 +43,8 @@ class KvManager {
   KvSwap& swap() { return swap_; }
   const KvSwap& swap() const { return swap_; }
   const KvInspection& inspection() const { return inspection_; }
+  KvTiering& tiering() { return tiering_; }
+  const KvTiering& tiering() const { return tiering_; }
 
   virtual std::int64_t num_blocks() const = 0;
   virtual std::int64_t num_free_blocks() const = 0;
@@ -94,14 +97,20 @@ class KvManager {
 
  protected:
   // The interfaces are the manager's own bases or members.
-  KvManager(KvGeometry geometry, KvSharing& sharing, KvSwap& swap, KvInspection& inspection)
-      : geometry_(std::move(geometry)), sharing_(sharing), swap_(swap), inspection_(inspection) {}
+  KvManager(KvGeometry geometry, KvSharing& sharing, KvSwap& swap, KvInspection& inspection,
+            KvTiering& tiering)
+      : geometry_(std::move(geometry)),
+        sharing_(sharing),
+        swap_(swap),
+        inspection_(inspection),
+        tiering_(tiering) {}
 
  private:
   const KvGeometry geometry_;
   KvSharing& sharing_;
   KvSwap& swap_;
   KvInspection& inspection_;
+  KvTiering& tiering_;
 };
 
 }  // namespace pagoda

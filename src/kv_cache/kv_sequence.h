@@ -36,7 +36,7 @@ struct KvSequence {
   bool forked = false;                  // it is a fork, or has one
 
   // Prefix cache statistics, until it first gets room.
-  std::int64_t queried = 0, hit = 0;
+  std::int64_t queried = 0, hit = 0, brought = 0;
 };
 
 }  // namespace pagoda

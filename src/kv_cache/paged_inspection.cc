@@ -32,6 +32,10 @@ void PagedInspection::check_invariants() const {
   parts_.pool.check_invariants();
   if (parts_.states) parts_.states->check_invariants();
   std::unordered_map<std::int32_t, std::int32_t> references;  // by page
+  if (parts_.tiers) {
+    parts_.tiers->check_invariants();
+    parts_.tiers->count_references(references);
+  }
   std::vector<const BlockTable*> swapped;
   for (const auto& [id, sequence] : parts_.sequences.all()) {
     const BlockTable& table = sequence.table;

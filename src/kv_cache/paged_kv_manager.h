@@ -55,7 +55,8 @@ class PagedKvManager final : public KvManager {
 
  private:
   explicit PagedKvManager(std::unique_ptr<PagedMemory> memory)
-      : KvManager(memory->parts.geometry, memory->sharing, memory->swap, memory->inspection),
+      : KvManager(memory->parts.geometry, memory->sharing, memory->swap, memory->inspection,
+                  memory->tiering()),
         memory_(std::move(memory)) {}
 
   const std::unique_ptr<PagedMemory> memory_;  // made before the base class, which refers to it

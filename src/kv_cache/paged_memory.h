@@ -24,6 +24,8 @@ struct PagedMemory {
   PagedSharing sharing{parts};
   PagedSwap swap{parts};
   PagedInspection inspection{parts};
+  KvTiering no_tiers;
+  KvTiering& tiering() { return parts.tiers ? static_cast<KvTiering&>(*parts.tiers) : no_tiers; }
 };
 
 }  // namespace pagoda

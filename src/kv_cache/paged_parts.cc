@@ -27,7 +27,7 @@ PagedParts::PagedParts(PagedKvConfig from, std::int32_t num_created, PageSupply:
              .block_size = config.block_size,
              .num_blocks = config.num_blocks,
              .hash_bits = config.hash_bits,
-             .verify_hits = config.verify_hits},
+             .verify_hits = config.verify_hits || config.tiers},
             pool),
       cache(
           geometry, tables, index,
@@ -43,6 +43,8 @@ PagedParts::PagedParts(PagedKvConfig from, std::int32_t num_created, PageSupply:
     CHECK((group.kind == KvKind::window) == (group.window > 0));
     CHECK(group.kind != KvKind::full || &group == &groups().front());
   }
+  if (config.tiers && config.enable_prefix_caching && !groups().empty())
+    tiers.emplace(geometry, pool, supply, index, cache, promises, stats);
   if (config.num_swap_blocks > 0) swap_space.emplace(geometry, tables, config.num_swap_blocks);
 }
 

@@ -13,6 +13,7 @@
 #include "kv_cache/kv_geometry.h"
 #include "kv_cache/kv_inspection.h"
 #include "kv_cache/kv_sequences.h"
+#include "kv_cache/kv_tiers.h"
 #include "kv_cache/page_supply.h"
 #include "kv_cache/pinned_prefixes.h"
 #include "kv_cache/prefix_cache.h"
@@ -26,6 +27,7 @@ struct PagedKvConfig {
   std::int32_t num_blocks = 0;       // pages; > 0
   std::int32_t num_swap_blocks = 0;  // at most num_blocks
   bool enable_prefix_caching = true;
+  bool tiers = false;  // with a prefix cache: rows go to tiers, too (kv_tiers.h); hits are verified then
   Eviction eviction = Eviction::lru;
   std::string model_id = {};  // part of every hash
 #ifdef NDEBUG
@@ -60,6 +62,7 @@ struct PagedParts {
   std::optional<SwapSpace> swap_space;
   KvSequences sequences;
   PrefixCacheStats stats;
+  std::optional<KvTiers> tiers;  // absent: there are none
 
   const std::vector<KvGroup>& groups() const { return geometry.groups(); }
   bool caches_prefixes() const { return config.enable_prefix_caching; }

@@ -93,6 +93,7 @@ void PagedSharing::count_pinned() {
 }
 
 void PagedSharing::clear_prefix_cache() {
+  if (parts_.tiers) parts_.tiers->clear();  // first: it publishes what has come
   parts_.pool.clear_cache();
   if (parts_.states) parts_.states->clear();
 }

@@ -16,7 +16,8 @@ std::int32_t PagedSteps::add_sequence(SequenceId id, std::span<const TokenId> to
   map_pinned(sequence, tokens);
   if (parts_.caches_prefixes()) {
     sequence.queried = static_cast<std::int64_t>(tokens.size());
-    sequence.hit = sequence.table.num_computed;
+    if (parts_.tiers) sequence.brought = parts_.tiers->brought(id, sequence.table.num_computed);
+    sequence.hit = sequence.table.num_computed - sequence.brought;
   }
   return sequence.table.num_computed;
 }
@@ -82,6 +83,7 @@ bool PagedSteps::grow(SequenceId id, std::int32_t num_tokens, const BlockTables:
   sequence.copying |= parts_.tables.grow(table, num_tokens, new_row, copies);
   parts_.stats.queries += std::exchange(sequence.queried, 0);
   parts_.stats.hits += std::exchange(sequence.hit, 0);
+  parts_.stats.external_hits += std::exchange(sequence.brought, 0);
   return true;
 }
 

@@ -42,7 +42,8 @@ void PrefixCache::add_row_anchor(KvSequence& sequence, std::int32_t rows) const 
   if (place == sequence.anchors.end() || *place != rows) sequence.anchors.insert(place, rows);
 }
 
-PrefixCache::Hit PrefixCache::find_rows(const KvSequence& sequence, std::span<const TokenId> tokens) {
+PrefixCache::Hit PrefixCache::find_rows(const KvSequence& sequence, std::span<const TokenId> tokens,
+                                        PrefixIndex::In in) {
   const std::size_t block_size = as_size(geometry_.block_size());
   const std::vector<KvGroup>& groups = geometry_.groups();
   const auto content = [&](std::int32_t i) { return tokens.subspan(as_size(i) * block_size, block_size); };
@@ -53,13 +54,13 @@ PrefixCache::Hit PrefixCache::find_rows(const KvSequence& sequence, std::span<co
   BlockHash chain = sequence.chain;
   for (std::int32_t i = 0; i < most; ++i) {
     chain = index_.next(chain, content(i));
-    if (sees_all_ && !index_.find(chain, 0, content(i))) break;
+    if (sees_all_ && !index_.has(chain, 0, content(i), in)) break;
     hit.hashes.push_back(chain);
     const std::int32_t num_full = i + 1;
     bool all = true;
     for (std::size_t group = 0; group < groups.size(); ++group) {
       if (groups[group].kind == KvKind::full) continue;
-      const bool found = index_.find(chain, group, content(i)).has_value();
+      const bool found = index_.has(chain, group, content(i), in);
       if (groups[group].is_state()) {
         all &= found;
         continue;
@@ -73,10 +74,54 @@ PrefixCache::Hit PrefixCache::find_rows(const KvSequence& sequence, std::span<co
   const auto num_full = static_cast<std::int32_t>(hit.hashes.size());
   for (std::int32_t rows = num_full; states_ != nullptr && !hit.tail && rows >= hit.num_rows; --rows) {
     hit.tail = states_->find_tail(rows > 0 ? hit.hashes[as_size(rows - 1)] : sequence.root, rows, hit.hashes,
-                                  tokens.subspan(as_size(rows) * block_size));
+                                  tokens.subspan(as_size(rows) * block_size), in);
     if (hit.tail) hit.num_rows = rows;
   }
   return hit;
+}
+
+PrefixCache::Reach PrefixCache::reach_with_tiers(std::span<const TokenId> tokens, std::string_view salt) {
+  KvSequence sequence;
+  sequence.chain = sequence.root = index_.root(salt);
+  const std::int32_t size = geometry_.block_size();
+  const auto length = [&](const Hit& hit) { return hit.num_rows * size + (hit.tail ? hit.tail->count : 0); };
+  const Hit hit = find_rows(sequence, tokens, PrefixIndex::In::pool_or_tier);
+  Reach out{.rows = {}, .num_tokens = length(hit), .num_in_pool = 0};
+  if (out.num_tokens == 0) return out;
+  out.num_in_pool = length(find_rows(sequence, tokens, PrefixIndex::In::pool));
+  if (out.num_in_pool >= out.num_tokens) return out;
+  const auto add = [&](std::size_t group, const BlockHash& hash, std::int32_t first, std::int32_t count) {
+    const auto content = tokens.subspan(as_size(first), as_size(count));
+    out.rows.push_back({.hash = hash, .group = group, .content = {content.begin(), content.end()}});
+  };
+  const std::int32_t num_hashed = hit.num_rows * size;
+  for (std::size_t group = 0; group < geometry_.groups().size(); ++group) {
+    const KvGroup& of = geometry_.groups()[group];
+    for (std::int32_t i = of.is_state() ? hit.num_rows : of.first_visible_row(out.num_tokens);
+         i < hit.num_rows; ++i) {
+      add(group, hit.hashes[as_size(i)], i * size, size);
+      if (i > 0) out.rows.back().parent = hit.hashes[as_size(i - 1)];
+      if (i == 0 && !salt.empty()) out.rows.back().root = sequence.root;
+    }
+    if (hit.tail)
+      add(group, hit.tail->hash, num_hashed, hit.tail->count);
+    else if (of.is_state())
+      add(group, hit.hashes[as_size(hit.num_rows - 1)], num_hashed - size, size);
+  }
+  return out;
+}
+
+void PrefixCache::publish_arrived(BlockId row, const Row& of) {
+  if (sees_all_ && of.group > 0 && !index_.find(of.hash, 0)) return;  // useless without the full row
+  if (geometry_.groups()[of.group].is_state()) {
+    states_->publish_arrived(row, of.hash, of.content);
+    return;
+  }
+  if (!index_.publish(row, of.hash, of.group, of.content) || observer_ == nullptr || of.group > 0 ||
+      std::ssize(of.content) < geometry_.block_size())
+    return;
+  pool_.report_eviction(row);
+  observer_->on_stored(of.hash, of.parent ? &*of.parent : nullptr, of.root ? &*of.root : nullptr, of.content);
 }
 
 void PrefixCache::take(KvSequence& sequence, const Hit& hit) {
@@ -99,7 +144,7 @@ void PrefixCache::take(KvSequence& sequence, const Hit& hit) {
 }
 
 void PrefixCache::map(KvSequence& sequence, std::span<const TokenId> tokens) {
-  Hit hit = find_rows(sequence, tokens);
+  Hit hit = find_rows(sequence, tokens, PrefixIndex::In::pool);
   take(sequence, hit);
   const auto num_full = static_cast<std::int32_t>(hit.hashes.size());
   hit.hashes.resize(as_size(hit.num_rows));

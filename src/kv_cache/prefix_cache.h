@@ -7,8 +7,10 @@
 // wait for it. States are kept there, too (state_cache.h).
 // Source: vLLM's automatic prefix caching. Threads: none; owned by the engine thread.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "kv_cache/cache_observer.h"
 #include "kv_cache/state_cache.h"
@@ -23,6 +25,22 @@ class PrefixCache {
 
   // Begins the hash chain of a new sequence, and sets the anchor at the end of its prompt.
   void begin(KvSequence& sequence, std::span<const TokenId> prompt, std::string_view salt);
+  // The rows of the longest prefix of `tokens` that the pool and the tiers have together, less the last
+  // token; the first group's first, from the beginning on. Empty: the pool alone has as much.
+  struct Row {
+    BlockHash hash;
+    std::size_t group = 0;
+    std::vector<TokenId> content;
+    std::optional<BlockHash> parent = std::nullopt, root = std::nullopt;  // as on_stored() has them
+  };
+  struct Reach {
+    std::vector<Row> rows;
+    std::int32_t num_tokens = 0, num_in_pool = 0;
+  };
+  Reach reach_with_tiers(std::span<const TokenId> tokens, std::string_view salt);
+  // Publishes a row that a tier has brought.
+  void publish_arrived(BlockId row, const Row& of);
+
   // Gives the sequence, which holds nothing, the longest cached prefix of `tokens`, less the last token,
   // which must be computed.
   void map(KvSequence& sequence, std::span<const TokenId> tokens);
@@ -41,7 +59,7 @@ class PrefixCache {
  private:
   struct Hit;
   // How many full rows are cached for every group, and the hashes of all that are cached for the first one.
-  Hit find_rows(const KvSequence& sequence, std::span<const TokenId> tokens);
+  Hit find_rows(const KvSequence& sequence, std::span<const TokenId> tokens, PrefixIndex::In in);
   void take(KvSequence& sequence, const Hit& hit);
   void add_row_anchor(KvSequence& sequence, std::int32_t rows) const;
   void publish_anchor(KvSequence& sequence, std::int32_t rows);

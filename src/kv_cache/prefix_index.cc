@@ -12,8 +12,16 @@ PrefixIndex::PrefixIndex(const PrefixIndexConfig& config, BlockPool& pool)
       verify_hits_(config.verify_hits),
       pool_(pool),
       hasher_(config.model_id) {
-  if (verify_hits_)
-    content_.resize(static_cast<std::size_t>(config.num_blocks) * static_cast<std::size_t>(block_size_));
+  if (!verify_hits_) return;
+  content_sizes_.resize(static_cast<std::size_t>(config.num_blocks));
+  content_.resize(content_sizes_.size() * static_cast<std::size_t>(block_size_));
+}
+
+std::span<const TokenId> PrefixIndex::content_of(BlockId row) const {
+  CHECK(verify_hits_);
+  const auto at = static_cast<std::size_t>(index(row));
+  return std::span(content_).subspan(at * static_cast<std::size_t>(block_size_),
+                                     static_cast<std::size_t>(content_sizes_[at]));
 }
 
 BlockHash PrefixIndex::next(const BlockHash& parent, std::span<const TokenId> tokens) {
@@ -43,6 +51,7 @@ bool PrefixIndex::publish(BlockId row, const BlockHash& hash, std::size_t group,
   if (verify_hits_) {
     const auto begin = static_cast<std::size_t>(index(row)) * static_cast<std::size_t>(block_size_);
     std::ranges::copy(content, content_.begin() + static_cast<std::ptrdiff_t>(begin));
+    content_sizes_[static_cast<std::size_t>(index(row))] = static_cast<std::int32_t>(content.size());
   }
   return true;
 }

@@ -8,10 +8,12 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "kv_cache/block_hash.h"
 #include "kv_cache/block_pool.h"
+#include "request/tier_moves.h"
 
 namespace pagoda {
 
@@ -44,12 +46,32 @@ class PrefixIndex {
   bool publish(BlockId row, const BlockHash& hash, std::size_t group, std::span<const TokenId> content);
   bool verifies() const { return verify_hits_; }
 
+  // Beside the pool, rows with these keys can be had from tiers. Borrowed; null: from none.
+  using TierKeys = std::unordered_set<TierKey, TierKeyHasher>;
+  void set_tiers(const TierKeys* keys) { tiers_ = keys; }
+  enum class In { pool, pool_or_tier };
+  // Whether find() finds the row, or a tier has it.
+  bool has(const BlockHash& hash, std::size_t group, std::span<const TokenId> content, In in) const {
+    return find(hash, group, content).has_value() || (in == In::pool_or_tier && in_tier(hash, group));
+  }
+  bool in_tier(const BlockHash& hash, std::size_t group) const {
+    return tiers_ != nullptr && tiers_->contains(tier_key(hash, group));
+  }
+  static TierKey tier_key(const BlockHash& hash, std::size_t group) {
+    return {.chain = hash.words, .group = static_cast<std::int32_t>(group)};
+  }
+  // The tokens of a published row, if hits are verified.
+  std::span<const TokenId> content_of(BlockId row) const;
+
  private:
   const std::int32_t block_size_, hash_bits_;
   const bool verify_hits_;
   BlockPool& pool_;
   BlockHasher hasher_;
-  std::vector<TokenId> content_;  // tokens of each published row, at its first page; if hits are verified
+  // Tokens of each published row, at its first page, and how many there are; if hits are verified.
+  std::vector<TokenId> content_;
+  std::vector<std::int32_t> content_sizes_;
+  const TierKeys* tiers_ = nullptr;
 };
 
 }  // namespace pagoda

@@ -10,7 +10,8 @@ namespace pagoda {
 
 ReservedKvManager::ReservedKvManager(const ReservedKvConfig& config)
     // One group: windows are reserved whole, as those systems did.
-    : KvManager(KvGeometry(config.block_size, one_full_group(config.block_size)), *this, no_swap_, *this),
+    : KvManager(KvGeometry(config.block_size, one_full_group(config.block_size)), *this, no_swap_, *this,
+                no_tiers_),
       config_(config),
       buddies_(config.num_blocks) {
   CHECK(config_.block_size >= 1 && config_.max_model_len >= 1);

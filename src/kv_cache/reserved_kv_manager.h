@@ -89,6 +89,7 @@ class ReservedKvManager final : public KvSharing, public KvInspection, public Kv
 
   const ReservedKvConfig config_;
   KvSwap no_swap_;
+  KvTiering no_tiers_;
   BuddyAllocator buddies_;
   std::unordered_map<SequenceId, Region> regions_;
   std::unordered_map<SequenceId, Family> families_;  // those that have reserved

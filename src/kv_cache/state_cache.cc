@@ -68,6 +68,16 @@ void StateCache::publish_state(KvSequence& sequence, BlockId row, const BlockHas
   eviction_.put(row);
   if (sequence.latest_state) eviction_.pair(*sequence.latest_state, row);
   sequence.latest_state = row;
+  keep_budget();
+}
+
+void StateCache::publish_arrived(BlockId row, const BlockHash& hash, std::span<const TokenId> content) {
+  if (!index_.publish(row, hash, group(), content)) return;
+  eviction_.put(row);
+  keep_budget();
+}
+
+void StateCache::keep_budget() {
   while (eviction_.size() > budget_) pool_.withdraw(*eviction_.next_victim());  // which removes it here
 }
 
@@ -124,7 +134,9 @@ void StateCache::remember_tail(const BlockHash& chain, const Tail& tail) {
 }
 
 void StateCache::forget_dead(std::vector<Tail>& tails) const {
-  std::erase_if(tails, [&](const Tail& tail) { return !index_.find(tail.hash, group()); });
+  std::erase_if(tails, [&](const Tail& tail) {
+    return !index_.find(tail.hash, group()) && !index_.in_tier(tail.hash, group());
+  });
 }
 
 BlockId StateCache::acquire(const BlockHash& hash) {
@@ -135,7 +147,7 @@ BlockId StateCache::acquire(const BlockHash& hash) {
 
 std::optional<StateCache::Tail> StateCache::find_tail(const BlockHash& chain, std::int32_t rows,
                                                       std::span<const BlockHash> hashes,
-                                                      std::span<const TokenId> rest) {
+                                                      std::span<const TokenId> rest, PrefixIndex::In in) {
   const auto known = tails_.find(chain);
   if (known == tails_.end()) return std::nullopt;
   forget_dead(known->second);
@@ -147,11 +159,12 @@ std::optional<StateCache::Tail> StateCache::find_tail(const BlockHash& chain, st
     bool all = true;
     for (std::size_t of = 0; of < geometry_.groups().size() && all; ++of) {
       const KvGroup& kind = geometry_.groups()[of];
-      all = index_.find(tail.hash, of, tokens).has_value();
+      all = index_.has(tail.hash, of, tokens, in);
       if (kind.kind != KvKind::window) continue;
       const std::int32_t first = kind.first_visible_row(rows * geometry_.block_size() + tail.count);
       for (std::int32_t i = first; i < rows && all; ++i)
-        all = index_.find(hashes[as_size(i)], of).has_value();
+        all = index_.find(hashes[as_size(i)], of) ||
+              (in == PrefixIndex::In::pool_or_tier && index_.in_tier(hashes[as_size(i)], of));
     }
     if (all) best = tail;
   }

@@ -51,7 +51,9 @@ class StateCache {
   // The longest tail behind `rows` full rows that `rest` begins with, less its last token, all rows of which
   // are cached. `chain` is the hash of the last of them, `hashes` those of all.
   std::optional<Tail> find_tail(const BlockHash& chain, std::int32_t rows, std::span<const BlockHash> hashes,
-                                std::span<const TokenId> rest);
+                                std::span<const TokenId> rest, PrefixIndex::In in = PrefixIndex::In::pool);
+  // Publishes a state that a tier has brought.
+  void publish_arrived(BlockId row, const BlockHash& hash, std::span<const TokenId> content);
   // The most tokens of the sequence, up to `num_tokens`, at which its state is cached, or will be.
   std::int32_t shareable(const KvSequence& sequence, std::int32_t num_tokens) const;
 
@@ -66,6 +68,7 @@ class StateCache {
   std::span<const TokenId> content_of_row(const KvSequence& sequence, std::int32_t row) const;
   void publish_state(KvSequence& sequence, BlockId row, const BlockHash& hash,
                      std::span<const TokenId> content);
+  void keep_budget();
   void remember_tail(const BlockHash& chain, const Tail& tail);
   void forget_dead(std::vector<Tail>& tails) const;
 

@@ -20,7 +20,7 @@ VirtualKvManager::VirtualKvManager(const VirtualKvConfig& config)
                        config) {}
 
 VirtualKvManager::VirtualKvManager(std::unique_ptr<PagedMemory> memory, const VirtualKvConfig& config)
-    : KvManager(memory->parts.geometry, memory->sharing, *this, *this),
+    : KvManager(memory->parts.geometry, memory->sharing, *this, *this, memory->tiering()),
       memory_(std::move(memory)),
       slots_(config.slots, geometry(), parts().tables, memory_->parts.pool),
       num_created_(num_created(config)),

@@ -49,26 +49,27 @@ std::int64_t count(const std::vector<RequestSnapshot>& requests, GroupState stat
 }
 
 pagoda_stats stats_of(const EngineSnapshot& held) {
-  return {.block_size = held.block_size,
-          .num_blocks = held.num_blocks,
-          .num_free_blocks = held.num_free_blocks,
-          .num_running = count(held.requests, GroupState::running),
-          .num_waiting = count(held.requests, GroupState::waiting),
-          .num_swapped = count(held.requests, GroupState::swapped),
-          .total_slots = held.usage.total_slots,
-          .token_slots = held.usage.token_slots,
-          .reserved_slots = held.usage.reserved_slots,
-          .internal_slots = held.usage.internal_slots,
-          .external_slots = held.usage.external_slots,
-          .cached_slots = held.usage.cached_slots,
-          .blocks_in_use = held.usage.blocks_in_use,
-          .blocks_without_sharing = held.usage.blocks_without_sharing,
-          .num_steps = held.totals.steps,
-          .num_batched_tokens = held.totals.batched_tokens,
-          .num_preemptions = held.totals.preemptions,
-          .num_blocks_copied = held.totals.blocks_copied,
-          .num_blocks_swapped_out = held.totals.blocks_swapped_out,
-          .num_blocks_swapped_in = held.totals.blocks_swapped_in};
+  return {
+      .block_size = held.block_size,
+      .num_blocks = held.num_blocks,
+      .num_free_blocks = held.num_free_blocks,
+      .num_running = count(held.requests, GroupState::running),
+      .num_waiting = count(held.requests, GroupState::waiting) + count(held.requests, GroupState::arriving),
+      .num_swapped = count(held.requests, GroupState::swapped),
+      .total_slots = held.usage.total_slots,
+      .token_slots = held.usage.token_slots,
+      .reserved_slots = held.usage.reserved_slots,
+      .internal_slots = held.usage.internal_slots,
+      .external_slots = held.usage.external_slots,
+      .cached_slots = held.usage.cached_slots,
+      .blocks_in_use = held.usage.blocks_in_use,
+      .blocks_without_sharing = held.usage.blocks_without_sharing,
+      .num_steps = held.totals.steps,
+      .num_batched_tokens = held.totals.batched_tokens,
+      .num_preemptions = held.totals.preemptions,
+      .num_blocks_copied = held.totals.blocks_copied,
+      .num_blocks_swapped_out = held.totals.blocks_swapped_out,
+      .num_blocks_swapped_in = held.totals.blocks_swapped_in};
 }
 
 }  // namespace

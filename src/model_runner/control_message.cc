@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/check.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -13,8 +14,9 @@ namespace {
 constexpr std::int32_t kMagic = 0x50474443;  // also tells a rank of another byte order
 
 // A field added to a batch has to be carried over, or left out on purpose: then change the size here.
-// Left out: what a padded batch would have cost, which is the simulator's.
-static_assert(sizeof(void*) != 8 || sizeof(std::vector<int>) != 24 || sizeof(ScheduledBatch) == 7 * 24 + 16);
+// Left out: what a padded batch would have cost, which is the simulator's, and moves of KV tiers, which an
+// engine of several ranks does not have.
+static_assert(sizeof(void*) != 8 || sizeof(std::vector<int>) != 24 || sizeof(ScheduledBatch) == 11 * 24 + 16);
 static_assert(sizeof(SwapCopy) == 8 && sizeof(BlockCopy) == 8 && sizeof(PageMapping) == 12);
 static_assert(sizeof(StateCopy) == 24 && sizeof(PoolingSpec) == 12);
 
@@ -214,6 +216,7 @@ void read_step(Reader& in, ControlMessage& message) {
 }  // namespace
 
 void encode_step(const ScheduledBatch& batch, std::vector<std::byte>& bytes) {
+  CHECK(batch.tier_moves.empty());
   Writer out(ControlKind::step, bytes);
   out.list(batch.swap_out);
   out.list(batch.swap_in);

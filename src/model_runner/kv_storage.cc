@@ -1,6 +1,7 @@
 #include "model_runner/kv_storage.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "base/strings.h"
@@ -113,6 +114,18 @@ void KvStorage::discard() {
   pool_.discard();
   num_used_ = 0;
   num_populated_ = 0;
+}
+
+void KvStorage::read(BlockId id, std::span<std::byte> to) const {
+  CHECK(to.size() == block_bytes());
+  for (std::int32_t piece = 0; piece < num_pieces_; ++piece)
+    std::memcpy(to.data() + static_cast<std::size_t>(piece) * piece_bytes_, block(id, piece), piece_bytes_);
+}
+
+void KvStorage::write(BlockId id, std::span<const std::byte> from) const {
+  CHECK(from.size() == block_bytes());
+  for (std::int32_t piece = 0; piece < num_pieces_; ++piece)
+    std::memcpy(block(id, piece), from.data() + static_cast<std::size_t>(piece) * piece_bytes_, piece_bytes_);
 }
 
 void KvStorage::run(const KernelContext& context) {

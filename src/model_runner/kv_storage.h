@@ -44,6 +44,12 @@ class KvStorage {
   void swap_in(const KernelContext& context, std::span<const SwapCopy> copies);
   void copy(const KernelContext& context, std::span<const BlockCopy> copies);
 
+  // The bytes of a whole block, and copies of them for tiers: from other threads, too, while nobody else
+  // writes it.
+  std::size_t block_bytes() const { return piece_bytes_ * static_cast<std::size_t>(num_pieces_); }
+  void read(BlockId id, std::span<std::byte> to) const;
+  void write(BlockId id, std::span<const std::byte> from) const;
+
   // As much memory is resident again as the blocks (or pages) used so far take (at least 16,384
   // tokens, or 512 MiB of them; at most 1 GiB), since fresh pages come slowly: on a virtual machine at a
   // tenth of the speed at which they are written. A batch tells what it uses; idle time goes to

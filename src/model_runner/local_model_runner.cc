@@ -169,15 +169,23 @@ MemoryPlan LocalModelRunner::memory_plan() const {
 StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   StepResult result;
   result.sequences.resize(batch.sequences.size());
-  result.status = released_ ? internal_error("the weights have been released") : step_.check(batch, ids());
-  if (!result.status.ok()) return result;
+  result.status = released_ && !batch.empty() ? internal_error("the weights have been released")
+                                              : step_.check(batch, ids());
+  if (result.status.ok()) result.status = check_tier_moves(batch.tier_moves);
+  if (result.status.ok()) run(batch, result);
+  if (tiers_) tiers_->take_news(result.tier_news);
+  return result;
+}
+
+void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
+  if (tiers_) tiers_->cancel(batch.tier_moves.cancels);
   const SteadyClock clock;
   if (PageMapper* mapper = kv_.mapper()) {
     for (const PageMapping& mapping : batch.page_maps) {
       if (mapping.page != kNoPage) kv_.note_used(BlockId{index(mapping.page) + mapping.count - 1});
     }
     result.status = mapper->map(batch.page_maps);
-    if (!result.status.ok()) return result;
+    if (!result.status.ok()) return;
     if (!batch.sequences.empty()) mapper->map_ahead(batch.page_maps_ahead);
     result.mapping = mapper->take_stats();
   }
@@ -186,7 +194,8 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   kv_.swap_in(context_, batch.swap_in);
   result.swap_seconds = to_seconds(clock.now() - before_swaps);
   kv_.copy(context_, batch.block_copies);
-  if (batch.empty()) return result;
+  if (tiers_) tiers_->submit(batch.tier_moves);
+  if (batch.empty()) return;
 
   step_.lay_out(batch, result);
   show_tables();
@@ -201,12 +210,11 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
                                      .rotations = step_.rotations(),
                                      .states = layer_states_,
                                      .token_types = step_.token_types()});
-  if (!result.status.ok()) return result;
+  if (!result.status.ok()) return;
   if (pooler_)
     pooler_->run(batch, *decoder_, result.vectors);
   else if (!pools())
     result.status = sample(batch, result);
-  return result;
 }
 
 void LocalModelRunner::for_each(std::int64_t count, const Body& body) {

@@ -24,6 +24,7 @@
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
 #include "model_runner/step_layout.h"
+#include "model_runner/tier_engine.h"
 #include "model_runner/vector_pooler.h"
 #include "models/decoder.h"
 #include "sampler/sampler.h"
@@ -89,6 +90,13 @@ class LocalModelRunner final : public ModelRunner {
   // Commits more pages of that, [first, first + count). Between steps.
   Status create_kv_pages(std::int64_t first, std::int64_t count);
 
+  // Rows go to and come from these, the fastest first. Once, after the KV cache is allocated.
+  void set_tiers(std::vector<std::unique_ptr<KvTier>> tiers);
+  std::size_t kv_block_bytes() const { return kv_.block_bytes(); }  // as tiers see it
+  bool has_tier_news() const override { return tiers_ != nullptr && tiers_->has_news(); }
+  void on_tier_news(std::function<void()> wake) override;
+  void erase_tiers() override;
+
   StepResult run(const ScheduledBatch& batch) override;
   void for_each(std::int64_t count, const Body& body) override;
   bool pools() const override { return options_.pooling.has_value(); }
@@ -122,6 +130,8 @@ class LocalModelRunner final : public ModelRunner {
   LocalModelRunner() = default;
 
   Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source) const;  // options_.model
+  void run(const ScheduledBatch& batch, StepResult& result);
+  Status check_tier_moves(const TierMoves& moves) const;
   Status make_step_layout();
   StepIds ids() const;
   void show_tables();
@@ -148,6 +158,7 @@ class LocalModelRunner final : public ModelRunner {
   std::vector<LayerInPage> layer_pages_;  // their places in pages as they are allocated
   KvStorage kv_;
   Memory logits_;
+  std::unique_ptr<TierEngine> tiers_;  // null: none; after kv_, whose blocks its threads copy
 
   StepLayout step_;
   // Views of the step for kernels that go by pointers; kept for their capacity. Sequences by lane.

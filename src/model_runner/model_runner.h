@@ -40,6 +40,13 @@ class ModelRunner {
   // Not ok: they could not be loaded, or are no longer the same; to be tried again.
   virtual Status load_weights() { return ok_status(); }
 
+  // Whether run() has something to tell of tiers (StepResult::tier_news), so that a batch without work is run
+  // for it. The function is called, on any thread, when there is something again; null: nobody.
+  virtual bool has_tier_news() const { return false; }
+  virtual void on_tier_news(std::function<void()>) {}
+  // Forgets all rows in tiers. What was on its way is ended, and not told of.
+  virtual void erase_tiers() {}
+
   // A runner on several ranks wants to be asked between steps whether all are still there, even when the
   // engine has nothing to do. heartbeat() not ok: nothing can run any more. 0: no need.
   virtual std::chrono::milliseconds heartbeat_interval() const { return std::chrono::milliseconds(0); }

@@ -13,11 +13,11 @@ constexpr std::int64_t kTellPlace = 50;  // further back in a queue is "50 or mo
 constexpr std::size_t kMaxEvents = 600;  // in one frame; what is beyond is counted
 constexpr std::string_view kEventNames[] = {"allocate", "free",     "evict",   "hit",    "fork",
                                             "copy",     "swap_out", "swap_in", "preempt"};
-constexpr std::string_view kGroupStates[] = {"waiting", "running", "swapped", "finished"};
-constexpr std::string_view kSequenceStates[] = {"parked", "resident", "swapped", "finished"};
+constexpr std::string_view kGroupStates[] = {"waiting", "arriving", "running", "swapped", "finished"};
+constexpr std::string_view kSequenceStates[] = {"parked", "arriving", "resident", "swapped", "finished"};
 constexpr std::string_view kCodes[] = {"running", "parked",        "swapped_blocks", "swapped_turn",
                                        "before",  "swapped_first", "gang_first",     "sequences",
-                                       "blocks",  "budget",        "batch"};
+                                       "blocks",  "budget",        "batch",          "arriving"};
 constexpr std::string_view kReasons[] = {"stop", "length", "abort", "error"};
 
 template <class Enum, std::size_t N>

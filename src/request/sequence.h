@@ -5,6 +5,7 @@
 //
 //     sequence:  parked (no K/V) --admit or resume--> resident --preempt--> parked
 //                resident --swap out--> swapped --swap in--> resident;   any --> finished
+//                parked --begin_arrival--> arriving (its prompt's K/V comes from a tier) --> parked
 //
 // Threads: the engine thread only.
 #include <algorithm>
@@ -21,7 +22,7 @@
 
 namespace pagoda {
 
-enum class SequenceState : std::uint8_t { parked, resident, swapped, finished };
+enum class SequenceState : std::uint8_t { parked, arriving, resident, swapped, finished };
 
 struct Sequence {
   SequenceId id{};
@@ -58,7 +59,7 @@ struct Sequence {
   bool finished() const { return state == SequenceState::finished; }
 };
 
-enum class GroupState : std::uint8_t { waiting, running, swapped, finished };
+enum class GroupState : std::uint8_t { waiting, arriving, running, swapped, finished };
 
 struct SequenceGroup {
   Request request;
@@ -81,6 +82,7 @@ struct SequenceGroup {
   std::int32_t num_cached_tokens = -1;  // prompt tokens taken from the prefix cache when first admitted
   std::int64_t resume_blocks = 0;       // blocks it held when it was preempted
   std::int64_t retry_free_blocks = 0;   // admission failed with fewer free blocks than this
+  bool asked_tiers = false;             // since it began to wait, for its prompt's K/V
 
   // One entry per prompt token once its log-probability is known; the first is absent.
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;

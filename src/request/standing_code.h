@@ -16,6 +16,7 @@ enum class StandingCode : std::uint8_t {
   blocks,          // it needs more blocks than are free
   budget,          // its turn under the step's budget of tokens
   batch,           // the batch runs to its end first
+  arriving,        // its prompt's K/V comes from a tier
 };
 
 }  // namespace pagoda

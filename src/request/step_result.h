@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "request/request_output.h"
+#include "request/tier_moves.h"
 
 namespace pagoda {
 
@@ -43,6 +44,7 @@ struct StepResult {
   std::int64_t num_settled_rows = 0;  // drawn without logits, since their masks leave one token
   double swap_seconds = 0;            // that the batch's swap lists took
   MapStats mapping;                   // since the runner's last result
+  TierNews tier_news;                 // likewise
   Status status;                      // not ok: the device is lost, the engine ends
 };
 

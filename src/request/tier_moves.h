@@ -44,12 +44,12 @@ struct TierRow {
 struct TierStore {
   TierTicket ticket{};
   TierRow row;
-  std::vector<BlockId> pages;
+  std::vector<BlockId> pages = {};
 };
 struct TierFetch {
   TierTicket ticket{};
   TierRow row;
-  std::vector<BlockId> pages;
+  std::vector<BlockId> pages = {};
   double patience_s = 0;  // lost if it has not arrived by then
 };
 

@@ -8,6 +8,11 @@
 namespace pagoda {
 
 void release_kv(Sequence& sequence, KvManager& kv) {
+  if (sequence.state == SequenceState::arriving) {
+    kv.tiering().end_arrival(sequence.id);
+    sequence.state = SequenceState::parked;
+    return;
+  }
   if (sequence.state != SequenceState::resident && sequence.state != SequenceState::swapped) return;
   kv.free(sequence.id);
   sequence.state = SequenceState::parked;
@@ -16,6 +21,7 @@ void release_kv(Sequence& sequence, KvManager& kv) {
 
 void finish_sequence(Sequence& sequence, FinishReason reason, KvManager& kv) {
   release_kv(sequence, kv);
+  kv.tiering().end_arrival(sequence.id);  // it may never have been admitted after it
   sequence.state = SequenceState::finished;
   sequence.finish_reason = reason;
 }

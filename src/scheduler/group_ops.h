@@ -13,7 +13,8 @@ namespace pagoda {
 // Carries out one change; `kv` follows.
 void apply_change(Change& change, KvManager& kv);
 
-// Gives back the K/V of `sequence`, if it has any. Its tokens stay: it can be computed again.
+// Gives back the K/V of `sequence`, if it has any, and what is on its way to it. Its tokens stay: it can be
+// computed again.
 void release_kv(Sequence& sequence, KvManager& kv);
 
 void finish_sequence(Sequence& sequence, FinishReason reason, KvManager& kv);

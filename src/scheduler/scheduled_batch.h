@@ -12,6 +12,7 @@
 #include "request/kv_groups.h"
 #include "request/page_ops.h"
 #include "request/sampling_params.h"
+#include "request/tier_moves.h"
 #include "request/token_constraint.h"
 #include "request/work.h"
 
@@ -66,6 +67,9 @@ struct ScheduledBatch {
   std::vector<PageMapping> page_maps;        // before the forward pass, in this order
   std::vector<PageMapping> page_maps_ahead;  // for a later step: any time before the next batch's page_maps
   std::vector<StateCopy> state_copies;       // during the forward pass; ordered by sequence and position
+  // Rows to and from tiers, beside this step and later ones: cancels before anything else, the others after
+  // block_copies. A batch may have these alone.
+  TierMoves tier_moves;
   std::vector<ScheduledSequence> sequences;  // running first, then admitted; FCFS inside each
   std::int32_t num_tokens = 0;               // sum of tokens.size() <= the token budget
   // Tokens, and sequences that have ended, that an implementation which pads a batch to its longest member
@@ -73,6 +77,7 @@ struct ScheduledBatch {
   std::int32_t num_padded_tokens = 0, num_padded_sequences = 0;
 
   bool empty() const { return sequences.empty(); }
+  bool has_work() const { return !empty() || !tier_moves.empty(); }
 };
 
 }  // namespace pagoda

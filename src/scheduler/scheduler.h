@@ -48,7 +48,7 @@ struct ScheduledRef {
 };
 
 struct SchedulerCounts {
-  std::int64_t waiting_groups = 0;  // not admitted, or preempted
+  std::int64_t waiting_groups = 0;  // not admitted, or preempted; those that are arriving, too
   std::int64_t running_groups = 0;
   std::int64_t running_sequences = 0;
   std::int64_t swapped_groups = 0;
@@ -71,7 +71,8 @@ class Scheduler {
   // Takes a validated group, with one parked sequence that holds the prompt, into the waiting queue.
   virtual void add(SequenceGroup& group) = 0;
 
-  // Never fails. An empty batch means that nothing is waiting or running. Valid until update().
+  // Never fails. A batch without sequences means that nothing is waiting or running, or that all of it waits
+  // for tiers; it may still have moves for these. Valid until update().
   // The engine adds the masks of SampleSpec, and nothing else.
   virtual ScheduledBatch& schedule() = 0;
   virtual std::span<const ScheduledRef> scheduled() const = 0;    // in batch order

@@ -20,8 +20,9 @@ VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv,
       growth_(records_, preemption_),
       drafts_(records_),
       filler_(records_, growth_, drafts_),
-      admission_(records_, filler_, growth_, preemption_, swapping_),
-      newcomers_(records_, admission_, preemption_) {
+      arrivals_(records_),
+      admission_(records_, filler_, growth_, preemption_, swapping_, arrivals_),
+      newcomers_(records_, admission_, preemption_, arrivals_) {
   CHECK(config.max_num_seqs > 0 && config.max_num_batched_tokens > 0 && config.max_model_len > 0);
   // A prompt that must run whole needs a budget that holds any prompt.
   CHECK(config.enable_chunked_prefill || config.max_num_batched_tokens >= config.max_model_len);
@@ -44,6 +45,7 @@ ScheduledBatch& VllmScheduler::schedule() {
   KvManager& kv = records_.kv;
   plan.begin();
   records_.budget.begin_step();
+  arrivals_.settle();
   queues.set_num_in_turn(queues.running().size());
   if (records_.takes_turns) newcomers_.let_in();
   const bool all_in_turn = queues.all_in_turn();
@@ -53,7 +55,7 @@ ScheduledBatch& VllmScheduler::schedule() {
   // A group that was just preempted must not come straight back, nor anyone before it.
   if (plan.preempted().empty() && all_in_turn) admission_.admit();
   ScheduledBatch& batch = plan.batch();
-  CHECK(!batch.empty() || queues.empty());
+  CHECK(!batch.empty() || queues.empty() || !queues.arriving().empty());
   for (std::size_t i = 0; records_.has_states && i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];
     const auto tokens = static_cast<std::int32_t>(sequence.tokens.size()) - sequence.num_draft_tokens;
@@ -61,6 +63,7 @@ ScheduledBatch& VllmScheduler::schedule() {
                    batch.state_copies);
   }
   if (!batch.empty()) kv.take_page_mappings(batch.page_maps, batch.page_maps_ahead);
+  kv.tiering().take(batch.tier_moves);
   return batch;
 }
 
@@ -107,6 +110,10 @@ void VllmScheduler::settle(SequenceGroup& group) {
     return std::ranges::none_of(group.sequences, [=](const auto& s) { return s->state == state; });
   };
   if (group.state == GroupState::running && none(SequenceState::resident)) preemption_.preempt(group);
+  if (group.state == GroupState::arriving && none(SequenceState::arriving)) {
+    records_.queues.remove(group);
+    records_.queues.insert_waiting(group);
+  }
   if (group.state == GroupState::swapped && none(SequenceState::swapped)) preemption_.give_up_swapped(group);
 }
 
@@ -125,12 +132,17 @@ void VllmScheduler::abort_sequence(SequenceGroup& group, Sequence& sequence) {
   settle(group);
 }
 
+void VllmScheduler::set_preemption_costs(const PreemptionCosts& costs) {
+  swapping_.set_costs(costs);
+  records_.kv.tiering().set_compute_cost(costs.per_token_recomputed);
+}
+
 Standing VllmScheduler::standing(const SequenceGroup& group) const { return standing_of(group, records_); }
 
 SchedulerCounts VllmScheduler::counts() const {
   const GroupQueues& queues = records_.queues;
   SchedulerCounts out;
-  out.waiting_groups = static_cast<std::int64_t>(queues.waiting().size());
+  out.waiting_groups = static_cast<std::int64_t>(queues.waiting().size() + queues.arriving().size());
   out.running_groups = static_cast<std::int64_t>(queues.running().size());
   for (const SequenceGroup* group : queues.running()) out.running_sequences += group->num_live();
   out.swapped_groups = static_cast<std::int64_t>(queues.swapped().size());

@@ -2,7 +2,7 @@
 // VllmScheduler: PagedAttention's scheduler (SOSP'23 §4.5) with chunked prefill (Sarathi-Serve, OSDI'24), put
 // together from the parts in vllm/: it says in which order they act in a step, and they say what happens.
 //
-//     Newcomers (under turns) -> BatchFiller for each running group, oldest first -> Admission
+//     Arrivals -> Newcomers (under turns) -> BatchFiller for each running group, oldest first -> Admission
 //
 // Invariants: a group that was preempted does not come back in the same step, nor anyone before it; no step
 // swaps both out and in.
@@ -11,6 +11,7 @@
 #include "kv_cache/kv_manager.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/vllm/admission.h"
+#include "scheduler/vllm/arrivals.h"
 #include "scheduler/vllm/batch_filler.h"
 #include "scheduler/vllm/draft_room.h"
 #include "scheduler/vllm/growth.h"
@@ -36,7 +37,7 @@ class VllmScheduler final : public Scheduler {
   void update(std::span<Change> changes) override;
   void abort(SequenceGroup& group) override;
   void abort_sequence(SequenceGroup& group, Sequence& sequence) override;
-  void set_preemption_costs(const PreemptionCosts& costs) override { swapping_.set_costs(costs); }
+  void set_preemption_costs(const PreemptionCosts& costs) override;
   void set_token_budget(std::int32_t tokens) override { records_.budget.set_limit(tokens); }
   std::vector<TenantStanding> tenants() const override { return order_->tenants(); }
   Standing standing(const SequenceGroup& group) const override;
@@ -55,6 +56,7 @@ class VllmScheduler final : public Scheduler {
   Growth growth_;
   DraftRoom drafts_;
   BatchFiller filler_;
+  Arrivals arrivals_;
   Admission admission_;
   Newcomers newcomers_;
 };

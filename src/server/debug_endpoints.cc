@@ -16,6 +16,8 @@ std::string_view name(GroupState state) {
   switch (state) {
     case GroupState::waiting:
       return "waiting";
+    case GroupState::arriving:
+      return "arriving";
     case GroupState::running:
       return "running";
     case GroupState::swapped:
@@ -30,6 +32,8 @@ std::string_view name(SequenceState state) {
   switch (state) {
     case SequenceState::parked:
       return "no_kv";
+    case SequenceState::arriving:
+      return "arriving";
     case SequenceState::resident:
       return "resident";
     case SequenceState::swapped:

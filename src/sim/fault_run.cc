@@ -170,6 +170,12 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
     out.num_blocks = std::max<std::int64_t>(out.num_blocks, 2);
     out.num_swap_blocks = std::min(out.num_swap_blocks, out.num_blocks);
   }
+  Draw tiers(seed, 4);
+  engine.kv_tiers = engine.enable_prefix_caching && tiers.one_in(2);
+  if (engine.kv_tiers)
+    out.tiers = {.num_blocks = tiers.between(1, static_cast<std::int32_t>(4 * out.num_blocks)),
+                 .block_bytes = 1024.0 * engine.block_size,
+                 .bytes_per_s = tiers.among({1e4, 1e6, 1e9})};
   return out;
 }
 

@@ -27,6 +27,23 @@ LoggedStep decisions_of(const ScheduledBatch& batch) {
   for (const BlockCopy& copy : batch.block_copies)
     copies = mix(mix(copies, index(copy.from)), index(copy.to));
   out.copies_digest = static_cast<std::uint32_t>(copies);
+  const TierMoves& moves = batch.tier_moves;
+  out.num_tier_moves = std::ssize(moves.cancels) + std::ssize(moves.stores) + std::ssize(moves.fetches) +
+                       std::ssize(moves.touches);
+  std::uint64_t tiers = 0;
+  const auto mix_row = [&tiers](const TierRow& row) {
+    tiers = mix(mix(tiers, static_cast<std::int64_t>(row.key.chain[0])), row.key.group);
+  };
+  const auto mix_move = [&](const auto& move) {
+    tiers = mix(tiers, static_cast<std::int64_t>(move.ticket));
+    mix_row(move.row);
+    for (const BlockId page : move.pages) tiers = mix(tiers, index(page));
+  };
+  for (const TierTicket ticket : moves.cancels) tiers = mix(tiers, static_cast<std::int64_t>(ticket));
+  for (const TierStore& store : moves.stores) mix_move(store);
+  for (const TierFetch& fetch : moves.fetches) mix_move(fetch);
+  for (const TierRow& touch : moves.touches) mix_row(touch);
+  out.tiers_digest = static_cast<std::uint32_t>(tiers);
   out.sequences.reserve(batch.sequences.size());
   for (const ScheduledSequence& sequence : batch.sequences) {
     LoggedSequence& to = out.sequences.emplace_back();
@@ -58,6 +75,7 @@ LoggedStep logged_step(const StepReport& report) {
   out.finished = report.finished;
   out.swap_seconds = report.result.swap_seconds;
   out.failed = !report.result.status.ok();
+  out.tier_news = report.result.tier_news;
   for (const SequenceGroup* group : report.preempted) out.preempted.push_back(group->request.id);
   if (out.failed) return out;
   for (std::size_t i = 0; i < out.sequences.size(); ++i) {
@@ -89,6 +107,9 @@ std::string first_difference(const LoggedStep& recorded, const LoggedStep& now) 
     return differs("swaps in blocks:", recorded.num_swapped_in, now.num_swapped_in);
   if (recorded.num_copies != now.num_copies)
     return differs("copies blocks:", recorded.num_copies, now.num_copies);
+  if (recorded.num_tier_moves != now.num_tier_moves)
+    return differs("moves rows to and from tiers:", recorded.num_tier_moves, now.num_tier_moves);
+  if (recorded.tiers_digest != now.tiers_digest) return "other rows move to or from tiers";
   const std::size_t common = std::min(recorded.sequences.size(), now.sequences.size());
   for (std::size_t i = 0; i < common; ++i) {
     const LoggedSequence &a = recorded.sequences[i], &b = now.sequences[i];

@@ -21,6 +21,8 @@ class ReplayRunner final : public ModelRunner {
   std::string difference;
   Status corrupt;
 
+  bool has_tier_news() const override { return recorded != nullptr; }  // the recorded engine ran it
+
   StepResult run(const ScheduledBatch& batch) override {
     StepResult out;
     difference = first_difference(*recorded, decisions_of(batch));
@@ -30,6 +32,7 @@ class ReplayRunner final : public ModelRunner {
     }
     clock_.advance(recorded->finished - recorded->started);
     out.swap_seconds = recorded->swap_seconds;
+    out.tier_news = recorded->tier_news;
     out.sequences.resize(batch.sequences.size());
     for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
       if (!answer(batch.sequences[i], recorded->sequences[i], out.sequences[i])) {

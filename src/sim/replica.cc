@@ -88,7 +88,7 @@ Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& option
   if (!parts) return parts.error();
   auto runner = std::make_unique<SimulatedModelRunner>(
       options.cost, config.kv_groups.value_or(one_full_group(config.block_size)), out->clock_, config.seed,
-      reads_through_block_tables(options.modes), options.map_tensors);
+      reads_through_block_tables(options.modes), options.map_tensors, options.tiers);
   out->runner_ = runner.get();
   parts->runner = std::move(runner);
   out->core_ = std::make_unique<EngineCore>(config, *std::move(parts), out->clock_, out->metrics_);
@@ -279,6 +279,8 @@ SimulationSummary summarize(const std::vector<std::unique_ptr<Replica>>& replica
     const PrefixCacheStats cache = replica->core_->kv().inspection().prefix_cache_stats();
     out.prefix_queries += cache.queries;
     out.prefix_hits += cache.hits;
+    out.external_queries += cache.external_queries;
+    out.external_hits += cache.external_hits;
   }
   const auto ratio = [](double part, double whole) { return whole > 0 ? part / whole : 0; };
   out.batch_by_step = ratio(totals.sequences, totals.steps);

@@ -19,7 +19,7 @@ namespace {
 using namespace run_log;
 
 constexpr std::string_view kMagic = "PAGODARL";
-constexpr std::uint8_t kVersion = 6;
+constexpr std::uint8_t kVersion = 7;
 constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
 
 enum class Kind : std::uint8_t {
@@ -35,6 +35,9 @@ enum class Kind : std::uint8_t {
   drafts,
   reset_cache,
 };
+
+// Flags of a step.
+enum StepFlag : std::uint8_t { kFailed = 1, kTiers = 2 };
 
 // Flags of a sequence in a step.
 enum Flag : std::uint8_t { kSample = 1, kBeam = 2, kAsBefore = 4, kDrafts = 8, kConstrained = 16 };
@@ -91,10 +94,55 @@ bool slots_can_be(const RunHeader& header) {
           header.modes.num_created >= std::min<std::int64_t>(header.num_blocks, pages));
 }
 
+void put_keys(ByteWriter& out, const std::vector<TierKey>& keys) {
+  out.number(keys.size());
+  for (const TierKey& key : keys) {
+    for (const std::uint64_t word : key.chain) out.fixed(word, 8);
+    out.signed_number(key.group);
+  }
+}
+
+std::vector<TierKey> get_keys(ByteReader& in) {
+  std::vector<TierKey> out(in.count());
+  for (TierKey& key : out) {
+    for (std::uint64_t& word : key.chain) word = in.fixed(8);
+    key.group = in.int32_in(0, kMaxGroups);
+  }
+  return out;
+}
+
+void put_tiers(ByteWriter& out, const LoggedStep& step) {
+  out.number(static_cast<std::uint64_t>(step.num_tier_moves));
+  out.fixed(step.tiers_digest, 4);
+  put_keys(out, step.tier_news.found);
+  out.number(step.tier_news.done.size());
+  for (const TierDone& done : step.tier_news.done) {
+    out.number(static_cast<std::uint64_t>(done.ticket));
+    out.byte(done.ok ? 1 : 0);
+  }
+  put_keys(out, step.tier_news.gone);
+}
+
+void get_tiers(ByteReader& in, LoggedStep& step) {
+  step.num_tier_moves = static_cast<std::int64_t>(in.number() & 0x7fffffff);
+  step.tiers_digest = static_cast<std::uint32_t>(in.fixed(4));
+  step.tier_news.found = get_keys(in);
+  step.tier_news.done.resize(in.count());
+  for (TierDone& done : step.tier_news.done) {
+    done.ticket = TierTicket{in.number()};
+    const std::uint8_t ok = in.byte();
+    if (ok > 1) in.fail();
+    done.ok = ok == 1;
+  }
+  step.tier_news.gone = get_keys(in);
+}
+
 void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before) {
   out.signed_number(step.started - before.finished);
   out.signed_number(step.finished - step.started);
-  out.byte(step.failed ? 1 : 0);
+  const bool tiers = step.num_tier_moves > 0 || !step.tier_news.empty();
+  out.byte(static_cast<std::uint8_t>((step.failed ? kFailed : 0) | (tiers ? kTiers : 0)));
+  if (tiers) put_tiers(out, step);
   out.number(static_cast<std::uint64_t>(step.num_swapped_out));
   out.number(static_cast<std::uint64_t>(step.num_swapped_in));
   out.number(static_cast<std::uint64_t>(step.num_copies));
@@ -174,9 +222,10 @@ LoggedStep get_step(ByteReader& in, const LoggedStep& before) {
   if (!in.ok()) return step;
   step.started = before.finished + wait;
   step.finished = step.started + duration;
-  const std::uint8_t failed = in.byte();
-  step.failed = failed == 1;
-  if (failed > 1) in.fail();
+  const std::uint8_t flags = in.byte();
+  step.failed = (flags & kFailed) != 0;
+  if (flags > (kFailed | kTiers)) in.fail();
+  if ((flags & kTiers) != 0) get_tiers(in, step);
   const auto blocks = [&] {
     const std::uint64_t value = in.number();
     if (value > static_cast<std::uint64_t>(kMaxBlocks)) in.fail();

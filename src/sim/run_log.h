@@ -54,6 +54,9 @@ struct LoggedStep {
   bool failed = false;  // the model runner did; the last step
   std::int64_t num_swapped_out = 0, num_swapped_in = 0, num_copies = 0;
   std::uint32_t copies_digest = 0;
+  std::int64_t num_tier_moves = 0;
+  std::uint32_t tiers_digest = 0;
+  TierNews tier_news;
   std::vector<RequestId> preempted;
   std::vector<LoggedSequence> sequences;
 };

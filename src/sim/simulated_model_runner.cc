@@ -61,6 +61,12 @@ StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
     out.status = internal_error("the simulated device is lost");
     return out;
   }
+  tiers_.submit(batch.tier_moves, clock_.now());
+  if (batch.empty()) {
+    if (const auto next = tiers_.next_done(); next && *next > clock_.now()) clock_.advance_to(*next);
+    out.tier_news = tiers_.take_news(clock_.now());
+    return out;
+  }
   const StepCost cost = step_cost(model_, batch, groups_, paged_);
   const bool has_prompts = batch.num_tokens > std::ssize(batch.sequences);
   const double scatter = scatter_.next(has_prompts);
@@ -71,6 +77,7 @@ StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
   busy_seconds_ += to_seconds(duration);
   clock_.advance(duration + std::exchange(stall_, 0));
   out.swap_seconds = cost.swap_seconds * scatter;
+  out.tier_news = tiers_.take_news(clock_.now());
   out.sequences.resize(batch.sequences.size());
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];

@@ -8,6 +8,7 @@
 #include "model_runner/model_runner.h"
 #include "sim/cost_model.h"
 #include "sim/simulated_page_mapper.h"
+#include "sim/simulated_tiers.h"
 #include "sim/step_scatter.h"
 #include "sim/virtual_clock.h"
 
@@ -17,15 +18,19 @@ class SimulatedModelRunner final : public ModelRunner {
  public:
   // Borrows clock. paged: see step_cost(). map_tensors: that a page table maps for each block.
   SimulatedModelRunner(const CostModel& model, std::vector<KvGroup> groups, VirtualClock& clock,
-                       std::uint64_t seed = 0, bool paged = true, std::int32_t map_tensors = 1)
+                       std::uint64_t seed = 0, bool paged = true, std::int32_t map_tensors = 1,
+                       const SimulatedTierOptions& tiers = {})
       : model_(model),
         groups_(std::move(groups)),
         paged_(paged),
         clock_(clock),
         scatter_(model_, seed),
-        mapper_(model_, groups_, map_tensors) {}
+        mapper_(model_, groups_, map_tensors),
+        tiers_(tiers) {}
 
   StepResult run(const ScheduledBatch& batch) override;
+  bool has_tier_news() const override { return tiers_.pending(); }  // run() waits for it
+  void erase_tiers() override { tiers_.erase_all(); }
 
   double busy_seconds() const { return busy_seconds_; }
   // Lets so much more time pass in the next step.
@@ -39,6 +44,7 @@ class SimulatedModelRunner final : public ModelRunner {
   VirtualClock& clock_;
   StepScatter scatter_;
   SimulatedPageMapper mapper_;
+  SimulatedTiers tiers_;
   double busy_seconds_ = 0;
   TimeNs stall_ = 0;
   bool fail_next_ = false;

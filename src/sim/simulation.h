@@ -19,6 +19,7 @@
 #include "scheduler/scheduler.h"
 #include "sim/cost_model.h"
 #include "sim/parts_factory.h"
+#include "sim/simulated_tiers.h"
 
 namespace pagoda {
 
@@ -52,6 +53,7 @@ struct SimulationOptions {
   EngineConfig engine;
   EngineModes modes;
   std::int64_t num_blocks = 0, num_swap_blocks = 0;
+  SimulatedTierOptions tiers = {};  // with engine.kv_tiers
   PartsFactory make_parts;
   std::int32_t map_tensors =
       1;  // --kv-manager virtual: that have pages of their own; the layers, if not sliced
@@ -113,7 +115,8 @@ struct SimulationSummary {
   std::int64_t preemptions = 0, preemptions_by_swap = 0;
   std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
   std::int64_t prefix_queries = 0, prefix_hits = 0;
-  MapStats mapping;  // --kv-manager virtual
+  std::int64_t external_queries = 0, external_hits = 0;  // tokens that tiers were asked for, and brought
+  MapStats mapping;                                      // --kv-manager virtual
   std::vector<std::int64_t> requests_of_replica;
   Timeline timeline;  // the first replica's
 };

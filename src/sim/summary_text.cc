@@ -65,6 +65,9 @@ std::string summary_table(const SimulationSummary& s) {
     out +=
         row("prefix cache hits",
             percent(per_second(static_cast<double>(s.prefix_hits), static_cast<double>(s.prefix_queries))));
+  if (s.external_queries > 0)
+    out += row("offloaded cache hits", percent(per_second(static_cast<double>(s.external_hits),
+                                                          static_cast<double>(s.external_queries))));
   if (s.mapping.calls > 0)
     out += row("pages mapped",
                concat(s.mapping.pages, " in ", s.mapping.calls, " calls, ", s.mapping.calls_ahead, " ahead; ",
@@ -89,6 +92,7 @@ std::string summary_json(const SimulationSummary& s, const SimulationOptions& op
                                 {"reserve", options.modes.reserve},
                                 {"num_blocks", options.num_blocks},
                                 {"num_swap_blocks", options.num_swap_blocks},
+                                {"num_offload_blocks", options.tiers.num_blocks},
                                 {"block_size", options.engine.block_size},
                                 {"max_model_len", options.engine.max_model_len},
                                 {"max_num_seqs", options.engine.max_num_seqs},
@@ -133,6 +137,7 @@ std::string summary_json(const SimulationSummary& s, const SimulationOptions& op
       {"blocks_swapped_out", s.blocks_swapped_out},
       {"blocks_swapped_in", s.blocks_swapped_in},
       {"prefix_cache", {{"queries", s.prefix_queries}, {"hits", s.prefix_hits}}},
+      {"external_prefix_cache", {{"queries", s.external_queries}, {"hits", s.external_hits}}},
       {"page_mapping",
        {{"calls", s.mapping.calls},
         {"calls_ahead", s.mapping.calls_ahead},

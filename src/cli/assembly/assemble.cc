@@ -30,6 +30,7 @@
 #include "engine/engine_thread.h"
 #include "kv_events/event_publisher.h"
 #include "loader/mapped_file.h"
+#include "model_runner/host_tier.h"
 #include "models/read_config.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
@@ -75,6 +76,7 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
                   .mapped_bytes = totals.mapped_bytes,
                   .kv_bytes = groups.empty() ? memory.kv_bytes : num_blocks * plan.block_bytes,
                   .swap_bytes = plan.num_swap_blocks * plan.block_bytes,
+                  .offload_bytes = plan.num_offload_blocks * plan.block_bytes,
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
                   .step_bytes = totals.activation_bytes,
@@ -134,6 +136,7 @@ struct AssembledEngine::Parts {
   Result<std::unique_ptr<EngineCore>> build(const EngineFlags& flags, const EnginePlan& plan,
                                             LoadedModel& model);
   Status allocate(const EnginePlan& plan, LoadedModel& model);
+  Status add_tiers(const EnginePlan& plan, LoadedModel& model);
   std::function<bool(std::int64_t)> page_creator(LoadedModel& model, std::int64_t first);
   // Wires observers, protocols and grammars.
   Status connect_observers(const EngineFlags& flags, const EnginePlan& plan, StepObserver* observer,
@@ -232,10 +235,21 @@ Status AssembledEngine::Parts::allocate(const EnginePlan& plan, LoadedModel& mod
   return model.runner.allocate_kv_cache(plan.kv.num_blocks, plan.num_swap_blocks);
 }
 
+// The tiers of the KV cache, the fastest first.
+Status AssembledEngine::Parts::add_tiers(const EnginePlan& plan, LoadedModel& model) {
+  if (!plan.engine.kv_tiers) return ok_status();
+  std::vector<std::unique_ptr<KvTier>> tiers;
+  auto host = HostTier::create(plan.num_offload_blocks, model.runner.kv_block_bytes());
+  if (!host) return host.error().annotate("--kv-offloading-size");
+  tiers.push_back(*std::move(host));
+  return model.runner.set_tiers(std::move(tiers));
+}
+
 Result<std::unique_ptr<EngineCore>> AssembledEngine::Parts::build(const EngineFlags& flags,
                                                                   const EnginePlan& plan,
                                                                   LoadedModel& model) {
   PAGODA_RETURN_IF_ERROR(allocate(plan, model));
+  PAGODA_RETURN_IF_ERROR(add_tiers(plan, model));
   memory = memory_table(flags, model, plan);
   ledger = make_ledger(memory, plan.kv, uses_device(flags));
   num_threads = model.options.threads;

@@ -27,6 +27,7 @@ struct MemoryTable {
   std::int64_t mapped_bytes = 0;      // part of both mapped from the weight cache; 0: in memory
   std::int64_t kv_bytes = 0;          // reserved; resident as it is used
   std::int64_t swap_bytes = 0;        // the same
+  std::int64_t offload_bytes = 0;     // the same
   std::int64_t activation_bytes = 0;  // scratch of one step
   std::int64_t buffer_bytes = 0;      // logits, sampling
   std::int64_t step_bytes = 0;        // both of all ranks

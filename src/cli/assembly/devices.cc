@@ -22,6 +22,8 @@ Status check_device_flags(const EngineFlags& flags) {
   if (flags.tensor_parallel_size > 1) return refuse("--tensor-parallel-size: ranks cannot share a device");
   if (flags.backend != "cpu") return refuse("--backend reference, which runs on the CPU");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
+  if (flags.kv_offloading_bytes > 0)
+    return refuse("--kv-offloading-size, which offloads the KV cache of the CPU; see --swap-space");
   return flags.device == "cuda" ? device::check_cuda(flags.device_index).annotate(cuda_name(flags))
                                 : ok_status();
 }

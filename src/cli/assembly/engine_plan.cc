@@ -16,6 +16,7 @@ EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, 
   if (groups != one_full_group(block_size)) out.kv_groups = groups;
   out.rotation = model.rotation;
   out.enable_prefix_caching = flags.enable_prefix_caching && !groups.empty();
+  out.kv_tiers = plan.num_offload_blocks > 0;
   out.enable_chunked_prefill = flags.enable_chunked_prefill;
   out.scheduling_policy = scheduling_policy(flags);
   set_memory_modes(flags, plan.block_bytes, out);
@@ -70,6 +71,7 @@ Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& mod
   if (!kv) return kv.error();
   plan.kv = *kv;
   plan.num_swap_blocks = num_swap_blocks(flags, plan.kv.num_blocks, plan.block_bytes);
+  if (!plan.groups.groups.empty()) plan.num_offload_blocks = num_offload_blocks(flags, plan.block_bytes);
   if (virtual_plan) {
     auto planned = plan_virtual_memory(flags, *virtual_plan, plan.groups.groups, plan.kv.num_blocks,
                                        plan.kv.max_model_len, host.mappings);

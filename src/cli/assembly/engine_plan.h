@@ -35,7 +35,7 @@ struct EnginePlan {
   EngineConfig engine;
   KvGroupPlan groups;  // with this cache's block size
   KvPlan kv;
-  std::int64_t block_bytes = 0, num_swap_blocks = 0;
+  std::int64_t block_bytes = 0, num_swap_blocks = 0, num_offload_blocks = 0;
   std::optional<VirtualMemory> virtual_memory;  // for --kv-manager virtual
 };
 Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& model, const HostMemory& host);

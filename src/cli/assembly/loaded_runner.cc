@@ -102,6 +102,12 @@ std::function<Status(std::int64_t, std::int64_t)> LoadedRunner::page_creator() {
   };
 }
 
+Status LoadedRunner::set_tiers(std::vector<std::unique_ptr<KvTier>> tiers) {
+  if (!alone_) return unimplemented("the KV cache can be offloaded by one process on the CPU alone");
+  alone_->set_tiers(std::move(tiers));
+  return ok_status();
+}
+
 RankTotals LoadedRunner::totals() const {
   if (group_) return group_->totals();
   const MemoryPlan plan = memory_plan();

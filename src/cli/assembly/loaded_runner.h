@@ -43,6 +43,10 @@ class LoadedRunner {
                              std::int64_t num_swap_blocks);
   // Commits pages [first, first + count) on every rank, between steps. Valid as long as the runner is.
   std::function<Status(std::int64_t first, std::int64_t count)> page_creator();
+  // Bytes of a block as tiers see it. Where rows of K/V go beside the KV cache, once that is there;
+  // unimplemented: this runner has no way to do so.
+  std::size_t kv_block_bytes() const { return alone_ ? alone_->kv_block_bytes() : 0; }
+  Status set_tiers(std::vector<std::unique_ptr<KvTier>> tiers);
   const DistributedModelRunner* group() const { return group_.get(); }  // null: alone, or taken
 
  private:

@@ -79,6 +79,14 @@ Status check_memory_modes(const EngineFlags& flags) {
         concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
   if (is_baseline(flags) && flags.eviction_policy != "lru")
     return invalid_argument(concat(scheduler, " shares nothing: --eviction-policy needs --scheduler vllm"));
+  if (flags.kv_offloading_bytes > 0 && is_baseline(flags))
+    return invalid_argument(
+        concat(scheduler, " shares nothing: --kv-offloading-size needs --scheduler vllm"));
+  if (flags.kv_offloading_bytes > 0 && !flags.enable_prefix_caching)
+    return invalid_argument(
+        "--kv-offloading-size offloads the prefix cache: it needs --enable-prefix-caching");
+  if (flags.kv_offloading_bytes > 0 && flags.tensor_parallel_size > 1)
+    return invalid_argument("--kv-offloading-size works in one process: it needs --tensor-parallel-size 1");
   if (is_baseline(flags) && !flags.prefix_file.empty())
     return invalid_argument(
         concat(scheduler, " does not share prefixes: --prefix-file needs --scheduler vllm"));
@@ -109,6 +117,15 @@ std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, 
   return std::min(blocks, num_blocks);
 }
 
+std::int64_t num_offload_blocks(const EngineFlags& flags, std::int64_t block_bytes) {
+  if (flags.kv_offloading_bytes == 0) return 0;
+  const std::int64_t blocks = flags.kv_offloading_bytes / block_bytes;
+  if (blocks == 0)
+    log_warning("start", concat("--kv-offloading-size of ", flags.kv_offloading_bytes,
+                                " bytes is less than one block, which takes ", block_bytes, " bytes"));
+  return std::min<std::int64_t>(blocks, std::int64_t{1} << 30);
+}
+
 void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config) {
   config.preemption_mode = preemption_mode(flags);
   const auto* const eviction = std::ranges::find(kEvictionPolicies, flags.eviction_policy);
@@ -128,6 +145,7 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
                             .num_blocks = static_cast<std::int32_t>(num_blocks),
                             .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
                             .enable_prefix_caching = config.enable_prefix_caching,
+                            .tiers = config.kv_tiers,
                             .eviction = config.eviction,
                             .model_id = model_id,
                             .groups = config.kv_groups,

@@ -22,6 +22,9 @@ Status check_memory_modes(const EngineFlags& flags);
 // Blocks of --swap-space: never more than the KV cache has.
 std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, std::int64_t block_bytes);
 
+// Blocks of --kv-offloading-size.
+std::int64_t num_offload_blocks(const EngineFlags& flags, std::int64_t block_bytes);
+
 // Fills in what concerns memory; `block_bytes` gives the first draft of a copy's cost.
 void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config);
 

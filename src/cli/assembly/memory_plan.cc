@@ -53,7 +53,11 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
   if (groups.empty()) return plan_without_kv(flags, max_positions, host);
   const std::int64_t available = host.available_bytes;
   const std::int64_t others = uses_device(flags) ? 0 : growth_bytes(available) + clients_bytes(available);
-  const std::int64_t room = std::max<std::int64_t>(0, given.available - given.taken - others);
+  const std::int64_t free = std::max<std::int64_t>(0, given.available - given.taken - others);
+  if (flags.kv_offloading_bytes > free)
+    return invalid_argument(concat("--kv-offloading-size needs ", mib(flags.kv_offloading_bytes),
+                                   ", but only ", mib(free), " of memory are available"));
+  const std::int64_t room = free - flags.kv_offloading_bytes;
   const std::int64_t swap = uses_device(flags) ? 0 : flags.swap_space_bytes;  // in the same memory
   const bool counts_blocks = uses_device(flags) && flags.num_gpu_blocks_override;
   std::int64_t bytes = 0;
@@ -113,6 +117,7 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
   } rows[] = {{"weights", weights},
               {"KV cache", on_device ? 0 : memory.kv_bytes},
               {"swap space", memory.swap_bytes},
+              {"offloaded KV cache", memory.offload_bytes},
               {"activations", on_device ? 0 : memory.step_bytes},
               {"program", program + growth_bytes(plan.available_bytes)}};
   std::int64_t taken = 0;
@@ -167,6 +172,8 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
              " in ", memory.kv_dtype, " (--kv-cache-dtype ", flags.kv_cache_dtype,
              "); resident as it is used"));
   if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
+  if (memory.offload_bytes > 0)
+    row("offloaded KV cache", memory.offload_bytes, "of the prefix cache; resident as it is used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
   if (memory.any_length)

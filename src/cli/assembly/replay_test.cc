@@ -195,6 +195,19 @@ const Mode kModes[] = {
        f.kv_manager = "virtual";
        f.kv_precreate_pages = f.kv_slicing = f.kv_deferred_reclaim = false;
      }},
+    {"offloaded", [](EngineFlags& f) { f.kv_offloading_bytes = 1 << 20; }},
+    {"offloaded, virtual, swap, little memory",
+     [](EngineFlags& f) {
+       f.kv_manager = "virtual";
+       f.swap_space_bytes = 1 << 20;
+       f.kv_offloading_bytes = 20 << 10;
+     }},
+    {"offloaded, windows, fair",
+     [](EngineFlags& f) {
+       f.model = kWindowed;
+       f.scheduling_policy = "fair";
+       f.kv_offloading_bytes = 1 << 20;
+     }},
     {"orca oracle",
      [](EngineFlags& f) {
        f.scheduler = "orca";
@@ -226,6 +239,7 @@ TEST(Replay, RecordedRunsAreDecidedAgainInEveryMode) {
 class TamperedLog : public testing::Test {
  protected:
   void SetUp() override {
+    flags_.kv_offloading_bytes = 1 << 20;
     set_small_cache(flags_, 26);
     record(flags_, path_);
     bytes_ = contents(path_);
@@ -308,6 +322,9 @@ TEST_F(TamperedLog, WellFormedNonsenseDoesNoHarm) {
           if (strikes(3)) step->preempted.push_back(RequestId{1});
           if (strikes(3)) step->swap_seconds = -1;
           if (strikes(3)) step->sequences.clear();
+          if (strikes(3))
+            step->tier_news.done.push_back({TierTicket{random_bits(seed, 7, position) % 40}, strikes(2)});
+          if (strikes(3)) step->tier_news.found.push_back({{1, 2, 3, 4}, 7});
           for (LoggedSequence& sequence : step->sequences) {
             if (strikes(6)) sequence.tokens.assign(random_bits(seed, 6, position) % 9, 1 << 20);
             if (strikes(6)) sequence.tokens.assign(random_bits(seed, 6, position) % 9, 1);

@@ -121,12 +121,14 @@ struct EngineFlags {
   std::optional<std::int64_t> num_gpu_blocks_override;
   std::int32_t block_size = 16;  // 1..256
   bool enable_prefix_caching = true;
-  std::string eviction_policy = "lru";  // a name of kv_cache/eviction_policies.def
-  std::string prefix_file;              // JSON; shared prefixes pinned at start
-  std::string kv_manager = "auto";      // auto, paged, virtual, reserved
-  std::string reserve = "auto";         // auto, oracle, pow2, max
-  std::int64_t swap_space_bytes = 0;    // never more than the KV cache
-  KvEventsConfig kv_events;             // serve: what the prefix cache holds is published there
+  std::string eviction_policy = "lru";   // a name of kv_cache/eviction_policies.def
+  std::string prefix_file;               // JSON; shared prefixes pinned at start
+  std::string kv_manager = "auto";       // auto, paged, virtual, reserved
+  std::string reserve = "auto";          // auto, oracle, pow2, max
+  std::int64_t swap_space_bytes = 0;     // never more than the KV cache
+  std::int64_t kv_offloading_bytes = 0;  // memory for rows of the prefix cache, beside the KV cache
+  std::string kv_offloading_backend = "native";
+  KvEventsConfig kv_events;  // serve: what the prefix cache holds is published there
   // kv_manager virtual alone
   std::int64_t kv_page_size = 0;    // bytes; 0: what block_size tokens take, rounded up to 4 KiB
   std::int32_t kv_slots = 0;        // 0: twice max_num_seqs

@@ -52,13 +52,15 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
     flags.kv_events = *std::move(config);
     return ok_status();
   };
-  // vLLM's --swap-space is a number of GiB.
-  const auto store_swap = [&flags](const std::string& value) -> Status {
-    const bool bare = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos;
-    const auto bytes = parse_size(bare ? value + "GiB" : value);
-    if (!bytes) return invalid_argument(concat("'", value, "' is not a size"));
-    flags.swap_space_bytes = *bytes;
-    return ok_status();
+  // vLLM's --swap-space and --kv-offloading-size are numbers of GiB.
+  const auto store_gib = [](std::int64_t& to) {
+    return [&to](const std::string& value) -> Status {
+      const bool bare = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos;
+      const auto bytes = parse_size(bare ? value + "GiB" : value);
+      if (!bytes) return invalid_argument(concat("'", value, "' is not a size"));
+      to = *bytes;
+      return ok_status();
+    };
   };
   return {
       {.name = "kv-cache-memory-bytes",
@@ -169,11 +171,22 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
                   "`ignore_eos`), `pow2` (the output rounded up to a power of two), `max` "
                   "(`--max-model-len`); `auto`: `max`"},
       {.name = "swap-space",
-       .value = flags::parsed("SIZE", store_swap),
+       .value = flags::parsed("SIZE", store_gib(flags.swap_space_bytes)),
        .help = "CPU memory for the KV cache of preempted requests (512MiB; a bare number: GiB)",
        .details = "CPU memory for the KV cache of preempted requests, at most the size of the KV cache; a "
                   "bare number is GiB",
        .default_text = "0"},
+      {.name = "kv-offloading-size",
+       .value = flags::parsed("SIZE", store_gib(flags.kv_offloading_bytes)),
+       .help = "CPU memory for prefix cache blocks that outlive the KV cache (8GiB; a bare number: GiB)",
+       .details =
+           "CPU memory, beside the KV cache, for blocks of the prefix cache: they are copied there when "
+           "their last request ends, and back when a prompt begins like them after they were evicted "
+           "([kv-tiers.md](kv-tiers.md)). A bare number is GiB",
+       .default_text = "0"},
+      {.name = "kv-offloading-backend",
+       .value = flags::choice(flags.kv_offloading_backend, {"native"}),
+       .help = "implementation of --kv-offloading-size; native is the server's own"},
   };
 }
 

@@ -23,8 +23,6 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "enforce-eager", Shape::on_off},
     {Peer::vllm, "async-scheduling", Shape::on_off},
     {Peer::vllm, "cpu-offload-gb", Shape::one, Rule::of_cpu, {}, "all weights stay on the device"},
-    {Peer::vllm, "kv-offloading-size", Shape::one, Rule::of_cpu, {}, "see --swap-space"},
-    {Peer::vllm, "kv-offloading-backend", Shape::one, Rule::of_cpu, {}, "see --swap-space"},
     {Peer::vllm, "kv-sharing-fast-prefill", Shape::on_off},
     {Peer::vllm, "prefix-caching-hash-algo", Shape::one},
     {Peer::vllm, "calculate-kv-scales", Shape::on_off, Rule::of_cpu, {}, "there is no fp8 cache"},

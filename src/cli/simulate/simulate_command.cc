@@ -184,6 +184,7 @@ Status run_simulate(const SimulateArgs& args) {
   options->replicas = args.replicas;
   options->router = router_kind(args.router);
   options->max_seconds = args.max_seconds;
+  if (args.offload_gb_per_s > 0) options->tiers.bytes_per_s = args.offload_gb_per_s * 1e9;
   if (args.fault_seed) {
     options->faults = faults_of(*args.fault_seed);
     options->check_invariants = true;

@@ -22,7 +22,8 @@ struct SimulateArgs {
   std::string trace;              // short for --workload trace:FILE
   std::int32_t replicas = 1;
   std::string router = "round-robin";
-  double max_seconds = 0;  // simulated time; 0: to the end
+  double max_seconds = 0;       // simulated time; 0: to the end
+  double offload_gb_per_s = 0;  // between the pool and --kv-offloading-size; 0: as swapping
   std::string output_json, output_csv, plot;
   std::string live_out;  // the run as the page at / shows it
   std::optional<std::uint64_t> fault_seed;

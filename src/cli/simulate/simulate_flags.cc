@@ -56,6 +56,10 @@ std::vector<Flag> simulate_flags(SimulateArgs& args) {
       {.name = "max-seconds",
        .value = flags::number(args.max_seconds, 0, 1e9),
        .help = "limit of simulated time in seconds; 0: until all requests are served"},
+      {.name = "kv-offloading-bandwidth",
+       .value = flags::number(args.offload_gb_per_s, 0, 1e6),
+       .help = "GB/s, each way, between the KV cache and --kv-offloading-size; 0: the cost model's for "
+               "swapping"},
       {.name = "output-json",
        .value = flags::text(args.output_json, "FILE"),
        .help = "write the results as JSON to this file; -: stdout, without the table"},

@@ -69,6 +69,9 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   if (out.num_blocks < 2)
     return invalid_argument("the KV cache holds less than two blocks: raise --kv-cache-memory-bytes");
   out.num_swap_blocks = num_swap_blocks(flags, out.num_blocks, static_cast<std::int64_t>(block_bytes));
+  out.tiers = {.num_blocks = num_offload_blocks(flags, static_cast<std::int64_t>(block_bytes)),
+               .block_bytes = block_bytes,
+               .bytes_per_s = cost.swap_bytes_per_s * cost.tensor_parallel_size};
   const std::int64_t capacity = out.num_blocks * flags.block_size;
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
   const std::int32_t wanted = asked ? *flags.max_model_len : cost.max_model_len;
@@ -95,6 +98,7 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   config.block_size = flags.block_size;
   config.target_itl_ms = flags.target_itl_ms.value_or(0);
   config.enable_prefix_caching = flags.enable_prefix_caching;
+  config.kv_tiers = out.tiers.num_blocks > 0;
   config.enable_chunked_prefill = flags.enable_chunked_prefill;
   config.scheduling_policy = scheduling_policy(flags);
   set_memory_modes(flags, static_cast<std::int64_t>(block_bytes), config);

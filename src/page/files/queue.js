@@ -11,10 +11,11 @@ const kReasons = {
   swapped_first: () => 'swapped-out requests resume first', gang_first: () => 'a running request resumes its parked sequences first',
   sequences: (r, s) => `no free sequence slot (--max-num-seqs ${s.hello.max_num_seqs})`,
   budget: () => 'token budget of the step is used up (--max-num-batched-tokens)', batch: () => 'waits for the current batch to finish',
+  arriving: () => 'its KV cache is being loaded from a tier',
 };
 const reason = (request, state) => (kReasons[request.code] ?? (() => request.code))(request, state);
 const kTurns = ['before', 'swapped_turn'];  // wait for nothing but those ahead
-const kGroups = {waiting: 'waiting', swapped: 'swapped out'};
+const kGroups = {waiting: 'waiting', arriving: 'loading KV cache', swapped: 'swapped out'};
 const kListed = 100;
 
 // Columns of the table; the minor ones are left out on a phone.

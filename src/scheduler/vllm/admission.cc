@@ -25,6 +25,10 @@ void Admission::admit_in_order() {
   while (!records_.queues.waiting().empty() && records_.budget.left() > 0) {
     SequenceGroup& group = next_waiting();
     if (num_seqs + group.num_reserved() > records_.config.max_num_seqs) return;
+    if (arrivals_.begin(group)) {
+      num_seqs += group.num_reserved();
+      continue;
+    }
     if (!try_admit(group)) return;
     num_seqs += group.num_reserved();
     records_.queues.remove(group);
@@ -78,6 +82,7 @@ bool Admission::resume_swapped(std::int32_t& num_seqs) {
     if (!swapping_.try_swap_in(group, back)) {
       // Beside blocks, a manager may lack something else for the moment.
       if (!alone) return false;
+      if (preemption_.give_up_arrival()) continue;
       // Its own copy of what it shared with a pinned prefix leaves no room for the rest: recomputed, it
       // shares that again.
       preemption_.give_up_swapped(group);
@@ -124,6 +129,8 @@ bool Admission::try_admit(SequenceGroup& group) {
   };
   // Alone, it takes small steps rather than none.
   if (alone && !whole && needed_for(chunk) > kv.num_available_blocks()) chunk = 1;
+  while (alone && needed_for(chunk) > kv.num_available_blocks() && preemption_.give_up_arrival()) {
+  }
   const std::int64_t needed = needed_for(chunk);
   const bool fits = needed + margin <= kv.num_available_blocks();
   const bool in_budget = !whole || leader.num_missing() <= budget.left();

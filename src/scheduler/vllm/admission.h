@@ -1,11 +1,12 @@
 #pragma once
 // Admission: lets groups into the step: first those that were swapped out, then those that wait, in the
-// admission order, and nobody is skipped. One whose prompt begins like one that this step computes waits, to
-// share its blocks.
+// admission order, and nobody is skipped, but for those whose prompt's K/V comes from a tier (arrivals.h).
+// One whose prompt begins like one that this step computes waits, to share its blocks.
 //     admit -> [ swapped group in | waiting group in ]* -> the first that does not fit ends it
 // Source: PagedAttention (SOSP'23) §4.5. Threads: none; owned by the engine thread.
 #include <cstdint>
 
+#include "scheduler/vllm/arrivals.h"
 #include "scheduler/vllm/batch_filler.h"
 #include "scheduler/vllm/growth.h"
 #include "scheduler/vllm/preemption.h"
@@ -17,8 +18,13 @@ namespace pagoda {
 class Admission {
  public:
   Admission(SchedulerRecords& records, BatchFiller& filler, Growth& growth, Preemption& preemption,
-            Swapping& swapping)
-      : records_(records), filler_(filler), growth_(growth), preemption_(preemption), swapping_(swapping) {}
+            Swapping& swapping, Arrivals& arrivals)
+      : records_(records),
+        filler_(filler),
+        growth_(growth),
+        preemption_(preemption),
+        swapping_(swapping),
+        arrivals_(arrivals) {}
 
   // After all running groups have got their tokens.
   void admit();
@@ -44,6 +50,7 @@ class Admission {
   Growth& growth_;
   Preemption& preemption_;
   Swapping& swapping_;
+  Arrivals& arrivals_;
 };
 
 }  // namespace pagoda

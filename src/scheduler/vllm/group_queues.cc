@@ -10,6 +10,11 @@ void GroupQueues::insert_waiting(SequenceGroup& group) {
   CHECK(waiting_.insert(&group).second);
 }
 
+void GroupQueues::insert_arriving(SequenceGroup& group) {
+  group.state = GroupState::arriving;
+  CHECK(arriving_.insert(&group).second);
+}
+
 void GroupQueues::insert_swapped(SequenceGroup& group) {
   group.state = GroupState::swapped;
   CHECK(swapped_.insert(&group).second);
@@ -26,6 +31,9 @@ void GroupQueues::remove(SequenceGroup& group) {
     case GroupState::waiting:
       CHECK(waiting_.erase(&group) == 1);
       return;
+    case GroupState::arriving:
+      CHECK(arriving_.erase(&group) == 1);
+      return;
     case GroupState::swapped:
       CHECK(swapped_.erase(&group) == 1);
       return;
@@ -40,6 +48,7 @@ void GroupQueues::remove(SequenceGroup& group) {
 std::int32_t GroupQueues::num_reserved() const {
   std::int32_t count = 0;
   for (const SequenceGroup* group : running_) count += group->num_reserved();
+  for (const SequenceGroup* group : arriving_) count += group->num_reserved();
   return count;
 }
 
@@ -53,6 +62,13 @@ void GroupQueues::check_invariants() const {
     CHECK(group->state == GroupState::waiting && group->num_live() > 0);
     for (const auto& sequence : group->sequences)
       CHECK(sequence->state == SequenceState::parked || sequence->finished());
+  }
+  for (const SequenceGroup* group : arriving_) {
+    CHECK(group->state == GroupState::arriving && group->num_live() > 0);
+    CHECK(std::ranges::count(group->sequences, SequenceState::arriving, &Sequence::state) == 1);
+    for (const auto& sequence : group->sequences)
+      CHECK(sequence->state == SequenceState::arriving || sequence->state == SequenceState::parked ||
+            sequence->finished());
   }
   for (const SequenceGroup* group : swapped_) {
     CHECK(group->state == GroupState::swapped && group->num_live() > 0);

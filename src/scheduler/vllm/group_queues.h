@@ -1,8 +1,9 @@
 #pragma once
-// GroupQueues: the groups of a scheduler, each in one of three queues: waiting, swapped out, running. It
-// keeps the queues in order and GroupState in step with them; it decides nothing.
+// GroupQueues: the groups of a scheduler, each in one of four queues: waiting, arriving, swapped out,
+// running. It keeps the queues in order and GroupState in step with them; it decides nothing.
 //
 //     insert_waiting --remove--> insert_running --remove--> insert_waiting | insert_swapped --remove--> …
+//                    --remove--> insert_arriving --remove--> insert_waiting
 //
 // Invariant: every queue is sorted by (rank, order). A rank changes only while its group is in no queue.
 // Groups are borrowed. Threads: none; owned by the engine thread.
@@ -27,11 +28,13 @@ class GroupQueues {
   using Queue = std::set<SequenceGroup*, Before>;
 
   const Queue& waiting() const { return waiting_; }
+  const Queue& arriving() const { return arriving_; }
   const Queue& swapped() const { return swapped_; }
   const std::vector<SequenceGroup*>& running() const { return running_; }
-  bool empty() const { return waiting_.empty() && swapped_.empty() && running_.empty(); }
+  bool empty() const { return waiting_.empty() && arriving_.empty() && swapped_.empty() && running_.empty(); }
 
   void insert_waiting(SequenceGroup& group);
+  void insert_arriving(SequenceGroup& group);
   void insert_swapped(SequenceGroup& group);
   std::size_t insert_running(SequenceGroup& group);  // its position
   // From the queue that its state names; the caller inserts it again, or has done with it.
@@ -47,7 +50,7 @@ class GroupQueues {
     return std::span(running_).first(end).subspan(std::min(position, end));
   }
 
-  // Sequences that the running groups count for under max_num_seqs.
+  // Sequences that the running and the arriving groups count for under max_num_seqs.
   std::int32_t num_reserved() const;
   // A running group was preempted and has not got all of its sequences back.
   bool any_parked() const;
@@ -55,7 +58,7 @@ class GroupQueues {
   void check_invariants() const;
 
  private:
-  Queue waiting_, swapped_;
+  Queue waiting_, arriving_, swapped_;
   std::vector<SequenceGroup*> running_;
   std::size_t num_in_turn_ = 0;
 };

@@ -32,6 +32,7 @@ void Newcomers::let_in() {
   while (!queues.waiting().empty()) {
     SequenceGroup& group = admission_.next_waiting();
     if (!records_.order.is_newcomer(group.account)) break;
+    if (arrivals_.begin(group)) continue;
     if (!make_place(group, queues.num_reserved())) break;
     queues.remove(group);
     admission_.begin_running(group);

@@ -13,8 +13,8 @@ namespace pagoda {
 
 class Newcomers {
  public:
-  Newcomers(SchedulerRecords& records, Admission& admission, Preemption& preemption)
-      : records_(records), admission_(admission), preemption_(preemption) {}
+  Newcomers(SchedulerRecords& records, Admission& admission, Preemption& preemption, Arrivals& arrivals)
+      : records_(records), admission_(admission), preemption_(preemption), arrivals_(arrivals) {}
 
   // At the start of a step. Sets how many running groups take part in it.
   void let_in();
@@ -25,6 +25,7 @@ class Newcomers {
   SchedulerRecords& records_;
   Admission& admission_;
   Preemption& preemption_;
+  Arrivals& arrivals_;
   bool was_short_ = false;  // the last step was the newcomers'
 };
 

@@ -76,8 +76,9 @@ struct Parts {
   Growth growth{records, preemption};
   DraftRoom drafts{records};
   BatchFiller filler{records, growth, drafts};
-  Admission admission{records, filler, growth, preemption, swapping};
-  Newcomers newcomers{records, admission, preemption};
+  Arrivals arrivals{records};
+  Admission admission{records, filler, growth, preemption, swapping, arrivals};
+  Newcomers newcomers{records, admission, preemption, arrivals};
   SequenceIds ids;
   std::vector<std::unique_ptr<SequenceGroup>> groups;
 };

@@ -26,6 +26,12 @@ PreemptionCandidate candidate_of(const SequenceGroup& group) {
 
 SequenceGroup* Preemption::victim_behind(std::size_t position) {
   const auto behind = std::span(records_.queues.running()).subspan(position + 1);
+  const GroupQueues::Queue& arriving = records_.queues.arriving();
+  if (!arriving.empty()) {
+    SequenceGroup* const last = *arriving.rbegin();
+    const bool may_take = position == 0 && behind.empty();
+    if (may_take || GroupQueues::Before{}(records_.queues.running()[position], last)) return last;
+  }
   if (behind.empty()) return nullptr;
   candidates_.clear();
   for (const SequenceGroup* group : behind) candidates_.push_back(candidate_of(*group));
@@ -42,8 +48,9 @@ void Preemption::preempt(SequenceGroup& group, WayBack way) {
   group.retry_free_blocks = 0;
   ++group.num_preemptions;
   ++num_preemptions_;
+  const bool was_running = group.state == GroupState::running;  // else it was arriving
   records_.queues.remove(group);
-  if (records_.takes_turns) records_.order.gave_way(group.account);
+  if (records_.takes_turns && was_running) records_.order.gave_way(group.account);
   if (way == WayBack::any && swapping_.try_swap_out(group, ids)) {
     records_.queues.insert_swapped(group);
   } else {
@@ -54,6 +61,12 @@ void Preemption::preempt(SequenceGroup& group, WayBack way) {
   records_.plan.add_preempted(group);
 }
 
+bool Preemption::give_up_arrival() {
+  if (records_.queues.arriving().empty()) return false;
+  preempt(**records_.queues.arriving().rbegin());
+  return true;
+}
+
 void Preemption::give_up_swapped(SequenceGroup& group) {
   for (const auto& sequence : group.sequences) release_kv(*sequence, records_.kv);
   records_.queues.remove(group);
@@ -62,6 +75,7 @@ void Preemption::give_up_swapped(SequenceGroup& group) {
 }
 
 void Preemption::wait_again(SequenceGroup& group) {
+  group.asked_tiers = false;
   if (records_.takes_turns) group.rank = group.account.rank;
   records_.queues.insert_waiting(group);
 }

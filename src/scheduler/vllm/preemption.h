@@ -18,11 +18,13 @@ class Preemption {
   Preemption(SchedulerRecords& records, Swapping& swapping, PreemptionPolicy& policy)
       : records_(records), swapping_(swapping), policy_(policy) {}
 
-  // The group that gives way for the running group at `position`, out of those behind it; null: there is
-  // none.
+  // The group that gives way for the running group at `position`, out of those behind it, the arriving ones
+  // first; null: there is none. For the first one every arriving group gives way.
   SequenceGroup* victim_behind(std::size_t position);
   enum class WayBack { any, recompute };
   void preempt(SequenceGroup& group, WayBack way = WayBack::any);
+  // Preempts the last arriving group; false: there is none.
+  bool give_up_arrival();
   // A swapped group waits, to be recomputed.
   void give_up_swapped(SequenceGroup& group);
 

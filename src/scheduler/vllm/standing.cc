@@ -94,6 +94,11 @@ Standing standing_of(const SequenceGroup& group, const SchedulerRecords& records
       return of_running(group, records);
     case GroupState::swapped:
       return of_swapped(group, records);
+    case GroupState::arriving:
+      return {.position = place_in(records.queues.arriving(), group),
+              .blocks_needed = 0,
+              .reason = "The K/V of its prompt is on the way from the offloaded KV cache.",
+              .code = StandingCode::arriving};
     default:
       return of_waiting(group, records);
   }

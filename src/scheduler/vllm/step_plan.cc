@@ -14,6 +14,7 @@ void StepPlan::begin() {
   batch_.page_maps.clear();
   batch_.page_maps_ahead.clear();
   batch_.state_copies.clear();
+  batch_.tier_moves.clear();
   batch_.sequences.clear();
   batch_.num_tokens = 0;
   references_.clear();

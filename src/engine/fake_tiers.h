@@ -1,0 +1,121 @@
+#pragma once
+// FakeTiers: what is behind a FakeModelRunner's tier moves, as late and as lossy as is allowed: a store reads
+// its pages and a fetch writes them when it is answered, some steps later, if it has not been cancelled by
+// then. So a row that is reused too soon, or read too early, changes the tokens.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "request/tier_moves.h"
+
+namespace pagoda::fake {
+
+struct TierFaults {
+  std::uint64_t seed = 1;
+  int max_delay = 3;  // steps
+  double lost_stores = 0, lost_fetches = 0;
+  std::size_t max_rows = 1'000'000;
+};
+
+class FakeTiers {
+ public:
+  explicit FakeTiers(const TierFaults& faults) : faults_(faults) {}
+
+  bool pending() const { return !moves_.empty() || !cancelled_.empty(); }
+  void erase() {
+    moves_.clear();
+    cancelled_.clear();
+    rows_.clear();
+  }
+  // In a step, before anything else in it.
+  void cancel(const TierMoves& moves) {
+    for (const TierTicket ticket : moves.cancels) {
+      if (moves_.erase(ticket) > 0) cancelled_.push_back({.ticket = ticket, .ok = false});
+    }
+  }
+  // Later in it: takes its moves, and answers some.
+  TierNews run(const TierMoves& moves, std::vector<std::uint64_t>& pool, std::size_t page_size) {
+    for (const TierStore& store : moves.stores) add(store.ticket, store.row, store.pages, false);
+    for (const TierFetch& fetch : moves.fetches) add(fetch.ticket, fetch.row, fetch.pages, true);
+    for (const TierRow& touch : moves.touches)
+      if (const auto it = rows_.find(touch.key); it != rows_.end()) it->second.use = touch.use;
+    TierNews news;
+    news.done = std::exchange(cancelled_, {});
+    for (auto it = moves_.begin(); it != moves_.end();) {
+      if (--it->second.delay >= 0) {
+        ++it;
+        continue;
+      }
+      const bool ok =
+          it->second.fetches ? fetch(it->second, pool, page_size) : store(it->second, pool, page_size, news);
+      news.done.push_back({.ticket = it->first, .ok = ok});
+      it = moves_.erase(it);
+    }
+    return news;
+  }
+
+  std::int64_t num_fetched = 0, num_lost = 0;
+
+ private:
+  struct Row {
+    std::vector<TokenId> tokens;
+    std::vector<std::uint64_t> content;
+    std::uint64_t use = 0;
+  };
+  struct Move {
+    TierRow row;
+    std::vector<BlockId> pages;
+    bool fetches = false;
+    int delay = 0;
+  };
+  double draw() { return random_uniform(faults_.seed, 77, ++num_draws_); }
+  void add(TierTicket ticket, const TierRow& row, const std::vector<BlockId>& pages, bool fetches) {
+    const int delay = static_cast<int>(draw() * (faults_.max_delay + 1));
+    CHECK(
+        moves_.emplace(ticket, Move{.row = row, .pages = pages, .fetches = fetches, .delay = delay}).second);
+  }
+  template <class Copy>
+  static void each_slot(const Move& move, std::size_t page_size, Copy copy) {
+    for (std::size_t page = 0; page < move.pages.size(); ++page)
+      for (std::size_t i = 0; i < page_size; ++i)
+        copy(page * page_size + i, static_cast<std::size_t>(index(move.pages[page])) * page_size + i);
+  }
+  bool store(const Move& move, const std::vector<std::uint64_t>& pool, std::size_t page_size,
+             TierNews& news) {
+    if (draw() < faults_.lost_stores) return false;
+    Row& row = rows_[move.row.key];
+    row = {.tokens = move.row.tokens, .content = {}, .use = move.row.use};
+    row.content.resize(move.pages.size() * page_size);
+    each_slot(move, page_size, [&](std::size_t at, std::size_t slot) { row.content[at] = pool.at(slot); });
+    while (rows_.size() > faults_.max_rows) {
+      const auto oldest = std::ranges::min_element(
+          rows_, [](const auto& a, const auto& b) { return a.second.use < b.second.use; });
+      news.gone.push_back(oldest->first);
+      rows_.erase(oldest);
+    }
+    return true;
+  }
+  bool fetch(const Move& move, std::vector<std::uint64_t>& pool, std::size_t page_size) {
+    const auto it = rows_.find(move.row.key);
+    const bool lost = it == rows_.end() || draw() < faults_.lost_fetches;
+    ++(lost ? num_lost : num_fetched);
+    // Lost or not, the pages may be written meanwhile.
+    each_slot(move, page_size, [&](std::size_t at, std::size_t slot) {
+      pool.at(slot) = lost ? 0xBAD : it->second.content.at(at);
+    });
+    return !lost && it->second.tokens == move.row.tokens;
+  }
+
+  const TierFaults faults_;
+  std::map<TierTicket, Move> moves_;
+  std::vector<TierDone> cancelled_;
+  std::unordered_map<TierKey, Row, TierKeyHasher> rows_;
+  std::uint64_t num_draws_ = 0;
+};
+
+}  // namespace pagoda::fake

@@ -1,0 +1,256 @@
+#include "kv_cache/kv_tiers.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+#include "base/check.h"
+
+namespace pagoda {
+namespace {
+constexpr double kUnknownCost = 1e-3;    // a token's, until one is measured
+constexpr double kLeastPatience = 0.01;  // seconds: a step of a busy engine
+}  // namespace
+
+KvTiers::KvTiers(const KvGeometry& geometry, BlockPool& pool, PageSupply& supply, PrefixIndex& index,
+                 PrefixCache& cache, const Promises& promises, PrefixCacheStats& stats)
+    : geometry_(geometry),
+      pool_(pool),
+      supply_(supply),
+      index_(index),
+      cache_(cache),
+      promises_(promises),
+      stats_(stats) {
+  CHECK(index_.verifies());  // tiers compare a row's tokens
+  index_.set_tiers(&known_);
+  pool_.set_on_cached([this](BlockId row) { on_cached(row); });
+  pool_.set_on_stop_leaving([this](BlockId row) { on_stop_leaving(row); });
+}
+
+TierRow KvTiers::tier_row(const TierKey& key, std::span<const TokenId> tokens) {
+  return {.key = key,
+          .tokens = {tokens.begin(), tokens.end()},
+          .use = ++last_use_,
+          .compute_s = static_cast<double>(tokens.size()) * token_cost()};
+}
+
+double KvTiers::token_cost() const { return seconds_per_token_ > 0 ? seconds_per_token_ : kUnknownCost; }
+
+void KvTiers::on_cached(BlockId row) {
+  const TierKey key =
+      PrefixIndex::tier_key(pool_.hash_of(row), static_cast<std::size_t>(pool_.group_of(row)));
+  if (known_.contains(key)) {
+    moves_.touches.push_back(tier_row(key, {}));
+    return;
+  }
+  if (pool_.is_leaving(row) || tickets_.size() >= kMaxTickets) return;
+  pool_.begin_leaving(row);
+  const TierTicket ticket{++last_ticket_};
+  TierStore& store =
+      moves_.stores.emplace_back(TierStore{.ticket = ticket, .row = tier_row(key, index_.content_of(row))});
+  pool_.append_pages(row, store.pages);
+  leaving_.emplace(index(row), ticket);
+  tickets_.emplace(ticket, Ticket{.key = key, .row = row});
+}
+
+void KvTiers::on_stop_leaving(BlockId row) {
+  const auto it = leaving_.find(index(row));
+  CHECK(it != leaving_.end());
+  cancel(std::exchange(it->second, TierTicket{}), moves_.stores);
+  leaving_.erase(it);
+}
+
+// A record that has not been taken never happens. Else its ticket stays, to be answered.
+template <class Records>
+void KvTiers::cancel(TierTicket ticket, Records& records) {
+  if (std::erase_if(records, [&](const auto& record) { return record.ticket == ticket; }) > 0) {
+    tickets_.erase(ticket);
+    return;
+  }
+  moves_.cancels.push_back(ticket);
+  tickets_.at(ticket).row.reset();
+}
+
+KvTiering::Arrival KvTiers::begin_arrival(SequenceId id, std::span<const TokenId> tokens,
+                                          std::string_view salt, std::int64_t margin) {
+  end_arrival(id);
+  if (known_.empty() || tokens.empty() || tickets_.size() >= kMaxTickets) return Arrival::nothing;
+  PrefixCache::Reach reach = cache_.reach_with_tiers(tokens, salt);
+  if (reach.rows.empty()) return Arrival::nothing;
+  Arriving arriving{.rows = {}, .num_missing = 0, .num_in_pool = reach.num_in_pool};
+  std::int64_t pages = 0;
+  for (PrefixCache::Row& row : reach.rows) {
+    const TierKey key = PrefixIndex::tier_key(row.hash, row.group);
+    Held& held = arriving.rows.emplace_back();
+    if (index_.find(row.hash, row.group, row.content)) {
+      held.row = index_.acquire(row.hash, row.group);
+    } else if (const auto under_way = fetching_.find(key); under_way != fetching_.end()) {
+      Ticket& ticket = tickets_.at(under_way->second);
+      held = {.row = *ticket.row, .of = {}, .state = Held::State::pending};
+      pool_.share(held.row);
+      ticket.waiting.push_back(id);
+      ++arriving.num_missing;
+    } else {
+      held.state = Held::State::wanted;
+      pages += geometry_.groups()[row.group].pages_per_row;
+    }
+    held.of = std::move(row);
+  }
+  if (pages + margin > supply_.num_free() - promises_.set_aside() || !supply_.make_available(pages)) {
+    give_up(id, arriving);
+    return Arrival::no_room;
+  }
+  const double patience_s = std::max(kLeastPatience, (reach.num_tokens - reach.num_in_pool) * token_cost());
+  for (Held& held : arriving.rows) {
+    if (held.state != Held::State::wanted) continue;
+    fetch(held, id, patience_s);
+    ++arriving.num_missing;
+  }
+  stats_.external_queries += std::ssize(tokens) - reach.num_in_pool;
+  CHECK(arriving.num_missing > 0);
+  arrivals_.emplace(id, std::move(arriving));
+  return Arrival::begun;
+}
+
+void KvTiers::fetch(Held& held, SequenceId id, double patience_s) {
+  const TierKey key = PrefixIndex::tier_key(held.of.hash, held.of.group);
+  const TierTicket ticket{++last_ticket_};
+  TierFetch& fetch = moves_.fetches.emplace_back(
+      TierFetch{.ticket = ticket, .row = tier_row(key, held.of.content), .patience_s = patience_s});
+  const auto row = pool_.allocate_row(geometry_.groups()[held.of.group].pages_per_row, fetch.pages);
+  CHECK(row);
+  pool_.begin_arriving(*row);
+  held.row = *row;
+  held.state = Held::State::pending;
+  fetching_.emplace(key, ticket);
+  tickets_.emplace(ticket, Ticket{.key = key, .row = *row, .waiting = {id}, .fetches = true});
+}
+
+bool KvTiers::arriving(SequenceId id) const {
+  const auto it = arrivals_.find(id);
+  return it != arrivals_.end() && it->second.num_missing > 0;
+}
+
+std::int32_t KvTiers::brought(SequenceId id, std::int32_t num_found) const {
+  const auto it = arrivals_.find(id);
+  return it == arrivals_.end() ? 0 : std::max(0, num_found - it->second.num_in_pool);
+}
+
+void KvTiers::end_arrival(SequenceId id) {
+  const auto it = arrivals_.find(id);
+  if (it == arrivals_.end()) return;
+  Arriving arriving = std::move(it->second);
+  arrivals_.erase(it);
+  give_up(id, arriving);
+}
+
+void KvTiers::give_up(SequenceId id, Arriving& arriving) {
+  for (Held& held : arriving.rows) {
+    if (held.state != Held::State::pending) continue;
+    const auto at = fetching_.find(PrefixIndex::tier_key(held.of.hash, held.of.group));
+    CHECK(at != fetching_.end());
+    Ticket& ticket = tickets_.at(at->second);
+    std::erase(ticket.waiting, id);
+    if (!ticket.waiting.empty()) continue;
+    pool_.end_arriving(held.row);
+    cancel(at->second, moves_.fetches);
+    fetching_.erase(at);
+  }
+  release(arriving);
+}
+
+// The end of a text first, as everywhere.
+void KvTiers::release(Arriving& arriving) {
+  for (const Held& held : std::views::reverse(arriving.rows))
+    if (held.state != Held::State::wanted) pool_.release_one(held.row);
+  arriving.rows.clear();
+}
+
+void KvTiers::on_news(const TierNews& news) {
+  for (const TierKey& key : news.found) known_.insert(key);
+  for (const TierDone& done : news.done) answer(done.ticket, done.ok);
+  for (const TierKey& key : news.gone) known_.erase(key);
+}
+
+void KvTiers::answer(TierTicket id, bool ok) {
+  const auto it = tickets_.find(id);
+  if (it == tickets_.end()) return;  // older than the last clear()
+  const Ticket ticket = std::move(it->second);
+  tickets_.erase(it);
+  if (!ticket.fetches) {
+    if (ticket.row) {
+      leaving_.erase(index(*ticket.row));
+      pool_.end_leaving(*ticket.row);
+    }
+    if (ok) known_.insert(ticket.key);
+    return;
+  }
+  if (!ticket.row) return;
+  fetching_.erase(ticket.key);
+  pool_.end_arriving(*ticket.row);
+  if (!ok) known_.erase(ticket.key);
+  for (const SequenceId waiting : ticket.waiting) {
+    Arriving& arriving = arrivals_.at(waiting);
+    const auto held = std::ranges::find(arriving.rows, *ticket.row, &Held::row);
+    CHECK(held != arriving.rows.end() && held->state == Held::State::pending);
+    held->state = Held::State::came;
+    if (!ok) {
+      pool_.release_one(held->row);
+      arriving.rows.erase(held);
+    }
+    if (--arriving.num_missing == 0) arrived(arriving);
+  }
+}
+
+// From here on the rows are found like any others, those of windows and states behind the full rows that they
+// depend on.
+void KvTiers::arrived(Arriving& arriving) {
+  for (const Held& held : arriving.rows)
+    if (held.state == Held::State::came) cache_.publish_arrived(held.row, held.of);
+  release(arriving);
+}
+
+void KvTiers::take(TierMoves& moves) {
+  moves.clear();
+  std::swap(moves, moves_);
+}
+
+void KvTiers::clear() {
+  known_.clear();
+  std::vector<TierTicket> open;
+  for (const auto& [id, ticket] : tickets_) open.push_back(id);
+  std::ranges::sort(open);  // the same in every run
+  for (const TierTicket id : open) answer(id, false);
+  moves_.clear();
+}
+
+void KvTiers::count_references(std::unordered_map<std::int32_t, std::int32_t>& references) const {
+  for (const auto& [id, arriving] : arrivals_) {
+    for (const Held& held : arriving.rows) {
+      std::vector<BlockId> pages;
+      pool_.append_pages(held.row, pages);
+      for (const BlockId page : pages) ++references[index(page)];
+    }
+  }
+}
+
+void KvTiers::check_invariants() const {
+  CHECK(std::cmp_equal(pool_.num_leaving(), leaving_.size()));
+  std::int32_t arriving = 0;
+  for (const auto& [key, id] : fetching_) {
+    const Ticket& ticket = tickets_.at(id);
+    CHECK(ticket.fetches && ticket.row && ticket.key == key && !ticket.waiting.empty());
+    arriving += geometry_.groups()[static_cast<std::size_t>(key.group)].pages_per_row;
+  }
+  CHECK(arriving == pool_.num_arriving());
+  for (const auto& [row, id] : leaving_) {
+    const Ticket& ticket = tickets_.at(id);
+    CHECK(!ticket.fetches && ticket.row && index(*ticket.row) == row && pool_.is_leaving(BlockId{row}));
+  }
+  for (const auto& [id, of] : arrivals_) {
+    const auto pending = std::ranges::count(of.rows, Held::State::pending, &Held::state);
+    CHECK(pending == of.num_missing && (pending > 0 || of.rows.empty()));
+  }
+}
+
+}  // namespace pagoda

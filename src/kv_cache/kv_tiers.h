@@ -1,0 +1,101 @@
+#pragma once
+// KvTiers: KvTiering on paged memory: which rows of the pool are on their way to a tier or from one, and
+// which rows the tiers are known to have, in ids and hashes. The runner moves the bytes and answers each
+// ticket once.
+//     a published row becomes CACHED -> store: LEAVING until answered; ok: its key is known
+//     a prompt begins with known keys -> fetch: ARRIVING until answered; ok: published when all have come
+// A row that is evicted while it leaves, or given up while it arrives, has its ticket cancelled in the batch
+// that may overwrite it, so nobody waits for a tier to let go of memory. Rows whose key is known are touched.
+// Invariant: LEAVING and ARRIVING rows of the pool are those of open tickets. Threads: the engine thread.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "kv_cache/kv_inspection.h"
+#include "kv_cache/kv_tiering.h"
+#include "kv_cache/page_supply.h"
+#include "kv_cache/prefix_cache.h"
+#include "kv_cache/promises.h"
+
+namespace pagoda {
+
+class KvTiers final : public KvTiering {
+ public:
+  // Borrows all, and listens to the pool from here on.
+  KvTiers(const KvGeometry& geometry, BlockPool& pool, PageSupply& supply, PrefixIndex& index,
+          PrefixCache& cache, const Promises& promises, PrefixCacheStats& stats);
+  KvTiers(const KvTiers&) = delete;
+  KvTiers& operator=(const KvTiers&) = delete;
+
+  Arrival begin_arrival(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+                        std::int64_t margin) override;
+  bool arriving(SequenceId id) const override;
+  void end_arrival(SequenceId id) override;
+  bool has_moves() const override { return !moves_.empty(); }
+  void take(TierMoves& moves) override;
+  void on_news(const TierNews& news) override;
+  void set_compute_cost(double seconds_per_token) override { seconds_per_token_ = seconds_per_token; }
+
+  // The part of `num_found` tokens of the pool that were brought for the sequence.
+  std::int32_t brought(SequenceId id, std::int32_t num_found) const;
+  // The tiers are erased: nothing is known, and whatever was on its way is lost.
+  void clear();
+
+  // References that arrivals hold, by page.
+  void count_references(std::unordered_map<std::int32_t, std::int32_t>& references) const;
+  void check_invariants() const;
+
+ private:
+  static constexpr std::size_t kMaxTickets = 8192;
+  struct Ticket {
+    TierKey key;
+    std::optional<BlockId> row;            // absent: it was cancelled
+    std::vector<SequenceId> waiting = {};  // those that a fetch is for; a store has none
+    bool fetches = false;
+  };
+  struct Held {
+    enum class State : std::uint8_t { in_pool, wanted, pending, came };
+    BlockId row{};
+    PrefixCache::Row of = {};
+    State state = State::in_pool;
+  };
+  struct Arriving {
+    std::vector<Held> rows;        // none once all have come
+    std::int64_t num_missing = 0;  // rows on their way
+    std::int32_t num_in_pool = 0;  // tokens that were there without a tier
+  };
+
+  void on_cached(BlockId row);
+  void on_stop_leaving(BlockId row);
+  template <class Records>
+  void cancel(TierTicket ticket, Records& records);
+  void fetch(Held& held, SequenceId id, double patience_s);
+  void answer(TierTicket id, bool ok);
+  void arrived(Arriving& arriving);
+  void release(Arriving& arriving);
+  void give_up(SequenceId id, Arriving& arriving);
+  TierRow tier_row(const TierKey& key, std::span<const TokenId> tokens);
+  double token_cost() const;
+
+  const KvGeometry& geometry_;
+  BlockPool& pool_;
+  PageSupply& supply_;
+  PrefixIndex& index_;
+  PrefixCache& cache_;
+  const Promises& promises_;
+  PrefixCacheStats& stats_;
+
+  PrefixIndex::TierKeys known_;
+  std::unordered_map<TierTicket, Ticket> tickets_;
+  std::unordered_map<std::int32_t, TierTicket> leaving_;             // by row
+  std::unordered_map<TierKey, TierTicket, TierKeyHasher> fetching_;  // not cancelled
+  std::unordered_map<SequenceId, Arriving> arrivals_;
+  TierMoves moves_;
+  std::uint64_t last_ticket_ = 0, last_use_ = 0;
+  double seconds_per_token_ = 0;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,238 @@
+// Goal: which rows are stored, fetched, touched and cancelled, and what a pool holds meanwhile. The property
+// test over whole engines is engine/kv_tiers_test.cc.
+#include "kv_cache/kv_tiers.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "kv_cache/paged_kv_manager.h"
+
+namespace pagoda {
+namespace {
+
+using Arrival = KvTiering::Arrival;
+
+std::vector<TokenId> text(TokenId first, std::size_t count) {
+  std::vector<TokenId> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+class Tiers : public ::testing::Test {
+ protected:
+  Tiers() : Tiers({{.tokens_per_row = 4}}, 8) {}
+  Tiers(std::vector<KvGroup> groups, std::int32_t num_blocks)
+      : kv({.block_size = 4,
+            .num_blocks = num_blocks,
+            .tiers = true,
+            .model_id = "m",
+            .groups = std::move(groups)}) {}
+
+  // Computes a text and forgets the sequence.
+  void serve(std::uint64_t id, const std::vector<TokenId>& tokens) {
+    std::vector<BlockCopy> copies;
+    const auto length = static_cast<std::int32_t>(tokens.size());
+    (void)kv.add_sequence(SequenceId{id}, tokens, "", true);
+    ASSERT_TRUE(kv.grow(SequenceId{id}, length, copies));
+    std::vector<StateCopy> passed;
+    kv.copy_states(SequenceId{id}, 0, length, passed);
+    kv.computed(SequenceId{id}, tokens, length);
+    kv.free(SequenceId{id});
+    kv.inspection().check_invariants();
+  }
+  TierMoves take() {
+    TierMoves moves;
+    kv.tiering().take(moves);
+    kv.inspection().check_invariants();
+    return moves;
+  }
+  template <class Records>
+  void answer(const Records& records, bool ok) {
+    TierNews news;
+    for (const auto& record : records) news.done.push_back({.ticket = record.ticket, .ok = ok});
+    kv.tiering().on_news(news);
+    kv.inspection().check_invariants();
+  }
+  // Serves the text, has it stored, and then evicts all of it.
+  void serve_and_evict(const std::vector<TokenId>& tokens) {
+    serve(100, tokens);
+    answer(take().stores, true);
+    serve(101, text(1000, 32));
+    answer(take().stores, false);
+  }
+  std::int32_t found(std::uint64_t id, const std::vector<TokenId>& tokens) {
+    const std::int32_t count = kv.add_sequence(SequenceId{id}, tokens, "", true);
+    kv.free(SequenceId{id});
+    return count;
+  }
+
+  PagedKvManager kv;
+  const SequenceId a{1}, b{2};
+};
+
+TEST_F(Tiers, FullRowsAreStoredOnceWhenNobodyUsesThemAnyMore) {
+  serve(1, text(0, 10));
+  const TierMoves moves = take();
+  ASSERT_EQ(moves.stores.size(), 2u) << "the last two tokens fill no row";
+  EXPECT_EQ(moves.stores[0].row.tokens, text(4, 4)) << "the end of the text first";
+  EXPECT_EQ(moves.stores[1].row.tokens, text(0, 4));
+  EXPECT_LT(moves.stores[0].row.use, moves.stores[1].row.use);
+  EXPECT_EQ(kv.parts().pool.num_leaving(), 2);
+  EXPECT_EQ(kv.num_free_blocks(), 8) << "they can be evicted like any other";
+  answer(moves.stores, true);
+  EXPECT_EQ(kv.parts().pool.num_leaving(), 0);
+  serve(2, text(0, 10));
+  const TierMoves again = take();
+  EXPECT_TRUE(again.stores.empty());
+  EXPECT_EQ(again.touches.size(), 2u);
+}
+
+TEST_F(Tiers, ARowThatIsEvictedWhileItLeavesHasItsStoreCancelled) {
+  serve(1, text(0, 8));
+  const TierMoves first = take();
+  ASSERT_EQ(first.stores.size(), 2u);
+  serve(2, text(50, 32));  // takes all blocks
+  const TierMoves moves = take();
+  ASSERT_EQ(moves.cancels.size(), 2u);
+  EXPECT_EQ(moves.stores.size(), 8u);
+  // One was done before it could be cancelled.
+  kv.tiering().on_news(
+      {.found = {}, .done = {{first.stores[1].ticket, true}, {first.stores[0].ticket, false}}, .gone = {}});
+  EXPECT_EQ(kv.tiering().begin_arrival(a, text(0, 9), "", 0), Arrival::begun);
+  EXPECT_EQ(take().fetches.size(), 1u);
+}
+
+TEST_F(Tiers, OneThatWasNotTakenYetNeverHappens) {
+  serve(1, text(0, 8));
+  serve(2, text(50, 32));
+  const TierMoves moves = take();
+  EXPECT_TRUE(moves.cancels.empty());
+  EXPECT_EQ(moves.stores.size(), 8u);
+}
+
+TEST_F(Tiers, WhatArrivesIsFoundWhenAllHasCome) {
+  serve_and_evict(text(0, 16));
+  EXPECT_EQ(found(9, text(0, 17)), 0);
+  ASSERT_EQ(kv.tiering().begin_arrival(a, text(0, 17), "", 0), Arrival::begun);
+  const TierMoves moves = take();
+  ASSERT_EQ(moves.fetches.size(), 4u);
+  EXPECT_EQ(moves.fetches.front().row.tokens, text(0, 4)) << "from the beginning on";
+  EXPECT_GT(moves.fetches.front().patience_s, 0);
+  EXPECT_EQ(kv.num_free_blocks(), 4);
+  EXPECT_TRUE(kv.tiering().arriving(a));
+  EXPECT_EQ(found(9, text(0, 17)), 0) << "not readable yet";
+  answer(std::vector(moves.fetches.begin(), moves.fetches.end() - 1), true);
+  EXPECT_TRUE(kv.tiering().arriving(a));
+  answer(std::vector(moves.fetches.end() - 1, moves.fetches.end()), true);
+  EXPECT_FALSE(kv.tiering().arriving(a));
+  EXPECT_EQ(kv.num_free_blocks(), 8);
+  EXPECT_EQ(found(9, text(0, 17)), 16);
+  EXPECT_EQ(kv.tiering().begin_arrival(b, text(0, 17), "", 0), Arrival::nothing) << "it is in the pool";
+}
+
+TEST_F(Tiers, ALostRowIsForgottenAndThoseBeforeItAreOfUse) {
+  serve_and_evict(text(0, 16));
+  ASSERT_EQ(kv.tiering().begin_arrival(a, text(0, 17), "", 0), Arrival::begun);
+  const TierMoves moves = take();
+  for (std::size_t i = 0; i < 4; ++i) answer(std::vector{moves.fetches[i]}, i != 2);
+  EXPECT_FALSE(kv.tiering().arriving(a));
+  EXPECT_EQ(found(9, text(0, 17)), 8);
+  EXPECT_EQ(kv.tiering().begin_arrival(b, text(0, 17), "", 0), Arrival::nothing);
+}
+
+TEST_F(Tiers, GivenUpItsBlocksAreFreeAtOnce) {
+  serve_and_evict(text(0, 16));
+  ASSERT_EQ(kv.tiering().begin_arrival(a, text(0, 17), "", 0), Arrival::begun);
+  const TierMoves moves = take();
+  kv.tiering().end_arrival(a);
+  EXPECT_EQ(kv.num_free_blocks(), 8);
+  EXPECT_EQ(take().cancels.size(), 4u);
+  answer(moves.fetches, true);  // too late
+  EXPECT_EQ(found(9, text(0, 17)), 0);
+  EXPECT_EQ(kv.tiering().begin_arrival(b, text(0, 17), "", 0), Arrival::begun) << "the tier still has it";
+}
+
+TEST_F(Tiers, TwoThatWantTheSameRowsShareThem) {
+  serve_and_evict(text(0, 16));
+  ASSERT_EQ(kv.tiering().begin_arrival(a, text(0, 13), "", 0), Arrival::begun);
+  ASSERT_EQ(kv.tiering().begin_arrival(b, text(0, 17), "", 0), Arrival::begun);
+  const TierMoves moves = take();
+  EXPECT_EQ(moves.fetches.size(), 4u);
+  kv.tiering().end_arrival(a);
+  EXPECT_TRUE(take().cancels.empty()) << "b still waits for its rows";
+  answer(moves.fetches, true);
+  EXPECT_EQ(found(9, text(0, 17)), 16);
+}
+
+TEST_F(Tiers, WithoutRoomNothingChanges) {
+  serve_and_evict(text(0, 16));
+  EXPECT_EQ(kv.tiering().begin_arrival(a, text(0, 17), "", 5), Arrival::no_room);
+  EXPECT_TRUE(take().fetches.empty());
+  EXPECT_EQ(kv.num_free_blocks(), 8);
+  EXPECT_EQ(kv.tiering().begin_arrival(a, text(0, 17), "", 4), Arrival::begun);
+}
+
+TEST_F(Tiers, SaltsAndTokensKeepTextsApart) {
+  serve_and_evict(text(0, 16));
+  EXPECT_EQ(kv.tiering().begin_arrival(a, text(0, 17), "other", 0), Arrival::nothing);
+  EXPECT_EQ(kv.tiering().begin_arrival(a, text(1, 17), "", 0), Arrival::nothing);
+}
+
+TEST_F(Tiers, AClearedCacheForgetsWhatTiersHaveAndWhatIsOnItsWay) {
+  serve_and_evict(text(0, 16));
+  ASSERT_EQ(kv.tiering().begin_arrival(a, text(0, 17), "", 0), Arrival::begun);
+  const TierMoves moves = take();
+  answer(std::vector{moves.fetches[0]}, true);
+  kv.sharing().clear_prefix_cache();
+  kv.inspection().check_invariants();
+  EXPECT_FALSE(kv.tiering().arriving(a));
+  answer(moves.fetches, true);
+  EXPECT_EQ(found(9, text(0, 17)), 0);
+  EXPECT_EQ(kv.tiering().begin_arrival(b, text(0, 17), "", 0), Arrival::nothing);
+}
+
+TEST_F(Tiers, RowsThatATierHadBeforeTheStartAreAskedFor) {
+  serve(1, text(0, 8));
+  const TierMoves moves = take();
+  TierNews news;
+  for (const TierStore& store : moves.stores) news.found.push_back(store.row.key);
+  PagedKvManager restarted({.block_size = 4, .num_blocks = 8, .tiers = true, .model_id = "m"});
+  restarted.tiering().on_news(news);
+  EXPECT_EQ(restarted.tiering().begin_arrival(a, text(0, 9), "", 0), Arrival::begun);
+  restarted.tiering().end_arrival(a);
+  restarted.tiering().on_news({.found = {}, .done = {}, .gone = news.found});
+  EXPECT_EQ(restarted.tiering().begin_arrival(a, text(0, 9), "", 0), Arrival::nothing);
+}
+
+class TiersOfGroups : public Tiers {
+ protected:
+  TiersOfGroups()
+      : Tiers({{.tokens_per_row = 4},
+               {.kind = KvKind::window, .window = 6, .tokens_per_row = 4, .pages_per_row = 2},
+               {.kind = KvKind::state, .tokens_per_row = 4, .pages_per_row = 3}},
+              40) {}
+};
+
+TEST_F(TiersOfGroups, AWindowsRowsAndAStateComeWithTheFullRows) {
+  serve(1, text(0, 20));
+  answer(take().stores, true);
+  for (std::uint64_t i = 2; i < 9; ++i) {
+    serve(i, text(static_cast<TokenId>(1000 * i), 32));
+    answer(take().stores, false);
+  }
+  ASSERT_EQ(found(50, text(0, 21)), 0);
+  ASSERT_EQ(kv.tiering().begin_arrival(a, text(0, 21), "", 0), Arrival::begun);
+  const TierMoves moves = take();
+  std::array<int, 3> rows{};
+  for (const TierFetch& fetch : moves.fetches) ++rows.at(static_cast<std::size_t>(fetch.row.key.group));
+  EXPECT_EQ(rows[0], 5);
+  EXPECT_EQ(rows[1], 2) << "those that the next position sees";
+  EXPECT_EQ(rows[2], 1);
+  // Out of order: a window's row is of no use before its full row is there.
+  answer(std::vector(moves.fetches.rbegin(), moves.fetches.rend()), true);
+  EXPECT_EQ(found(51, text(0, 21)), 20);
+}
+
+}  // namespace
+}  // namespace pagoda

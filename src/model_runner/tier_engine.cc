@@ -1,0 +1,216 @@
+#include "model_runner/tier_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+
+namespace pagoda {
+
+TierEngine::TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages)
+    : tiers_(std::move(tiers)), pages_(std::move(pages)) {
+  for (const auto& tier : tiers_) tier->each_key([this](const TierKey& key) { news_.found.push_back(key); });
+  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { work(); });
+  threads_.emplace_back([this] { watch_deadlines(); });
+}
+
+TierEngine::~TierEngine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  deadlines_changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool TierEngine::has_news() const {
+  const std::lock_guard lock(mutex_);
+  return !news_.empty();
+}
+
+void TierEngine::take_news(TierNews& news) {
+  {
+    const std::lock_guard lock(mutex_);
+    news = std::exchange(news_, {});
+  }
+  // One tier may have dropped what another keeps.
+  std::erase_if(news.gone, [this](const TierKey& key) {
+    return std::ranges::any_of(tiers_, [&](const auto& tier) { return tier->lookup(key); });
+  });
+}
+
+// Under the lock, so that whoever takes it back knows that it is no longer called.
+void TierEngine::on_news(std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+  if (wake_ && !news_.empty()) wake_();
+}
+
+void TierEngine::answer(Job& job, bool ok) {
+  if (job.state == Job::State::answered) return;
+  job.state = Job::State::answered;
+  if (job.kind == Job::Kind::touch) return;
+  if (job.kind == Job::Kind::fetch) deadlines_.erase({job.deadline, job.ticket});
+  jobs_.erase(job.ticket);
+  const bool first = news_.empty();
+  news_.done.push_back({.ticket = job.ticket, .ok = ok});
+  if (first && wake_) wake_();
+}
+
+void TierEngine::add(JobPtr job) {
+  if (jobs_.size() >= kMaxJobs) return answer(*job, false);
+  if (job->kind != Job::Kind::touch) CHECK(jobs_.emplace(job->ticket, job).second);
+  if (job->kind == Job::Kind::fetch) {
+    deadlines_.emplace(job->deadline, job->ticket);
+    fetches_.push_back(std::move(job));
+  } else {
+    stores_.push_back(std::move(job));
+  }
+}
+
+void TierEngine::submit(const TierMoves& moves) {
+  if (moves.stores.empty() && moves.fetches.empty() && moves.touches.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    const TimeNs now = clock_.now();
+    for (const TierFetch& fetch : moves.fetches) {
+      const auto patience = static_cast<TimeNs>(std::clamp(fetch.patience_s, 0.0, 1e6) * 1e9);
+      add(std::make_shared<Job>(Job{.kind = Job::Kind::fetch,
+                                    .ticket = fetch.ticket,
+                                    .row = fetch.row,
+                                    .pages = fetch.pages,
+                                    .deadline = now + patience}));
+    }
+    for (const TierStore& store : moves.stores)
+      add(std::make_shared<Job>(
+          Job{.kind = Job::Kind::store, .ticket = store.ticket, .row = store.row, .pages = store.pages}));
+    if (!moves.touches.empty())
+      add(std::make_shared<Job>(
+          Job{.kind = Job::Kind::touch, .row = {}, .pages = {}, .touches = moves.touches}));
+  }
+  work_.notify_all();
+  if (!moves.fetches.empty()) deadlines_changed_.notify_all();
+}
+
+void TierEngine::cancel(std::span<const TierTicket> tickets) {
+  if (tickets.empty()) return;
+  Lock lock(mutex_);
+  for (const TierTicket ticket : tickets) {
+    const auto it = jobs_.find(ticket);
+    if (it == jobs_.end()) continue;
+    const JobPtr job = it->second;
+    settled_.wait(lock, [&] { return job->state != Job::State::copying; });
+    if (job->state != Job::State::copied) answer(*job, false);
+  }
+}
+
+void TierEngine::erase_all() {
+  Lock lock(mutex_);
+  for (const auto& [ticket, job] : jobs_)
+    if (job->state == Job::State::queued || job->state == Job::State::reading)
+      job->state = Job::State::answered;
+  fetches_.clear();
+  stores_.clear();
+  deadlines_.clear();
+  settled_.wait(lock, [this] { return num_working_ == 0; });
+  jobs_.clear();
+  news_ = {};
+  for (const auto& tier : tiers_) tier->erase_all();
+}
+
+void TierEngine::watch_deadlines() {
+  Lock lock(mutex_);
+  while (!stopping_) {
+    if (deadlines_.empty()) {
+      deadlines_changed_.wait(lock);
+      continue;
+    }
+    const auto [deadline, ticket] = *deadlines_.begin();
+    if (const TimeNs now = clock_.now(); deadline > now) {
+      deadlines_changed_.wait_for(lock, std::chrono::nanoseconds(deadline - now));
+      continue;
+    }
+    deadlines_.erase(deadlines_.begin());
+    const JobPtr job = jobs_.at(ticket);
+    if (job->state != Job::State::copying) answer(*job, false);
+  }
+}
+
+void TierEngine::work() {
+  std::vector<std::byte> bytes;
+  Lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [this] { return stopping_ || !fetches_.empty() || !stores_.empty(); });
+    if (stopping_) return;
+    std::deque<JobPtr>& queue = fetches_.empty() ? stores_ : fetches_;
+    const JobPtr job = std::move(queue.front());
+    queue.pop_front();
+    if (job->state == Job::State::answered) continue;
+    ++num_working_;
+    bytes.resize(job->pages.size() * pages_.bytes);
+    switch (job->kind) {
+      case Job::Kind::store:
+        store(*job, bytes, lock);
+        break;
+      case Job::Kind::fetch:
+        fetch(*job, bytes, lock);
+        break;
+      case Job::Kind::touch:
+        lock.unlock();
+        for (const TierRow& row : job->touches)
+          for (const auto& tier : tiers_) tier->touch(row);
+        lock.lock();
+        break;
+    }
+    --num_working_;
+    settled_.notify_all();
+  }
+}
+
+void TierEngine::store(Job& job, std::vector<std::byte>& bytes, Lock& lock) {
+  job.state = Job::State::copying;
+  lock.unlock();
+  for (std::size_t i = 0; i < job.pages.size(); ++i)
+    pages_.read(job.pages[i], std::span(bytes).subspan(i * pages_.bytes, pages_.bytes));
+  lock.lock();
+  job.state = Job::State::copied;
+  settled_.notify_all();
+  lock.unlock();
+  bool kept = false;
+  std::vector<TierKey> gone;
+  for (const auto& tier : tiers_) kept |= tier->store(job.row, bytes, gone);
+  lock.lock();
+  answer(job, kept);
+  news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
+}
+
+bool TierEngine::fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes,
+                                  std::vector<TierKey>& gone) {
+  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+    if (!tiers_[i]->lookup(row.key) || !tiers_[i]->fetch(row, bytes)) continue;
+    for (std::size_t faster = 0; faster < i; ++faster) (void)tiers_[faster]->store(row, bytes, gone);
+    return true;
+  }
+  return false;
+}
+
+void TierEngine::fetch(Job& job, std::vector<std::byte>& bytes, Lock& lock) {
+  job.state = Job::State::reading;
+  lock.unlock();
+  std::vector<TierKey> gone;
+  const bool found = fetch_from_tiers(job.row, bytes, gone);
+  lock.lock();
+  news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
+  if (job.state == Job::State::answered) return;  // too late, or cancelled
+  if (!found) return answer(job, false);
+  job.state = Job::State::copying;
+  lock.unlock();
+  for (std::size_t i = 0; i < job.pages.size(); ++i)
+    pages_.write(job.pages[i], std::span<const std::byte>(bytes).subspan(i * pages_.bytes, pages_.bytes));
+  lock.lock();
+  answer(job, true);
+}
+
+}  // namespace pagoda

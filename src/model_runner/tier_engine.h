@@ -1,0 +1,92 @@
+#pragma once
+// TierEngine: carries out the tier moves of batches (request/tier_moves.h) on threads of its own, beside the
+// steps. A row goes to all of its tiers; it comes from the first that has it, and is stored in those before.
+//     store: queued -> copying (the pool's pages are read) -> copied -> answered
+//     fetch: queued -> reading (into a buffer) -> copying (the pages are written) -> answered
+// Pages are touched while copying alone, which is short: a disk that hangs holds no page, and cancel() waits
+// for a memcpy at most. A fetch that outlasts its patience is lost. Fetches go before stores. Invariant:
+// every ticket is answered once, but for those that erase_all() ends. Threads: one caller beside its own, on
+// which on_news()'s function is called.
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "request/kv_tier.h"
+
+namespace pagoda {
+
+class TierEngine {
+ public:
+  // Copies a page of the pool; from any thread.
+  struct Pages {
+    std::size_t bytes = 0;
+    std::function<void(BlockId, std::span<std::byte>)> read;
+    std::function<void(BlockId, std::span<const std::byte>)> write;
+  };
+  TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages);
+  ~TierEngine();  // drops everything queued
+  TierEngine(const TierEngine&) = delete;
+  TierEngine& operator=(const TierEngine&) = delete;
+
+  // From here on none of these tickets touches a page.
+  void cancel(std::span<const TierTicket> tickets);
+  void submit(const TierMoves& moves);
+  bool has_news() const;
+  void take_news(TierNews& news);
+  // Called when there is something to take again; null: nobody.
+  void on_news(std::function<void()> wake);
+  // Ends everything, and forgets all rows.
+  void erase_all();
+
+ private:
+  static constexpr int kThreads = 2;
+  static constexpr std::size_t kMaxJobs = 16384;  // more are answered as lost
+  struct Job {
+    enum class Kind : std::uint8_t { store, fetch, touch };
+    enum class State : std::uint8_t { queued, reading, copying, copied, answered };
+    Kind kind = Kind::store;
+    State state = State::queued;
+    TierTicket ticket{};
+    TierRow row;
+    std::vector<BlockId> pages;
+    TimeNs deadline = 0;  // a fetch has one
+    std::vector<TierRow> touches = {};
+  };
+  using JobPtr = std::shared_ptr<Job>;
+
+  // Called with the lock held, which they give up while they copy or wait.
+  using Lock = std::unique_lock<std::mutex>;
+  void add(JobPtr job);
+  void answer(Job& job, bool ok);
+  void work();
+  void watch_deadlines();
+  void store(Job& job, std::vector<std::byte>& bytes, Lock& lock);
+  void fetch(Job& job, std::vector<std::byte>& bytes, Lock& lock);
+  bool fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes, std::vector<TierKey>& gone);
+
+  const std::vector<std::unique_ptr<KvTier>> tiers_;
+  const Pages pages_;
+  const SteadyClock clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_, settled_, deadlines_changed_;
+  std::deque<JobPtr> fetches_, stores_;
+  std::unordered_map<TierTicket, JobPtr> jobs_;        // not answered
+  std::set<std::pair<TimeNs, TierTicket>> deadlines_;  // those of fetches
+  int num_working_ = 0;
+  bool stopping_ = false;
+  TierNews news_;
+  std::function<void()> wake_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,239 @@
+// Goal: rows come back as they went, whatever their order; cancelled tickets touch no page; what takes too
+// long is lost; a tier that hangs holds up nobody.
+#include "model_runner/tier_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+
+#include "base/check.h"
+#include "model_runner/host_tier.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::size_t kPage = 64;
+
+TierRow row(std::uint64_t name, std::uint64_t use) {
+  return {.key = {.chain = {name, 0, 0, 0}, .group = 0}, .tokens = {static_cast<TokenId>(name)}, .use = use};
+}
+
+// A pool of pages, each full of one byte.
+struct Pool {
+  explicit Pool(std::size_t num_pages) : bytes(num_pages * kPage) {}
+  std::span<std::byte> page(BlockId id) {
+    return std::span(bytes).subspan(static_cast<std::size_t>(index(id)) * kPage, kPage);
+  }
+  void fill(std::int32_t id, int value) { std::memset(page(BlockId{id}).data(), value, kPage); }
+  int value(std::int32_t id) { return static_cast<int>(page(BlockId{id})[kPage - 1]); }
+  TierEngine::Pages pages() {
+    return {.bytes = kPage,
+            .read = [this](BlockId id, std::span<std::byte> to) { std::ranges::copy(page(id), to.begin()); },
+            .write = [this](BlockId id,
+                            std::span<const std::byte> from) { std::ranges::copy(from, page(id).begin()); }};
+  }
+  std::vector<std::byte> bytes;
+};
+
+// Blocks in fetch() until it is let go.
+class HangingTier final : public KvTier {
+ public:
+  std::string_view medium() const override { return "DISK"; }
+  bool lookup(const TierKey&) const override { return true; }
+  bool fetch(const TierRow&, std::span<std::byte> bytes) override {
+    entered.set_value();
+    let_go.get_future().wait();
+    std::memset(bytes.data(), 0xEE, bytes.size());
+    return true;
+  }
+  bool store(const TierRow&, std::span<const std::byte>, std::vector<TierKey>&) override { return false; }
+  void erase_all() override {}
+  std::promise<void> entered, let_go;
+};
+
+class Engine : public ::testing::Test {
+ protected:
+  void start(std::unique_ptr<KvTier> tier) {
+    std::vector<std::unique_ptr<KvTier>> tiers;
+    tiers.push_back(std::move(tier));
+    engine.emplace(std::move(tiers), pool.pages());
+    engine->on_news([this] {
+      const std::lock_guard lock(mutex);
+      woken = true;
+      wake.notify_all();
+    });
+  }
+  void start(std::int64_t num_pages) { start(*HostTier::create(num_pages, kPage)); }
+  TierNews wait(std::size_t num_answers) {
+    TierNews all;
+    while (all.done.size() < num_answers) {
+      {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [this] { return woken; });
+        woken = false;
+      }
+      TierNews news;
+      engine->take_news(news);
+      all.done.insert(all.done.end(), news.done.begin(), news.done.end());
+      all.gone.insert(all.gone.end(), news.gone.begin(), news.gone.end());
+    }
+    return all;
+  }
+  static TierMoves store(std::uint64_t ticket, TierRow what, std::vector<BlockId> pages) {
+    TierMoves moves;
+    moves.stores.push_back({.ticket = TierTicket{ticket}, .row = std::move(what), .pages = std::move(pages)});
+    return moves;
+  }
+  static TierMoves fetch(std::uint64_t ticket, TierRow what, std::vector<BlockId> pages,
+                         double patience_s = 60) {
+    TierMoves moves;
+    moves.fetches.push_back({.ticket = TierTicket{ticket},
+                             .row = std::move(what),
+                             .pages = std::move(pages),
+                             .patience_s = patience_s});
+    return moves;
+  }
+
+  Pool pool{8};
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool woken = false;
+  std::optional<TierEngine> engine;
+};
+
+TEST_F(Engine, ARowComesBackIntoOtherPages) {
+  start(4);
+  pool.fill(0, 10);
+  pool.fill(3, 11);
+  engine->submit(store(1, row(7, 1), {BlockId{0}, BlockId{3}}));
+  EXPECT_TRUE(wait(1).done[0].ok);
+  pool.fill(0, 99);
+  pool.fill(3, 99);
+  engine->submit(fetch(2, row(7, 2), {BlockId{5}, BlockId{1}}));
+  const TierNews news = wait(1);
+  EXPECT_EQ(news.done[0], (TierDone{.ticket = TierTicket{2}, .ok = true}));
+  EXPECT_EQ(pool.value(5), 10);
+  EXPECT_EQ(pool.value(1), 11);
+  EXPECT_FALSE(engine->has_news());
+}
+
+TEST_F(Engine, OtherTokensOrAnotherSizeAreNotThere) {
+  start(4);
+  engine->submit(store(1, row(7, 1), {BlockId{0}}));
+  wait(1);
+  TierRow other = row(7, 2);
+  other.tokens = {8};
+  engine->submit(fetch(2, other, {BlockId{1}}));
+  EXPECT_FALSE(wait(1).done[0].ok);
+  engine->submit(fetch(3, row(7, 3), {BlockId{1}, BlockId{2}}));
+  EXPECT_FALSE(wait(1).done[0].ok);
+}
+
+TEST_F(Engine, TheRowUsedLongestAgoGoes) {
+  start(2);
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    engine->submit(store(i, row(i, i), {BlockId{0}}));
+    wait(1);
+  }
+  TierMoves moves = store(3, row(3, 4), {BlockId{0}});
+  moves.touches.push_back(row(1, 3));
+  engine->submit(moves);
+  TierMoves later = store(4, row(4, 5), {BlockId{0}});
+  wait(1);
+  engine->submit(later);
+  TierNews news = wait(1);
+  const auto has = [&](std::uint64_t name) {
+    engine->submit(fetch(100 + name, row(name, 10 + name), {BlockId{1}}));
+    return wait(1).done[0].ok;
+  };
+  EXPECT_TRUE(has(4));
+  EXPECT_FALSE(has(2)) << "the first to go";
+}
+
+TEST_F(Engine, ATierThatHangsHoldsNoPageAndNobody) {
+  auto tier = std::make_unique<HangingTier>();
+  HangingTier& hanging = *tier;
+  start(std::move(tier));
+  pool.fill(2, 5);
+  engine->submit(fetch(1, row(1, 1), {BlockId{2}}));
+  hanging.entered.get_future().wait();
+  const TierTicket ticket{1};
+  engine->cancel(std::span(&ticket, 1));  // returns at once
+  const TierNews news = wait(1);
+  EXPECT_FALSE(news.done[0].ok);
+  hanging.let_go.set_value();
+  engine.reset();
+  EXPECT_EQ(pool.value(2), 5) << "it came too late";
+}
+
+TEST_F(Engine, AFetchThatOutlastsItsPatienceIsLost) {
+  auto tier = std::make_unique<HangingTier>();
+  HangingTier& hanging = *tier;
+  start(std::move(tier));
+  pool.fill(2, 5);
+  engine->submit(fetch(1, row(1, 1), {BlockId{2}}, 0.001));
+  EXPECT_FALSE(wait(1).done[0].ok);
+  hanging.let_go.set_value();
+  engine.reset();
+  EXPECT_EQ(pool.value(2), 5);
+}
+
+TEST_F(Engine, ErasedNothingIsThereAndNothingIsTold) {
+  start(4);
+  engine->submit(store(1, row(7, 1), {BlockId{0}}));
+  wait(1);
+  engine->submit(store(2, row(8, 2), {BlockId{0}}));
+  engine->erase_all();
+  EXPECT_FALSE(engine->has_news());
+  engine->submit(fetch(3, row(7, 3), {BlockId{1}}));
+  EXPECT_FALSE(wait(1).done[0].ok);
+}
+
+// Rows go out, are cancelled and come back while others overwrite what is cancelled: no row ever has
+// another's bytes.
+TEST_F(Engine, UnderLoadEveryRowHasItsOwnBytes) {
+  start(24);
+  std::mt19937_64 rng(3);
+  std::uint64_t ticket = 0, use = 0;
+  std::map<std::uint64_t, bool> known;
+  for (int round = 0; round < 300; ++round) {
+    TierMoves moves;
+    std::map<std::uint64_t, std::uint64_t> names;  // by ticket
+    for (std::int32_t page = 0; page < 8; ++page) {
+      const std::uint64_t name = 1 + rng() % 40;
+      if (page < 4) {
+        pool.fill(page, static_cast<int>(name));
+        moves.stores.push_back(store(++ticket, row(name, ++use), {BlockId{page}}).stores.front());
+      } else {
+        pool.fill(page, 0);
+        moves.fetches.push_back(fetch(++ticket, row(name, ++use), {BlockId{page}}).fetches.front());
+      }
+      names[ticket] = name;
+    }
+    engine->submit(moves);
+    std::vector<TierTicket> cancelled;
+    for (const TierStore& out : moves.stores)
+      if (rng() % 2 == 0) cancelled.push_back(out.ticket);
+    engine->cancel(cancelled);
+    for (const TierStore& out : moves.stores)
+      if (std::ranges::find(cancelled, out.ticket) != cancelled.end()) pool.fill(index(out.pages[0]), 255);
+    const TierNews news = wait(8);
+    ASSERT_EQ(news.done.size(), 8u);
+    for (const TierDone& done : news.done) {
+      for (const TierFetch& in : moves.fetches)
+        if (in.ticket == done.ticket && done.ok)
+          EXPECT_EQ(pool.value(index(in.pages[0])),
+                    static_cast<int>(names.at(static_cast<std::uint64_t>(done.ticket))));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pagoda

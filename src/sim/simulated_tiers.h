@@ -1,0 +1,59 @@
+#pragma once
+// SimulatedTiers: a host tier that costs time: rows go out and come in over a link of a given rate, one after
+// the other in each direction, and the rows used longest ago go when there are too many. Threads: none; the
+// simulation's.
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "request/tier_moves.h"
+
+namespace pagoda {
+
+struct SimulatedTierOptions {
+  std::int64_t num_blocks = 0;  // pages of the pool's size that it holds
+  double block_bytes = 0;
+  double bytes_per_s = 1;  // each way
+};
+
+class SimulatedTiers {
+ public:
+  explicit SimulatedTiers(const SimulatedTierOptions& options) : options_(options) {}
+
+  void submit(const TierMoves& moves, TimeNs now);
+  bool pending() const { return !fetches_.empty() || !stores_.empty() || !news_.empty(); }
+  // When the next move ends; absent: there is none.
+  std::optional<TimeNs> next_done() const;
+  TierNews take_news(TimeNs now);
+  void erase_all();
+
+ private:
+  struct Row {
+    std::int64_t num_blocks = 0;
+    std::uint64_t use = 0;
+  };
+  struct Move {
+    TierTicket ticket{};
+    TierKey key;
+    std::uint64_t use = 0;
+    std::int64_t num_blocks = 0;
+    TimeNs done = 0;
+    bool late = false;
+  };
+  Move& queue(std::deque<Move>& moves, TimeNs& free_at, TierTicket ticket, const TierRow& row,
+              std::size_t num_pages, TimeNs now);
+  void store(const Move& move);
+
+  const SimulatedTierOptions options_;
+  std::unordered_map<TierKey, Row, TierKeyHasher> rows_;
+  std::map<std::uint64_t, TierKey> by_use_;
+  std::int64_t num_used_ = 0;  // blocks
+  std::deque<Move> fetches_, stores_;
+  TimeNs in_free_ = 0, out_free_ = 0;  // from then on the link has room
+  TierNews news_;
+};
+
+}  // namespace pagoda
