@@ -126,18 +126,25 @@ TEST_F(DiskFilesTest, BytesComeBackAlignedOrNot) {
 TEST_F(DiskFilesTest, AStoreOnItIsFoundAgain) {
   const SteadyClock clock;
   const testing::TestRow row(1, 0, 100'000), other(2, 1, 4096);
+  // Several files, read at the same time.
+  const SegmentStoreConfig config{.max_bytes = 1 << 24, .segment_bytes = 1 << 17, .scan_threads = 4};
   {
-    auto kept = *SegmentStore::open(open(), {.max_bytes = 1 << 24}, clock);
+    auto kept = *SegmentStore::open(open(), config, clock);
     EXPECT_EQ(testing::store(*kept, {row, other}), std::vector(2, KvStored::stored));
+    for (std::uint64_t i = 10; i < 15; ++i)
+      EXPECT_EQ(testing::store(*kept, {testing::TestRow(i, 0, 50'000)}), std::vector(1, KvStored::stored));
     EXPECT_EQ(*kept->erase({.scope = KvDigest{1}}), 1);
   }
-  const auto kept = *SegmentStore::open(open(), {.max_bytes = 1 << 24}, clock);
+  const auto kept = *SegmentStore::open(open(), config, clock);
   EXPECT_EQ(testing::fetch(*kept, row), KvFetched::hit);
   EXPECT_EQ(testing::fetch(*kept, other), KvFetched::miss);
+  for (std::uint64_t i = 10; i < 15; ++i)
+    EXPECT_EQ(testing::fetch(*kept, testing::TestRow(i, 0, 50'000)), KvFetched::hit);
+  EXPECT_GT(kept->stats().segments, 2);
   const auto contents =
       inspect_segments(**DiskFiles::open(path_, DiskFiles::Lock::none), InspectDepth::every_byte);
   ASSERT_TRUE(contents && contents->models.size() == 1);
-  EXPECT_EQ(contents->models.front().rows, 1);
+  EXPECT_EQ(contents->models.front().rows, 6);
   EXPECT_EQ(contents->models.front().label, "model");
   EXPECT_EQ(contents->models.front().damaged_rows, 0);
   const int fd = ::open((path_ + "/0000000000000001.kv").c_str(), O_WRONLY);

@@ -1,7 +1,9 @@
 #include "kv_store/segment_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <unordered_set>
 #include <utility>
 
@@ -31,6 +33,30 @@ SegmentRow described(const KvRow& row) {
           .cost_ms = row.cost_ms};
 }
 
+// The batches of every file; nullopt where it cannot be read, or is larger than any of ours.
+std::vector<std::optional<SegmentScan>> scan_all(const FileLayer& files,
+                                                 const std::map<std::uint64_t, StoredFileInfo>& segments,
+                                                 int num_threads) {
+  std::vector<std::pair<std::uint64_t, const StoredFileInfo*>> list;
+  for (const auto& [number, info] : segments) list.emplace_back(number, &info);
+  std::vector<std::optional<SegmentScan>> out(list.size());
+  std::atomic<std::size_t> next = 0;
+  const auto scan = [&] {
+    for (std::size_t i = next++; i < list.size(); i = next++) {
+      const auto bytes = static_cast<std::uint64_t>(list[i].second->bytes);
+      const auto file = files.open(list[i].second->name, FileLayer::Access::read);
+      if (!file || bytes > kMaxBatchBytes) continue;
+      if (auto found = scan_segment(**file, bytes, list[i].first)) out[i] = *std::move(found);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < std::min<int>(num_threads, static_cast<int>(list.size())); ++i)
+    threads.emplace_back(scan);
+  scan();
+  for (std::thread& thread : threads) thread.join();
+  return out;
+}
+
 }  // namespace
 
 SegmentStore::SegmentStore(std::unique_ptr<FileLayer> files, const SegmentStoreConfig& config,
@@ -38,7 +64,8 @@ SegmentStore::SegmentStore(std::unique_ptr<FileLayer> files, const SegmentStoreC
     : files_(std::move(files)),
       config_({.max_bytes = config.max_bytes,
                .segment_bytes = segment_bytes(config),
-               .max_write_bytes_per_hour = config.max_write_bytes_per_hour}),
+               .max_write_bytes_per_hour = config.max_write_bytes_per_hour,
+               .scan_threads = config.scan_threads}),
       clock_(clock),
       allowance_(config.max_write_bytes_per_hour, clock) {}
 
@@ -51,23 +78,23 @@ Result<std::unique_ptr<SegmentStore>> SegmentStore::open(std::unique_ptr<FileLay
   std::map<std::uint64_t, StoredFileInfo> segments;
   for (StoredFileInfo& file : *names)
     if (const auto number = segment_number(file.name)) segments.emplace(*number, std::move(file));
+  auto scans = scan_all(*store->files_, segments, config.scan_threads);
   const std::scoped_lock writing(store->writer_);
+  std::size_t next = 0;
   for (const auto& [number, file] : segments) {
     store->next_number_ = number + 1;
-    store->adopt(file, number);
+    store->adopt(file, number, std::move(scans[next++]));
   }
   store->make_space(0);
   return store;
 }
 
 // Takes over a file that is there, and removes from it what is nothing whole.
-void SegmentStore::adopt(const StoredFileInfo& info, std::uint64_t number) {
+void SegmentStore::adopt(const StoredFileInfo& info, std::uint64_t number, std::optional<SegmentScan> scan) {
   Segment& segment = index_.add_segment(number);
   segment.bytes = static_cast<std::uint64_t>(info.bytes);
   auto file = files_->open(info.name, FileLayer::Access::write);
-  auto scan = file && segment.bytes <= kMaxBatchBytes ? scan_segment(**file, segment.bytes, number)
-                                                      : Result<SegmentScan>(SegmentScan{});
-  if (!scan || scan->batches.empty()) {
+  if (!file || !scan || scan->batches.empty()) {
     (void)remove(number);
     return;
   }

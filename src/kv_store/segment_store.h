@@ -29,6 +29,7 @@ struct SegmentStoreConfig {
   std::int64_t max_bytes = 0;
   std::int64_t segment_bytes = 0;  // one file, about; 0: a part of max_bytes
   std::int64_t max_write_bytes_per_hour = WriteAllowance::kUnbounded;
+  int scan_threads = 1;  // that read headers at the same time when it is opened: a disk answers many at once
 };
 
 struct SegmentStoreStats {
@@ -72,7 +73,7 @@ class SegmentStore {
   SegmentStore(std::unique_ptr<FileLayer> files, const SegmentStoreConfig& config, const Clock& clock);
 
   // All of these are called with writer_ locked.
-  void adopt(const StoredFileInfo& file, std::uint64_t number);
+  void adopt(const StoredFileInfo& info, std::uint64_t number, std::optional<SegmentScan> scan);
   KvStored append(SegmentBatch batch, std::span<const std::span<const std::byte>> bytes);
   Status begin_segment();
   void cut_newest(std::uint64_t end);

@@ -1,0 +1,99 @@
+// Goal: the disk as a tier finds its own model's rows alone, and threads that store at once all get their
+// answer.
+#include "kv_store/disk_tier.h"
+
+#include <atomic>
+#include <thread>
+
+#include "kv_store/store_test_support.h"
+
+namespace pagoda {
+namespace {
+
+using testing::BorrowedFiles;
+using testing::StoppedClock;
+
+struct Folder {
+  MemoryFiles files;
+  StoppedClock clock;
+  SegmentStoreConfig config{.max_bytes = 1 << 20, .segment_bytes = 64 << 10};
+
+  std::unique_ptr<DiskTier> open(std::uint64_t fingerprint) {
+    return std::make_unique<DiskTier>(
+        *SegmentStore::open(std::make_unique<BorrowedFiles>(files), config, clock), KvDigest{fingerprint},
+        "model");
+  }
+};
+
+TierRow row(std::uint64_t number) {
+  return {.key = {.chain = {number}, .group = 1}, .tokens = {static_cast<TokenId>(number), 5}};
+}
+std::vector<std::byte> bytes(std::uint64_t number) {
+  return std::vector(5000, static_cast<std::byte>(number));
+}
+
+TEST(DiskTier, FindsItsOwnFingerprintAlone) {
+  Folder folder;
+  std::vector<TierKey> gone;
+  {
+    const auto mine = folder.open(1);
+    EXPECT_TRUE(mine->store(row(1), bytes(1), gone));
+    EXPECT_TRUE(mine->store(row(1), bytes(1), gone)) << "is there";
+  }
+  std::vector<std::byte> out(5000);
+  {
+    const auto other = folder.open(2);
+    EXPECT_FALSE(other->lookup(row(1).key));
+    EXPECT_FALSE(other->fetch(row(1), out));
+    other->each_key([](const TierKey&) { ADD_FAILURE(); });
+    EXPECT_TRUE(other->store(row(2), bytes(2), gone));
+  }
+  const auto mine = folder.open(1);
+  std::vector<TierKey> keys;
+  mine->each_key([&](const TierKey& key) { keys.push_back(key); });
+  EXPECT_EQ(keys, std::vector{row(1).key});
+  EXPECT_TRUE(mine->lookup(row(1).key));
+  ASSERT_TRUE(mine->fetch(row(1), out));
+  EXPECT_EQ(out, bytes(1));
+  TierRow other_tokens = row(1);
+  other_tokens.tokens.front() = 9;
+  EXPECT_FALSE(mine->fetch(other_tokens, out));
+  mine->erase_all();
+  EXPECT_FALSE(mine->lookup(row(1).key));
+  EXPECT_TRUE(folder.files.list()->empty()) << "other models' texts, too";
+  EXPECT_TRUE(gone.empty());
+}
+
+TEST(DiskTier, ThreadsAreAnsweredTogether) {
+  Folder folder;
+  folder.config.max_bytes = 300 << 10;
+  const auto tier = folder.open(1);
+  constexpr std::uint64_t kThreads = 4, kRows = 50;
+  std::atomic<std::int64_t> kept = 0, dropped = 0;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint64_t i = 0; i < kRows; ++i) {
+        std::vector<TierKey> gone;
+        const std::uint64_t number = thread * kRows + i;
+        kept += tier->store(row(number), bytes(number), gone);
+        dropped += static_cast<std::int64_t>(gone.size());
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(kept, kThreads * kRows);
+  std::int64_t here = 0;
+  for (std::uint64_t number = 0; number < kThreads * kRows; ++number) {
+    std::vector<std::byte> out(5000);
+    if (!tier->lookup(row(number).key)) continue;
+    ++here;
+    ASSERT_TRUE(tier->fetch(row(number), out));
+    ASSERT_EQ(out, bytes(number));
+  }
+  EXPECT_EQ(here, kept - dropped);
+  EXPECT_GT(here, 10);
+}
+
+}  // namespace
+}  // namespace pagoda
