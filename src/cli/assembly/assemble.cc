@@ -257,7 +257,7 @@ Result<std::unique_ptr<EngineCore>> AssembledEngine::Parts::build(const EngineFl
   std::function<bool(std::int64_t)> may_create;
   if (plan.virtual_memory) may_create = page_creator(model, plan.virtual_memory->num_created);
   auto parts =
-      make_memory_parts(flags, plan.engine, plan.kv.num_blocks, plan.num_swap_blocks, model.source->path(),
+      make_memory_parts(flags, plan.engine, plan.kv.num_blocks, plan.num_swap_blocks,
                         plan.virtual_memory ? &*plan.virtual_memory : nullptr, std::move(may_create));
   if (!parts) return parts.error();
   vector_size = model.runner.vector_size();

@@ -137,7 +137,7 @@ void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, Engine
 
 Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConfig& config,
                                       std::int64_t num_blocks, std::int64_t num_swap_blocks,
-                                      const std::string& model_id, const VirtualMemory* virtual_memory,
+                                      const VirtualMemory* virtual_memory,
                                       std::function<bool(std::int64_t)> may_create) {
   if (is_baseline(flags)) return make_baseline(flags, config, num_blocks);
   EngineParts parts;
@@ -147,7 +147,6 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
                             .enable_prefix_caching = config.enable_prefix_caching,
                             .tiers = config.kv_tiers,
                             .eviction = config.eviction,
-                            .model_id = model_id,
                             .groups = config.kv_groups,
                             .whole_prompts = !config.enable_chunked_prefill};
   if (is_virtual(flags)) {

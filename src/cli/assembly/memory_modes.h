@@ -28,11 +28,10 @@ std::int64_t num_offload_blocks(const EngineFlags& flags, std::int64_t block_byt
 // Fills in what concerns memory; `block_bytes` gives the first draft of a copy's cost.
 void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config);
 
-// Manager and scheduler; the runner is still missing. `model_id` keeps prefixes of models apart. For
-// --kv-manager virtual, `virtual_memory` says what the system allows; without it there are no such limits.
+// Manager and scheduler; the runner is still missing. For --kv-manager virtual,
+// `virtual_memory` says what the system allows; without it there are no such limits.
 Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConfig& config,
                                       std::int64_t num_blocks, std::int64_t num_swap_blocks,
-                                      const std::string& model_id,
                                       const VirtualMemory* virtual_memory = nullptr,
                                       std::function<bool(std::int64_t)> may_create = {});
 

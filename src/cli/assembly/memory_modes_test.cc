@@ -66,10 +66,10 @@ TEST(MemoryModes, AMaximumThatNoRegionHoldsIsRefused) {
   flags.scheduler = "orca";
   EngineConfig config;
   config.max_model_len = 64;
-  EXPECT_TRUE(make_memory_parts(flags, config, 4, 0, "m").has_value());
-  EXPECT_FALSE(make_memory_parts(flags, config, 3, 0, "m").has_value()) << "regions of 2 and of 1 blocks";
+  EXPECT_TRUE(make_memory_parts(flags, config, 4, 0).has_value());
+  EXPECT_FALSE(make_memory_parts(flags, config, 3, 0).has_value()) << "regions of 2 and of 1 blocks";
   flags.reserve = "oracle";
-  EXPECT_TRUE(make_memory_parts(flags, config, 3, 0, "m").has_value());
+  EXPECT_TRUE(make_memory_parts(flags, config, 3, 0).has_value());
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ PartsFactory parts_factory(const EngineFlags& flags) {
       memory.num_created = modes.num_created;
     }
     return make_memory_parts(
-        chosen, config, num_blocks, num_swap_blocks, "simulated", modes.slots ? &memory : nullptr,
+        chosen, config, num_blocks, num_swap_blocks, modes.slots ? &memory : nullptr,
         modes.may_create ? modes.may_create : [](std::int64_t) { return true; });
   };
 }

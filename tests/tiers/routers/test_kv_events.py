@@ -223,7 +223,7 @@ def test_the_hashes_are_those_of_the_page(published):
     prompt = [9] * 33
     complete(http, prompt)
     event = replayed(replay, endpoint).events[0]
-    model = hashlib.sha256(str(small_model()).encode()).digest()
+    model = hashlib.sha256(b"").digest()
     digest = hashlib.sha256(model + b"salt").digest()
     expected = []
     for i in range(2):
