@@ -31,6 +31,7 @@ CpuTuning detected_cpu_tuning() {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
     if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return CpuTuning::common;
     const unsigned vendor[3] = {ebx, edx, ecx};
+    if (std::memcmp(vendor, "GenuineIntel", 12) == 0) return CpuTuning::intel;
     if (std::memcmp(vendor, "AuthenticAMD", 12) != 0 || __get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0)
       return CpuTuning::common;
     const unsigned family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);

@@ -15,8 +15,9 @@ enum class Backend { reference, cpu };
 enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI and BF16 together
 
 // How far ahead kernels fetch what they read: what measured best. No result depends on it. zen3: AMD's with
-// AVX2 alone, of which Zen 3 was measured; common: Zen 4, and what was not measured.
-enum class CpuTuning { common, zen3, zen5 };
+// AVX2 alone, of which Zen 3 was measured; intel: Emerald Rapids was measured; common: Zen 4, and what was
+// not.
+enum class CpuTuning { common, zen3, zen5, intel };
 
 CpuLevel detected_cpu_level();
 CpuTuning detected_cpu_tuning();

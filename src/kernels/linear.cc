@@ -111,8 +111,8 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
 BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows) {
   constexpr std::int64_t kManyRows = 48;
   if (num_rows < cpu::kFetchRows) return BringsAhead::nothing;
-  return num_rows >= kManyRows && context.tuning == CpuTuning::common ? BringsAhead::late
-                                                                      : BringsAhead::early;
+  const bool late = context.tuning == CpuTuning::common || context.tuning == CpuTuning::intel;
+  return num_rows >= kManyRows && late ? BringsAhead::late : BringsAhead::early;
 }
 
 void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,
@@ -160,6 +160,16 @@ Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuL
   }
   if (is_quantized(stored)) return LinearType::int8;
   return level == CpuLevel::portable ? LinearType::float32 : LinearType::bfloat16;
+}
+
+std::int64_t estimated_packed_bytes(DType stored, std::int64_t elements) {
+  PackedFormat format = PackedFormat::bf16;
+  if (is_quantized(stored)) format = weight_format(stored).int8_panels;
+  if (stored == DType::int4) format = PackedFormat::q4g;  // as most are: in groups of 128
+  const cpu::PanelLayout& panel = cpu::panel_layout(format);
+  const auto inputs = static_cast<double>(panel.block_inputs * cpu::kStrip);
+  return static_cast<std::int64_t>(static_cast<double>(elements) * static_cast<double>(panel.block_bytes) /
+                                   inputs);
 }
 
 }  // namespace pagoda

@@ -64,7 +64,7 @@ class PackedLinear {
   void row(std::int64_t index, float* out) const;
 
   // Rises whenever the bytes of any panel, or the description, come to mean something else.
-  static constexpr std::uint32_t kLayoutVersion = 3;
+  static constexpr std::uint32_t kLayoutVersion = 4;
   // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
   // only for this layout's version, which is in it.
   std::string description() const;
@@ -128,5 +128,8 @@ void packed_rows(const KernelContext& context, const PackedLinear& weight, std::
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "float16", "int8") means for weights stored as
 // `stored` on this CPU. auto: bfloat16 for plain types (float32 without AVX2), int8 for quantised ones.
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level);
+
+// Bytes that so many weights, in rows of whole blocks, take once they are packed as `auto` has it.
+std::int64_t estimated_packed_bytes(DType stored, std::int64_t elements);
 
 }  // namespace pagoda

@@ -36,12 +36,6 @@ struct PackedLinear::Storage {
   // Runs that are computed at once: neighbours of one format joined; gated: strips of gate and up
   // interleaved.
   std::vector<LinearSegment> runs;
-  bool has_format(PackedFormat format) const {
-    for (const LinearSegment& run : runs) {
-      if (run.format == format) return true;
-    }
-    return false;
-  }
   std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // all matrices
   bool keeps_values = false;          // PackedLinear::keeps_values()
   std::vector<float> bias;            // empty or num_rows(); gated on the CPU: in the order of the strips

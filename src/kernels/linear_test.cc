@@ -119,7 +119,7 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
   for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
     const std::int64_t start = (m * 37) % (kRows - m);
     const auto begin = all.begin() + start * packed.n();
-    for (const CpuTuning tuning : {CpuTuning::common, CpuTuning::zen3, CpuTuning::zen5}) {
+    for (const CpuTuning tuning : {CpuTuning::common, CpuTuning::zen3, CpuTuning::zen5, CpuTuning::intel}) {
       KernelContext reading = alone;
       reading.tuning = tuning;
       // A few rows each thread prepares for itself: anew in every call.
@@ -148,6 +148,23 @@ TEST(Linear, RowBitsDependOnTheRowAlone) {
       gated.add(4, first, 71, kK);
       expect_bits_of_the_row(alone, pack(alone, type, gated, random_floats(5, 142), LinearForm::gated),
                              {.activation = Activation::silu});
+    }
+  }
+}
+
+// Every layout of 8-bit products' weights, beside another one.
+TEST(Linear, RowBitsOfNarrowWeights) {
+  constexpr std::int64_t kK = 512;
+  for (const CpuLevel level : levels_here()) {
+    for (const DType stored :
+         {DType::q4_0, DType::q5_0, DType::q5_1, DType::iq4_nl, DType::iq4_xs, DType::mxfp4, DType::q2_k,
+          DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k}) {
+      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(stored).name);
+      const KernelContext alone{.backend = Backend::cpu, .level = level};
+      Weights weights;
+      weights.add(3, stored, 48, kK);
+      weights.add(4, DType::q8_0, 23, kK);
+      expect_bits_of_the_row(alone, pack(alone, LinearType::int8, weights, random_floats(5, 71)), {});
     }
   }
 }

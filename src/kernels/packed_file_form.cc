@@ -3,6 +3,7 @@
 // each format u8 and rows i64; entries of the bias u64, and these as float32.
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "kernels/linear.h"
@@ -54,7 +55,10 @@ bool fits(const PackedLinear::Storage& storage, PackedFormat format) {
     case LinearType::float16:
       return format == PackedFormat::f16;
     case LinearType::int8:
-      return format == PackedFormat::q8 || format == PackedFormat::q4 || format == PackedFormat::q8m;
+      if (keeps_file_numbers(format)) return storage.k % std::ssize(SuperBlock{}.numbers) == 0;
+      if (format == PackedFormat::q4g) return storage.k % 128 == 0;
+      return format == PackedFormat::q8 || format == PackedFormat::q4 || format == PackedFormat::q8m ||
+             (format >= PackedFormat::q4s && format <= PackedFormat::fp4);
   }
   return false;
 }

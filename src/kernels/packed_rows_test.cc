@@ -25,7 +25,9 @@ bool must_keep(LinearType type, DType stored) {
     case LinearType::int8:
       break;
   }
-  constexpr DType kKept[] = {DType::q8_0, DType::q4_0, DType::q4_1};
+  constexpr DType kKept[] = {DType::q8_0,  DType::q4_0,   DType::q4_1,  DType::q5_0, DType::q5_1,
+                             DType::q2_k,  DType::q3_k,   DType::q4_k,  DType::q5_k, DType::q6_k,
+                             DType::mxfp4, DType::iq4_nl, DType::iq4_xs};
   return std::ranges::find(kKept, stored) != std::end(kKept);
 }
 
@@ -35,6 +37,13 @@ struct Table {
   Table(std::uint64_t seed, DType dtype, std::int64_t n, std::int64_t k)
       : bytes(random_weights(seed, dtype, n * k)), view{dtype, {n, k}, bytes.data()} {}
 };
+
+// Each four blocks get the first one's scale and zero point.
+void make_groups_of_128(Table& table) {
+  const auto block = static_cast<std::size_t>(dtype_info(DType::int4).block_bytes);
+  for (std::size_t at = 0; at < table.bytes.size(); at += block)
+    std::memcpy(table.bytes.data() + at, table.bytes.data() + at / (4 * block) * 4 * block, 8);
+}
 
 TEST(PackedRows, AreTheValuesThatWerePacked) {
   ThreadPool pool(2);
@@ -62,6 +71,73 @@ TEST(PackedRows, AreTheValuesThatWerePacked) {
             ASSERT_EQ(rows[i * row.size() + j], row[j]) << "row " << ids[i] << " column " << j;
         }
       }
+    }
+  }
+}
+
+// A token reads no more than the file has, of the types whose panels hold the file's bits.
+TEST(PackedRows, TakeLittleMoreThanTheFile) {
+  constexpr std::int64_t kN = 64, kK = 4096;
+  const auto packed_bytes = [](const Table& table) {
+    const auto packed = PackedLinear::pack({}, LinearType::int8, std::span(&table.view, 1));
+    EXPECT_TRUE(packed.has_value());
+    return packed ? static_cast<double>(packed->packed_bytes()) : 0;
+  };
+  for (const DType stored :
+       {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::q2_k, DType::q3_k,
+        DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs, DType::mxfp4}) {
+    // MXFP4's scales are bytes, which get half precision.
+    const double most = stored == DType::mxfp4 ? 1.07 : 1.04;
+    EXPECT_LE(packed_bytes(Table(1, stored, kN, kK)),
+              most * static_cast<double>(dtype_bytes(stored, kN * kK)))
+        << dtype_info(stored).name;
+  }
+  // AWQ's and GPTQ's: 4 bits, and for 128 of them a scale of 16 bits and a zero point of 4.
+  Table grouped(1, DType::int4, kN, kK);
+  EXPECT_LE(packed_bytes(grouped), 5.01 / 8 * kN * kK);
+  make_groups_of_128(grouped);
+  EXPECT_LE(packed_bytes(grouped), 1.03 * (4 + 20.0 / 128) / 8 * kN * kK);
+}
+
+TEST(PackedRows, AreEstimatedAsTheyAre) {
+  constexpr std::int64_t kN = 64, kK = 4096;
+  for (const DType stored : weight_types()) {
+    if (!is_quantized(stored) || stored == DType::int4) continue;
+    const Table table(1, stored, kN, kK);
+    const auto packed = PackedLinear::pack({}, LinearType::int8, std::span(&table.view, 1));
+    ASSERT_TRUE(packed.has_value());
+    EXPECT_NEAR(static_cast<double>(estimated_packed_bytes(stored, kN * kK)) /
+                    static_cast<double>(packed->packed_bytes()),
+                1, 0.005)
+        << dtype_info(stored).name;
+  }
+}
+
+// A scale and a zero point for 128 inputs once, or with each 32 of them: the same bits come out.
+TEST(PackedRows, GroupsOf128AreKeptOnce) {
+  constexpr std::int64_t kN = 40, kK = 512;
+  for (const CpuLevel level : levels_here()) {
+    const KernelContext context{.level = level};
+    Table grouped(1, DType::int4, kN, kK);
+    make_groups_of_128(grouped);
+    Table other(1, DType::int4, kN, kK);
+    other.bytes = grouped.bytes;
+    other.bytes.resize(other.bytes.size() + static_cast<std::size_t>(dtype_bytes(DType::int4, kK)));
+    // One more row, whose zero points differ within a group.
+    const Table last(7, DType::int4, 1, kK);
+    std::ranges::copy(last.bytes, other.bytes.end() - std::ssize(last.bytes));
+    other.view = {DType::int4, {kN + 1, kK}, other.bytes.data()};
+    const auto once = PackedLinear::pack(context, LinearType::int8, std::span(&grouped.view, 1));
+    const auto four_times = PackedLinear::pack(context, LinearType::int8, std::span(&other.view, 1));
+    ASSERT_TRUE(once && four_times);
+    EXPECT_LT(once->packed_bytes(), four_times->packed_bytes());
+    for (const std::int64_t m : {1, 5, 33}) {
+      const std::vector<float> x = random_floats(4, static_cast<std::size_t>(m * kK));
+      std::vector<float> y(static_cast<std::size_t>(m * kN)), z(static_cast<std::size_t>(m * (kN + 1)));
+      linear(context, *once, LinearInput::rows(x.data(), kK), m, y.data());
+      linear(context, *four_times, LinearInput::rows(x.data(), kK), m, z.data());
+      for (std::int64_t i = 0; i < m * kN; ++i)
+        ASSERT_EQ(y[static_cast<std::size_t>(i)], z[static_cast<std::size_t>(i / kN * (kN + 1) + i % kN)]);
     }
   }
 }

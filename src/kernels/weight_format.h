@@ -20,8 +20,52 @@ enum class PackedFormat : std::uint8_t {
   q4,     // d and m for 32 inputs: w = d * n + m, n in 0..15, two to a byte
   f16,    // float16 [N/16][K][16]
   q8m,    // d and m for 32 inputs: w = d * u + m, u in 0..255
+  q4s,    // d for 32 inputs: w = d * (n - 8), n in 0..15
+  q4g,    // d and m for 128 inputs: w = d * n + m
+  q5s,    // d for 32 inputs: w = d * (n - 16), n in 0..31
+  q5m,    // d and m for 32 inputs: w = d * n + m, n in 0..31
+  iq4,    // d for 32 inputs: w = d * v, v out of IQ4_NL's table
+  fp4,    // d for 32 inputs: w = d * v, v out of kFp4Twice
+  // The numbers, scales and minima of GGUF's K types as the file has them.
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_xs,
+  // Numbers in 8 bits with what scales and minima come to in float32, for 32 or for 16 inputs. In a tile's
+  // scratch only: what a strip of the K types is widened to.
+  wide32,
+  wide32m,
+  wide16,
+  wide16m,
 };
-inline constexpr int kNumPackedFormats = 7;
+inline constexpr int kNumPackedFormats = 23;
+// Whether weights for 8-bit products have a minimum beside their scale, as shares of the output's unit.
+constexpr bool has_minimum_shares(PackedFormat format) {
+  return format == PackedFormat::q4 || format == PackedFormat::q4g || format == PackedFormat::q5m ||
+         format == PackedFormat::q8m;
+}
+// Whether the file's own numbers and scales lie there, so that no weight is another than in the file.
+constexpr bool keeps_file_numbers(PackedFormat format) {
+  return format >= PackedFormat::q2_k && format <= PackedFormat::iq4_xs;
+}
+
+// The values of the 4-bit numbers of IQ4_NL and IQ4_XS.
+inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
+// Twice the values of the 4-bit floats of MXFP4 and NVFP4: one bit for the sign, two for the exponent, one
+// for the fraction.
+inline constexpr std::int8_t kFp4Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// 256 weights of a K type as the file has them: w = d * scale * (number - zero) - dmin * minimum, with a
+// scale and perhaps a minimum for 32 neighbours or for 16. IQ4_XS: kIq4Values of the number.
+struct SuperBlock {
+  std::uint16_t d = 0, dmin = 0;  // in half precision
+  std::int8_t scales[16] = {};
+  std::uint8_t minima[16] = {};
+  std::uint8_t numbers[256];
+};
 
 // 32 of a row's weights in 8 bits: w = scale * u + minimum, u in 0..255. Where the weights have no minimum of
 // their own it is -128 * scale.
@@ -35,6 +79,11 @@ struct WeightFormat {
   void (*decode)(const std::uint8_t* data, std::int64_t elements, float* out) = nullptr;
   // The panels that 8-bit products take it in. Plain products take all types as f32, bf16 or f16.
   PackedFormat int8_panels = PackedFormat::q8;
+  // Panels of K types: a block.
+  void (*super_block)(const std::uint8_t* block, SuperBlock& out) = nullptr;
+  // Panels of narrow numbers that are not evenly spaced, or not four bits: those of 32 weights, whose step
+  // says the scale and minimum.
+  void (*numbers)(const std::uint8_t* row, std::int64_t group, std::uint8_t* out) = nullptr;
   // q4 panels: 32 of a row's weights as scale, minimum and 4-bit numbers.
   NibbleGroup (*nibbles)(const std::uint8_t* row, std::int64_t group) = nullptr;
   // The step in which 32 of a row's weights lie in 8-bit panels, so that these hold the file's own numbers.

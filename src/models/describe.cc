@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "kernels/linear.h"
 #include "loader/hf_source.h"
 #include "loader/model_files.h"
 #include "loader/printable.h"
@@ -97,18 +98,12 @@ Status add_config(const std::string& path, Description& out) {
   return ok_status();
 }
 
-// Bytes of so many weights where `dtype` auto packs them: in bfloat16, in 8 bits with a half-precision scale
-// for 32 of them, in 4 bits with a minimum, too.
-std::int64_t packed_bytes(DType dtype, std::int64_t elements) {
-  if (dtype == DType::int4) return elements / 32 * 20;
-  return dtype == DType::f32 ? elements * 2 : elements / 32 * 34;
-}
-
 void add_weights(const ReadableTensors& readable, Description& out) {
   for (const auto& [name, tensor] : readable.tensors) {
     const bool quantised = readable.quantized->tensors().contains(name);
-    out.weights.push_back({name, std::string(dtype_info(tensor.dtype).name), tensor.shape,
-                           quantised ? packed_bytes(tensor.dtype, tensor.elements()) : tensor.bytes()});
+    out.weights.push_back(
+        {name, std::string(dtype_info(tensor.dtype).name), tensor.shape,
+         quantised ? estimated_packed_bytes(tensor.dtype, tensor.elements()) : tensor.bytes()});
   }
 }
 

@@ -6,6 +6,7 @@
 #include "cli/assembly/chosen_types.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
+#include "kernels/linear.h"
 #include "model_runner/kv_layout_choice.h"
 #include "model_runner/kv_memory.h"
 #include "models/active_weights.h"
@@ -31,6 +32,12 @@ Status check_files(const Description& description) {
   return DecoderModel::check_tensors(**source, has_head(description));
 }
 
+std::int64_t elements(const DescribedTensor& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= size;
+  return count;
+}
+
 Status fill(Description& description) {
   const ModelInfo& model = *description.model;
   ServingFacts facts;
@@ -47,8 +54,12 @@ Status fill(Description& description) {
     facts.default_kv_dtype = kv_dtype_name(automatic_kv_dtype(**source, model, "auto"));
   if (!is_encoder(model.decoder)) {
     std::vector<StoredTensor> tensors;
-    for (const DescribedTensor& tensor : description.read_tensors())
-      tensors.push_back({tensor.name, tensor.bytes});
+    for (const DescribedTensor& tensor : description.read_tensors()) {
+      const auto type = parse_dtype(tensor.type);
+      const bool packed = type && is_quantized(*type) && tensor.shape.size() > 1;
+      tensors.push_back(
+          {tensor.name, packed ? estimated_packed_bytes(*type, elements(tensor)) : tensor.bytes});
+    }
     facts.active_bytes = active_weight_bytes(
         model.decoder,
         model.names(description.format == "gguf" ? ModelFormat::gguf : ModelFormat::hugging_face), tensors);

@@ -61,12 +61,12 @@ constexpr const char* kAllDecoders =
 constexpr const char* kTypes = R"(
 ## Types of GGUF
 
-Every type is decoded to the bits of llama.cpp's and the gguf package's dequantiser. "Kept in" is what a weight takes in
-memory for 8-bit products, scales included (`--dtype auto`); `bfloat16` takes 16 bits, `float32` 32. NVFP4 weights that
-have a factor in a tensor of its own (`.scale`) are kept in bfloat16.
+Every type is decoded to the bits of llama.cpp's and the gguf package's dequantiser. "Kept in" is how many bits a
+weight takes in memory for 8-bit products, scales included (`--dtype auto`), and "panel : file" is that over the file's bits.
+`bfloat16` takes 16 bits, `float32` 32. NVFP4 weights that have a factor in a tensor of its own (`.scale`) are kept in bfloat16.
 
-| type | bits a weight in the file | kept in |
-|---|---|---|
+| type | bits a weight in the file | kept in | panel : file |
+|---|---|---|---|
 )";
 
 // The block types, fewest bits first.
@@ -86,7 +86,8 @@ std::string type_rows() {
     const auto packed = PackedLinear::pack({}, LinearType::int8, std::span(&view, 1));
     CHECK(packed);
     const double kept = 8.0 * static_cast<double>(packed->packed_bytes()) / (kRows * kColumns);
-    out += concat("| ", dtype_info(type).name, " | ", fixed(bits, 2), " | ", fixed(kept, 1), " |\n");
+    out += concat("| ", dtype_info(type).name, " | ", fixed(bits, 2), " | ", fixed(kept, 2), " | ",
+                  fixed(kept / bits, 2), " |\n");
   }
   return out;
 }

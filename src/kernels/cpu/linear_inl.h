@@ -1,6 +1,7 @@
 // linear over tiles: which panels of rows meet which strips of columns, and what is read ahead meanwhile;
-// rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h.
-#include "kernels/cpu/linear_products_inl.h"
+// rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h
+// and linear_int8_inl.h.
+#include "kernels/cpu/linear_int8_inl.h"
 
 namespace pagoda::cpu {
 namespace {
@@ -39,11 +40,11 @@ void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::b
     const std::byte* const x = t.x + panel * t.panels.bytes;
     ahead.later = later.take(steps);
     // `ahead` by reference: a copy made of its parts would wait until all stores before it are done.
-    if (pair) {
-      run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, rows, x, strip, ahead);
-    } else {
-      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, rows, x, strip, ahead);
+    if constexpr (Kernel::kTwoStrips) {
+      if (pair) run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, rows, x, strip, ahead);
     }
+    if (!Kernel::kTwoStrips || !pair)
+      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, rows, x, strip, ahead);
     ahead.next += share;
     row += rows;
   }
@@ -62,7 +63,7 @@ template <class Kernel>
 void run_tile(const LinearTile& t) {
   LaterReads later = later_reads(t);
   for (std::int64_t strip = 0; strip < t.num_strips;) {
-    const bool pair = t.panels.two_strips && strip + kStrips <= t.num_strips;
+    const bool pair = Kernel::kTwoStrips && t.panels.two_strips && strip + kStrips <= t.num_strips;
     const std::int64_t count = pair ? kStrips : 1, bytes = count * t.strip_bytes;
     run_strips<Kernel>(t, strip, pair, weights_ahead(t, strip, bytes), bytes, later);
     strip += count;
@@ -70,24 +71,26 @@ void run_tile(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
-// 4-bit weights are widened once for all panels; a single panel widens them on the way.
-void run_nibbles(const LinearTile& t) {
-  if (t.panels.count == 1) return run_tile<Int8Kernel<PackedFormat::q4>>(t);
+// Narrow weights are widened once for all panels; a single panel widens them on the way.
+template <PackedFormat kFormat>
+void run_narrow(const LinearTile& t) {
+  if (t.panels.count == 1) return run_tile<Int8Kernel<kFormat>>(t);
+  constexpr PackedFormat kWide = panel_layout(kFormat).wide;
   LinearTile wide = t;
   wide.weights = t.scratch;
-  wide.strip_bytes = strip_bytes(PackedFormat::q8m, t.k);
+  wide.strip_bytes = strip_bytes(kWide, t.k);
   LaterReads later = later_reads(t);
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
     for (std::int64_t s = 0; s < count; ++s)
-      widen_strip(t.weights + (strip + s) * t.strip_bytes, t.k, t.scratch + s * wide.strip_bytes);
+      widen_strip<kFormat>(t.weights + (strip + s) * t.strip_bytes, t.k, t.scratch + s * wide.strip_bytes);
     wide.num_strips = count;
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
     const bool pair = count == kStrips && t.panels.two_strips;
     for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
-      run_strips<Int8Kernel<PackedFormat::q8m>>(
-          wide, s, pair, s == 0 ? weights_ahead(t, strip, kStrips * t.strip_bytes) : nullptr,
-          kStrips * t.strip_bytes, later);
+      run_strips<Int8Kernel<kWide>>(wide, s, pair,
+                                    s == 0 ? weights_ahead(t, strip, kStrips * t.strip_bytes) : nullptr,
+                                    kStrips * t.strip_bytes, later);
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
   }
@@ -105,19 +108,20 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
     }
     const float largest = reduce_max(top);
     const F inverse = set1(largest > 0 ? 127.0f / largest : 0.0f);
-    I sum = izero();
+    std::uint32_t sums[2];
     PAGODA_UNROLL
     for (int v = 0; v < 2; ++v) {
       const I q = to_int(mul(values[v], inverse));
       store_quads(reinterpret_cast<QuadInput*>(out.q + group / 2 * out.step) + group % 2 * 32 + 16 * v, q);
-      sum = add(sum, q);
+      sums[v] = static_cast<std::uint32_t>(reduce_add(q));
     }
     const std::int64_t at = group / 2 * (out.step / 4) + group % 2 * out.half;
     const float scale = largest / 127.0f;
-    const std::int32_t of_row = reduce_add(sum);
+    const auto of_row = static_cast<std::int32_t>(sums[0] + sums[1]);
     out.scale[at] = scale;
     // Modulo 2^32, since NaNs may have become anything.
     out.term[at] = static_cast<std::int32_t>(-128u * static_cast<std::uint32_t>(of_row));
+    out.early_term[at] = static_cast<std::int32_t>(-128u * sums[0]);
     out.sum[at] = scale * static_cast<float>(of_row);
   }
 }
@@ -158,15 +162,21 @@ void floats_to_half(const float* x, std::int64_t n, std::uint16_t* out) {
 }
 
 constexpr LinearKernels kLinearKernels = {
-    // By PackedFormat; the reference alone reads plain.
+    // By PackedFormat; the reference alone reads plain, and wide ones are made on the way.
     .tiles = {nullptr, run_tile<FloatKernel<false>>, run_tile<Bf16Kernel>,
-              run_tile<Int8Kernel<PackedFormat::q8>>, run_nibbles, run_tile<FloatKernel<true>>,
-              run_tile<Int8Kernel<PackedFormat::q8m>>},
+              run_tile<Int8Kernel<PackedFormat::q8>>, run_narrow<PackedFormat::q4>,
+              run_tile<FloatKernel<true>>, run_tile<Int8Kernel<PackedFormat::q8m>>,
+              run_narrow<PackedFormat::q4s>, run_narrow<PackedFormat::q4g>, run_narrow<PackedFormat::q5s>,
+              run_narrow<PackedFormat::q5m>, run_narrow<PackedFormat::iq4>, run_narrow<PackedFormat::fp4>,
+              run_narrow<PackedFormat::q2_k>, run_narrow<PackedFormat::q3_k>, run_narrow<PackedFormat::q4_k>,
+              run_narrow<PackedFormat::q5_k>, run_narrow<PackedFormat::q6_k>,
+              run_narrow<PackedFormat::iq4_xs>},
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
     .int8_rows = kInt8Rows,
-    .stream_int8_rows = kStreamInt8Rows,
-    .stream_nibble_rows = kStreamNibbleRows,
+    .stream_bytes_rows = kStreamInt8Rows,
+    .stream_narrow_rows = kStreamNibbleRows,
+    .stream_halves_rows = kStreamHalvesRows,
     .quantize_row = quantize_row,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),

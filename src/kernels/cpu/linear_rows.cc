@@ -16,7 +16,9 @@ bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage&
                       std::int64_t num_rows) {
   constexpr std::int64_t kOnePanel = 12;
   const bool wide_zen5 = context.tuning == CpuTuning::zen5 && context.level == CpuLevel::avx512;
-  const bool waits = weight.type == LinearType::bfloat16 || weight.has_format(PackedFormat::q4);
+  const bool narrow = std::any_of(weight.runs.begin(), weight.runs.end(),
+                                  [](const LinearSegment& run) { return is_narrow(run.format); });
+  const bool waits = weight.type == LinearType::bfloat16 || narrow;
   return num_rows > (wide_zen5 && waits ? kOnePanel : kStreamRows);
 }
 
@@ -31,7 +33,15 @@ std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storag
       break;
   }
   if (two_strips) return kernels.int8_rows;
-  return weight.has_format(PackedFormat::q4) ? kernels.stream_nibble_rows : kernels.stream_int8_rows;
+  std::int64_t rows = kStreamRows;
+  for (const LinearSegment& run : weight.runs) {
+    const PanelLayout& panel = panel_layout(run.format);
+    const bool low = panel.scale_inputs == 16 || panel.bits == 5 || panel.bytes != nullptr;
+    rows = std::min(rows, !is_narrow(run.format) ? kernels.stream_bytes_rows
+                          : low                  ? kernels.stream_halves_rows
+                                                 : kernels.stream_narrow_rows);
+  }
+  return rows;
 }
 
 // The caller's rows, and what makes them the input.
@@ -132,6 +142,7 @@ void PreparedRows::put(const Place& place, std::int64_t first, const float* from
                              .scale = scale + row,
                              .term = reinterpret_cast<std::int32_t*>(scale + 2 * height) + row,
                              .sum = scale + 4 * height + row,
+                             .early_term = reinterpret_cast<std::int32_t*>(scale + 6 * height) + row,
                              .half = height,
                              .step = bytes});
       break;

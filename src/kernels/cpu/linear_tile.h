@@ -19,7 +19,8 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
 // interleaved so that a kernel walks one pointer:
-//     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale, term and sum [2][R]
+//     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale, term, sum, early term
+//     [2][R]
 // Groups of 8 bits are whole lines of memory, since different threads may fill them. q is as wide as the
 // kernels multiply it; of the rest, each half of a group's inputs has its own.
 struct Panels {
@@ -29,7 +30,7 @@ struct Panels {
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
 constexpr std::int64_t int8_group_bytes(std::int64_t height, std::int64_t input_bytes) {
-  return height * 64 * input_bytes + (height * 24 + 63) / 64 * 64;
+  return height * 64 * input_bytes + (height * 32 + 63) / 64 * 64;
 }
 
 // One tile: some panels of x times num_strips consecutive strips of weights.
@@ -45,7 +46,7 @@ struct LinearTile {
   Panels panels;
   std::int64_t first_panel = 0, last_panel = 0;
   const std::byte* x = nullptr;  // the first of all panels: floats, bf16 (or floats rounded to it), or int8
-  std::byte* scratch = nullptr;  // q4: room for kMaxStrips strips of q8m
+  std::byte* scratch = nullptr;  // narrow weights: room for kMaxStrips strips of wide_panels()
 
   // Bytes [later_begin, later_end) of these pieces, one after the other, come into the cache meanwhile.
   const std::byte* const* later = nullptr;
@@ -66,15 +67,18 @@ using LinearTileFunction = void (*)(const LinearTile& tile);
 struct QuantizedRow {
   std::byte* q;
   float* scale;
-  std::int32_t* term;  // -128 * sum(q): what the zero point of weights without a minimum adds
-  float* sum;          // scale * sum(q): what a minimum is multiplied with
+  std::int32_t* term;        // -128 * sum(q): what the zero point of weights without a minimum adds
+  float* sum;                // scale * sum(q): what a minimum is multiplied with
+  std::int32_t* early_term;  // the first 16 inputs' part of term
   std::int64_t half, step;
 };
 
 struct LinearKernels {
   LinearTileFunction tiles[kNumPackedFormats];  // unpack and multiply panels of each PackedFormat
-  // Rows of a full panel; stream: of one strip at a time; nibble: some weights are q4.
-  std::int64_t f32_rows, bf16_rows, int8_rows, stream_int8_rows, stream_nibble_rows;
+  std::int64_t f32_rows, bf16_rows, int8_rows;  // rows of a full panel
+  // Rows of a panel in 8 bits, one strip at a time: beside bytes, beside narrow numbers, and beside those
+  // that take more registers or steps: with a scale for 16, in 5 bits, or out of a table.
+  std::int64_t stream_bytes_rows, stream_narrow_rows, stream_halves_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
   // x rounded to bf16, as the bf16 kernel of this level wants it: groups of 32 inputs `step` bytes apart, the
   // last filled up with zeros.
@@ -96,6 +100,14 @@ const LinearKernels& linear_kernels(CpuLevel level);
 
 constexpr std::int64_t kMaxStrips = 2;  // that a register tile may be wide
 
+// The scales of 8-bit products' weights.
+enum class PanelScales : std::uint8_t {
+  none,
+  shares,  // for 32 inputs, or 128, of the output's unit, in half precision
+  bytes,   // for 32 inputs, or 16, times the block's in half precision
+  floats,  // the same multiplied, in float32
+};
+
 // How the panels of each PackedFormat are laid out; README.md has the blocks themselves.
 struct PanelLayout {
   std::string_view name;      // in the description of a packed matrix
@@ -103,15 +115,56 @@ struct PanelLayout {
   std::int64_t block_inputs;  // so many inputs x 16 outputs
   std::int64_t scale_bytes;   // are a block: first its scales, and minima if it has them
   std::int64_t block_bytes;   // in all
+  int bits = 0;               // a number takes so many in 8-bit products
+  PanelScales scales = PanelScales::none;
+  int scale_inputs = 32;  // that have one scale
+  bool minima = false;
+  int zero = 0;                             // the byte that stands for 0, where there are no minima
+  PackedFormat wide = PackedFormat::plain;  // a strip is widened to it for several panels of rows
+  const std::uint8_t* bytes = nullptr;      // the 16 that 4-bit numbers stand for; null: themselves
 };
+struct ByteTable {
+  std::uint8_t bytes[16];
+  constexpr explicit ByteTable(const std::int8_t (&values)[16]) : bytes{} {
+    for (int i = 0; i < 16; ++i) bytes[i] = static_cast<std::uint8_t>(values[i] + 128);
+  }
+};
+inline constexpr ByteTable kIq4Bytes{kIq4Values}, kFp4Bytes{kFp4Twice};
 inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
-    {"plain", 0, 1, 0, 64},           {"f32", 0, 1, 0, 64},           {"bf16", 0, 2, 0, 64},
-    {"q8", 64, 64, 64, 64 + 1024},    {"q4", 64, 64, 128, 128 + 512}, {"f16", 0, 2, 0, 64},
-    {"q8m", 64, 64, 128, 128 + 1024},
+    {"plain", 0, 1, 0, 64},
+    {"f32", 0, 1, 0, 64},
+    {"bf16", 0, 2, 0, 64},
+    {"q8", 64, 64, 64, 64 + 1024, 8, PanelScales::shares, 32, false, 128, PackedFormat::q8},
+    {"q4", 64, 64, 128, 128 + 512, 4, PanelScales::shares, 32, true, 0, PackedFormat::q8m},
+    {"f16", 0, 2, 0, 64},
+    {"q8m", 64, 64, 128, 128 + 1024, 8, PanelScales::shares, 32, true, 0, PackedFormat::q8m},
+    {"q4s", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 8, PackedFormat::q8},
+    {"q4g", 64, 128, 64, 64 + 1024, 4, PanelScales::shares, 128, true, 0, PackedFormat::q8m},
+    {"q5s", 64, 64, 64, 64 + 640, 5, PanelScales::shares, 32, false, 16, PackedFormat::q8},
+    {"q5m", 64, 64, 128, 128 + 640, 5, PanelScales::shares, 32, true, 0, PackedFormat::q8m},
+    {"iq4", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq4Bytes.bytes},
+    {"fp4", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kFp4Bytes.bytes},
+    {"q2_k", 0, 256, 320, 320 + 1024, 2, PanelScales::bytes, 16, true, 0, PackedFormat::wide16m},
+    {"q3_k", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 4, PackedFormat::wide16},
+    {"q4_k", 0, 256, 320, 320 + 2048, 4, PanelScales::bytes, 32, true, 0, PackedFormat::wide32m},
+    {"q5_k", 0, 256, 320, 320 + 2560, 5, PanelScales::bytes, 32, true, 0, PackedFormat::wide32m},
+    {"q6_k", 0, 256, 320, 320 + 3072, 6, PanelScales::bytes, 16, false, 32, PackedFormat::wide16},
+    {"iq4_xs", 0, 256, 192, 192 + 2048, 4, PanelScales::bytes, 32, false, 128, PackedFormat::wide32,
+     kIq4Bytes.bytes},
+    {"wide32", 0, 64, 128, 128 + 1024, 8, PanelScales::floats, 32, false, 128, PackedFormat::wide32},
+    {"wide32m", 0, 64, 256, 256 + 1024, 8, PanelScales::floats, 32, true, 0, PackedFormat::wide32m},
+    {"wide16", 0, 64, 256, 256 + 1024, 8, PanelScales::floats, 16, false, 128, PackedFormat::wide16},
+    {"wide16m", 0, 64, 512, 512 + 1024, 8, PanelScales::floats, 16, true, 0, PackedFormat::wide16m},
 };
 constexpr const PanelLayout& panel_layout(PackedFormat format) {
   return kPanelLayouts[static_cast<std::size_t>(format)];
 }
+// Whether weights lie in fewer than 8 bits, which are widened on their way into 8-bit products.
+constexpr bool is_narrow(PackedFormat format) {
+  return panel_layout(format).bits > 0 && panel_layout(format).bits < 8;
+}
+// The numbers of 32 inputs of a strip.
+constexpr std::int64_t number_bytes(PackedFormat format) { return 64 * panel_layout(format).bits; }
 constexpr std::int64_t packed_block_bytes(PackedFormat format) { return panel_layout(format).block_bytes; }
 constexpr std::int64_t scale_bytes(PackedFormat format) { return panel_layout(format).scale_bytes; }
 constexpr std::int64_t strip_header_bytes(PackedFormat format) { return panel_layout(format).header_bytes; }

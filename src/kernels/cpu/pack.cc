@@ -31,7 +31,7 @@ struct Strip {
 
 // The scales of a row, and its minima where panels of this format have them, go beside its weights.
 void put_steps(PackedFormat format, const Strip& s, std::int64_t c, std::span<const WeightStep> steps) {
-  const bool has_minima = format != PackedFormat::q8;
+  const bool has_minima = has_minimum_shares(format);
   float largest = 0;
   for (const WeightStep& step : steps) {
     largest = std::max(largest, std::fabs(step.scale));
@@ -45,31 +45,113 @@ void put_steps(PackedFormat format, const Strip& s, std::int64_t c, std::span<co
     return share;
   };
   std::memcpy(s.out + 4 * c, &unit, 4);
-  std::uint8_t* at = s.out + strip_header_bytes(format) + 2 * c;
-  for (std::size_t g = 0; g < steps.size(); ++g) {
+  const PanelLayout& panel = panel_layout(format);
+  const std::int64_t groups = panel.block_inputs / panel.scale_inputs;
+  for (std::size_t g = 0; g < steps.size(); g += static_cast<std::size_t>(panel.scale_inputs) / 32) {
+    const std::int64_t group = static_cast<std::int64_t>(g) * 32 / panel.scale_inputs;
+    std::uint8_t* const at =
+        s.out + panel.header_bytes + group / groups * panel.block_bytes + group % groups * 32 + 2 * c;
     const std::uint16_t scale = share_of(steps[g].scale);
-    std::memcpy(at + g % 2 * 32, &scale, 2);
+    std::memcpy(at, &scale, 2);
     if (has_minima) {
       const std::uint16_t minimum = share_of(steps[g].minimum);
-      std::memcpy(at + 64 + g % 2 * 32, &minimum, 2);
+      std::memcpy(at + 32 * groups, &minimum, 2);
     }
-    if (g % 2 == 1) at += packed_block_bytes(format);
   }
   if (rounded) *s.rounded = true;
 }
 
-// 4-bit weights keep their bits; four bytes at a time change place.
-void pack_nibbles(const Strip& s, std::span<WeightStep> steps) {
-  for (std::int64_t c = 0; c < s.rows; ++c) {
-    std::uint8_t* block =
-        s.out + strip_header_bytes(PackedFormat::q4) + scale_bytes(PackedFormat::q4) + 4 * c;
-    for (std::size_t g = 0; g < steps.size(); ++g) {
-      const NibbleGroup group = nibble_group(s.view->dtype, s.row(c), static_cast<std::int64_t>(g));
-      steps[g] = {group.scale, group.minimum};
-      for (std::size_t v = 0; v < 4; ++v) std::memcpy(block + 64 * (g % 2 * 4 + v), group.nibbles + 4 * v, 4);
-      if (g % 2 == 1) block += packed_block_bytes(PackedFormat::q4);
+// 32 numbers of one output, four of them at a time, into the planes of its strip (unpack in
+// linear_int8_inl.h).
+void put_numbers(int bits, const std::uint8_t* numbers, std::uint8_t* planes) {
+  std::uint32_t quads[8];
+  std::memcpy(quads, numbers, sizeof quads);
+  if (bits >= 4) {
+    for (int v = 0; v < 4; ++v) {
+      const std::uint32_t word = (quads[v] & 0x0f0f0f0f) | (quads[v + 4] & 0x0f0f0f0f) << 4;
+      std::memcpy(planes + 64 * v, &word, 4);
     }
-    put_steps(PackedFormat::q4, s, c, steps);
+  }
+  if (bits % 4 >= 2) {
+    const int shift = bits / 4 * 4;
+    std::uint32_t words[2] = {};
+    for (int v = 0; v < 4; ++v) {
+      const std::uint32_t pairs = (quads[v] >> shift & 0x03030303) | (quads[v + 4] >> shift & 0x03030303)
+                                                                         << 2;
+      words[v / 2] |= pairs << (v % 2 * 4);
+    }
+    for (int line = 0; line < 2; ++line) std::memcpy(planes + bits / 4 * 256 + 64 * line, &words[line], 4);
+  }
+  if (bits % 2 == 1) {
+    std::uint32_t word = 0;
+    for (int quad = 0; quad < 8; ++quad) word |= (quads[quad] >> (bits - 1) & 0x01010101) << quad;
+    std::memcpy(planes + bits / 2 * 128, &word, 4);
+  }
+}
+
+// The 32 numbers of a group as the file has them, and their step.
+WeightStep narrow_group(const Strip& s, std::int64_t c, std::int64_t group, std::uint8_t* numbers) {
+  const WeightFormat& stored = weight_format(s.view->dtype);
+  const auto* row = reinterpret_cast<const std::uint8_t*>(s.row(c));
+  if (stored.numbers != nullptr) stored.numbers(row, group, numbers);
+  if (stored.numbers != nullptr && stored.step != nullptr) return stored.step(row, group);
+  const NibbleGroup nibbles = stored.nibbles(row, group);
+  for (int i = 0; i < 16; ++i) {
+    numbers[i] = nibbles.nibbles[i] & 15;
+    numbers[16 + i] = nibbles.nibbles[i] >> 4;
+  }
+  return {nibbles.scale, nibbles.minimum};
+}
+
+// Narrow weights with shares as scales keep their bits.
+void pack_numbers(const Strip& s, PackedFormat format, std::span<WeightStep> steps) {
+  const PanelLayout& panel = panel_layout(format);
+  for (std::int64_t c = 0; c < s.rows; ++c) {
+    for (std::size_t g = 0; g < steps.size(); ++g) {
+      std::uint8_t numbers[32];
+      const auto group = static_cast<std::int64_t>(g), in_block = group * 32 % panel.block_inputs;
+      steps[g] = narrow_group(s, c, group, numbers);
+      std::uint8_t* const block =
+          s.out + panel.header_bytes + group * 32 / panel.block_inputs * panel.block_bytes;
+      put_numbers(panel.bits, numbers,
+                  block + panel.scale_bytes + in_block / 32 * number_bytes(format) + 4 * c);
+    }
+    put_steps(format, s, c, steps);
+  }
+}
+
+// K types keep their bits, but for scales and minima, of which each gets a byte.
+void pack_super_blocks(const Strip& s, PackedFormat format) {
+  const PanelLayout& panel = panel_layout(format);
+  const DTypeInfo& stored = dtype_info(s.view->dtype);
+  const auto read = weight_format(s.view->dtype).super_block;
+  const int groups = static_cast<int>(panel.block_inputs) / panel.scale_inputs;
+  SuperBlock b;
+  for (std::int64_t c = 0; c < s.rows; ++c) {
+    const auto* row = reinterpret_cast<const std::uint8_t*>(s.row(c));
+    std::uint8_t* out = s.out;
+    for (std::int64_t begin = 0; begin < s.k; begin += panel.block_inputs) {
+      read(row, b);
+      std::memcpy(out + 2 * c, &b.d, 2);
+      std::uint8_t* scales = out + 32 + c;
+      if (panel.minima) {
+        const auto negative = static_cast<std::uint16_t>(b.dmin ^ 0x8000);
+        std::memcpy(out + 32 + 2 * c, &negative, 2);
+        scales += 32;
+      }
+      for (int g = 0; g < groups; ++g) {
+        scales[16 * g] = static_cast<std::uint8_t>(b.scales[g]);
+        if (panel.minima && panel.scale_inputs == 16)
+          scales[16 * g] = static_cast<std::uint8_t>(b.scales[g] | b.minima[g] << 4);
+        else if (panel.minima)
+          scales[16 * (groups + g)] = b.minima[g];
+      }
+      for (int i = 0; i < panel.block_inputs; i += 32)
+        put_numbers(panel.bits, b.numbers + i,
+                    out + panel.scale_bytes + i / 32 * number_bytes(format) + 4 * c);
+      row += stored.block_bytes;
+      out += panel.block_bytes;
+    }
   }
 }
 
@@ -163,8 +245,10 @@ void pack_strips(const KernelContext& context, const TensorView& view, const Lin
           storage.k,
           &rounded};
       std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
-      if (segment.format == PackedFormat::q4) {
-        pack_nibbles(s, steps);
+      if (keeps_file_numbers(segment.format)) {
+        pack_super_blocks(s, segment.format);
+      } else if (is_narrow(segment.format)) {
+        pack_numbers(s, segment.format, steps);
       } else {
         pack_floats(kernels, s, segment.format, work, steps);
       }
@@ -188,6 +272,20 @@ std::int64_t plan_gated(PackedLinear::Storage& storage) {
   segment.n = 2 * strips * kStrip;
   storage.runs.push_back(segment);
   return 2 * strips * segment.strip_bytes;
+}
+
+// Whether 4-bit weights of a quantised folder have one scale and zero point for each 128, as its groups of
+// that size are read.
+bool scales_are_for_128(const TensorView& view) {
+  if (view.dtype != DType::int4 || view.columns() % 128 != 0) return false;
+  const std::int64_t bytes = dtype_info(DType::int4).block_bytes, groups = view.rows() * view.columns() / 128;
+  constexpr std::size_t kScaleAndZero = 8;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::byte* const first = view.data + group * 4 * bytes;
+    for (std::int64_t i = 1; i < 4; ++i)
+      if (std::memcmp(first, first + i * bytes, kScaleAndZero) != 0) return false;
+  }
+  return true;
 }
 
 // Whether panels of 16-bit numbers hold other values than those stored. What 8-bit ones hold is seen when
@@ -222,7 +320,12 @@ PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const
     case LinearType::int8:
       break;
   }
-  return int8_panels(storage.form, weights, view);
+  const PackedFormat own = int8_panels(storage.form, weights, view);
+  const bool both = storage.form == LinearForm::gated;
+  const auto by_128 = [](const TensorView& each) { return scales_are_for_128(each); };
+  if (own == PackedFormat::q4 && (both ? std::all_of(weights.begin(), weights.end(), by_128) : by_128(view)))
+    return PackedFormat::q4g;
+  return own;
 }
 
 std::int64_t plan_panels(PackedLinear::Storage& storage) {

@@ -22,10 +22,10 @@ constexpr int int8_columns(int row_heads) { return row_heads <= 3 ? 2 : 1; }
 
 #ifdef PAGODA_SMALL_TILES
 constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 3,
-              kStrips = 1;
+              kStreamHalvesRows = 2, kStrips = 1;
 #else
 constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 5, kStreamInt8Rows = 5, kStreamNibbleRows = 5,
-              kStrips = 1;
+              kStreamHalvesRows = 4, kStrips = 1;
 #endif
 
 struct F {
@@ -131,12 +131,12 @@ struct Quads {
 using QuadInput = std::int16_t;
 constexpr bool kUnrollQuads =
     false;  // a group's steps in a row: clang then keeps too much in too few registers
-PAGODA_INLINE Quads load_quads(const std::byte* p) {
-  const W w = load_weights(p);
+PAGODA_INLINE Quads quads_of(W w) {
   const __m256i low_byte = _mm256_set1_epi16(0x00ff);
   return {{{_mm256_and_si256(w.lo, low_byte), _mm256_and_si256(w.hi, low_byte)},
            {_mm256_srli_epi16(w.lo, 8), _mm256_srli_epi16(w.hi, 8)}}};
 }
+PAGODA_INLINE Quads load_quads(const std::byte* p) { return quads_of(load_weights(p)); }
 PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) { return dot2(acc, w, x); }
 PAGODA_INLINE void widen_nibbles(W w, Quads& low, Quads& high) {
   const __m256i mask = _mm256_set1_epi16(15);
@@ -146,6 +146,48 @@ PAGODA_INLINE void widen_nibbles(W w, Quads& low, Quads& high) {
   high = {{{_mm256_and_si256(_mm256_srli_epi16(w.lo, 4), mask),
             _mm256_and_si256(_mm256_srli_epi16(w.hi, 4), mask)},
            {_mm256_srli_epi16(w.lo, 12), _mm256_srli_epi16(w.hi, 12)}}};
+}
+
+PAGODA_INLINE W shift_right(W w, int bits) {  // bits of bytes: simd_avx512.h
+  return {_mm256_srli_epi16(w.lo, bits), _mm256_srli_epi16(w.hi, bits)};
+}
+PAGODA_INLINE W shift_left(W w, int bits) {
+  return {_mm256_slli_epi16(w.lo, bits), _mm256_slli_epi16(w.hi, bits)};
+}
+PAGODA_INLINE W bits_of(W w, int mask) {
+  const __m256i wanted = _mm256_set1_epi8(static_cast<char>(mask));
+  return {_mm256_and_si256(w.lo, wanted), _mm256_and_si256(w.hi, wanted)};
+}
+PAGODA_INLINE W either(W a, W b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
+PAGODA_INLINE W add_bytes(W w, int x) {
+  const __m256i every = _mm256_set1_epi8(static_cast<char>(x));
+  return {_mm256_add_epi8(w.lo, every), _mm256_add_epi8(w.hi, every)};
+}
+PAGODA_INLINE W look_up(const std::uint8_t* table, W w) {
+  const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(bytes, w.lo), _mm256_shuffle_epi8(bytes, w.hi)};
+}
+PAGODA_INLINE F load_int8(const std::byte* p) {
+  const auto half = [&](int at) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + at))));
+  };
+  return {half(0), half(8)};
+}
+PAGODA_INLINE I load_uint8(const std::byte* p) {
+  const auto half = [&](int at) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + at)));
+  };
+  return {half(0), half(8)};
+}
+PAGODA_INLINE F load_low_nibbles(const std::byte* p) {
+  const I bytes = load_uint8(p);
+  const __m256i mask = _mm256_set1_epi32(15);
+  return to_float({_mm256_and_si256(bytes.lo, mask), _mm256_and_si256(bytes.hi, mask)});
+}
+PAGODA_INLINE F load_high_nibbles(const std::byte* p) {
+  const I bytes = load_uint8(p);
+  return to_float({_mm256_srli_epi32(bytes.lo, 4), _mm256_srli_epi32(bytes.hi, 4)});
 }
 
 PAGODA_INLINE __m256 pow2_half(__m256i n) {

@@ -20,10 +20,10 @@ constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
 // Register tiles of linear (rows x strips) and of attention (row-heads).
 #ifdef PAGODA_SMALL_TILES
 constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 3,
-              kStrips = 2, kRowHeads = 3;
+              kStreamHalvesRows = 2, kStrips = 2, kRowHeads = 3;
 #else
 constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kStreamInt8Rows = 12, kStreamNibbleRows = 16,
-              kStrips = 2, kRowHeads = 12;
+              kStreamHalvesRows = 8, kStrips = 2, kRowHeads = 12;
 #endif
 
 constexpr int kStateVectors = 2;  // a row of a state in linear attention
@@ -111,6 +111,32 @@ PAGODA_INLINE void widen_nibbles(W w, W& low, W& high) {
 }
 PAGODA_INLINE void widen_nibbles(W w, Quads& low, Quads& high) {
   widen_nibbles(w, low.part[0], high.part[0]);
+}
+// Bits of bytes; a shift brings bits of a byte's neighbour in, for bits_of to take away.
+PAGODA_INLINE W shift_right(W w, int bits) { return _mm512_srli_epi16(w, static_cast<unsigned>(bits)); }
+PAGODA_INLINE W shift_left(W w, int bits) { return _mm512_slli_epi16(w, static_cast<unsigned>(bits)); }
+PAGODA_INLINE W bits_of(W w, int mask) {
+  return _mm512_and_si512(w, _mm512_set1_epi8(static_cast<char>(mask)));
+}
+PAGODA_INLINE W either(W a, W b) { return _mm512_or_si512(a, b); }
+PAGODA_INLINE W add_bytes(W w, int x) { return _mm512_add_epi8(w, _mm512_set1_epi8(static_cast<char>(x))); }
+// Bytes below 16 become those of a table.
+PAGODA_INLINE W look_up(const std::uint8_t* table, W w) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), w);
+}
+PAGODA_INLINE Quads quads_of(W w) { return {{w}}; }
+// Sixteen signed bytes as floats, and the halves of sixteen unsigned ones.
+PAGODA_INLINE F load_int8(const std::byte* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+PAGODA_INLINE F load_low_nibbles(const std::byte* p) {
+  const I bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm512_cvtepi32_ps(_mm512_and_si512(bytes, _mm512_set1_epi32(15)));
+}
+PAGODA_INLINE F load_high_nibbles(const std::byte* p) {
+  const I bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4));
 }
 
 PAGODA_INLINE F pow2(I n) {  // n in -126..127

@@ -21,7 +21,7 @@ constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
 constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 2,
-              kStrips = 1;
+              kStreamHalvesRows = 2, kStrips = 1;
 
 struct F {
   float v[16];
@@ -153,6 +153,40 @@ constexpr bool kUnrollQuads = true;
 PAGODA_INLINE Quads load_quads(const std::byte* p) { return {{load_weights(p)}}; }
 PAGODA_INLINE void widen_nibbles(const W& w, Quads& low, Quads& high) {
   widen_nibbles(w, low.part[0], high.part[0]);
+}
+template <class Op>
+inline W map_bytes(const Op& op) {
+  W out;
+  for (int i = 0; i < 64; ++i) out.v[i] = static_cast<std::uint8_t>(op(i));
+  return out;
+}
+PAGODA_INLINE W shift_right(const W& w, int bits) {
+  return map_bytes([&](int i) { return w.v[i] >> bits; });
+}
+PAGODA_INLINE W shift_left(const W& w, int bits) {
+  return map_bytes([&](int i) { return w.v[i] << bits; });
+}
+PAGODA_INLINE W bits_of(const W& w, int mask) {
+  return map_bytes([&](int i) { return w.v[i] & mask; });
+}
+PAGODA_INLINE W either(const W& a, const W& b) {
+  return map_bytes([&](int i) { return a.v[i] | b.v[i]; });
+}
+PAGODA_INLINE W add_bytes(const W& w, int x) {
+  return map_bytes([&](int i) { return w.v[i] + x; });
+}
+PAGODA_INLINE W look_up(const std::uint8_t* table, const W& w) {
+  return map_bytes([&](int i) { return table[w.v[i]]; });
+}
+PAGODA_INLINE Quads quads_of(const W& w) { return {{w}}; }
+PAGODA_INLINE F load_int8(const std::byte* p) {
+  return map([&](int i) { return static_cast<float>(static_cast<std::int8_t>(p[i])); });
+}
+PAGODA_INLINE F load_low_nibbles(const std::byte* p) {
+  return map([&](int i) { return static_cast<float>(static_cast<int>(p[i]) & 15); });
+}
+PAGODA_INLINE F load_high_nibbles(const std::byte* p) {
+  return map([&](int i) { return static_cast<float>(static_cast<int>(p[i]) >> 4); });
 }
 PAGODA_INLINE I dot_part(const I& acc, const W& w, const QuadInput* q) {
   I out;

@@ -1,4 +1,5 @@
 // One row of weights out of its panels, as float32.
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -17,26 +18,48 @@ T load(const std::byte* address) {
   return value;
 }
 
-// Output c of a strip whose weights have a scale, and perhaps a minimum, for 32 inputs.
-void unpack_groups(PackedFormat format, const std::byte* strip, std::int64_t c, std::int64_t k, float* out) {
-  const bool nibbles = format == PackedFormat::q4, minima = format != PackedFormat::q8;
-  const auto unit = load<float>(strip + 4 * c);
-  for (std::int64_t begin = 0; begin < k; begin += 32) {
-    const std::int64_t half = begin / 32 % 2;
+// Number i of 32 of one output, whose bytes begin at `planes`; as put_numbers of pack.cc put it there.
+int number_at(int bits, const std::byte* planes, int i) {
+  const int quad = i / 4, v = quad % 4, upper = quad / 4;
+  const auto at = [&](std::int64_t offset) { return std::to_integer<int>(planes[offset + i % 4]); };
+  if (bits == 8) return at(64 * quad);
+  int number = bits >= 4 ? at(64 * v) >> (4 * upper) & 15 : 0;
+  if (bits % 4 >= 2)
+    number |= (at(bits / 4 * 256 + v / 2 * 64) >> (v % 2 * 4 + 2 * upper) & 3) << (bits / 4 * 4);
+  if (bits % 2 == 1) number |= (at(bits / 2 * 128) >> quad & 1) << (bits - 1);
+  return number;
+}
+
+// The scale of group `g` of a block, and its minimum or 0.
+WeightStep step_at(const PanelLayout& panel, float unit, const std::byte* block, std::int64_t c,
+                   std::int64_t g) {
+  const auto half = [&](std::int64_t at) { return half_to_float(load<std::uint16_t>(block + at + 2 * c)); };
+  const std::int64_t groups = panel.block_inputs / panel.scale_inputs;
+  if (panel.scales == PanelScales::shares)
+    return {unit * half(32 * g), panel.minima ? unit * half(32 * (groups + g)) : 0};
+  const auto byte = [&](std::int64_t at) { return std::to_integer<int>(block[at + c]); };
+  if (!panel.minima) return {half(0) * static_cast<float>(static_cast<std::int8_t>(byte(32 + 16 * g))), 0};
+  const bool pairs = panel.scale_inputs == 16;
+  const int scale = byte(64 + 16 * g), minimum = pairs ? scale >> 4 : byte(64 + 16 * (groups + g));
+  return {half(0) * static_cast<float>(pairs ? scale & 15 : scale), half(32) * static_cast<float>(minimum)};
+}
+
+// Output c of a strip of weights for 8-bit products.
+void unpack_numbers(PackedFormat format, const std::byte* strip, std::int64_t c, std::int64_t k, float* out) {
+  const PanelLayout& panel = panel_layout(format);
+  const float unit = panel.header_bytes > 0 ? load<float>(strip + 4 * c) : 1;
+  const std::int64_t width = std::min(panel.scale_inputs, 32);
+  for (std::int64_t begin = 0; begin < k; begin += width) {
     const std::byte* const block =
-        strip + strip_header_bytes(format) + begin / 64 * packed_block_bytes(format);
-    const auto share = [&](std::int64_t at) {
-      return unit * half_to_float(load<std::uint16_t>(block + at + 32 * half + 2 * c));
-    };
-    const float scale = share(0), minimum = minima ? share(64) : 0;
-    const std::byte* const lines = block + scale_bytes(format) + (nibbles ? 4 : 8) * half * 64 + 4 * c;
-    for (std::int64_t i = 0; i < 32 && begin + i < k; ++i) {
-      const std::int64_t quad = i / 4;
-      const std::byte number =
-          nibbles ? lines[quad % 4 * 64 + i % 4] >> static_cast<int>(quad / 4 * 4) & std::byte{15}
-                  : lines[quad * 64 + i % 4];
-      const auto u = static_cast<float>(number);
-      out[begin + i] = minima ? scale * u + minimum : scale * (u - 128.0f);
+        strip + panel.header_bytes + begin / panel.block_inputs * panel.block_bytes;
+    const std::int64_t in_block = begin % panel.block_inputs;
+    const WeightStep step = step_at(panel, unit, block, c, in_block / panel.scale_inputs);
+    const std::byte* const planes = block + panel.scale_bytes + in_block / 32 * number_bytes(format) + 4 * c;
+    const std::int64_t count = std::min(width, k - begin);
+    for (int i = 0; i < count; ++i) {
+      const int stored = number_at(panel.bits, planes, static_cast<int>(in_block % 32) + i);
+      const int number = panel.bytes != nullptr ? panel.bytes[stored] : stored;
+      out[begin + i] = step.scale * static_cast<float>(number - panel.zero) + step.minimum;
     }
   }
 }
@@ -61,14 +84,11 @@ void unpack_row(const PackedLinear::Storage& storage, std::int64_t row, float* o
       for (std::int64_t i = 0; i < k; ++i)
         out[i] = half_to_float(load<std::uint16_t>(strip + (i * kStrip + c) * 2));
       return;
-    case PackedFormat::q8:
-    case PackedFormat::q4:
-    case PackedFormat::q8m:
-      return unpack_groups(segment->format, strip, c, k, out);
-    case PackedFormat::plain:
+    default:
       break;
   }
-  CHECK(false);
+  CHECK(panel_layout(segment->format).bits > 0);
+  unpack_numbers(segment->format, strip, c, k, out);
 }
 
 }  // namespace pagoda::cpu

@@ -29,6 +29,24 @@ void blocks(Bytes data, std::int64_t elements, float* out) {
     kBlock(data, out + i);
 }
 
+// WeightFormat::decode of a K type out of what reads its blocks. kGroup: weights that share a scale.
+template <DType kType, void (*kRead)(Bytes block, SuperBlock& out), int kGroup, int kZero, bool kMinima>
+void super_blocks(Bytes data, std::int64_t elements, float* out) {
+  SuperBlock b;
+  for (const float* const end = out + elements; out != end; data += dtype_info(kType).block_bytes) {
+    kRead(data, b);
+    const float d = half_to_float(b.d), dmin = half_to_float(b.dmin);
+    for (int g = 0; g < 256 / kGroup; ++g) {
+      const float scale = d * static_cast<float>(b.scales[g]);
+      const float minimum = dmin * static_cast<float>(b.minima[g]);
+      for (int i = g * kGroup; i < (g + 1) * kGroup; ++i, ++out) {
+        const float value = scale * static_cast<float>(b.numbers[i] - kZero);
+        *out = kMinima ? value - minimum : value;
+      }
+    }
+  }
+}
+
 // The eight 6-bit (scale, minimum) pairs of Q4_K and Q5_K in 12 bytes.
 inline void scale_min(int j, Bytes s, int& scale, int& min) {
   if (j < 4) {
@@ -40,18 +58,25 @@ inline void scale_min(int j, Bytes s, int& scale, int& min) {
   }
 }
 
-// The values of the 4-bit numbers of IQ4_NL and IQ4_XS.
-inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                               1,    13,   25,  38,  53,  69,  89,  113};
-
-// Twice the values of the 4-bit floats of MXFP4 and NVFP4: one bit for the sign, two for the exponent, one
-// for the fraction.
-inline constexpr std::int8_t kFp4Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+inline void scales_and_minima(Bytes s, SuperBlock& out) {
+  for (int j = 0; j < 8; ++j) {
+    int scale, min;
+    scale_min(j, s, scale, min);
+    out.scales[j] = static_cast<std::int8_t>(scale);
+    out.minima[j] = static_cast<std::uint8_t>(min);
+  }
+}
 
 // The signs of 8 numbers out of the lowest 7 bits: the eighth makes the number of negative ones even.
 inline int even_signs(std::uint32_t bits) {
   const std::uint32_t seven = bits & 127;
   return static_cast<int>(seven | (std::popcount(seven) & 1u) << 7);
+}
+
+// The low halves of 16 bytes, then the high ones.
+inline void split_nibbles(Bytes bytes, std::uint8_t* out) {
+  for (int i = 0; i < 16; ++i) out[i] = bytes[i] & 15;
+  for (int i = 0; i < 16; ++i) out[16 + i] = bytes[i] >> 4;
 }
 
 // 32 weights in 4 bits: w = scale * number(i) + minimum.

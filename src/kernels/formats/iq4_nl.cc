@@ -16,8 +16,15 @@ WeightStep step(Bytes row, std::int64_t group) {
   return WeightStep::symmetric(load_half(row + group * dtype_info(DType::iq4_nl).block_bytes));
 }
 
+void numbers(Bytes row, std::int64_t group, std::uint8_t* out) {
+  split_nibbles(row + group * dtype_info(DType::iq4_nl).block_bytes + 2, out);
+}
+
 }  // namespace
 
-const WeightFormat iq4_nl = {.decode = blocks<DType::iq4_nl, block>, .step = step};
+const WeightFormat iq4_nl = {.decode = blocks<DType::iq4_nl, block>,
+                             .int8_panels = PackedFormat::iq4,
+                             .numbers = numbers,
+                             .step = step};
 
 }  // namespace pagoda::formats

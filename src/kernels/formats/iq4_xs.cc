@@ -4,30 +4,36 @@
 namespace pagoda::formats {
 namespace {
 
-float scale_of(Bytes b, int g) {
+void read(Bytes b, SuperBlock& out) {
   const auto high = load<std::uint16_t>(b + 2);
-  const int scale = (b[4 + g / 2] >> (g % 2 * 4) & 15) | (high >> (2 * g) & 3) << 4;
-  return load_half(b) * static_cast<float>(scale - 32);
-}
-
-void block(Bytes b, float* out) {
+  out.d = load<std::uint16_t>(b);
   for (int g = 0; g < 8; ++g) {
-    const float dg = scale_of(b, g);
-    const Bytes numbers = b + 8 + 16 * g;
-    for (int i = 0; i < 16; ++i) {
-      out[32 * g + i] = dg * static_cast<float>(kIq4Values[numbers[i] & 15]);
-      out[32 * g + i + 16] = dg * static_cast<float>(kIq4Values[numbers[i] >> 4]);
-    }
+    const int scale = (b[4 + g / 2] >> (g % 2 * 4) & 15) | (high >> (2 * g) & 3) << 4;
+    out.scales[g] = static_cast<std::int8_t>(scale - 32);
+    split_nibbles(b + 8 + 16 * g, out.numbers + 32 * g);
   }
 }
 
+void block(Bytes b, float* out) {
+  SuperBlock numbers;
+  read(b, numbers);
+  const float d = half_to_float(numbers.d);
+  for (int i = 0; i < 256; ++i)
+    out[i] =
+        d * static_cast<float>(numbers.scales[i / 32]) * static_cast<float>(kIq4Values[numbers.numbers[i]]);
+}
+
 WeightStep step(Bytes row, std::int64_t group) {
-  const Bytes b = row + group / 8 * dtype_info(DType::iq4_xs).block_bytes;
-  return WeightStep::symmetric(scale_of(b, static_cast<int>(group % 8)));
+  SuperBlock numbers;
+  read(row + group / 8 * dtype_info(DType::iq4_xs).block_bytes, numbers);
+  return WeightStep::symmetric(half_to_float(numbers.d) * static_cast<float>(numbers.scales[group % 8]));
 }
 
 }  // namespace
 
-const WeightFormat iq4_xs = {.decode = blocks<DType::iq4_xs, block>, .step = step};
+const WeightFormat iq4_xs = {.decode = blocks<DType::iq4_xs, block>,
+                             .int8_panels = PackedFormat::iq4_xs,
+                             .super_block = read,
+                             .step = step};
 
 }  // namespace pagoda::formats

@@ -24,8 +24,15 @@ WeightStep step(Bytes row, std::int64_t group) {
   return WeightStep::symmetric(scale_of(row + group * dtype_info(DType::mxfp4).block_bytes));
 }
 
+void numbers(Bytes row, std::int64_t group, std::uint8_t* out) {
+  split_nibbles(row + group * dtype_info(DType::mxfp4).block_bytes + 1, out);
+}
+
 }  // namespace
 
-const WeightFormat mxfp4 = {.decode = blocks<DType::mxfp4, block>, .step = step};
+const WeightFormat mxfp4 = {.decode = blocks<DType::mxfp4, block>,
+                            .int8_panels = PackedFormat::fp4,
+                            .numbers = numbers,
+                            .step = step};
 
 }  // namespace pagoda::formats

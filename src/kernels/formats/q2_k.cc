@@ -4,18 +4,21 @@
 namespace pagoda::formats {
 namespace {
 
-void block(Bytes b, float* out) {
-  const Bytes scales = b, numbers = b + 16;
-  const float d = load_half(b + 80), dmin = load_half(b + 82);
-  for (int i = 0; i < 256; ++i) {
-    const int scale = scales[i / 16] & 15, min = scales[i / 16] >> 4;
-    const int value = numbers[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-    out[i] = d * static_cast<float>(scale) * static_cast<float>(value) - dmin * static_cast<float>(min);
+void read(Bytes b, SuperBlock& out) {
+  out.d = load<std::uint16_t>(b + 80);
+  out.dmin = load<std::uint16_t>(b + 82);
+  for (int g = 0; g < 16; ++g) {
+    out.scales[g] = static_cast<std::int8_t>(b[g] & 15);
+    out.minima[g] = b[g] >> 4;
   }
+  for (int part = 0; part < 8; ++part)
+    for (int i = 0; i < 32; ++i) out.numbers[32 * part + i] = b[16 + part / 4 * 32 + i] >> (part % 4 * 2) & 3;
 }
 
 }  // namespace
 
-const WeightFormat q2_k = {.decode = blocks<DType::q2_k, block>, .int8_panels = PackedFormat::q8m};
+const WeightFormat q2_k = {.decode = super_blocks<DType::q2_k, read, 16, 0, true>,
+                           .int8_panels = PackedFormat::q2_k,
+                           .super_block = read};
 
 }  // namespace pagoda::formats

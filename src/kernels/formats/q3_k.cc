@@ -5,25 +5,22 @@
 namespace pagoda::formats {
 namespace {
 
-void block(Bytes b, float* out) {
+void read(Bytes b, SuperBlock& out) {
   const Bytes high = b, low = b + 32, scales = b + 96;
-  const float d = load_half(b + 108);
-  for (int i = 0; i < 256; ++i) {
-    const int g = i / 16;
-    const int scale = (scales[g % 8] >> (g / 8 * 4) & 15) | (scales[8 + g % 4] >> (g / 4 * 2) & 3) << 4;
-    const int value = (low[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) | (high[i % 32] >> (i / 32) & 1)
-                                                                                   << 2;
-    out[i] = d * static_cast<float>(scale - 32) * static_cast<float>(value - 4);
-  }
-}
-
-// Scale times number is a whole number of -124..128.
-WeightStep step(Bytes row, std::int64_t group) {
-  return WeightStep::symmetric(-load_half(row + group / 8 * dtype_info(DType::q3_k).block_bytes + 108));
+  out.d = load<std::uint16_t>(b + 108);
+  for (int g = 0; g < 16; ++g)
+    out.scales[g] = static_cast<std::int8_t>(
+        ((scales[g % 8] >> (g / 8 * 4) & 15) | (scales[8 + g % 4] >> (g / 4 * 2) & 3) << 4) - 32);
+  for (int part = 0; part < 8; ++part)
+    for (int i = 0; i < 32; ++i)
+      out.numbers[32 * part + i] = static_cast<std::uint8_t>((low[part / 4 * 32 + i] >> (part % 4 * 2) & 3) |
+                                                             (high[i] >> part & 1) << 2);
 }
 
 }  // namespace
 
-const WeightFormat q3_k = {.decode = blocks<DType::q3_k, block>, .step = step};
+const WeightFormat q3_k = {.decode = super_blocks<DType::q3_k, read, 16, 4, false>,
+                           .int8_panels = PackedFormat::q3_k,
+                           .super_block = read};
 
 }  // namespace pagoda::formats

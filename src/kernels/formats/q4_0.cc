@@ -20,9 +20,15 @@ NibbleGroup nibbles(Bytes row, std::int64_t group) {
   return out;
 }
 
+void numbers(Bytes row, std::int64_t group, std::uint8_t* out) {
+  split_nibbles(row + group * dtype_info(DType::q4_0).block_bytes + 2, out);
+}
+
 }  // namespace
 
-const WeightFormat q4_0 = {
-    .decode = blocks<DType::q4_0, block>, .int8_panels = PackedFormat::q4, .nibbles = nibbles};
+const WeightFormat q4_0 = {.decode = blocks<DType::q4_0, block>,
+                           .int8_panels = PackedFormat::q4s,
+                           .numbers = numbers,
+                           .nibbles = nibbles};
 
 }  // namespace pagoda::formats

@@ -4,16 +4,15 @@
 namespace pagoda::formats {
 namespace {
 
-void block(Bytes b, float* out) {
-  const float d = load_half(b), dmin = load_half(b + 2);
-  for (int j = 0; j < 8; ++j) {
-    int scale, min;
-    scale_min(j, b + 4, scale, min);
-    const float ds = d * static_cast<float>(scale), m = dmin * static_cast<float>(min);
-    for (int i = 0; i < 32; ++i) {
-      const int byte = b[16 + (j / 2) * 32 + i];
-      out[j * 32 + i] = ds * static_cast<float>(j % 2 == 0 ? byte & 15 : byte >> 4) - m;
-    }
+void read(Bytes b, SuperBlock& out) {
+  out.d = load<std::uint16_t>(b);
+  out.dmin = load<std::uint16_t>(b + 2);
+  scales_and_minima(b + 4, out);
+  for (int pair = 0; pair < 4; ++pair) {
+    const Bytes bytes = b + 16 + 32 * pair;
+    std::uint8_t* const numbers = out.numbers + 64 * pair;
+    for (int i = 0; i < 32; ++i) numbers[i] = bytes[i] & 15;
+    for (int i = 0; i < 32; ++i) numbers[32 + i] = bytes[i] >> 4;
   }
 }
 
@@ -35,7 +34,9 @@ NibbleGroup nibbles(Bytes row, std::int64_t group) {
 
 }  // namespace
 
-const WeightFormat q4_k = {
-    .decode = blocks<DType::q4_k, block>, .int8_panels = PackedFormat::q4, .nibbles = nibbles};
+const WeightFormat q4_k = {.decode = super_blocks<DType::q4_k, read, 32, 0, true>,
+                           .int8_panels = PackedFormat::q4_k,
+                           .super_block = read,
+                           .nibbles = nibbles};
 
 }  // namespace pagoda::formats

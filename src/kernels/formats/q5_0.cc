@@ -19,8 +19,16 @@ WeightStep step(Bytes row, std::int64_t group) {
   return WeightStep::symmetric(load_half(row + group * dtype_info(DType::q5_0).block_bytes));
 }
 
+void numbers(Bytes row, std::int64_t group, std::uint8_t* out) {
+  const Bytes b = row + group * dtype_info(DType::q5_0).block_bytes;
+  const auto high = load<std::uint32_t>(b + 2);
+  split_nibbles(b + 6, out);
+  for (int i = 0; i < 32; ++i) out[i] = static_cast<std::uint8_t>(out[i] | (high >> i & 1) << 4);
+}
+
 }  // namespace
 
-const WeightFormat q5_0 = {.decode = blocks<DType::q5_0, block>, .step = step};
+const WeightFormat q5_0 = {
+    .decode = blocks<DType::q5_0, block>, .int8_panels = PackedFormat::q5s, .numbers = numbers, .step = step};
 
 }  // namespace pagoda::formats

@@ -20,9 +20,16 @@ WeightStep step(Bytes row, std::int64_t group) {
   return {.scale = load_half(b), .minimum = load_half(b + 2)};
 }
 
+void numbers(Bytes row, std::int64_t group, std::uint8_t* out) {
+  const Bytes b = row + group * dtype_info(DType::q5_1).block_bytes;
+  const auto high = load<std::uint32_t>(b + 4);
+  split_nibbles(b + 8, out);
+  for (int i = 0; i < 32; ++i) out[i] = static_cast<std::uint8_t>(out[i] | (high >> i & 1) << 4);
+}
+
 }  // namespace
 
 const WeightFormat q5_1 = {
-    .decode = blocks<DType::q5_1, block>, .int8_panels = PackedFormat::q8m, .step = step};
+    .decode = blocks<DType::q5_1, block>, .int8_panels = PackedFormat::q5m, .numbers = numbers, .step = step};
 
 }  // namespace pagoda::formats

@@ -4,17 +4,18 @@
 namespace pagoda::formats {
 namespace {
 
-void block(Bytes b, float* out) {
-  const float d = load_half(b), dmin = load_half(b + 2);
-  for (int j = 0; j < 8; ++j) {
-    int scale, min;
-    scale_min(j, b + 4, scale, min);
-    const float ds = d * static_cast<float>(scale), m = dmin * static_cast<float>(min);
-    for (int i = 0; i < 32; ++i) {
-      const int byte = b[48 + (j / 2) * 32 + i];
-      const int value = (j % 2 == 0 ? byte & 15 : byte >> 4) | ((b[16 + i] >> j) & 1) << 4;
-      out[j * 32 + i] = ds * static_cast<float>(value) - m;
-    }
+void read(Bytes b, SuperBlock& out) {
+  out.d = load<std::uint16_t>(b);
+  out.dmin = load<std::uint16_t>(b + 2);
+  scales_and_minima(b + 4, out);
+  const Bytes high = b + 16;
+  for (int pair = 0; pair < 4; ++pair) {
+    const Bytes bytes = b + 48 + 32 * pair;
+    std::uint8_t* const numbers = out.numbers + 64 * pair;
+    for (int i = 0; i < 32; ++i)
+      numbers[i] = static_cast<std::uint8_t>((bytes[i] & 15) | (high[i] >> (2 * pair) & 1) << 4);
+    for (int i = 0; i < 32; ++i)
+      numbers[32 + i] = static_cast<std::uint8_t>(bytes[i] >> 4 | (high[i] >> (2 * pair + 1) & 1) << 4);
   }
 }
 
@@ -28,7 +29,9 @@ WeightStep step(Bytes row, std::int64_t group) {
 
 }  // namespace
 
-const WeightFormat q5_k = {
-    .decode = blocks<DType::q5_k, block>, .int8_panels = PackedFormat::q8m, .step = step};
+const WeightFormat q5_k = {.decode = super_blocks<DType::q5_k, read, 32, 0, true>,
+                           .int8_panels = PackedFormat::q5_k,
+                           .super_block = read,
+                           .step = step};
 
 }  // namespace pagoda::formats

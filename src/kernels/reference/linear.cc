@@ -46,7 +46,7 @@ void round_int8(PackedFormat format, const TensorView& view, std::int64_t row, s
   for (std::int64_t g = 0; g < groups; ++g) {
     const WeightStep step = weight_step(format, view.dtype, data, g, group(g));
     largest = std::max(largest, std::fabs(step.scale));
-    if (format != PackedFormat::q8) largest = std::max(largest, std::fabs(step.minimum));
+    if (has_minimum_shares(format)) largest = std::max(largest, std::fabs(step.minimum));
     steps[static_cast<std::size_t>(g)] = step;
   }
   const float unit = row_unit(largest);
@@ -54,7 +54,8 @@ void round_int8(PackedFormat format, const TensorView& view, std::int64_t row, s
   for (std::int64_t g = 0; g < groups; ++g) {
     const WeightStep step = steps[static_cast<std::size_t>(g)];
     const float inverse = weight_inverse(step), scale = kept(step.scale);
-    const float minimum = format == PackedFormat::q8 ? -128.0f * scale : kept(step.minimum);
+    const float zero = std::nearbyint(-step.minimum * inverse);
+    const float minimum = has_minimum_shares(format) ? kept(step.minimum) : -zero * scale;
     for (float& w : group(g)) w = unit * (scale * weight_byte(w, step, inverse) + minimum);
   }
 }
@@ -86,7 +87,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
         dequantize_row(view, row, target);
         const std::vector<float> values(target, target + storage.k);
         if (storage.type == LinearType::int8) {
-          round_int8(panels, view, row, storage.k, target);
+          if (!keeps_file_numbers(panels)) round_int8(panels, view, row, storage.k, target);
         } else {
           round_row(storage.type, Operand::weight, target, storage.k);
         }

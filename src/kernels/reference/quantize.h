@@ -45,7 +45,7 @@ inline WeightStep weight_step(PackedFormat format, DType dtype, const std::byte*
   }
   // Its inverse would not be a number; such weights are all but 0.
   constexpr float kLeast = 1e-37f;
-  if (std::fabs(step.scale) < kLeast) step = {0, format == PackedFormat::q8 ? 0 : step.minimum};
+  if (std::fabs(step.scale) < kLeast) step = {0, has_minimum_shares(format) ? step.minimum : 0};
   return step;
 }
 // u of w = scale * u + minimum.
