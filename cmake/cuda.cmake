@@ -3,7 +3,16 @@
 # runtime, so that the program starts without a GPU or its driver.
 # script/cuda fetches the toolkit; -DPAGODA_CUDA_TOOLKIT=DIR names another.
 option(PAGODA_CUDA "Device code for NVIDIA GPUs" OFF)
+set(PAGODA_CUDA_CODE "80;90a" CACHE STRING "Architectures of the device code; 80 comes with PTX")
+set(PAGODA_DEVICE_CHOICES "" CACHE FILEPATH "Another file than src/device/kernels/choices.def")
 function(pagoda_add_cuda target)
+  set(choices "")
+  if(PAGODA_DEVICE_CHOICES)
+    configure_file(${PAGODA_DEVICE_CHOICES} ${PROJECT_BINARY_DIR}/choices/device/tuned_choices.def COPYONLY)
+    target_compile_definitions(${target} PRIVATE PAGODA_DEVICE_CHOICES)
+    target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/choices)
+    set(choices -DPAGODA_DEVICE_CHOICES -I ${PROJECT_BINARY_DIR}/choices)
+  endif()
   if(NOT PAGODA_CUDA)
     return()
   endif()
@@ -12,10 +21,17 @@ function(pagoda_add_cuda target)
                     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
     set(PAGODA_CUDA_TOOLKIT "${toolkit}" CACHE PATH "CUDA toolkit" FORCE)
   endif()
+  set(code "")
+  foreach(architecture IN LISTS PAGODA_CUDA_CODE)
+    if(architecture STREQUAL "80")
+      list(APPEND code -gencode arch=compute_80,code=[sm_80,compute_80])
+    else()
+      list(APPEND code -gencode arch=compute_${architecture},code=sm_${architecture})
+    endif()
+  endforeach()
   # No contraction of products and sums behind the sources' back, as on the host (kernels/dialect.cuh).
   set(flags -std=c++20 -O3 -fmad=false -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/src
-            -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90a,code=sm_90a
-            -Werror all-warnings -Xcompiler -fPIC,-Wall,-Werror -Xptxas -v)
+            ${code} ${choices} -Werror all-warnings -Xcompiler -fPIC,-Wall,-Werror -Xptxas -v)
   set(kernels ${PROJECT_SOURCE_DIR}/src/device/cuda/kernels.cu)
   set(object ${PROJECT_BINARY_DIR}/cuda/kernels.o)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/*.h ${PROJECT_SOURCE_DIR}/src/device/kernels/*)
@@ -25,7 +41,8 @@ function(pagoda_add_cuda target)
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
     COMMAND ${PROJECT_SOURCE_DIR}/tools/cuda_compile ${PROJECT_BINARY_DIR}/cuda/ptxas.txt
             ${PAGODA_CUDA_TOOLKIT}/bin/nvcc ${flags} -c ${kernels} -o ${object}
-    DEPENDS ${kernels} ${sources} ${PROJECT_SOURCE_DIR}/tools/cuda_compile
+    DEPENDS ${kernels} ${sources} ${PAGODA_DEVICE_CHOICES}
+            ${PROJECT_SOURCE_DIR}/tools/cuda_compile
     VERBATIM)
   target_sources(${target} PRIVATE ${object})
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)

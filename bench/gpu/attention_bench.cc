@@ -200,9 +200,10 @@ class Bench {
 };
 
 int main_of(int argc, char** argv) {
-  return bench_main("attention_bench", "", argc > 2, argc, argv, [](Device& device, bool is_gpu) {
-    return Bench(device, is_gpu ? kGpu : kRehearsal).run();
-  });
+  return bench_main("attention_bench", "", argc > 2, argc, argv,
+                    [](std::unique_ptr<Device> device, bool is_gpu) {
+                      return Bench(*device, is_gpu ? kGpu : kRehearsal).run();
+                    });
 }
 
 }  // namespace

@@ -9,17 +9,18 @@
 
 namespace pagoda::device {
 
-// `more`: the words of the usage behind these; `run` gets the device, and whether it is a GPU.
+// `more`: the words of the usage behind these; `wrong`: the arguments are not those. `run` gets the device,
+// which it may keep, and whether it is a GPU.
 template <class Run>
-int bench_main(const char* name, const char* more, bool too_many, int argc, char** argv, const Run& run) {
+int bench_main(const char* name, const char* more, bool wrong, int argc, char** argv, const Run& run) {
   const std::string kind = argc > 1 ? argv[1] : "";
-  if (too_many || (kind != "cuda" && kind != "emulated")) {
+  if (wrong || (kind != "cuda" && kind != "emulated")) {
     std::fprintf(stderr, "%s cuda|emulated%s\n", name, more);
     return 2;
   }
   ::setenv("PAGODA_TEST_DEVICE", kind.c_str(), 1);
   auto device = open_test_device();
-  const Status status = device ? run(**device, kind == "cuda") : device.error();
+  const Status status = device ? run(*std::move(device), kind == "cuda") : device.error();
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s: %s\n", name, std::string(status.message()).c_str());
   return 1;

@@ -129,10 +129,11 @@ Status run(Device& device, std::size_t bytes, std::int64_t matrix) {
 }
 
 int main_of(int argc, char** argv) {
-  return bench_main("device_bench", " [MIB]", false, argc, argv, [&](Device& device, bool is_gpu) {
-    const std::size_t mib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : is_gpu ? 1024 : 4;
-    return run(device, mib << 20, is_gpu ? 8192 : 64);
-  });
+  return bench_main(
+      "device_bench", " [MIB]", false, argc, argv, [&](std::unique_ptr<Device> device, bool is_gpu) {
+        const std::size_t mib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : is_gpu ? 1024 : 4;
+        return run(*device, mib << 20, is_gpu ? 8192 : 64);
+      });
 }
 
 }  // namespace

@@ -2,11 +2,12 @@
 // kernel, by tiles and by the device's library (bfloat16 alone; left out where there is none). Weights are so
 // many copies that no cache has them. bytes_per_s: of weights that tiles read; flops: of tiles. On the
 // emulated device the numbers say nothing; it is there to rehearse.
-//   products_bench cuda|emulated
+//   products_bench cuda|emulated [ROWS [WEIGHTS]]     1,16 q4_k,q6_k: those alone
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,17 +37,30 @@ const Sizes kRehearsal = {{{72, 128}}, {1, 17}, 1 << 16, 1 << 30, 0};
 struct Kind {
   const char* name;
   Element element;
-  std::int64_t group_bytes;  // bytes of 32 weights
+  std::int64_t unit, unit_bytes;     // weights that lie together, and their bytes
+  std::int64_t numbers_at, numbers;  // in those: where floats begin, and how many
 };
-constexpr Kind kKinds[] = {{"bf16", Element::bf16, 64},
-                           {"q4", Element::q4, sizeof(Quantized4)},
-                           {"q8", Element::q8, sizeof(Quantized8)}};
+constexpr Kind kKinds[] = {{"q4_k", Element::q4_k, kQuantizedUnit, sizeof(Quantized4K), 0, 2},
+                           {"q6_k", Element::q6_k, kQuantizedUnit, sizeof(Quantized6K), 104, 1},
+                           {"bf16", Element::bf16, kQuantizedGroup, 64, 0, 0},
+                           {"q4", Element::q4, kQuantizedGroup, sizeof(Quantized4), 0, 2},
+                           {"q8", Element::q8, kQuantizedGroup, sizeof(Quantized8), 0, 1}};
+
+// The words between commas.
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::stringstream rest(list);
+  for (std::string word; std::getline(rest, word, ',');) words.push_back(word);
+  return words;
+}
 
 constexpr std::int64_t kPart = std::int64_t{16} << 20;
 
 class Bench {
  public:
-  Bench(Device& device, const Sizes& sizes) : device_(device), sizes_(sizes) {}
+  // `kinds`: names of weights; none: all.
+  Bench(Device& device, const Sizes& sizes, std::vector<std::string> kinds)
+      : device_(device), sizes_(sizes), kinds_(std::move(kinds)) {}
 
   Status run() {
     auto stream = device_.create_stream();
@@ -54,7 +68,9 @@ class Bench {
     stream_ = *stream;
     library_ = device_.open_products().ok();
     for (const auto& [n, k] : sizes_.matrices)
-      for (const Kind& kind : kKinds) PAGODA_RETURN_IF_ERROR(matrix(kind, n, k));
+      for (const Kind& kind : kKinds)
+        if (kinds_.empty() || std::ranges::find(kinds_, kind.name) != kinds_.end())
+          PAGODA_RETURN_IF_ERROR(matrix(kind, n, k));
     return ok_status();
   }
 
@@ -62,7 +78,7 @@ class Bench {
   // Random, as zeros take less power: numbers below 2, or codes with a scale of 0.01. A part, again and
   // again.
   Status fill(std::byte* to, std::int64_t bytes, const Kind& kind) {
-    const std::int64_t part = std::min(bytes, kPart / kind.group_bytes * kind.group_bytes);
+    const std::int64_t part = std::min(bytes, kPart / kind.unit_bytes * kind.unit_bytes);
     auto host = device_.allocate_pinned(static_cast<std::size_t>(part));
     if (!host) return host.error();
     const float numbers[] = {0.01f, -0.08f};
@@ -72,8 +88,9 @@ class Bench {
                         (codes ? 0xFFFFFFFFu : 0xBFFFBFFFu);
       std::memcpy(*host + i, &word, 4);
     }
-    for (std::int64_t i = 0; codes && i < part; i += kind.group_bytes)
-      std::memcpy(*host + i, numbers, kind.element == Element::q4 ? 8 : 4);
+    for (std::int64_t i = 0; codes && i < part; i += kind.unit_bytes)
+      std::memcpy(*host + i + kind.numbers_at, numbers,
+                  static_cast<std::size_t>(kind.numbers) * sizeof(float));
     for (std::int64_t i = 0; i < bytes; i += part)
       PAGODA_RETURN_IF_ERROR(
           device_.copy_in(stream_, to + i, *host, static_cast<std::size_t>(std::min(part, bytes - i))));
@@ -100,7 +117,7 @@ class Bench {
   }
 
   Status matrix(const Kind& kind, std::int32_t n, std::int32_t k) {
-    const std::int64_t bytes = std::int64_t{n} * k / kQuantizedGroup * kind.group_bytes;
+    const std::int64_t bytes = std::int64_t{n} * k / kind.unit * kind.unit_bytes;
     const std::int64_t stride = (bytes + 255) / 256 * 256,
                        copies = std::max<std::int64_t>(1, sizes_.bytes_of_weights / stride);
     const std::int64_t most = *std::max_element(sizes_.rows.begin(), sizes_.rows.end());
@@ -114,7 +131,7 @@ class Bench {
     for (std::int64_t i = 1; i < copies; ++i)
       PAGODA_RETURN_IF_ERROR(
           device_.copy(stream_, rooms[0] + i * stride, rooms[0], static_cast<std::size_t>(bytes)));
-    PAGODA_RETURN_IF_ERROR(fill(rooms[1], most * k * 4, kKinds[0]));
+    PAGODA_RETURN_IF_ERROR(fill(rooms[1], most * k * 4, kKinds[2]));
     for (const std::int32_t rows : sizes_.rows)
       PAGODA_RETURN_IF_ERROR(product(kind, n, k, rows, rooms, stride, copies));
     PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
@@ -140,7 +157,7 @@ class Bench {
     auto tiles =
         timed(copies, [&](std::int64_t copy) { return launches.linear_tiles(kind.element, with(copy)); });
     if (!tiles) return tiles.error();
-    const double bytes = static_cast<double>(n) * k / kQuantizedGroup * static_cast<double>(kind.group_bytes);
+    const double bytes = static_cast<double>(std::int64_t{n} * k / kind.unit * kind.unit_bytes);
     std::printf(
         "{\"weights\": \"%s\", \"n\": %d, \"k\": %d, \"rows\": %d, \"tiles_us\": %.2f, \"bytes_per_s\": "
         "%.4g, "
@@ -172,15 +189,25 @@ class Bench {
 
   Device& device_;
   const Sizes& sizes_;
+  const std::vector<std::string> kinds_;
   StreamId stream_{};
   SteadyClock clock_;
   bool library_ = false;
 };
 
 int main_of(int argc, char** argv) {
-  return bench_main("products_bench", "", argc > 2, argc, argv, [](Device& device, bool is_gpu) {
-    return Bench(device, is_gpu ? kGpu : kRehearsal).run();
-  });
+  return bench_main(
+      "products_bench", " [ROWS [WEIGHTS]]", argc > 4, argc, argv,
+      [&](std::unique_ptr<Device> device, bool is_gpu) {
+        Sizes sizes = is_gpu ? kGpu : kRehearsal;
+        if (argc > 2) {
+          sizes.rows.clear();
+          for (const std::string& word : words_of(argv[2]))
+            sizes.rows.push_back(std::clamp(std::atoi(word.c_str()), 1, 1 << 16));
+          sizes.plain_flops = 0;
+        }
+        return Bench(*device, sizes, argc > 3 ? words_of(argv[3]) : std::vector<std::string>()).run();
+      });
 }
 
 }  // namespace

@@ -14,8 +14,10 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/status.h"
+#include "device/kernel_times.h"
 #include "device/virtual_memory.h"
 
 namespace pagoda::device {
@@ -88,6 +90,11 @@ class Device : public VirtualMemory {
   // unavailable: there is no library; says which.
   virtual Status open_products() = 0;
   virtual Status multiply(StreamId stream, const ProductArgs& args) = 0;
+
+  // Times each launch from now on, by events around it; until end_profile(), which waits for all of them and
+  // has a line for each kernel.
+  virtual Status start_profile() = 0;
+  virtual Result<std::vector<KernelTime>> end_profile() = 0;
 };
 
 // The same with the type of the arguments, which has to be plain.

@@ -7,6 +7,11 @@
 namespace pagoda::device {
 namespace {
 
+// A limit of choices.def.
+constexpr bool fits(std::uint32_t shared_bytes) { return shared_bytes <= kMaxSharedBytes; }
+static_assert(fits(few_shared_bytes(64)) && fits(product_shared_bytes(kSeveralRows, 64)) &&
+              fits(product_shared_bytes(kSomeRows, 64)) && fits(product_shared_bytes(kManyRows, 64)));
+
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
 // The kernel of a cache's element: they follow each other in kernels.def.
@@ -14,12 +19,10 @@ KernelId for_cache(Element cache, KernelId of_f32) {
   return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + static_cast<std::int32_t>(cache));
 }
 
-// The kernel of a matrix's element: they follow each other in kernels.def as f32, bf16, q4, q8.
+// The kernel of a matrix's element: they follow each other in kernels.def as the elements do, without i8.
 KernelId for_weights(Element weight, KernelId of_f32) {
   CHECK(weight != Element::i8);
-  const std::int32_t which = weight == Element::q4   ? 2
-                             : weight == Element::q8 ? 3
-                                                     : static_cast<std::int32_t>(weight);
+  const std::int32_t which = static_cast<std::int32_t>(weight) - (weight > Element::i8 ? 1 : 0);
   return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + which);
 }
 
@@ -35,17 +38,11 @@ Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
   return {u32((rows + tile.rows - 1) / tile.rows), u32((n + tile.columns - 1) / tile.columns)};
 }
 
-// The kernel by tiles of a matrix's element: they follow each other in kernels.def as bf16, q4, q8.
+// The kernel by tiles of a matrix's element: as for_weights, from bf16 on.
+constexpr std::int32_t kTileElements = 5;
 KernelId for_tiles(Element weight, KernelId of_bf16) {
-  const std::int32_t which = weight == Element::q4 ? 1 : weight == Element::q8 ? 2 : 0;
-  return static_cast<KernelId>(static_cast<std::int32_t>(of_bf16) + which);
-}
-
-// Bytes of kQuantizedGroup weights of a row.
-std::int32_t group_bytes(Element weight) {
-  return static_cast<std::int32_t>(weight == Element::q4   ? sizeof(Quantized4)
-                                   : weight == Element::q8 ? sizeof(Quantized8)
-                                                           : kQuantizedGroup * sizeof(std::uint16_t));
+  CHECK(weight != Element::f32);
+  return static_cast<KernelId>(static_cast<std::int32_t>(for_weights(weight, of_bf16)) - 1);
 }
 
 // Tiles load and store several words at once.
@@ -76,8 +73,7 @@ LaunchShape whole_rows(std::int64_t rows, std::int32_t width) {
 }  // namespace
 
 Status KernelLaunches::embedding(Element table, const EmbeddingArgs& args, std::int64_t rows) {
-  const KernelId id = table == Element::f32 ? KernelId::embedding_f32 : KernelId::embedding_bf16;
-  return put(id, shared_rows(rows, args.width), args);
+  return put(for_weights(table, KernelId::embedding_f32), shared_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::rms_norm(const NormArgs& args, std::int64_t rows) {
@@ -108,8 +104,29 @@ Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
   return put(KernelId::activate, shared_rows(rows, args.width), args);
 }
 
-Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
+std::int64_t KernelLaunches::row_bytes(Element weight, std::int64_t k) {
+  switch (weight) {
+    case Element::f32:
+      return 4 * k;
+    case Element::bf16:
+      return 2 * k;
+    case Element::i8:
+      return k;
+    case Element::q4:
+      return k / kQuantizedGroup * std::int64_t{sizeof(Quantized4)};
+    case Element::q8:
+      return k / kQuantizedGroup * std::int64_t{sizeof(Quantized8)};
+    case Element::q4_k:
+      return k / kQuantizedUnit * std::int64_t{sizeof(Quantized4K)};
+    case Element::q6_k:
+      return k / kQuantizedUnit * std::int64_t{sizeof(Quantized6K)};
+  }
+  return 0;
+}
+
+Status KernelLaunches::linear(Element weight, LinearArgs args) {
   if (args.rows == 0) return ok_status();
+  if (args.stride == 0) args.stride = args.n;
   // The same bits, sooner.
   if (weight == Element::f32 && args.k % 4 == 0 && aligned(args.x, args.weight, nullptr))
     return put(KernelId::linear_router,
@@ -132,7 +149,8 @@ KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std:
 Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm form) {
   CHECK(supports_product_tiles(weight, args.k));
   if (args.rows == 0) return ok_status();
-  CHECK(aligned(args.x, args.weight, args.n % 2 == 0 ? args.y : nullptr));
+  if (args.stride == 0) args.stride = args.n;
+  CHECK(aligned(args.x, args.weight, (args.n | args.stride) % 2 == 0 ? args.y : nullptr));
   const ProductTile& tile = form == ProductForm::few       ? kFewRows
                             : form == ProductForm::several ? kSeveralRows
                             : form == ProductForm::some    ? kSomeRows
@@ -142,12 +160,12 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
     CHECK(args.rounded != nullptr);
     PAGODA_RETURN_IF_ERROR(round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));
   }
-  // Forms follow each other in kernels.def, of each bf16, q4, q8.
+  // Forms follow each other in kernels.def, each with kTileElements kernels.
   const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
-                                             3 * static_cast<std::int32_t>(form));
+                                             kTileElements * static_cast<std::int32_t>(form));
+  const auto group = static_cast<std::int32_t>(row_bytes(weight, kQuantizedUnit) / 4);
   return put(for_tiles(weight, of_form), blocks_of(tile, args.rows, args.n), {u32(product_threads(tile))},
-             few ? few_shared_bytes(group_bytes(weight)) : product_shared_bytes(tile, group_bytes(weight)),
-             args);
+             few ? few_shared_bytes(group) : product_shared_bytes(tile, group), args);
 }
 
 Status KernelLaunches::route(const RouteArgs& args, std::int64_t rows) {
@@ -176,7 +194,7 @@ Status KernelLaunches::grouped_tiles(Element weight, const GroupedLinearArgs& ar
   Dim3 grid = blocks_of(kFewRows, args.pairs, args.n);
   grid.x = u32(most_tiles(args.pairs, args.experts));
   return put(for_tiles(weight, KernelId::grouped_tiles_bf16), grid, {u32(product_threads(kFewRows))},
-             few_shared_bytes(group_bytes(weight)), args);
+             few_shared_bytes(static_cast<std::int32_t>(row_bytes(weight, kQuantizedUnit) / 4)), args);
 }
 
 Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {

@@ -6,9 +6,9 @@
 
 namespace pagoda::device {
 
-// Element types: f32, bf16 and i8 for keys and values; all but i8 for weights. q4, q8: quantised as their
-// file has them (Quantized4, Quantized8).
-enum class Element : std::uint8_t { f32, bf16, i8, q4, q8 };
+// Element types: f32, bf16 and i8 for keys and values; all but i8 for weights. From q4 on they are quantised
+// with the numbers of their file (Quantized4, Quantized8, Quantized4K, Quantized6K).
+enum class Element : std::uint8_t { f32, bf16, i8, q4, q8, q4_k, q6_k };
 
 class KernelLaunches {
  public:
@@ -22,7 +22,7 @@ class KernelLaunches {
   Status activate(const ActivateArgs& args, std::int64_t rows);
   Status add_rows(const AddRowsArgs& args, std::int64_t rows);
   Status softcap(const SoftcapArgs& args, std::int64_t rows);
-  Status linear(Element weight, const LinearArgs& args);
+  Status linear(Element weight, LinearArgs args);
   // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room, but for few rows.
   // All forms give the same bits, which are others than linear()'s.
   Status linear_tiles(Element weight, const LinearArgs& args) {
@@ -67,13 +67,15 @@ class KernelLaunches {
   }
   // How many rows a tile may have.
   static std::int32_t rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size);
+  // Bytes of a row of k weights, whole groups or units of them.
+  static std::int64_t row_bytes(Element weight, std::int64_t k);
   // The form that is made for a product of this size.
   static ProductForm product_form(std::int32_t rows, std::int32_t n);
   // Rows of weights of [n, k] begin at multiples of 16 bytes.
   static bool supports_product_tiles(Element weight, std::int32_t k) {
     return weight == Element::bf16 ? k % 8 == 0
            : weight == Element::q4 ? k % 64 == 0
-                                   : weight == Element::q8 && k % 128 == 0;
+                                   : weight >= Element::q8 && k % 128 == 0;
   }
   // Tokens that the kernels of rows of logits support: they count in 21 bits.
   static bool supports_vocabulary(std::int32_t tokens) { return tokens > 0 && tokens < 1 << 21; }

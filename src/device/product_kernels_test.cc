@@ -14,7 +14,7 @@ namespace {
 
 using Form = KernelLaunches::ProductForm;
 constexpr Form kForms[] = {Form::few, Form::several, Form::some, Form::many};
-constexpr Element kElements[] = {Element::bf16, Element::q4, Element::q8};
+constexpr Element kElements[] = {Element::bf16, Element::q4, Element::q8, Element::q4_k, Element::q6_k};
 
 float rounded(float value) { return bfloat16_to_float(float_to_bfloat16(value)); }
 
@@ -33,6 +33,46 @@ void append(std::vector<std::byte>& bytes, const T& value) {
   bytes.insert(bytes.end(), first, first + sizeof value);
 }
 
+// As the kernels have 4 bits with a minimum: within 1e-5 of the scale of what they are worth, which a
+// rounding may turn the other way.
+float rounded_four(float scale, float minimum, int code) {
+  const float value =
+      rounded(std::fma(128 * scale, 1 + static_cast<float>(code) / 128, minimum - 128 * scale));
+  EXPECT_NEAR(value, scale * static_cast<float>(code) + minimum,
+              0.005 * (15 * scale + std::abs(minimum) + 1e-3));
+  return value;
+}
+
+// kQuantizedUnit weights from the `first` on. `scale` and `minimum` have at most 11 bits.
+void append_unit(Weights& weights, std::uint64_t seed, std::size_t first, float scale, float minimum) {
+  Quantized4K four = {scale, minimum, {}, {}, {}};
+  Quantized6K six = {{}, {}, {}, scale / 8, 0};
+  for (std::size_t i = 0; i < std::size(six.scales); ++i)
+    six.scales[i] = static_cast<std::int8_t>(drawn(seed + 1, first + i));
+  for (std::size_t i = 0; i < std::size(four.scales); ++i) {
+    four.scales[i] = static_cast<std::uint8_t>(drawn(seed + 2, first + i) & 63);
+    four.minima[i] = static_cast<std::uint8_t>(drawn(seed + 3, first + i) & 63);
+  }
+  for (std::size_t i = 0; i < kQuantizedUnit; ++i) {
+    const auto at = static_cast<std::int32_t>(i);
+    const auto code = static_cast<int>(drawn(seed, first + i) & 63);
+    const auto byte = static_cast<std::size_t>(code_byte(at)), high = static_cast<std::size_t>(high_byte(at));
+    const int low = (code & 15) << (i % 32 < 16 ? 0 : 4);
+    four.codes[byte] = static_cast<std::uint8_t>(four.codes[byte] | low);
+    six.codes[byte] = static_cast<std::uint8_t>(six.codes[byte] | low);
+    six.high[high] = static_cast<std::uint8_t>(six.high[high] | code >> 4 << high_shift(at));
+    weights.values[first + i] =
+        weights.element == Element::q4_k
+            ? rounded_four(scale * static_cast<float>(four.scales[i / 32]),
+                           -minimum * static_cast<float>(four.minima[i / 32]), code & 15)
+            : rounded(six.scale * static_cast<float>(six.scales[i / 16]) * static_cast<float>(code - 32));
+  }
+  if (weights.element == Element::q4_k)
+    append(weights.stored, four);
+  else
+    append(weights.stored, six);
+}
+
 Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::size_t k) {
   Weights weights = {.element = element, .stored = {}, .values = std::vector<float>(n * k)};
   const auto random = random_floats(seed, n * k);
@@ -41,6 +81,13 @@ Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::
     weights.values[i] = rounded(random[i]);
   }
   if (element == Element::bf16) return weights;
+  if (element >= Element::q4_k) {
+    for (std::size_t first = 0; first < n * k; first += kQuantizedUnit)
+      append_unit(weights, seed, first,
+                  bfloat16_to_float(float_to_bfloat16(0.004f * std::abs(random[first]))),
+                  bfloat16_to_float(float_to_bfloat16(0.02f * random[first + 1])));
+    return weights;
+  }
   for (std::size_t first = 0; first < n * k; first += kQuantizedGroup) {
     const float scale = 0.01f + 0.1f * std::abs(random[first]), minimum = random[first + 1];
     Quantized4 four = {scale, minimum, {}};
@@ -50,10 +97,7 @@ Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::
       float& value = weights.values[first + i];
       if (element == Element::q4) {
         four.codes[i % 16] = static_cast<std::uint8_t>(four.codes[i % 16] | (byte & 15) << (i < 16 ? 0 : 4));
-        // As the kernel has it: within 1e-5 of the scale, which a rounding may turn the other way.
-        const float code = 1 + static_cast<float>(byte & 15) / 128;
-        value = rounded(std::fma(128 * scale, code, minimum - 128 * scale));
-        EXPECT_NEAR(value, scale * static_cast<float>(byte & 15) + minimum, 0.005 * (15 * scale + 1));
+        value = rounded_four(scale, minimum, byte & 15);
       } else {
         eight.codes[i] = static_cast<std::int8_t>(byte);
         value = rounded(eight.scale * static_cast<float>(eight.codes[i]));
@@ -122,9 +166,9 @@ std::size_t between(std::uint64_t seed, std::uint64_t what, std::size_t least, s
 }
 
 TEST(ProductKernels, AreRightOverRandomShapes) {
-  for (std::uint64_t seed = 0; seed < 36; ++seed) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Form form = kForms[seed % 4];
-    const Element element = kElements[seed / 4 % 3];
+    const Element element = kElements[seed / 4 % 5];
     const std::size_t step = element == Element::bf16 ? 8 : element == Element::q4 ? 64 : 128;
     const Case of = {.element = element,
                      .rows = between(seed, 0, 1, form == Form::few ? 20 : 70),
@@ -172,6 +216,42 @@ TEST(ProductKernels, BitsDependOnTheRowAlone) {
   }
 }
 
+// Two matrices of different types side by side: LinearArgs::stride.
+TEST(ProductKernels, PartsOfARowLieBesideEachOther) {
+  const Case first = {.element = Element::q4_k, .rows = 20, .n = 18, .k = 256, .seed = 1};
+  const Case second = {.element = Element::q6_k, .rows = 20, .n = 10, .k = 256, .seed = 1};
+  const std::size_t width = first.n + second.n;
+  for (const bool tiles : {true, false})
+    for (const std::size_t rows : {std::size_t{3}, first.rows}) {
+      KernelBench bench(1);
+      const auto x = bench.put(part(first.x(), 0, rows * first.k));
+      auto* const rounded = bench.make<std::uint16_t>(rows * first.k);
+      const auto multiply = [&](const Case& of, float* y, std::size_t stride) {
+        LinearArgs args = {.x = x, .weight = bench.put(of.weights().stored), .y = y};
+        args.rows = static_cast<std::int32_t>(rows);
+        args.n = static_cast<std::int32_t>(of.n);
+        args.k = static_cast<std::int32_t>(of.k);
+        args.rounded = rounded;
+        args.stride = static_cast<std::int32_t>(stride);
+        EXPECT_TRUE(
+            (tiles ? bench.run().linear_tiles(of.element, args) : bench.run().linear(of.element, args)).ok());
+      };
+      float* const both = bench.make<float>(rows * width);
+      multiply(first, both, width);
+      multiply(second, both + first.n, width);
+      float* const alone[] = {bench.make<float>(rows * first.n), bench.make<float>(rows * second.n)};
+      multiply(first, alone[0], 0);
+      multiply(second, alone[1], 0);
+      const auto got = bench.get(both, rows * width), left = bench.get(alone[0], rows * first.n),
+                 right = bench.get(alone[1], rows * second.n);
+      for (std::size_t row = 0; row < rows; ++row) {
+        EXPECT_TRUE(same_bits(part(got, row * width, first.n), part(left, row * first.n, first.n)));
+        EXPECT_TRUE(
+            same_bits(part(got, row * width + first.n, second.n), part(right, row * second.n, second.n)));
+      }
+    }
+}
+
 // Rows that are infinite or not a number stay among themselves.
 TEST(ProductKernels, RowsDoNotSeeEachOther) {
   const Case of = {.rows = 16, .n = 16, .k = 128, .seed = 3};
@@ -193,12 +273,12 @@ TEST(ProductKernels, RowsDoNotSeeEachOther) {
 
 // Pairs of rows and experts: each as its row by its expert's matrix alone.
 TEST(ProductKernels, PairsOfExpertsHaveTheBitsOfTheirRowAlone) {
-  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
-    const Element element = kElements[seed % 3];
+    const Element element = kElements[seed % 5];
     const std::size_t experts = between(seed, 0, 2, 6), n = between(seed, 1, 5, 40), k = 256, per_token = 2,
                       rows = between(seed, 2, 1, 30), pairs = rows * per_token;
-    const bool weighed = seed % 2 == 0, with_bias = seed < 3;
+    const bool weighed = seed % 2 == 0, with_bias = seed < 5;
     const Weights weights = random_weights(element, seed, experts * n, k);
     const auto x = random_floats(seed + 1, rows * k), factors = random_floats(seed + 2, pairs),
                bias = random_floats(seed + 3, experts * n);
@@ -258,6 +338,7 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::q4, 96));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::q4, 192));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::q8, 192));
+  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::q6_k, 256));
 }
 
 }  // namespace

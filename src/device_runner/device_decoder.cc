@@ -206,10 +206,11 @@ Status DeviceDecoder::norm(const float* x, const DeviceNorm& weights, const Norm
 }
 
 Status DeviceDecoder::multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
-                               bool accumulate) {
+                               bool accumulate, std::int32_t stride) {
   if (rows == 0) return ok_status();
   CHECK(!rounds() || matrix.element == Element::f32 || rows * matrix.k <= rounded_.count());
   if (options_.products == MatrixProducts::library && matrix.element == Element::bf16) {
+    CHECK(stride == 0 || stride == matrix.n);
     PAGODA_RETURN_IF_ERROR(launches_.round_rows({.x = x, .out = rounded_.data(), .width = matrix.k}, rows));
     return device_.multiply(stream_, {.x = rounded_.data(),
                                       .weight = matrix.weight.data(),
@@ -228,7 +229,8 @@ Status DeviceDecoder::multiply(const DeviceMatrix& matrix, const float* x, std::
                                    .n = matrix.n,
                                    .k = matrix.k,
                                    .accumulate = accumulate ? 1 : 0,
-                                   .rounded = rounded_.data()};
+                                   .rounded = rounded_.data(),
+                                   .stride = stride};
   // By the matrix alone: not by rows, which its bits would then depend on.
   const bool tiles = rounds() && device::KernelLaunches::supports_product_tiles(matrix.element, matrix.k);
   return tiles ? launches_.linear_tiles(matrix.element, args) : launches_.linear(matrix.element, args);
@@ -250,7 +252,8 @@ Status DeviceDecoder::embed(const DeviceBatch& batch) {
                                               .ids = batch.ids,
                                               .out = residual_.data(),
                                               .width = config_.hidden_size,
-                                              .scale = weights_.embedding_scale},
+                                              .scale = weights_.embedding_scale,
+                                              .rounded = options_.weights == Element::bf16 ? 1 : 0},
                                              batch.rows));
   if (config_.learned_positions)
     PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.positions.element,
@@ -354,7 +357,11 @@ Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, const Dev
   const bool whole = attention.query_key_norm == QueryKeyNorm::whole;
   const bool each = attention.query_key_norm == QueryKeyNorm::each_head;
 
-  PAGODA_RETURN_IF_ERROR(multiply(weights.query_key_value, x, batch.rows, qkv_.data()));
+  float* part_of_row = qkv_.data();
+  for (const DeviceMatrix& part : weights.query_key_value) {
+    PAGODA_RETURN_IF_ERROR(multiply(part, x, batch.rows, part_of_row, false, attention.qkv_size()));
+    part_of_row += part.n;
+  }
   if (whole) PAGODA_RETURN_IF_ERROR(normalize_heads(attention, config.norm, weights, batch.rows));
   PAGODA_RETURN_IF_ERROR(launches_.rope_and_write(options_.cache,
                                                   {.cache = cache_args,

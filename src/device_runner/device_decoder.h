@@ -109,8 +109,9 @@ class DeviceDecoder {
   bool rounds() const {
     return options_.weights == device::Element::bf16 && options_.products != MatrixProducts::plain;
   }
+  // `stride`: from a row of y to the next; 0: matrix.n.
   Status multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
-                  bool accumulate = false);
+                  bool accumulate = false, std::int32_t stride = 0);
   // A product of experts, with all else than the matrix in `args`.
   Status multiply_pairs(const DeviceMatrix& matrix, device::GroupedLinearArgs args);
   device::CacheArgs cache_of_layer(std::size_t index, const DeviceCache& cache) const;

@@ -28,7 +28,7 @@ class Upload {
     const bool keep = quantized_ == QuantizedRows::keep;
     return alone(keep ? std::nullopt : std::optional(element_), std::move(matrices), name);
   }
-  // In the element type even if it is stored quantised: of what is looked up.
+  // In the element type even if it is stored quantised.
   DeviceMatrix table(Matrices matrices, const std::string& name) {
     return alone(element_, std::move(matrices), name);
   }
@@ -38,36 +38,36 @@ class Upload {
     loader_.add(matrices, name, rows, columns, std::array{Range{0, rows}});
     return alone(Element::f32, std::move(matrices), name);
   }
+  // A matrix whose rows come from tensors of several types, cut where the type changes.
+  std::vector<DeviceMatrix> parts(Matrices matrices, const std::string& name) {
+    std::vector<DeviceMatrix> result;
+    if (!bring_in(matrices, name)) return result;
+    const std::span<const TensorView> views = matrices.views;
+    const auto kind = [&](std::size_t i) { return quantized_element(views.subspan(i, 1)); };
+    // Kernels store pairs of columns.
+    const bool cut = quantized_ == QuantizedRows::keep &&
+                     std::ranges::all_of(views, [](const auto& view) { return view.rows() % 2 == 0; });
+    std::size_t first_bias = 0;
+    for (std::size_t first = 0; first < views.size();) {
+      std::size_t behind = cut ? first + 1 : views.size();
+      while (behind < views.size() && kind(behind) == kind(first)) ++behind;
+      DeviceMatrix& part = result.emplace_back();
+      const bool keep = quantized_ == QuantizedRows::keep;
+      place(part, 0, 1, views.subspan(first, behind - first),
+            std::span(matrices.bias).subspan(std::min(first_bias, matrices.bias.size())), name,
+            keep ? std::nullopt : std::optional(element_));
+      first_bias += static_cast<std::size_t>(part.n);
+      first = behind;
+    }
+    loader_.give_back(matrices);
+    return result;
+  }
   // Expert `index` of `count`; they are alike. The first makes room for all. `element`: or as the file has
   // it.
   void add_expert(DeviceMatrix& result, std::int64_t index, std::int64_t count, Matrices matrices,
                   const std::string& name, std::optional<Element> element = {}) {
-    if (!loader_.status().ok()) return;
-    if (const Status ready = loader_.bring_in(matrices); !ready.ok())
-      return loader_.reader().fail(ready.annotate(concat("tensor '", name, "'")));
-    const bool has_bias = !matrices.bias.empty();
-    if (index == 0) {
-      result.element = element ? *element : quantized_element(matrices.views).value_or(element_);
-      result.k = static_cast<std::int32_t>(matrices.views.front().columns());
-      for (const TensorView& view : matrices.views) result.n += static_cast<std::int32_t>(view.rows());
-      if (!create(result.weight, count * result.n * row_bytes(result.element, result.k), name)) return;
-      if (has_bias && !create(result.bias, count * result.n, name)) return;
-    }
-    // An expert whose type is another than the first's has no place here.
-    if (result.element > Element::bf16 && quantized_element(matrices.views) != result.element)
-      return loader_.reader().fail(corrupt_data(concat("tensor '", name, "': experts of several types")));
-    const std::int64_t bytes = row_bytes(result.element, result.k);
-    std::byte* to = result.weight.bytes() + index * result.n * bytes;
-    std::vector<std::byte> row;
-    for (const TensorView& view : matrices.views)
-      for (std::int64_t i = 0; i < view.rows(); ++i, to += bytes) {
-        row.clear();
-        append_row(result.element, view, i, row);
-        if (!send(row, to)) return;
-      }
-    if (has_bias)
-      send_floats(matrices.bias, reinterpret_cast<std::byte*>(result.bias.data() + index * result.n));
-    flush();
+    if (!bring_in(matrices, name)) return;
+    place(result, index, count, matrices.views, matrices.bias, name, element);
     loader_.give_back(matrices);
   }
 
@@ -104,6 +104,37 @@ class Upload {
     add_expert(result, 0, 1, std::move(matrices), name, element);
     return result;
   }
+  bool bring_in(Matrices& matrices, const std::string& name) {
+    return loader_.status().ok() && keep(loader_.bring_in(matrices), name);
+  }
+  // The first of `bias` are these rows'; none: there is no bias.
+  void place(DeviceMatrix& result, std::int64_t index, std::int64_t count, std::span<const TensorView> views,
+             std::span<const float> bias, const std::string& name, std::optional<Element> element) {
+    if (index == 0) {
+      result.element = element ? *element : quantized_element(views).value_or(element_);
+      result.k = static_cast<std::int32_t>(views.front().columns());
+      for (const TensorView& view : views) result.n += static_cast<std::int32_t>(view.rows());
+      const std::int64_t bytes = device::KernelLaunches::row_bytes(result.element, result.k);
+      if (!create(result.weight, count * result.n * bytes, name)) return;
+      if (!bias.empty() && !create(result.bias, count * result.n, name)) return;
+    }
+    // An expert whose type is another than the first's has no place here.
+    if (result.element > Element::bf16 && quantized_element(views) != result.element)
+      return loader_.reader().fail(corrupt_data(concat("tensor '", name, "': experts of several types")));
+    const std::int64_t bytes = device::KernelLaunches::row_bytes(result.element, result.k);
+    std::byte* to = result.weight.bytes() + index * result.n * bytes;
+    std::vector<std::byte> row;
+    for (const TensorView& view : views)
+      for (std::int64_t i = 0; i < view.rows(); ++i, to += bytes) {
+        row.clear();
+        append_row(result.element, view, i, row);
+        if (!send(row, to)) return;
+      }
+    if (!bias.empty())
+      send_floats(bias.first(static_cast<std::size_t>(result.n)),
+                  reinterpret_cast<std::byte*>(result.bias.data() + index * result.n));
+    flush();
+  }
   bool keep(const Status& status, const std::string& name) {
     if (!status.ok()) loader_.reader().fail(status.annotate(concat("tensor '", name, "'")));
     return status.ok();
@@ -116,7 +147,7 @@ class Upload {
     bytes_ += array.size_bytes();
     return true;
   }
-  void send_floats(const std::vector<float>& values, std::byte* to) {
+  void send_floats(std::span<const float> values, std::byte* to) {
     flush();
     std::vector<std::byte> bytes;
     append_floats(Element::f32, values, bytes);
@@ -228,7 +259,7 @@ DeviceLayer load_layer(const DecoderConfig& config, std::int32_t index, WeightLo
   result.key_norm = upload.vector(weights.key_norm, prefix + names.key_norm);
   result.sinks = upload.vector(weights.sinks, prefix + names.sinks);
   result.slopes = upload.vector(attention.slopes, prefix + "slopes");
-  result.query_key_value = upload.matrix(std::move(weights.query_key_value), weights.name);
+  result.query_key_value = upload.parts(std::move(weights.query_key_value), weights.name);
   result.output = upload.rows_of(prefix + names.attention_output, hidden, attention.query_size(),
                                  attention.output_factor);
   if (layer.mixture() != nullptr)
@@ -261,8 +292,13 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
   };
   const TensorView stored =
       reader.matrix(names.token_embedding + ".weight", config.vocab_size, config.embedding_size);
-  weights.embedding =
-      upload.table(vocabulary(names.token_embedding, names.token_embedding), names.token_embedding);
+  // The head's products are those of the widened table only where its weights are one product each.
+  Matrices embedding = vocabulary(names.token_embedding, names.token_embedding);
+  const std::optional<Element> kind =
+      reader.status().ok() ? quantized_element(embedding.views) : std::nullopt;
+  const bool as_stored = !config.tied_head || kind == Element::q8 || kind == Element::q6_k;
+  weights.embedding = as_stored ? upload.matrix(std::move(embedding), names.token_embedding)
+                                : upload.table(std::move(embedding), names.token_embedding);
   weights.embedding_scale = embedding_scale(config, stored.dtype);
   const std::int64_t embedding_bytes = upload.bytes();
   if (config.learned_positions) {

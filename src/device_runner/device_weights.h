@@ -1,6 +1,7 @@
 #pragma once
-// DeviceWeights: a decoder's weights on a device. Matrices that a file has in 4 bits or as Q8_0 stay so;
-// others are widened to one element type, as are tables of embeddings; routers and all else are in f32.
+// DeviceWeights: a decoder's weights on a device. Matrices that a file has in 4 bits, as Q6_K or as Q8_0 stay
+// so (stored_rows.h), the table of embeddings among them; others are widened to one element type; routers and
+// all else are in f32.
 // Tensors are found, cut and reordered by models/weight_loader.h, as for the CPU. Nothing of the source is
 // kept.
 #include <cstdint>
@@ -45,7 +46,8 @@ struct DeviceMixture {
 
 struct DeviceLayer {
   DeviceNorms mixer_norms, feed_forward_norms;
-  DeviceMatrix query_key_value, output;
+  std::vector<DeviceMatrix> query_key_value;  // parts below each other, one for each type that the file has
+  DeviceMatrix output;
   device::DeviceArray<float> query_norm, key_norm;  // as QueryKeyNorm says; or empty
   device::DeviceArray<float> sinks, slopes;         // query heads; or empty
   DeviceDense dense;                                // or
@@ -67,7 +69,7 @@ struct DeviceWeights {
   const DeviceMatrix& head() const { return own_head ? *own_head : embedding; }
 };
 
-// Whether dense matrices keep the 4 or 8 bits of their file, which the library's products do not read.
+// Whether dense matrices keep the quantised numbers of their file, which the library's products do not read.
 enum class QuantizedRows : std::uint8_t { keep, widen };
 
 // For a config that check_support() takes. corrupt_data names the tensor that is missing or misshapen.

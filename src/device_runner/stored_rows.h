@@ -1,6 +1,6 @@
 #pragma once
-// Rows of weights in the forms that a device's matrices have: widened to one element type, or in the 4 or 8
-// bits of their file (Quantized4, Quantized8 of device/kernels/kernel_args.h). Threads: any.
+// Rows of weights in the forms that a device's matrices have: widened to one element type, or with the
+// quantised numbers of their file (Quantized4 and its like in device/kernels/kernel_args.h). Threads: any.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,13 +12,11 @@
 
 namespace pagoda::device_runner {
 
-// In which a matrix of all these, one below the other, keeps the bits of its file: q4 for Q4_0, Q4_1 and
-// Q4_K, q8 for Q8_0. Nothing: it has to be widened.
+// In which a matrix of all these, one below the other, keeps the numbers of its file: q4_k for Q4_K, q6_k for
+// Q6_K, q8 for Q8_0, q4 for Q4_0, Q4_1 and mixtures of 4-bit types. Nothing: it has to be widened.
 std::optional<device::Element> quantized_element(std::span<const TensorView> views);
 
-std::int64_t row_bytes(device::Element element, std::int64_t columns);
-
-// Row `row` of `view`, behind what is there. q4 and q8: quantized_element() has said so.
+// Row `row` of `view`, behind what is there. Quantised ones: quantized_element() has said so.
 void append_row(device::Element element, const TensorView& view, std::int64_t row,
                 std::vector<std::byte>& out);
 // In f32 or bf16.

@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "device/kernel_table.h"
@@ -105,8 +107,17 @@ class CudaDevice final : public Device {
   Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) override;
   Status open_products() override;
   Status multiply(StreamId stream, const ProductArgs& args) override;
+  Status start_profile() override {
+    profile_.emplace();
+    return lost_;
+  }
+  Result<std::vector<KernelTime>> end_profile() override;
 
  private:
+  struct TimedLaunch {
+    const char* kernel;
+    cudaEvent_t before = nullptr, after = nullptr;
+  };
   // The runtime's calls are for the thread's own GPU, which is the first until it says otherwise: a runner is
   // opened by one thread and used by another.
   void enter() const {
@@ -124,6 +135,8 @@ class CudaDevice final : public Device {
       lost_ = internal_error(concat(call, ": ", cudaGetErrorString(error)));
     return lost_;
   }
+  // The kernel's own error, where it has one.
+  Status put_launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args);
   Status put_copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes,
                   cudaMemcpyKind kind) {
     return check(cudaMemcpyAsync(to, from, bytes, kind, of(stream)), "cudaMemcpyAsync");
@@ -135,6 +148,7 @@ class CudaDevice final : public Device {
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::unique_ptr<CublasLt> products_;
+  std::optional<std::vector<TimedLaunch>> profile_;
   std::byte* workspace_ = nullptr;  // for one stream's products: the runner has one
   Status lost_;
 };
@@ -236,6 +250,35 @@ Result<EventId> CudaDevice::create_event() {
 }
 
 Status CudaDevice::launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) {
+  if (!profile_) return put_launch(stream, kernel, shape, args);
+  TimedLaunch& timed = profile_->emplace_back(TimedLaunch{.kernel = kernel.name});
+  for (cudaEvent_t* const event : {&timed.before, &timed.after})
+    PAGODA_RETURN_IF_ERROR(check(cudaEventCreate(event), "cudaEventCreate"));
+  PAGODA_RETURN_IF_ERROR(check(cudaEventRecord(timed.before, of(stream)), "cudaEventRecord"));
+  PAGODA_RETURN_IF_ERROR(put_launch(stream, kernel, shape, args));
+  return check(cudaEventRecord(timed.after, of(stream)), "cudaEventRecord");
+}
+
+Result<std::vector<KernelTime>> CudaDevice::end_profile() {
+  enter();
+  const std::vector<TimedLaunch> launches =
+      std::exchange(profile_, std::nullopt).value_or(std::vector<TimedLaunch>());
+  (void)check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  std::vector<KernelTime> times;
+  for (const TimedLaunch& launch : launches) {
+    float milliseconds = 0;
+    if (lost_.ok())
+      (void)check(cudaEventElapsedTime(&milliseconds, launch.before, launch.after), "cudaEventElapsedTime");
+    times.push_back({launch.kernel, 1, 1e3 * milliseconds});
+    for (cudaEvent_t const event : {launch.before, launch.after})
+      if (event != nullptr) cudaEventDestroy(event);
+  }
+  if (!lost_.ok()) return lost_;
+  return sum_by_kernel(times);
+}
+
+Status CudaDevice::put_launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape,
+                              const void* args) {
   const dim3 grid(shape.grid.x, shape.grid.y, shape.grid.z),
       block(shape.block.x, shape.block.y, shape.block.z);
   void* const arguments[] = {const_cast<void*>(args)};

@@ -10,19 +10,21 @@ using pagoda::device::emulated::BlockRunner;
 
 namespace {
 
-void note(const void* address, std::size_t size, AccessKind kind) {
-  BlockRunner::on_access(reinterpret_cast<std::uintptr_t>(address), size, kind);
+void note(const void* address, std::size_t size, AccessKind kind, const void* site) {
+  BlockRunner::on_access(reinterpret_cast<std::uintptr_t>(address), size, kind, site);
 }
 
 }  // namespace
 
-#define PAGODA_HOOKS(size)                                                         \
-  void __tsan_read##size(void* p) { note(p, size, AccessKind::read); }             \
-  void __tsan_write##size(void* p) { note(p, size, AccessKind::write); }           \
-  void __tsan_unaligned_read##size(void* p) { note(p, size, AccessKind::read); }   \
-  void __tsan_unaligned_write##size(void* p) { note(p, size, AccessKind::write); } \
-  void __tsan_read_write##size(void* p) { note(p, size, AccessKind::write); }      \
-  void __tsan_unaligned_read_write##size(void* p) { note(p, size, AccessKind::write); }
+// The instruction that calls the hook.
+#define SITE __builtin_return_address(0)
+#define PAGODA_HOOKS(size)                                                               \
+  void __tsan_read##size(void* p) { note(p, size, AccessKind::read, SITE); }             \
+  void __tsan_write##size(void* p) { note(p, size, AccessKind::write, SITE); }           \
+  void __tsan_unaligned_read##size(void* p) { note(p, size, AccessKind::read, SITE); }   \
+  void __tsan_unaligned_write##size(void* p) { note(p, size, AccessKind::write, SITE); } \
+  void __tsan_read_write##size(void* p) { note(p, size, AccessKind::write, SITE); }      \
+  void __tsan_unaligned_read_write##size(void* p) { note(p, size, AccessKind::write, SITE); }
 
 #pragma GCC diagnostic ignored "-Wreserved-identifier"
 extern "C" {
@@ -36,20 +38,20 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
-void __tsan_read_range(void* p, unsigned long size) { note(p, size, AccessKind::read); }
-void __tsan_write_range(void* p, unsigned long size) { note(p, size, AccessKind::write); }
+void __tsan_read_range(void* p, unsigned long size) { note(p, size, AccessKind::read, SITE); }
+void __tsan_write_range(void* p, unsigned long size) { note(p, size, AccessKind::write, SITE); }
 void* __tsan_memcpy(void* to, const void* from, unsigned long size) {
-  note(from, size, AccessKind::read);
-  note(to, size, AccessKind::write);
+  note(from, size, AccessKind::read, SITE);
+  note(to, size, AccessKind::write, static_cast<const char*>(SITE) + 1);  // another key
   return __builtin_memcpy(to, from, size);
 }
 void* __tsan_memmove(void* to, const void* from, unsigned long size) {
-  note(from, size, AccessKind::read);
-  note(to, size, AccessKind::write);
+  note(from, size, AccessKind::read, SITE);
+  note(to, size, AccessKind::write, static_cast<const char*>(SITE) + 1);  // another key
   return __builtin_memmove(to, from, size);
 }
 void* __tsan_memset(void* to, int value, unsigned long size) {
-  note(to, size, AccessKind::write);
+  note(to, size, AccessKind::write, SITE);
   return __builtin_memset(to, value, size);
 }
 }

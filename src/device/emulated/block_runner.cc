@@ -20,8 +20,9 @@ std::string text(const Dim3& index) { return concat("(", index.x, ", ", index.y,
 
 }  // namespace
 
-BlockRunner::BlockRunner(DeviceMemory& memory)
+BlockRunner::BlockRunner(DeviceMemory& memory, AccessCounts* counts)
     : memory_(memory),
+      counts_(counts),
       stacks_(kMaxBlockThreads),
       shared_(kMaxSharedBytes),
       shared_shadow_(kMaxSharedBytes),
@@ -70,6 +71,8 @@ void BlockRunner::run_block() {
   std::fill(states_.begin(), states_.end(), State::runs);
   for (std::uint32_t i = 0; i < num_threads_; ++i) stacks_.prepare(i, run_thread, this);
   while (run_all() && fault_.empty()) {
+    if (counts_ != nullptr)
+      for (std::uint32_t warp = 0; warp < num_threads_ / kWarp; ++warp) counts_->meet(warp, kernel_->name);
     if (std::ranges::all_of(states_, [](State state) { return state == State::ended; })) return;
     if (!release()) fault_ = concat("kernel ", kernel_->name, ", block ", text(block_), ": ", stuck());
   }
@@ -150,14 +153,15 @@ std::size_t BlockRunner::place_of(const Copy& copy) const {
   return static_cast<std::size_t>(copy.to - shared_.data()) / kCopyBytes;
 }
 
-void BlockRunner::start_copy(void* to, const void* from, std::size_t taken) {
+void BlockRunner::start_copy(void* to, const void* from, std::size_t taken, const void* site) {
   const Copy copy = {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), taken};
   const auto offset = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(shared_.data());
   if (offset >= shared_.size()) refuse("an asynchronous copy into what is not shared memory");
   if (offset % kCopyBytes != 0 || reinterpret_cast<std::uintptr_t>(from) % kCopyBytes != 0)
     refuse("an asynchronous copy that is not aligned to 16 bytes");
-  note(copy.to, kCopyBytes, AccessKind::write);
-  if (taken > 0) note(copy.from, taken, AccessKind::read);
+  note(copy.to, kCopyBytes, AccessKind::write, site);
+  // Another key than the one above: an instruction with an access of each memory.
+  if (taken > 0) note(copy.from, taken, AccessKind::read, static_cast<const char*>(site) + 1);
   std::memset(copy.to, 0xFF, kCopyBytes);
   copied_by_[place_of(copy)] = static_cast<std::uint16_t>(current_ + 1);
   ++num_copies_;
@@ -184,8 +188,8 @@ void BlockRunner::wait_for_copies(std::size_t groups_left) {
 void BlockRunner::finish(const Copy& copy) {
   copied_by_[place_of(copy)] = 0;
   --num_copies_;
-  note(copy.to, kCopyBytes, AccessKind::write);
-  if (copy.taken > 0) note(copy.from, copy.taken, AccessKind::read);
+  note(copy.to, kCopyBytes, AccessKind::write, nullptr);
+  if (copy.taken > 0) note(copy.from, copy.taken, AccessKind::read, nullptr);
   std::memset(copy.to, 0, kCopyBytes);
   if (copy.taken > 0) std::memcpy(copy.to, copy.from, copy.taken);
 }
@@ -215,14 +219,20 @@ void BlockRunner::stop() {
   check_failed("a thread that failed runs on", __FILE_NAME__, __LINE__);
 }
 
-void BlockRunner::on_access(std::uintptr_t address, std::size_t size, AccessKind kind) {
-  if (running_block != nullptr) running_block->access(address, size, kind);
+void BlockRunner::on_access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site) {
+  if (running_block != nullptr) running_block->access(address, size, kind, site);
 }
 
-void BlockRunner::access(std::uintptr_t address, std::size_t size, AccessKind kind) {
+void BlockRunner::access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site) {
   if (stacks_.on_stack(address)) return;
   if (std::string wrong = fault_of(address, size, kind); !wrong.empty()) fail(wrong);
   if (!fault_.empty()) stop();
+  if (counts_ == nullptr || site == nullptr) return;
+  const std::uintptr_t in_shared = address - reinterpret_cast<std::uintptr_t>(shared_.data());
+  if (in_shared < shared_.size())
+    counts_->note(current_ / kWarp, lane(), site, Memory::shared, in_shared, size);
+  else if (memory_.contains(address))
+    counts_->note(current_ / kWarp, lane(), site, Memory::global, address, size);
 }
 
 std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, AccessKind kind) {

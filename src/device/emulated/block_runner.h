@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/emulated/access_counts.h"
 #include "device/emulated/access_shadow.h"
 #include "device/emulated/device_memory.h"
 #include "device/emulated/fiber.h"
@@ -26,7 +27,8 @@ using KernelEntry = void (*)(const void* args);
 
 class BlockRunner {
  public:
-  explicit BlockRunner(DeviceMemory& memory);
+  // `counts`: of what accesses cost, or null.
+  BlockRunner(DeviceMemory& memory, AccessCounts* counts);
 
   // `order` chooses in which order threads run between barriers, and blocks. Empty, or the fault.
   std::string run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args,
@@ -48,14 +50,15 @@ class BlockRunner {
   using WordsOfLanes = std::array<Lanes, kWords>;
   const WordsOfLanes& exchange_words(std::uint32_t mask, std::span<const std::uint64_t> words);
   std::uint32_t lane() const { return current_ % kWarp; }
-  // ... atomics, and reads and writes of what is no plain access, noted by this before they are done, ...
-  void note(const void* address, std::size_t size, AccessKind kind) {
-    access(reinterpret_cast<std::uintptr_t>(address), size, kind);
+  // ... atomics, and reads and writes of what is no plain access, noted by this before they are done, by the
+  // kernel's instruction `site`, ...
+  void note(const void* address, std::size_t size, AccessKind kind, const void* site) {
+    access(reinterpret_cast<std::uintptr_t>(address), size, kind, site);
   }
   // ... and asynchronous copies of kCopyBytes into shared memory, of which none but the first `taken` bytes
   // are read and the others are zero. Until its thread has waited, nobody may touch what a copy writes.
   static constexpr std::size_t kCopyBytes = 16;
-  void start_copy(void* to, const void* from, std::size_t taken);
+  void start_copy(void* to, const void* from, std::size_t taken, const void* site);
   void commit_copies();
   void wait_for_copies(std::size_t groups_left);
 
@@ -63,7 +66,7 @@ class BlockRunner {
   [[noreturn]] void refuse(const char* what);
 
   // Called by the compiler's hooks. Does nothing while no kernel runs.
-  static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind);
+  static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site);
 
  private:
   enum class State : std::uint8_t { runs, at_block_barrier, at_warp_barrier, ended };
@@ -89,7 +92,8 @@ class BlockRunner {
   void finish(const Copy& copy);
   std::size_t place_of(const Copy& copy) const;
   std::string under_way(std::size_t in_shared, std::size_t size) const;
-  void access(std::uintptr_t address, std::size_t size, AccessKind kind);
+  // `site`: null: not counted.
+  void access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site);
   std::string fault_of(std::uintptr_t address, std::size_t size, AccessKind kind);
   void fail(const std::string& what);  // the thread has to stop() then, with nothing left to destroy
   [[noreturn]] void stop();
@@ -97,6 +101,7 @@ class BlockRunner {
   std::string where() const;
 
   DeviceMemory& memory_;
+  AccessCounts* counts_;
   FiberStacks stacks_;
   std::vector<std::byte> shared_;
   AccessShadow shared_shadow_;

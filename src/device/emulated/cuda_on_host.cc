@@ -37,22 +37,22 @@ std::uint32_t ballot(std::uint32_t mask, bool vote) {
 }
 
 std::uint32_t atomic_add(std::uint32_t* address, std::uint32_t value) {
-  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic);
+  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic, nullptr);
   return std::exchange(*address, *address + value);
 }
 
 unsigned long long atomic_add(unsigned long long* address, unsigned long long value) {
-  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic);
+  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic, nullptr);
   return std::exchange(*address, *address + value);
 }
 
 std::uint32_t atomic_or(std::uint32_t* address, std::uint32_t value) {
-  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic);
+  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic, nullptr);
   return std::exchange(*address, *address | value);
 }
 
 std::uint32_t atomic_max(std::uint32_t* address, std::uint32_t value) {
-  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic);
+  BlockRunner::running().note(address, sizeof *address, AccessKind::atomic, nullptr);
   return std::exchange(*address, std::max(*address, value));
 }
 

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "device/kernel_table.h"
@@ -18,7 +19,10 @@ Result<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const EmulatedOpt
 }
 
 EmulatedDevice::EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory)
-    : options_(options), memory_(std::move(memory)), runner_(memory_), queues_(options.seed) {}
+    : options_(options),
+      memory_(std::move(memory)),
+      runner_(memory_, options.count_accesses ? &access_counts_ : nullptr),
+      queues_(options.seed) {}
 
 EmulatedDevice::~EmulatedDevice() = default;
 
@@ -99,7 +103,9 @@ Status EmulatedDevice::unmap(std::byte* address, std::size_t bytes) {
 
 Result<StreamId> EmulatedDevice::create_stream() {
   if (!lost_.ok()) return lost_;
-  return queues_.add_stream();
+  const StreamId stream = queues_.add_stream();
+  num_streams_ = static_cast<std::int32_t>(stream) + 1;
+  return stream;
 }
 
 Result<EventId> EmulatedDevice::create_event() {
@@ -217,13 +223,27 @@ Status EmulatedDevice::run_product(const ProductArgs& args) {
   return ok_status();
 }
 
+Status EmulatedDevice::start_profile() {
+  profile_.emplace();
+  return lost_;
+}
+
+Result<std::vector<KernelTime>> EmulatedDevice::end_profile() {
+  for (std::int32_t i = 0; i < num_streams_; ++i)
+    PAGODA_RETURN_IF_ERROR(synchronize(static_cast<StreamId>(i)));
+  return sum_by_kernel(std::exchange(profile_, std::nullopt).value_or(std::vector<KernelTime>()));
+}
+
 Status EmulatedDevice::run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args) {
   if (++launches_ == options_.lost_launch)
     return internal_error(
         concat("the emulated device is lost, as asked, in launch ", launches_, ": ", kernel.name));
   const DeviceMemory::Open open(memory_);
+  const SteadyClock clock;
+  const TimeNs start = clock.now();
   const std::string fault =
       runner_.run(kernel, shape, args, random_bits(options_.seed, 1, static_cast<std::uint64_t>(launches_)));
+  if (profile_) profile_->push_back({kernel.name, 1, 1e6 * to_seconds(clock.now() - start)});
   return fault.empty() ? ok_status() : internal_error(fault);
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "device/device.h"
 #include "device/emulated/block_runner.h"
@@ -28,6 +29,7 @@ struct EmulatedOptions {
   // Faults on demand, counted from 1; 0: none. What the n-th call of the kind asks for is refused; and the
   // n-th launch to run loses the device.
   std::int64_t refused_allocation = 0, lost_launch = 0;
+  bool count_accesses = false;  // conflicts and sectors (access_counts.h); slow
 };
 
 class EmulatedDevice final : public Device {
@@ -62,6 +64,9 @@ class EmulatedDevice final : public Device {
   // In software: there is no library to open.
   Status open_products() override { return ok_status(); }
   Status multiply(StreamId stream, const ProductArgs& args) override;
+  Status start_profile() override;
+  Result<std::vector<KernelTime>> end_profile() override;  // times of the emulation
+  const AccessCounts& access_counts() const { return access_counts_; }
 
  private:
   EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory);
@@ -77,11 +82,14 @@ class EmulatedDevice final : public Device {
 
   EmulatedOptions options_;
   DeviceMemory memory_;
+  AccessCounts access_counts_;
   BlockRunner runner_;
   StreamQueues queues_;
   std::map<const std::byte*, std::vector<std::byte>> pinned_;
   std::int64_t allocations_ = 0, launches_ = 0;
+  std::int32_t num_streams_ = 0;
   Status lost_;
+  std::optional<std::vector<KernelTime>> profile_;  // a line a launch
 };
 
 }  // namespace pagoda::device::emulated

@@ -69,6 +69,24 @@ const Planted& planted(std::string_view what) {
   check_failed("no such kernel", __FILE__, __LINE__);
 }
 
+TEST(EmulatedDevice, ProfilesLaunchesByKernel) {
+  Work work;
+  const Planted* first = nullptr;
+  for (const Planted& planted : planted_kernels())
+    if (planted.good && first == nullptr) first = &planted;
+  ASSERT_TRUE(work.run(first->kernel, first->blocks).ok());  // before the profile
+  ASSERT_TRUE(work.device->start_profile().ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(work.run(first->kernel, first->blocks).ok());
+  const auto times = work.device->end_profile();
+  ASSERT_TRUE(times.has_value());
+  ASSERT_EQ(times->size(), 1u);
+  EXPECT_STREQ(times->front().kernel, first->kernel.name);
+  EXPECT_EQ(times->front().launches, 3);
+  EXPECT_GT(times->front().microseconds, 0);
+  ASSERT_TRUE(work.run(first->kernel, first->blocks).ok());
+  EXPECT_TRUE(work.device->end_profile()->empty());
+}
+
 TEST(EmulatedDevice, FindsPlantedFaultsInKernels) {
   if (!kChecked) GTEST_SKIP() << "kernels run unchecked in this build";
   for (const Planted& planted : planted_kernels()) {

@@ -32,16 +32,29 @@ float element_of_b(const Words& words, std::size_t k, std::size_t column) {
 }  // namespace
 
 void copy_async(void* to, const void* from, std::size_t taken) {
-  BlockRunner::running().start_copy(to, from, taken);
+  BlockRunner::running().start_copy(to, from, taken, __builtin_return_address(0));
 }
 void copies_commit() { BlockRunner::running().commit_copies(); }
 void copies_wait(std::size_t groups_left) { BlockRunner::running().wait_for_copies(groups_left); }
+
+void load_whole(void* to, const void* from, std::size_t size) {
+  BlockRunner& runner = BlockRunner::running();
+  if (reinterpret_cast<std::uintptr_t>(from) % size != 0) runner.refuse("a load that is not aligned");
+  runner.note(from, size, AccessKind::read, __builtin_return_address(0));
+  std::memcpy(to, from, size);
+}
+void store_whole(void* to, const void* from, std::size_t size) {
+  BlockRunner& runner = BlockRunner::running();
+  if (reinterpret_cast<std::uintptr_t>(to) % size != 0) runner.refuse("a store that is not aligned");
+  runner.note(to, size, AccessKind::write, __builtin_return_address(0));
+  std::memcpy(to, from, size);
+}
 
 void load_matrices(const void* row, bool transposed, std::uint32_t (&out)[4]) {
   BlockRunner& runner = BlockRunner::running();
   if (reinterpret_cast<std::uintptr_t>(row) % BlockRunner::kCopyBytes != 0)
     runner.refuse("a row of a matrix that is not aligned to 16 bytes");
-  runner.note(row, 16, AccessKind::read);
+  runner.note(row, 16, AccessKind::read, __builtin_return_address(0));
   std::uint64_t words[2];
   std::memcpy(words, row, sizeof words);
   const Words& rows = runner.exchange_words(~0u, words);

@@ -12,6 +12,10 @@ void copy_async(void* to, const void* from, std::size_t taken);
 void copies_commit();
 void copies_wait(std::size_t groups_left);
 
+// `size` bytes by one access, at a multiple of them; the other side is the thread's own.
+void load_whole(void* to, const void* from, std::size_t size);
+void store_whole(void* to, const void* from, std::size_t size);
+
 // Four matrices of 8 rows of 8: lane i names row i % 8 of matrix i / 8. Each lane gets of matrix m, in
 // out[m], elements 2 * (lane % 4) and the next of row lane / 4; transposed: of the column.
 void load_matrices(const void* row, bool transposed, std::uint32_t (&out)[4]);

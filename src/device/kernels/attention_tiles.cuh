@@ -290,8 +290,8 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
     for (int i = 0; i < 4; ++i) {
       const int h = i % 2, column = 16 * n + 8 * (i / 2) + 2 * (lane % 4);
       if (!rows[h].there || column >= args.cache.head_size) continue;
-      *reinterpret_cast<TwoFloats*>(partial_of(args, rows[h].head, split) + 2 + column) = {
-          part[i / 2][2 * h], part[i / 2][2 * h + 1]};
+      store_whole(partial_of(args, rows[h].head, split) + 2 + column,
+                  TwoFloats{part[i / 2][2 * h], part[i / 2][2 * h + 1]});
     }
   }
 }
@@ -375,8 +375,8 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
       if (!rows[h].there || column >= size) continue;
       float* const out =
           args.out + (static_cast<std::int64_t>(rows[h].row) * args.num_query_heads + rows[h].head) * size;
-      *reinterpret_cast<TwoFloats*>(out + column) = {quotient(total.values[n][2 * h], total.sum[h]),
-                                                     quotient(total.values[n][2 * h + 1], total.sum[h])};
+      store_whole(out + column, TwoFloats{quotient(total.values[n][2 * h], total.sum[h]),
+                                          quotient(total.values[n][2 * h + 1], total.sum[h])});
     }
 }
 

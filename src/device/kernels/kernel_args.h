@@ -5,9 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 
+// A function that nvcc compiles for both sides.
+#ifdef __CUDACC__
+#define PAGODA_HOST_DEVICE __host__ __device__
+#else
+#define PAGODA_HOST_DEVICE
+#endif
+
 namespace pagoda::device {
 
-// out[r] = (accumulate: out[r] +) scale * table[ids[r] + first_row]
+// out[r] = (accumulate: out[r] +) scale * table[ids[r] + first_row]; rounded: of quantised weights, to
+// bfloat16 before they are scaled
 struct EmbeddingArgs {
   const void* table = nullptr;  // [vocabulary, width]
   const std::int32_t* ids = nullptr;
@@ -15,6 +23,7 @@ struct EmbeddingArgs {
   std::int32_t width = 0;
   float scale = 1;
   std::int32_t first_row = 0, accumulate = 0;
+  std::int32_t rounded = 0;
 };
 
 // rms_norm: out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight
@@ -84,6 +93,37 @@ struct Quantized8 {
 };
 inline constexpr std::int32_t kQuantizedGroup = 32;
 
+// kQuantizedUnit neighbours in a row of Q4_K or Q6_K: half of a block of the file, with its scales in whole
+// bytes and its codes in the order in which a warp's lanes load them for products (weight_fragments.cuh). The
+// code of weight i lies at code_byte(i): in the low bits of that byte, or in its high ones where i % 32
+// >= 16.
+inline constexpr std::int32_t kQuantizedUnit = 128;
+PAGODA_HOST_DEVICE constexpr std::int32_t code_byte(std::int32_t i) {
+  return 16 * (i / 32) + 4 * (i % 8 / 2) + 2 * (i % 16 / 8) + i % 2;
+}
+// w = scale * scales[i / 32] * n - minimum * minima[i / 32], n in 0..15
+struct Quantized4K {
+  float scale, minimum;
+  std::uint8_t scales[4], minima[4];
+  std::uint8_t codes[64];
+};
+// w = scale * scales[i / 16] * (n - 32), n in 0..63. The two highest bits of n lie in `high`: a byte there
+// has those of the byte's low and high code in codes[] of one 32, then those of the next 32.
+struct Quantized6K {
+  std::uint8_t codes[64];
+  std::uint8_t high[32];
+  std::int8_t scales[8];
+  float scale;
+  std::uint32_t unused;
+};
+static_assert(sizeof(Quantized4K) == 80 && sizeof(Quantized6K) == 112);  // whole pieces of 16 bytes
+PAGODA_HOST_DEVICE constexpr std::int32_t high_byte(std::int32_t i) {
+  return 16 * (i / 64) + code_byte(i % 32);
+}
+PAGODA_HOST_DEVICE constexpr std::int32_t high_shift(std::int32_t i) {
+  return 4 * (i / 32 % 2) + 2 * (i / 16 % 2);
+}
+
 // y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending; by tiles:
 // x and weights rounded to bfloat16.
 struct LinearArgs {
@@ -94,6 +134,7 @@ struct LinearArgs {
   std::int32_t rows = 0, n = 0, k = 0;
   std::int32_t accumulate = 0;
   std::uint16_t* rounded = nullptr;  // [rows, k], of products by tiles: x in bfloat16, or room for it
+  std::int32_t stride = 0;           // from a row of y to the next; 0: n
 };
 
 // Which experts a row goes through, by kernels/routing_rule.h, ascending; NaN is chosen last.

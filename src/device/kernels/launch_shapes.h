@@ -6,6 +6,16 @@
 
 namespace pagoda::device {
 
+namespace choices {
+#define PAGODA_CHOICE(name, value) inline constexpr std::int32_t name = value;
+#ifdef PAGODA_DEVICE_CHOICES
+#include "device/tuned_choices.def"
+#else
+#include "device/kernels/choices.def"
+#endif
+#undef PAGODA_CHOICE
+}  // namespace choices
+
 // Threads of a row's block (rows.cuh); of a norm's from kWideRow elements on.
 inline constexpr std::int32_t kRowThreads = 128, kWideRowThreads = 512, kWideRow = 1024;
 
@@ -18,21 +28,26 @@ struct ProductTile {
   std::int32_t rows, columns, depth, warps_of_rows, warps_of_columns, stages;
 };
 // Bound by what is read of the weights: each warp has stages of its own, and the block rounds x (linear_few).
-inline constexpr ProductTile kFewRows = {16, 32, 128, 1, 4, 7};
-inline constexpr ProductTile kSeveralRows = {32, 32, 128, 1, 4, 5};
-inline constexpr ProductTile kSomeRows = {64, 64, 64, 2, 2, 5};
-inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, 3};
-// Bytes of x in bfloat16 that a block of kFewRows holds at once, and a piece of zeros behind them.
-inline constexpr std::int32_t kFewInputBytes = 32 * 1024, kFewZeroBytes = 128;
+inline constexpr ProductTile kFewRows = {16, 8 * choices::few_warps, 128,
+                                         1,  choices::few_warps,     choices::few_stages};
+inline constexpr ProductTile kSeveralRows = {32, 32, 128, 1, 4, choices::several_stages};
+inline constexpr ProductTile kSomeRows = {64, 64, 64, 2, 2, choices::some_stages};
+inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, choices::many_stages};
+// Bytes of x in bfloat16 that a block of kFewRows holds at once.
+inline constexpr std::int32_t kFewInputBytes = choices::few_input_kib * 1024;
 // So many blocks of kManyRows are worth having: fewer leave processors idle, and kSomeRows' are smaller.
-inline constexpr std::int64_t kManyBlocks = 128;
+inline constexpr std::int64_t kManyBlocks = choices::many_blocks;
 
 constexpr std::int32_t product_threads(const ProductTile& tile) {
   return 32 * tile.warps_of_rows * tile.warps_of_columns;
 }
+// Whether weights of which 32 have `group` bytes come in units of kQuantizedUnit.
+PAGODA_HOST_DEVICE constexpr bool has_units(std::int32_t group) { return group == 20 || group == 28; }
+static_assert(sizeof(Quantized4K) == 4 * 20 && sizeof(Quantized6K) == 4 * 28);
 // Pieces of 16 bytes that a row of weights has in a stage, where 32 weights have `group` bytes: more where a
-// stage may begin within one.
+// stage may begin within one. Units are copied whole.
 constexpr std::int32_t product_pieces(const ProductTile& tile, std::int32_t group) {
+  if (has_units(group)) return (tile.depth + kQuantizedUnit - 1) / kQuantizedUnit * group / 4;
   const std::int32_t bytes = tile.depth / 32 * group;
   return (bytes + (bytes % 16 != 0 ? 8 : 0) + 15) / 16;
 }
@@ -48,9 +63,11 @@ constexpr std::int32_t product_stage_bytes(const ProductTile& tile, std::int32_t
 constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32_t group) {
   return static_cast<std::uint32_t>(tile.stages * product_stage_bytes(tile, group));
 }
+// Blocks of few rows hold 16 rows of a stage or more.
+static_assert(kFewInputBytes >= 2 * kFewRows.rows * kFewRows.depth);
 constexpr std::uint32_t few_shared_bytes(std::int32_t group) {
   return static_cast<std::uint32_t>(kFewRows.stages * kFewRows.columns * product_pitch(kFewRows, group) +
-                                    kFewInputBytes + kFewZeroBytes);
+                                    kFewInputBytes);
 }
 
 // Attention by tiles (attention_tiles.cuh), for heads of up to `padded`: 64, 128 or 256.

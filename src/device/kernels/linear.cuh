@@ -5,6 +5,7 @@
 // shared: kLinearSharedBytes.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
+#include "device/kernels/stored_weights.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -14,35 +15,6 @@ struct TileLine {
   float* y;
   float factor;
 };
-
-// The weight at (row, k) of [n, k]; and the start of weights that lie so many rows further. Quantised ones
-// are widened as the host's dequantiser has it, in float32.
-template <class T>
-__device__ __forceinline__ float weight_at(const T* weight, std::int64_t row, int k_end, int k) {
-  return to_float(weight[row * k_end + k]);
-}
-__device__ __forceinline__ float weight_at(const Quantized4* weight, std::int64_t row, int k_end, int k) {
-  const Quantized4& group = weight[row * (k_end / kQuantizedGroup) + k / kQuantizedGroup];
-  const int i = k % kQuantizedGroup;
-  const int code = i < 16 ? group.codes[i] & 15 : group.codes[i - 16] >> 4;
-  return group.scale * static_cast<float>(code) + group.minimum;
-}
-__device__ __forceinline__ float weight_at(const Quantized8* weight, std::int64_t row, int k_end, int k) {
-  const Quantized8& group = weight[row * (k_end / kQuantizedGroup) + k / kQuantizedGroup];
-  return group.scale * static_cast<float>(group.codes[k % kQuantizedGroup]);
-}
-template <class T>
-__device__ __forceinline__ const T* rows_further(const T* weight, std::int64_t rows, int k_end) {
-  return weight + rows * k_end;
-}
-__device__ __forceinline__ const Quantized4* rows_further(const Quantized4* weight, std::int64_t rows,
-                                                          int k_end) {
-  return weight + rows * (k_end / kQuantizedGroup);
-}
-__device__ __forceinline__ const Quantized8* rows_further(const Quantized8* weight, std::int64_t rows,
-                                                          int k_end) {
-  return weight + rows * (k_end / kQuantizedGroup);
-}
 
 // weight [n, k], bias [n] or null. Tile columns begin at first_n.
 template <class T>
@@ -60,7 +32,7 @@ __device__ __forceinline__ void multiply_tile(const TileLine& at, const T* weigh
       const int k = first_k + i, weight_row = first_n + line;
       x_tile[line * (kLinearDepth + 1) + i] = at.x != nullptr && k < k_end ? at.x[k] * at.factor : 0.0f;
       weight_tile[line * (kLinearDepth + 1) + i] =
-          weight_row < n_end && k < k_end ? weight_at(weight, weight_row, k_end, k) : 0.0f;
+          weight_row < n_end && k < k_end ? weight_of(stored_row(weight, weight_row, k_end), k) : 0.0f;
     }
     __syncthreads();
     const int depth = k_end - first_k < kLinearDepth ? k_end - first_k : kLinearDepth;
@@ -80,7 +52,7 @@ __device__ __forceinline__ void linear(const LinearArgs& args) {
   TileLine at = {nullptr, nullptr, 1};
   if (row < args.rows) {
     at.x = args.x + row * args.k;
-    at.y = args.y + row * args.n;
+    at.y = args.y + row * args.stride;
   }
   multiply_tile(at, static_cast<const T*>(args.weight), args.bias, args.n, args.k, args.accumulate != 0);
 }
@@ -89,5 +61,7 @@ __global__ void linear_f32(LinearArgs args) { linear<float>(args); }
 __global__ void linear_bf16(LinearArgs args) { linear<Bf16>(args); }
 __global__ void linear_q4(LinearArgs args) { linear<Quantized4>(args); }
 __global__ void linear_q8(LinearArgs args) { linear<Quantized8>(args); }
+__global__ void linear_q4_k(LinearArgs args) { linear<Quantized4K>(args); }
+__global__ void linear_q6_k(LinearArgs args) { linear<Quantized6K>(args); }
 
 }  // namespace pagoda::device::kernels

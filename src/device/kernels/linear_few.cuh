@@ -17,30 +17,49 @@ struct FewSizes {
   static constexpr int kPieces = product_pieces(kFewRows, kGroupBytes<T>);
   static constexpr int kPitch = product_pitch(kFewRows, kGroupBytes<T>);
   static constexpr int kStageBytes = kLines * kPitch, kRingBytes = kFewRows.stages * kStageBytes;
+  // From a stage of a row of weights to the next one.
+  static constexpr int kRowStep = kFewRows.depth / kQuantizedGroup * kGroupBytes<T>;
   static_assert(kFewRows.columns == kLines * kFewRows.warps_of_columns && kFewRows.rows == 16);
+  static_assert(kRowStep == 16 * kPieces);  // a stage begins with a piece, and shift_of() it is 0
 };
 
-// Starts a warp's copies of a stage, from row `first_n` of the weights on. Zero is what copy_weights has so.
+// A warp's copies of stages of its weights, from row `first_n` on: where this lane's pieces of the next stage
+// come from, and how much of their row is left. Zero is what copy_weights has so.
 template <class T>
-__device__ __forceinline__ void copy_weights_of_warp(const LinearArgs& args, int first_n, int first_k,
-                                                     unsigned char* stage) {
+struct FewCopies {
   using Sizes = FewSizes<T>;
-  const int row_bytes = kGroupBytes<T> == 64 ? 2 * args.k : args.k / kQuantizedGroup * kGroupBytes<T>;
-  const int first_byte = first_k / kQuantizedGroup * kGroupBytes<T> / 16 * 16;
-  const unsigned char* const from = static_cast<const unsigned char*>(args.weight) +
-                                    static_cast<std::int64_t>(first_n) * row_bytes + first_byte;
-  constexpr int kAll = Sizes::kLines * Sizes::kPieces;
+  static constexpr int kAll = Sizes::kLines * Sizes::kPieces, kCount = (kAll + 31) / 32;
+  // Rows are whole stages: supports_product_tiles().
+  static constexpr bool kWhole =
+      kGroupBytes<T> != kGroupBytes<Bf16> && kGroupBytes<T> != kGroupBytes<Quantized4>;
+  const unsigned char* from[kCount];
+  int to[kCount], left[kCount];
+
+  __device__ __forceinline__ FewCopies(const LinearArgs& args, int first_n) {
+    const int row_bytes = row_bytes_of<T>(args.k);
+    const auto* const weights =
+        static_cast<const unsigned char*>(args.weight) + static_cast<std::int64_t>(first_n) * row_bytes;
 #pragma unroll
-  for (int j = 0; j < kAll; j += 32) {
-    const int i = j + static_cast<int>(threadIdx.x % 32);
-    if (kAll % 32 != 0 && i >= kAll) continue;
-    const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
-    const bool there = first_n + line < args.n && first_byte + 16 * piece < row_bytes;
-    const int to =
-        kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
-    copy_async(stage + to, from + (there ? line * row_bytes + 16 * piece : 0), there);
+    for (int j = 0; j < kCount; ++j) {
+      const int i = 32 * j + static_cast<int>(threadIdx.x % 32);
+      const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
+      const bool there = i < kAll && first_n + line < args.n;
+      from[j] = weights + (there ? line * row_bytes + 16 * piece : 0);
+      to[j] = kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
+      left[j] = there ? row_bytes - 16 * piece : 0;
+    }
   }
-}
+
+  __device__ __forceinline__ void start(unsigned char* stage) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      if (kAll % 32 == 0 || j + 1 < kCount || threadIdx.x % 32 < kAll % 32)
+        copy_async(stage + to[j], from[j], left[j] > 0);
+      from[j] += Sizes::kRowStep;  // nothing is read there once `left` is over
+      if (!kWhole) left[j] -= Sizes::kRowStep;
+    }
+  }
+};
 
 // Rounds `depth` elements from `first_k` on of the block's rows into shared memory; behind the end of k are
 // zeros. All threads; between barriers.
@@ -55,9 +74,8 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Lines
     for (int chunk = static_cast<int>(threadIdx.x); chunk < chunks; chunk += kFewThreads) {
       FourFloats halves[2] = {};
       if (first_k + 8 * chunk < args.k) {
-        const auto* const from = reinterpret_cast<const FourFloats*>(x + 8 * chunk);
-        halves[0] = from[0];
-        halves[1] = from[1];
+        halves[0] = load_whole<FourFloats>(x + 8 * chunk);
+        halves[1] = load_whole<FourFloats>(x + 8 * chunk + 4);
       }
       FourWords words;
 #pragma unroll
@@ -65,32 +83,30 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Lines
         const float* const pair = halves[j / 2].at + 2 * (j % 2);
         words.at[j] = Lines::kWeighed ? pack(pair[0] * factor, pair[1] * factor) : pack(pair[0], pair[1]);
       }
-      *reinterpret_cast<FourWords*>(inputs + swizzled(line, chunk, 2 * depth)) = words;
+      store_whole(inputs + swizzled(line, chunk, 2 * depth), words);
     }
   }
 }
 
-// Adds a stage's depth of k, which begins `at` elements behind the inputs' first.
+// Adds a stage's depth of k. `rows`: for two steps of 32 and their halves, where this lane's row of x is
+// that it loads for all.
 template <class T>
-__device__ __forceinline__ void multiply_few(int first_k, int at, int depth, int count,
-                                             const unsigned char* stage, const unsigned char* inputs,
-                                             const unsigned char* zeros, ProductSums<T, kFewRows>& sums) {
-  const int lane = static_cast<int>(threadIdx.x % 32), line = lane % 16;
-  const int shift = first_k / kQuantizedGroup * kGroupBytes<T> % 16;
+__device__ __forceinline__ void multiply_few(const unsigned char* stage,
+                                             const unsigned char* const (&rows)[4], int first_byte,
+                                             ProductSums<T, kFewRows>& sums) {
   // One sum: nothing else hides how long loads take, so all of them come first.
   constexpr int kSteps = kFewRows.depth / 32;
   std::uint32_t left[kSteps][2][4], right[kSteps][4];
 #pragma unroll
   for (int step = 0; step < kSteps; ++step)
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int chunk = (at + 32 * step) / 8 + 2 * half + lane / 16;
-      const unsigned char* const from = line < count ? inputs + swizzled(line, chunk, 2 * depth) : zeros;
-      load_matrices<false>(reinterpret_cast<const Bf16*>(from), left[step][half]);
-    }
+    for (int half = 0; half < 2; ++half)
+      load_matrices<false>(
+          reinterpret_cast<const Bf16*>(rows[2 * (step % 2) + half] + first_byte + 128 * (step / 2)),
+          left[step][half]);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step)
-    load_weights<T, kFewRows>(stage, static_cast<const T*>(nullptr), 0, 32 * step, shift, right[step]);
+    load_weights(stage, FewSizes<T>::kPitch, static_cast<const T*>(nullptr), 32 * step, 0, right[step]);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step)
 #pragma unroll
@@ -105,25 +121,32 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const Lines& 
   constexpr int kDepth = kFewRows.depth, kStages = kFewRows.stages;
   PAGODA_SHARED(unsigned char, shared);
   unsigned char* const inputs = shared;
-  unsigned char* const zeros = shared + kFewInputBytes;
-  const int warp = static_cast<int>(threadIdx.x / 32);
-  unsigned char* const ring = zeros + kFewZeroBytes + warp * Sizes::kRingBytes;
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  unsigned char* const ring = shared + kFewInputBytes + warp * Sizes::kRingBytes;
   const int first_n = static_cast<int>(blockIdx.y) * kFewRows.columns + warp * Sizes::kLines;
   const int count = lines.count() < kFewRows.rows ? lines.count() : kFewRows.rows;
   const int stages = (args.k + kDepth - 1) / kDepth;
   // Stages whose inputs lie in shared memory together.
   const int fit = kFewInputBytes / (2 * kDepth) / count, at_once = fit < stages ? fit : stages;
   const bool has_work = first_n < args.n;
-  const auto copy = [&](int number, int place) {
-    if (number < stages && has_work)
-      copy_weights_of_warp<T>(args, first_n, number * kDepth, ring + place * Sizes::kStageBytes);
-    copies_commit();
+  FewCopies<T> copies(args, first_n);
+  int to = 0, from = 0;  // bytes in the ring
+  const auto further = [](int at) {
+    return at + Sizes::kStageBytes == Sizes::kRingBytes ? 0 : at + Sizes::kStageBytes;
   };
-  for (int i = 0; i < kStages - 1; ++i) copy(i, i);
-  if (threadIdx.x < kFewZeroBytes / 16) reinterpret_cast<FourWords*>(zeros)[threadIdx.x] = FourWords{};
+  const auto copy = [&](int number) {
+    if (number < stages && has_work) copies.start(ring + to);
+    copies_commit();
+    to = further(to);
+  };
+  for (int i = 0; i < kStages - 1; ++i) copy(i);
+  // Lines behind the last one are products of the first, which nobody stores.
+  const int line = lane % 16 < count ? lane % 16 : 0;
+  const unsigned char* rows[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) rows[i] = inputs + swizzled(line, 2 * i + lane / 16, 2 * at_once * kDepth);
   ProductSums<T, kFewRows> sums;
   clear(sums);
-  int place = 0;
   for (int first = 0; first < stages; first += at_once) {
     if (first > 0) __syncthreads();  // nobody reads the part before
     round_inputs(args, lines, count, first * kDepth, at_once * kDepth, inputs);
@@ -132,15 +155,13 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const Lines& 
     for (int i = first; i < behind; ++i) {
       copies_wait<kStages - 2>();
       __syncwarp();  // the copies of all lanes are there, and the stage before is free
-      copy(i + kStages - 1, place == 0 ? kStages - 1 : place - 1);
-      if (has_work)
-        multiply_few<T>(i * kDepth, (i - first) * kDepth, at_once * kDepth, count,
-                        ring + place * Sizes::kStageBytes, inputs, zeros, sums);
-      place = place + 1 == kStages ? 0 : place + 1;
+      copy(i + kStages - 1);
+      if (has_work) multiply_few<T>(ring + from, rows, 2 * kDepth * (i - first), sums);
+      from = further(from);
     }
   }
   if (!has_work) return;
-  if (args.n % 2 == 0)
+  if ((args.n | args.stride) % 2 == 0)
     store_sums<true>(args, lines, 0, first_n, sums);
   else
     store_sums<false>(args, lines, 0, first_n, sums);
@@ -153,6 +174,8 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const Lines& 
 PAGODA_FEW_KERNEL(bf16, Bf16)
 PAGODA_FEW_KERNEL(q4, Quantized4)
 PAGODA_FEW_KERNEL(q8, Quantized8)
+PAGODA_FEW_KERNEL(q4_k, Quantized4K)
+PAGODA_FEW_KERNEL(q6_k, Quantized6K)
 #undef PAGODA_FEW_KERNEL
 
 }  // namespace pagoda::device::kernels

@@ -51,14 +51,13 @@ __global__ void __launch_bounds__(kRouterRows* kRouterColumns) linear_router(Lin
     copy(stage + kRouterStages - 1);
     if (!has_work) continue;
     const float* const from = shared + stage % kRouterStages * kStage;
-    const auto* const left = reinterpret_cast<const FourFloats*>(from + line * kRouterPitch);
-    const auto* const right =
-        reinterpret_cast<const FourFloats*>(from + (kRouterRows + column) * kRouterPitch);
+    const float* const left = from + line * kRouterPitch;
+    const float* const right = from + (kRouterRows + column) * kRouterPitch;
     const int left_of_k = args.k - stage * kRouterDepth;
     const int depth = left_of_k < kRouterDepth ? left_of_k : kRouterDepth;
 #pragma unroll 8
     for (int i = 0; i < depth / 4; ++i) {
-      const FourFloats a = left[i], b = right[i];
+      const auto a = load_whole<FourFloats>(left + 4 * i), b = load_whole<FourFloats>(right + 4 * i);
 #pragma unroll
       for (int j = 0; j < 4; ++j) sum = fmaf(a.at[j], b.at[j], sum);
     }
@@ -66,7 +65,7 @@ __global__ void __launch_bounds__(kRouterRows* kRouterColumns) linear_router(Lin
   copies_wait<0>();
   if (!has_work) return;
   if (args.bias != nullptr) sum += args.bias[first_n + column];
-  float* const y = args.y + static_cast<std::int64_t>(first_row + line) * args.n + first_n + column;
+  float* const y = args.y + static_cast<std::int64_t>(first_row + line) * args.stride + first_n + column;
   *y = args.accumulate != 0 ? *y + sum : sum;
 }
 

@@ -14,21 +14,9 @@
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/tile_words.cuh"
+#include "device/kernels/weight_fragments.cuh"
 
 namespace pagoda::device::kernels {
-
-// Loads and stores of several words at once.
-struct alignas(16) FourFloats {
-  float at[4];
-};
-struct alignas(16) FourWords {
-  std::uint32_t at[4];
-};
-
-template <class T>
-inline constexpr int kGroupBytes = static_cast<int>(sizeof(T));  // 32 weights of a row
-template <>
-inline constexpr int kGroupBytes<Bf16> = 64;
 
 template <class T, ProductTile tile>
 struct ProductSizes {
@@ -48,19 +36,14 @@ struct ProductSizes {
   static_assert(tile.rows * kChunks % kThreads == 0 && tile.depth % 64 == 0);
 };
 
-// The place of piece `piece` of line `line`: eight lines that are read at once are in different banks.
-__device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
-  return line * line_bytes + 16 * (piece ^ (line & 7));
-}
-
 // Starts the copies of the stage's weights. What lies behind the matrix's last row, or a row's end, is zero.
 // Places within a block's part of a matrix are 32-bit numbers, which stay the same for all stages.
 template <class T, ProductTile tile>
 __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k, unsigned char* stage) {
   using Sizes = ProductSizes<T, tile>;
-  const int row_bytes = kGroupBytes<T> == 64 ? 2 * args.k : args.k / kQuantizedGroup * kGroupBytes<T>;
+  const int row_bytes = row_bytes_of<T>(args.k);
   const int first_n = static_cast<int>(blockIdx.y) * tile.columns;
-  const int first_byte = first_k / kQuantizedGroup * kGroupBytes<T> / 16 * 16;
+  const int first_byte = first_byte_of<T>(first_k);
   const unsigned char* const from = static_cast<const unsigned char*>(args.weight) +
                                     static_cast<std::int64_t>(first_n) * row_bytes + first_byte;
   constexpr int kAll = tile.columns * Sizes::kPieces;
@@ -105,68 +88,10 @@ struct BatchLines {
     return args.x + static_cast<std::int64_t>(first + line) * args.k;
   }
   __device__ __forceinline__ float* y(int line) const {
-    return args.y + static_cast<std::int64_t>(first + line) * args.n;
+    return args.y + static_cast<std::int64_t>(first + line) * args.stride;
   }
   __device__ __forceinline__ float factor(int) const { return 1; }
 };
-
-// 8 rows of weights from `column` of the block's on, and k from `first_k` of the stage's on: the right
-// matrices of two products. This lane's row is column + lane / 4; its k in each 8: 2 * (lane % 4) and the
-// next.
-template <class T, ProductTile tile>
-__device__ __forceinline__ void load_weights(const unsigned char* stage, const Bf16*, int column, int first_k,
-                                             int, std::uint32_t (&out)[4]) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int at = swizzled(column + lane % 8, first_k / 8 + lane / 8, ProductSizes<T, tile>::kPitch);
-  load_matrices<false>(reinterpret_cast<const Bf16*>(stage + at), out);
-}
-
-// Codes become floats without a conversion, which is slow: a byte goes into the bits of another number.
-// 1 + byte / 128, of a byte below 128 whose high bit is set: `which` of four.
-__device__ __forceinline__ float one_and_128th(std::uint32_t bytes, int which) {
-  return __uint_as_float(__byte_perm(bytes, 0x3F000000u, 0x7044u | static_cast<unsigned>(which) << 8));
-}
-// 2^23 + byte
-__device__ __forceinline__ float large_and_byte(std::uint32_t bytes, int which) {
-  return __uint_as_float(__byte_perm(bytes, 0x4B000000u, 0x7440u | static_cast<unsigned>(which)));
-}
-
-// `shift`: where in the stage's row its first group begins.
-template <class T, ProductTile tile>
-__device__ __forceinline__ void load_weights(const unsigned char* stage, const Quantized4*, int column,
-                                             int first_k, int shift, std::uint32_t (&out)[4]) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const unsigned char* const group = stage + (column + lane / 4) * ProductSizes<T, tile>::kPitch + shift +
-                                     first_k / kQuantizedGroup * kGroupBytes<T>;
-  const TwoFloats numbers = *reinterpret_cast<const TwoFloats*>(group);  // scale, minimum
-  const float scale = 128 * numbers.at[0], minimum = numbers.at[1] - scale;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const std::uint32_t codes = *reinterpret_cast<const std::uint16_t*>(group + 8 + 2 * (lane % 4) + 8 * i);
-    const std::uint32_t halves[] = {(codes & 0x0F0Fu) | 0x8080u, (codes >> 4 & 0x0F0Fu) | 0x8080u};
-#pragma unroll
-    for (int high = 0; high < 2; ++high)
-      out[2 * high + i] = pack(fmaf(scale, one_and_128th(halves[high], 0), minimum),
-                               fmaf(scale, one_and_128th(halves[high], 1), minimum));
-  }
-}
-
-template <class T, ProductTile tile>
-__device__ __forceinline__ void load_weights(const unsigned char* stage, const Quantized8*, int column,
-                                             int first_k, int shift, std::uint32_t (&out)[4]) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const unsigned char* const group = stage + (column + lane / 4) * ProductSizes<T, tile>::kPitch + shift +
-                                     first_k / kQuantizedGroup * kGroupBytes<T>;
-  const float scale = *reinterpret_cast<const float*>(group);
-  constexpr float kOffset =
-      8388608.0f + 128.0f;  // signed codes are 128 too high once their first bit is turned
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const std::uint32_t codes =
-        *reinterpret_cast<const std::uint16_t*>(group + 4 + 2 * (lane % 4) + 8 * i) ^ 0x8080u;
-    out[i] = pack(scale * (large_and_byte(codes, 0) - kOffset), scale * (large_and_byte(codes, 1) - kOffset));
-  }
-}
 
 template <class T, ProductTile tile>
 struct ProductSums {
@@ -181,7 +106,7 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int first_row = warp / tile.warps_of_columns * Sizes::kRows,
             first_column = warp % tile.warps_of_columns * Sizes::kColumns;
-  const int shift = first_k / kQuantizedGroup * kGroupBytes<T> % 16;
+  const int shift = shift_of<T>(first_k);
   const auto load_left = [&](int k, std::uint32_t(&left)[Sizes::kM][2][4]) {
 #pragma unroll
     for (int m = 0; m < Sizes::kM; ++m)
@@ -193,7 +118,8 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
             left[m][half]);
   };
   const auto load_right = [&](int k, int n, std::uint32_t(&right)[4]) {
-    load_weights<T, tile>(weights, static_cast<const T*>(nullptr), first_column + 8 * n, k, shift, right);
+    load_weights(weights + (first_column + 8 * n) * Sizes::kPitch, Sizes::kPitch,
+                 static_cast<const T*>(nullptr), k, shift, right);
   };
   const auto multiply = [&](int n, const std::uint32_t(&left)[Sizes::kM][2][4],
                             const std::uint32_t(&right)[4]) {
@@ -243,12 +169,11 @@ __device__ __forceinline__ void store_sums(const LinearArgs& args, const Lines& 
 #pragma unroll
         for (int i = 0; i < 2; ++i) two.at[i] = sums.at[m][n][2 * h + i] + bias[n][i];
         if constexpr (pairs) {
-          auto* const to = reinterpret_cast<TwoFloats*>(y + 8 * n);
           if (args.accumulate != 0) {
-            const TwoFloats before = *to;
+            const auto before = load_whole<TwoFloats>(y + 8 * n);
             for (int i = 0; i < 2; ++i) two.at[i] = before.at[i] + two.at[i];
           }
-          *to = two;
+          store_whole(y + 8 * n, two);
         } else {
           for (int i = 0; i < 2; ++i)
             if (first + 8 * n + i < args.n)
@@ -303,7 +228,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     place = place + 1 == tile.stages ? 0 : place + 1;
   }
   if (!has_work) return;
-  if (args.n % 2 == 0)
+  if ((args.n | args.stride) % 2 == 0)
     store_sums<true>(args, lines, first_line, first_n, sums);
   else
     store_sums<false>(args, lines, first_line, first_n, sums);
@@ -320,6 +245,8 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
 PAGODA_PRODUCT_KERNELS(bf16, Bf16)
 PAGODA_PRODUCT_KERNELS(q4, Quantized4)
 PAGODA_PRODUCT_KERNELS(q8, Quantized8)
+PAGODA_PRODUCT_KERNELS(q4_k, Quantized4K)
+PAGODA_PRODUCT_KERNELS(q6_k, Quantized6K)
 #undef PAGODA_PRODUCT_KERNELS
 #undef PAGODA_PRODUCT_KERNEL
 

@@ -214,7 +214,7 @@ __device__ __forceinline__ void grouped_linear(const GroupedLinearArgs& args) {
     if (args.factors != nullptr) at.factor = args.factors[pair];
   }
   const std::int64_t row = static_cast<std::int64_t>(pairs.expert) * args.n;
-  multiply_tile(at, rows_further(static_cast<const T*>(args.weight), row, args.k),
+  multiply_tile(at, stored_row(static_cast<const T*>(args.weight), row, args.k),
                 args.bias != nullptr ? args.bias + row : nullptr, args.n, args.k, false);
 }
 
@@ -222,6 +222,8 @@ __global__ void grouped_linear_f32(GroupedLinearArgs args) { grouped_linear<floa
 __global__ void grouped_linear_bf16(GroupedLinearArgs args) { grouped_linear<Bf16>(args); }
 __global__ void grouped_linear_q4(GroupedLinearArgs args) { grouped_linear<Quantized4>(args); }
 __global__ void grouped_linear_q8(GroupedLinearArgs args) { grouped_linear<Quantized8>(args); }
+__global__ void grouped_linear_q4_k(GroupedLinearArgs args) { grouped_linear<Quantized4K>(args); }
+__global__ void grouped_linear_q6_k(GroupedLinearArgs args) { grouped_linear<Quantized6K>(args); }
 
 // A block a row.
 __global__ void combine(CombineArgs args) {

@@ -31,9 +31,9 @@ __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
   if (pairs.expert < 0) return;
   const std::int64_t row = static_cast<std::int64_t>(pairs.expert) * args.n;
   LinearArgs of_expert;
-  of_expert.weight = rows_further(static_cast<const T*>(args.weight), row, args.k);
+  of_expert.weight = stored_row(static_cast<const T*>(args.weight), row, args.k);
   of_expert.bias = args.bias != nullptr ? args.bias + row : nullptr;
-  of_expert.n = args.n;
+  of_expert.n = of_expert.stride = args.n;
   of_expert.k = args.k;
   linear_few<T>(of_expert, PairLines{args, pairs});
 }
@@ -45,6 +45,8 @@ __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
 PAGODA_GROUPED_KERNEL(bf16, Bf16)
 PAGODA_GROUPED_KERNEL(q4, Quantized4)
 PAGODA_GROUPED_KERNEL(q8, Quantized8)
+PAGODA_GROUPED_KERNEL(q4_k, Quantized4K)
+PAGODA_GROUPED_KERNEL(q6_k, Quantized6K)
 #undef PAGODA_GROUPED_KERNEL
 
 }  // namespace pagoda::device::kernels

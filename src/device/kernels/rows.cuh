@@ -1,6 +1,7 @@
 #pragma once
 // Ops of rows by themselves. grid.x: rows; grid.y: blocks that share a row, of norms one; block.x: threads.
 #include "device/kernels/dialect.cuh"
+#include "device/kernels/stored_weights.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -13,16 +14,26 @@ __device__ __forceinline__ int step_in_row() { return static_cast<int>(gridDim.y
 template <class T>
 __device__ __forceinline__ void embed_row(const EmbeddingArgs& args) {
   const std::int64_t row = args.ids[blockIdx.x] + args.first_row;
-  const T* const from = static_cast<const T*>(args.table) + row * args.width;
+  const T* const from = stored_row(static_cast<const T*>(args.table), row, args.width);
   float* const to = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
   for (int i = first_of_row(); i < args.width; i += step_in_row()) {
-    const float value = args.scale * to_float(from[i]);
+    float weight = weight_of(from, i);
+    if (sizeof(T) > 4 && args.rounded != 0) {
+      Bf16 rounded;
+      store(&rounded, weight);
+      weight = to_float(rounded);
+    }
+    const float value = args.scale * weight;
     to[i] = args.accumulate != 0 ? to[i] + value : value;
   }
 }
 
 __global__ void embedding_f32(EmbeddingArgs args) { embed_row<float>(args); }
 __global__ void embedding_bf16(EmbeddingArgs args) { embed_row<Bf16>(args); }
+__global__ void embedding_q4(EmbeddingArgs args) { embed_row<Quantized4>(args); }
+__global__ void embedding_q8(EmbeddingArgs args) { embed_row<Quantized8>(args); }
+__global__ void embedding_q4_k(EmbeddingArgs args) { embed_row<Quantized4K>(args); }
+__global__ void embedding_q6_k(EmbeddingArgs args) { embed_row<Quantized6K>(args); }
 
 // Shared: a float a warp. A thread writes the elements that it alone reads.
 __device__ __forceinline__ void normalize_row(const NormArgs& args, bool centred) {

@@ -9,10 +9,40 @@
 
 namespace pagoda::device::kernels {
 
-// Two neighbours, stored at once.
+// Neighbours that are loaded and stored at once.
 struct alignas(8) TwoFloats {
   float at[2];
 };
+struct alignas(16) FourFloats {
+  float at[4];
+};
+struct alignas(8) TwoWords {
+  std::uint32_t at[2];
+};
+struct alignas(16) FourWords {
+  std::uint32_t at[4];
+};
+
+// Loads and stores one of them at once. (The host's compiler may take them apart, and then the emulated
+// device would count several accesses: emulated/access_counts.h.)
+template <class T>
+__device__ __forceinline__ T load_whole(const void* from) {
+#ifdef __CUDACC__
+  return *static_cast<const T*>(from);
+#else
+  T value;
+  emulated::load_whole(&value, from, sizeof value);
+  return value;
+#endif
+}
+template <class T>
+__device__ __forceinline__ void store_whole(void* to, const T& value) {
+#ifdef __CUDACC__
+  *static_cast<T*>(to) = value;
+#else
+  emulated::store_whole(to, &value, sizeof value);
+#endif
+}
 
 // 16 bytes, both ends at multiples of 16. Not `there`: zeros, and nothing is read.
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
