@@ -1,24 +1,31 @@
 """`bench/gpu/tune` without a GPU: programs that only print what the real ones do. Its rows are there as they come, with
-estimates beside them; what fails or hangs is a row, and does not keep the next part from running."""
+estimates beside them; what fails or hangs is a row, and does not keep the next part from running; and of variants of
+kernels it takes the sizes of the quickest."""
 
+import importlib.machinery
+import importlib.util
 import json
 import pathlib
 import subprocess
 import time
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+TUNE = ROOT / "bench/gpu/tune"
 PROGRAMS = {
     "device_bench": 'echo \'{"device": "d", "copy_bytes_per_s": 2e12}\'',
     "device_test": "echo '[       OK ] A.b (3 ms)'; echo '[  FAILED  ] C.d (3 ms)'; echo '[  FAILED  ] C.d'; exit 1",
     "device_runner_test": "echo '[       OK ] E.f (3 ms)'",
-    "products_bench": """echo '{"weights": "q4", "n": 4096, "k": 4096, "rows": 1, "tiles_us": 20.2}'
+    "products_bench": """echo '{"weights": "q4", "n": 4096, "k": 4096, "rows": 1, "tiles_us": 16.0}'
 echo '{"weights": "f32", "n": 8, "k": 8, "rows": 1, "tiles_us": 1}'""",
     "attention_bench": """echo '{"case": "attention", "rows": 8, "context": 256, "tiles_us": 9.9, "memory": "paged"}'
 exec sleep 60""",
+    "step_profile": """echo '{"case": "profile", "kernel": "linear_few_q4_k", "launches": 4, "step_us": 20}'""",
 }
 
 
-def tune(folder, budget, without=""):
+def tune(folder, budget, without="", more=()):
     build = folder / "build"
     build.mkdir()
     for name, script in PROGRAMS.items():
@@ -26,7 +33,7 @@ def tune(folder, budget, without=""):
             continue
         (build / name).write_text(f"#!/bin/bash\n{script}\n")
         (build / name).chmod(0o755)
-    command = [ROOT / "bench/gpu/tune", "--device", "emulated", "--build", build, "--out", folder / "out"]
+    command = [TUNE, "--device", "emulated", "--build", build, "--out", folder / "out", *more]
     start = time.monotonic()
     done = subprocess.run([*command, "--budget", str(budget)], capture_output=True, text=True, timeout=60)
     rows = [json.loads(line) for line in (folder / "out/tune.jsonl").read_text().splitlines()]
@@ -41,11 +48,12 @@ def test_rows_come_with_estimates_and_what_hangs_is_timed_out(tmp_path):
     assert {"part": "kernels", "exit_code": 1} in rows
     assert {"part": "sampling", "passed": 1, "failures": 0} in rows
     product = next(row for row in rows if row["part"] == "products" and row["weights"] == "q4")
-    assert product["estimate_us"] == 10.1 and abs(product["off"] - 1.0) < 0.02
+    assert product["estimate_us"] == 8.0 and abs(product["off"] - 1.0) < 0.02
     attention = next(row for row in rows if row["part"] == "attention")
     assert attention["tiles_us"] == 9.9 and abs(attention["off"]) < 0.02
     assert {"part": "attention", "timed_out": True} in rows
-    assert rows[-1] == {"part": "models", "timed_out": True}
+    assert {"part": "models", "timed_out": True} in rows
+    assert rows[-1] == {"part": "torch", "timed_out": True}
 
 
 def test_a_program_that_is_not_there_is_a_row(tmp_path):
@@ -53,3 +61,60 @@ def test_a_program_that_is_not_there_is_a_row(tmp_path):
     assert code == 1
     assert "attention_bench" in next(row for row in rows if row["part"] == "attention")["error"]
     assert {"part": "runner", "passed": 1, "failures": 0} in rows
+    assert next(row for row in rows if row["part"] == "profile")["kernel"] == "linear_few_q4_k"
+
+
+@pytest.fixture
+def variants():
+    loader = importlib.machinery.SourceFileLoader("variants", str(ROOT / "bench/gpu/variants"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("variants", loader))
+    loader.exec_module(module)
+    return module
+
+
+def test_variants_change_sizes_that_there_are(variants):
+    text = variants.CHOICES.read_text()
+    kept = variants.numbers(text)
+    for name, changes in variants.VARIANTS.items():
+        assert variants.numbers(variants.with_changes(text, changes)) == {**kept, **changes}, name
+        assert all(kept[size] != value for size, value in changes.items()), name
+    with pytest.raises(ValueError, match="has no stages"):
+        variants.with_changes(text, {"stages": 3})
+
+
+def test_the_sizes_of_the_quickest_variants_are_chosen(tmp_path, variants):
+    text, folder = variants.CHOICES.read_text(), tmp_path / "variants"
+    products = [("q4_k", 4096), ("bf16", 6144)]
+    # A second product makes few-stages-9 slower as a whole; few-warps-2 ends before its second.
+    times = {"kept": (10, 20), "few-stages-5": (8, 20), "few-stages-9": (6, 40), "few-warps-2": (1,)}
+    for name, microseconds in {**times, "some-stages-4": (11, 21)}.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "choices.def").write_text(variants.with_changes(text, variants.VARIANTS[name]))
+        lines = [
+            json.dumps({"weights": kind, "n": n, "k": 4096, "rows": 1, "tiles_us": time})
+            for (kind, n), time in zip(products, microseconds)
+        ]
+        program = folder / name / variants.PROGRAM
+        program.write_text("#!/bin/bash\n" + "\n".join(f"echo '{line}'" for line in lines) + "\n")
+        program.chmod(0o755)
+    _, rows, _ = tune(tmp_path, 20, without="attention_bench", more=("--variants", folder))
+    best = {row["rows"]: row for row in rows if "best" in row}
+    assert best["few"]["best"] == "few-stages-5" and best["few"]["share"]["few-stages-9"] == 1.3
+    assert best["some"]["best"] == "kept"
+    assert {"part": "variants", "variant": "few-warps-2", "error": "not all of its products were timed"} in rows
+    assert {"part": "variants", "changes": {"few_stages": 5}} in rows
+    chosen = (tmp_path / "out/choices.def").read_text()
+    assert chosen == variants.with_changes(text, {"few_stages": 5})
+
+
+def test_a_dry_run_names_what_is_not_there(tmp_path):
+    done = subprocess.run(
+        [TUNE, "--device", "cuda", "--dry-run", "--build", tmp_path, "--out", tmp_path / "out"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1 and not (tmp_path / "out").exists()
+    assert f"products 90 s: {tmp_path}/products_bench cuda (not there)" in done.stdout
+    assert "variants: there are none" in done.stdout
+    assert "torch_baseline --device cuda" in done.stdout
