@@ -33,16 +33,18 @@ void PackedLinear::row(std::int64_t index, float* out) const {
   std::copy_n(rows + index * storage_->k, storage_->k, out);
 }
 
+const LinearArithmetic& PackedLinear::arithmetic() const { return storage_->arithmetic; }
 void PackedLinear::precedes(const PackedLinear& next) { storage_->next = next.storage_.get(); }
 
 Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType type,
                                         std::span<const TensorView> weights, std::vector<float> bias,
-                                        LinearForm form,
+                                        LinearForm form, const LinearArithmetic& arithmetic,
                                         const std::function<void(const TensorView&)>& on_packed) {
   PackedLinear result;
   Storage& storage = *result.storage_;
   storage.type = type;
   storage.form = form;
+  storage.arithmetic = arithmetic;
   for (const TensorView& view : weights) {
     if (view.shape.size() != 2 || view.rows() <= 0 || view.columns() <= 0) {
       return invalid_argument("a linear weight must be a matrix");
@@ -121,7 +123,7 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
   CHECK(first.n() == second.k());
   if (num_rows <= 0) return;
   if (first.storage().backend == Backend::cpu && second.storage().backend == Backend::cpu &&
-      cpu::can_pair(first.storage())) {
+      cpu::can_pair(first.storage(), second.storage())) {
     cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows, y);
     return;
   }
@@ -147,6 +149,10 @@ void packed_rows(const KernelContext& context, const PackedLinear& weight, std::
                for (std::int64_t i = first; i < last; ++i)
                  weight.row(ids[static_cast<std::size_t>(i)], out + i * weight.k());
              });
+}
+
+LinearArithmetic arithmetic_with(LinearType type, const LinearArithmetic& scheme) {
+  return type == LinearType::int8 && scheme.number == InputNumber::e4m3 ? LinearArithmetic{} : scheme;
 }
 
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {

@@ -16,6 +16,7 @@
 #include "kernels/activation.h"
 #include "kernels/backend.h"
 #include "kernels/logits.h"
+#include "tensor/linear_arithmetic.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
@@ -46,6 +47,7 @@ class PackedLinear {
   static Result<PackedLinear> pack(const KernelContext& context, LinearType type,
                                    std::span<const TensorView> weights, std::vector<float> bias = {},
                                    LinearForm form = LinearForm::stacked,
+                                   const LinearArithmetic& arithmetic = {},
                                    const std::function<void(const TensorView&)>& on_packed = {});
 
   std::int64_t n() const;
@@ -53,6 +55,7 @@ class PackedLinear {
   std::int64_t multiplications() const;  // for one row of x
   std::int64_t packed_bytes() const;
   LinearType type() const;
+  const LinearArithmetic& arithmetic() const;
 
   // A hint: `next` is most likely multiplied right after this, by the same rows. It stays where it is for as
   // long as this one is in use.
@@ -64,7 +67,7 @@ class PackedLinear {
   void row(std::int64_t index, float* out) const;
 
   // Rises whenever the bytes of any panel, or the description, come to mean something else.
-  static constexpr std::uint32_t kLayoutVersion = 4;
+  static constexpr std::uint32_t kLayoutVersion = 5;
   // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
   // only for this layout's version, which is in it.
   std::string description() const;
@@ -124,6 +127,10 @@ void linear_max(const KernelContext& context, const PackedLinear& weight, const 
 // Rows `ids` of stacked matrices, PackedLinear::row() of each, into out [ids, K].
 void packed_rows(const KernelContext& context, const PackedLinear& weight, std::span<const std::int32_t> ids,
                  float* out);
+
+// The part of a scheme's arithmetic that weights packed as `type` are computed with: e4m3 inputs are no use
+// to those in 8-bit integers.
+LinearArithmetic arithmetic_with(LinearType type, const LinearArithmetic& scheme);
 
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "float16", "int8") means for weights stored as
 // `stored` on this CPU. auto: bfloat16 for plain types (float32 without AVX2), int8 for quantised ones.

@@ -30,6 +30,7 @@ struct PackedLinear::Storage {
   Backend backend = Backend::reference;
   LinearType type = LinearType::float32;
   LinearForm form = LinearForm::stacked;
+  LinearArithmetic arithmetic = {};
   std::int64_t n = 0, k = 0;
   std::vector<PackedPart> parts;        // the matrices given to pack()
   std::vector<LinearSegment> segments;  // one for each of them

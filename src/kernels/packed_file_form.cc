@@ -1,7 +1,9 @@
 // A PackedLinear as two pieces of bytes, of which the larger is mapped as it lies: description() and map().
-// The description, little-endian: version u32; backend, type, form, keeps_values u8; n, k i64; parts u32,
-// each format u8 and rows i64; entries of the bias u64, and these as float32.
+// The description, little-endian: version u32; backend, type, form, keeps_values u8; the arithmetic's number
+// and scales u8, group i32, scale and largest f32; n, k i64; parts u32, each format u8 and rows i64; entries of
+// the bias u64, and these as float32.
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -87,10 +89,23 @@ bool read_parts(Reader& in, PackedLinear::Storage& storage) {
          storage.parts[0].format == storage.parts[1].format;
 }
 
+bool read_arithmetic(Reader& in, LinearArithmetic& out) {
+  const auto number = in.take<std::uint8_t>(), scales = in.take<std::uint8_t>();
+  out.group = in.take<std::int32_t>();
+  out.scale = in.take<float>();
+  out.largest = in.take<float>();
+  if (!in.ok() || number > 2 || scales > 2) return false;
+  out.number = static_cast<InputNumber>(number);
+  out.scales = static_cast<InputScale>(scales);
+  if (out.scales == InputScale::group && (out.group < 64 || out.group % 64 != 0)) return false;
+  return out.scales != InputScale::fixed || out.is_own() || (std::isfinite(out.scale) && out.scale > 0);
+}
+
 bool read_description(Reader& in, PackedLinear::Storage& storage) {
   if (in.take<std::uint32_t>() != PackedLinear::kLayoutVersion) return false;
   const auto backend = in.take<std::uint8_t>(), type = in.take<std::uint8_t>(),
              form = in.take<std::uint8_t>(), keeps_values = in.take<std::uint8_t>();
+  if (!read_arithmetic(in, storage.arithmetic)) return false;
   storage.n = in.take<std::int64_t>();
   storage.k = in.take<std::int64_t>();
   if (!in.ok() || backend > 1 || type > 3 || form > 1 || keeps_values > 1 || storage.n < 1 ||
@@ -119,6 +134,11 @@ std::string PackedLinear::description() const {
   put(out, static_cast<std::uint8_t>(storage.type));
   put(out, static_cast<std::uint8_t>(storage.form));
   put(out, static_cast<std::uint8_t>(storage.keeps_values));
+  put(out, static_cast<std::uint8_t>(storage.arithmetic.number));
+  put(out, static_cast<std::uint8_t>(storage.arithmetic.scales));
+  put(out, storage.arithmetic.group);
+  put(out, storage.arithmetic.scale);
+  put(out, storage.arithmetic.largest);
   put(out, storage.n);
   put(out, storage.k);
   put(out, static_cast<std::uint32_t>(storage.parts.size()));

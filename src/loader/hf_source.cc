@@ -32,7 +32,7 @@ class HuggingFaceSource final : public ModelSource {
   HuggingFaceSource(std::string path, std::string name, std::string overrides, std::string config,
                     std::string weight_type, std::vector<SafetensorsFile> files,
                     std::map<std::string, TensorView, std::less<>> tensors,
-                    std::unique_ptr<QuantizedTensors> quantized)
+                    std::unique_ptr<QuantizedTensors> quantized, bool quantize_activations)
       : path_(std::move(path)),
         name_(std::move(name)),
         overrides_(std::move(overrides)),
@@ -40,7 +40,8 @@ class HuggingFaceSource final : public ModelSource {
         weight_type_(std::move(weight_type)),
         files_(std::move(files)),
         tensors_(std::move(tensors)),
-        quantized_(std::move(quantized)) {}
+        quantized_(std::move(quantized)),
+        quantize_activations_(quantize_activations) {}
 
   ModelFormat format() const override { return ModelFormat::hugging_face; }
   std::string_view config_json() const override { return config_; }
@@ -71,6 +72,7 @@ class HuggingFaceSource final : public ModelSource {
     std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
                               xxh64(side_file("model.safetensors.index.json").value_or("")));
     if (const auto beside = side_file("hf_quant_config.json")) text += concat(" quantised ", xxh64(*beside));
+    if (!quantize_activations_) text += " activations as they are";
     if (!overrides_.empty()) text += concat(" overrides ", xxh64(overrides_));
     for (const SafetensorsFile& file : files_)
       text += concat("\n", file.file()->identity(header_bytes(*file.file(), file.tensor_list())));
@@ -78,6 +80,9 @@ class HuggingFaceSource final : public ModelSource {
   }
   bool unchanged() const override {
     return std::ranges::all_of(files_, [](const SafetensorsFile& file) { return file.file()->unchanged(); });
+  }
+  LinearArithmetic inputs_of(const TensorView& tensor) const override {
+    return quantize_activations_ ? quantized_->inputs_of(tensor) : LinearArithmetic{};
   }
   Status bring_in(const TensorView& tensor, ThreadPool* pool) const override {
     for (const SafetensorsFile& file : files_) file.file()->read_ahead(stored_bytes(tensor));
@@ -101,6 +106,7 @@ class HuggingFaceSource final : public ModelSource {
   std::vector<SafetensorsFile> files_;  // keep the mappings alive
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::unique_ptr<QuantizedTensors> quantized_;
+  bool quantize_activations_;
 };
 
 struct Weights {
@@ -196,7 +202,7 @@ Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredT
 }
 
 Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides,
-                                                       std::string_view rope) {
+                                                       std::string_view rope, bool quantize_activations) {
   const std::string config_path = in_folder(files.path, "config.json");
   const Result<std::string> config_text = read_text_file(config_path, kMaxConfigBytes);
   if (!config_text) return config_text.error();
@@ -218,10 +224,10 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   }
   Result<ReadableTensors> readable = readable_tensors(*said, weights.stored);
   if (!readable) return readable.error().annotate(printable(files.path));
-  return std::unique_ptr<ModelSource>(
-      std::make_unique<HuggingFaceSource>(files.path, files.name, concat(overrides, rope), *std::move(config),
-                                          describe_types(readable->bytes_by_type), std::move(weights.files),
-                                          std::move(readable->tensors), std::move(readable->quantized)));
+  return std::unique_ptr<ModelSource>(std::make_unique<HuggingFaceSource>(
+      files.path, files.name, concat(overrides, rope), *std::move(config),
+      describe_types(readable->bytes_by_type), std::move(weights.files), std::move(readable->tensors),
+      std::move(readable->quantized), quantize_activations));
 }
 
 }  // namespace pagoda

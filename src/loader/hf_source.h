@@ -15,7 +15,8 @@
 namespace pagoda {
 
 Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides,
-                                                       std::string_view rope = {});
+                                                       std::string_view rope = {},
+                                                       bool quantize_activations = true);
 
 // model.safetensors.index.json's weight_map: tensor name -> shard's file name. corrupt_data: not such a
 // file, or a shard name that is not a plain file name (a model must not make us read elsewhere).

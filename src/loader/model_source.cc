@@ -129,7 +129,7 @@ Result<std::unique_ptr<ModelSource>> ModelSource::open(const std::string& model,
     return invalid_argument(
         "--override-kv is for a GGUF file, and the model is a folder; --hf-overrides sets fields "
         "of its config.json");
-  return open_hugging_face(*files, of_config, overrides.rope);
+  return open_hugging_face(*files, of_config, overrides.rope, overrides.quantize_activations);
 }
 
 }  // namespace pagoda

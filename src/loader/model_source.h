@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "loader/gguf.h"
+#include "tensor/linear_arithmetic.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
@@ -34,6 +35,7 @@ struct ModelOverrides {
   std::string config = {};    // a JSON object of fields of config.json (json_overrides.h, gguf_overrides.h)
   std::string rope = {};      // one of fields of its rope_scaling, wherever the file has those
   std::string metadata = {};  // GGUF metadata: KEY=TYPE:VALUE,...
+  bool quantize_activations = true;  // false: ModelSource::inputs_of() is own for all
 };
 
 class ModelSource {
@@ -69,6 +71,12 @@ class ModelSource {
   virtual std::string identity() const { return {}; }
   // Whether the files still are what was opened; see MappedFile::unchanged.
   virtual bool unchanged() const { return true; }
+  // The inputs that a quantised folder's scheme multiplies a tensor of this source, or rows of one, with;
+  // own: it does not say, or the user wants none.
+  virtual LinearArithmetic inputs_of(const TensorView& tensor) const {
+    (void)tensor;
+    return {};
+  }
   // The bytes of a tensor of this source, or of rows of one, are about to be read: those of a quantised
   // folder's weights are made now, on the threads of `pool`, if it is not null. corrupt_data: what they are
   // made of is damaged.

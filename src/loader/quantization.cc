@@ -1,6 +1,7 @@
 #include "loader/quantization.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/strings.h"
 #include "loader/json_object.h"
@@ -41,6 +42,14 @@ class Fields {
     fail(*names.begin(), "true or false");
     return otherwise;
   }
+  float positive(std::string_view name) const {  // 0 where it is not given
+    const json::value* value = find({name});
+    if (value == nullptr) return 0;
+    const auto number = value->is_number() ? static_cast<float>(value->to_number<double>()) : 0.0f;
+    if (number > 0 && std::isfinite(number)) return number;
+    fail(name, "a positive number");
+    return 0;
+  }
   std::string string(std::initializer_list<std::string_view> names, std::string_view otherwise) const {
     const json::value* value = find(names);
     if (value == nullptr) return std::string(otherwise);
@@ -54,23 +63,6 @@ class Fields {
     if (value->is_object()) return &value->get_object();
     fail(*names.begin(), "an object");
     return nullptr;
-  }
-  std::vector<std::string> strings(std::initializer_list<std::string_view> names) const {
-    std::vector<std::string> out;
-    const json::value* value = find(names);
-    if (value == nullptr) return out;
-    const json::array* list = value->if_array();
-    if (list == nullptr) {
-      fail(*names.begin(), "a list of strings");
-      return out;
-    }
-    for (const json::value& each : *list) {
-      if (each.is_string())
-        out.emplace_back(std::string_view(each.get_string()));
-      else
-        fail(*names.begin(), "a list of strings");
-    }
-    return out;
   }
   void fail(std::string_view name, std::string_view expected) const {
     if (status_.ok()) status_ = corrupt_data(concat("'quantization_config.", name, "' must be ", expected));
@@ -109,7 +101,6 @@ Status read_awq(const Fields& fields, Quantization& out) {
   WeightScheme scheme{.number = QuantizedNumber::int4, .zero_points = fields.boolean({"zero_point"}, true)};
   set_group(scheme, fields.integer({"group_size", "q_group_size"}, 128), fields);
   out.schemes.push_back(scheme);
-  out.ignored = fields.strings({"modules_to_not_convert"});
   return ok_status();
 }
 
@@ -134,15 +125,13 @@ Status read_gptq(const Fields& fields, Quantization& out) {
     return refuse(out.method, concat("in the '", printable(format, 40), "' layout"));
   out.zeros_less_one = format == "gptq";
   PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
-  out.ignored = fields.strings({"modules_to_not_convert"});
   // GPTQModel: "-:PATTERN" is not quantised, "+:PATTERN" or PATTERN otherwise.
   const json::object* overrides = fields.object({"dynamic"});
   if (overrides == nullptr) return ok_status();
   Status status;
   for (const auto& [pattern, values] : *overrides) {
-    if (std::string_view(pattern).starts_with("-:")) {
-      out.ignored.emplace_back(std::string_view(pattern).substr(2));
-    } else if (values.is_object()) {
+    if (std::string_view(pattern).starts_with("-:")) continue;
+    if (values.is_object()) {
       PAGODA_RETURN_IF_ERROR(read_gptq_scheme(Fields(values.get_object(), status), out.schemes.front(), out));
     } else {
       fields.fail("dynamic", "an object of objects");
@@ -170,12 +159,17 @@ Status read_auto_round(const Fields& fields, Quantization& out) {
   for (const auto& [name, values] : *overrides) {
     if (!values.is_object()) continue;
     const Fields layer(values.get_object(), status);
-    if (layer.integer({"bits"}, 4) >= 16)
-      out.ignored.emplace_back(std::string_view(name));
-    else
+    if (layer.integer({"bits"}, 4) < 16)
       PAGODA_RETURN_IF_ERROR(read_gptq_scheme(layer, out.schemes.front(), out));
   }
   return status;
+}
+
+// Dynamic scales for so many of a token's e4m3 numbers.
+LinearArithmetic in_groups(std::int64_t group) {
+  if (group % 64 != 0) return {};
+  return {
+      .number = InputNumber::e4m3, .scales = InputScale::group, .group = static_cast<std::int32_t>(group)};
 }
 
 Status read_fp8(const Fields& fields, Quantization& out) {
@@ -185,8 +179,10 @@ Status read_fp8(const Fields& fields, Quantization& out) {
   if (const std::string experts = fields.string({"expert_dtype"}, "fp8"); experts != "fp8")
     return refuse(out.method, concat("with experts in ", printable(experts, 40)));
   WeightScheme scheme{.number = QuantizedNumber::e4m3, .scales = ScaleShape::tensor};
-  const std::string activations = fields.string({"activation_scheme"}, "dynamic");
-  scheme.activations = activations == "static" ? ActivationScheme::fixed : ActivationScheme::dynamic;
+  scheme.activations.number = InputNumber::e4m3;
+  if (fields.string({"activation_scheme"}, "dynamic") == "static")
+    scheme.activations.scales = InputScale::fixed;
+  scheme.activations.largest = fields.positive("activation_scale_ub");
   if (const json::value* block = fields.find({"weight_block_size"})) {
     const json::array* sizes = block->if_array();
     const auto good = [](const json::value& size) {
@@ -200,21 +196,35 @@ Status read_fp8(const Fields& fields, Quantization& out) {
       scheme.block_columns = static_cast<std::int32_t>((*sizes)[1].get_int64());
     }
   }
+  LinearArithmetic of_blocks = scheme.activations;
+  if (scheme.scales == ScaleShape::block && scheme.activations.scales == InputScale::row)
+    of_blocks = in_groups(scheme.block_columns);
   out.schemes.push_back(scheme);
+  out.schemes.back().activations = of_blocks;
   // Some of its modules may have scales by row or for all of the tensor, whatever it says.
   for (const ScaleShape other : {ScaleShape::tensor, ScaleShape::channel})
     if (scheme.scales != other)
       out.schemes.push_back({.number = scheme.number, .scales = other, .activations = scheme.activations});
-  out.ignored = fields.strings({"modules_to_not_convert", "ignored_layers"});
   return ok_status();
 }
 
-ActivationScheme activations_of(const json::object* args, Status& status) {
-  if (args == nullptr) return ActivationScheme::none;
+// compressed-tensors' input_activations. Those in 4 bits, and int8 with zero points, are not computed.
+LinearArithmetic activations_of(const json::object* args, Status& status) {
+  if (args == nullptr) return {};
   const Fields fields(*args, status);
+  const std::string type = fields.string({"type"}, "int");
+  if (fields.integer({"num_bits"}, 8) != 8 || !fields.boolean({"symmetric"}, true)) return {};
+  if (type != "int" && type != "float") return {};
+  LinearArithmetic out{.number = type == "int" ? InputNumber::int8 : InputNumber::e4m3};
   const json::value* dynamic = fields.find({"dynamic"});
   const bool is_dynamic = dynamic != nullptr && (dynamic->is_string() || *dynamic == json::value(true));
-  return is_dynamic ? ActivationScheme::dynamic : ActivationScheme::fixed;
+  const std::int64_t group = fields.integer({"group_size"}, 0);
+  if (!is_dynamic) {
+    out.scales = InputScale::fixed;
+  } else if (group > 0) {
+    return out.number == InputNumber::e4m3 ? in_groups(group) : LinearArithmetic{};
+  }
+  return out;
 }
 
 // QuantizationArgs of compressed-tensors; modelopt writes the same.
@@ -294,8 +304,6 @@ Status read_compressed_tensors(const Fields& fields, Quantization& out) {
     return refuse(out.method, concat("in the format '", printable(format, 40), "'"));
   if (const json::object* groups = fields.object({"config_groups"}))
     PAGODA_RETURN_IF_ERROR(read_groups(*groups, out));
-  out.kv_cache_scales = fields.find({"kv_cache_scheme"}) != nullptr;
-  out.ignored = fields.strings({"ignore"});
   return ok_status();
 }
 
@@ -304,15 +312,14 @@ Status read_algorithm(std::string_view algorithm, std::int64_t group, Quantizati
   if (algorithm == "nvfp4" || algorithm == "nvfp4_awq" || algorithm == "w4a16_nvfp4") {
     if (group != 16) return refuse(out.method, concat("NVFP4 with groups of ", group));
     out.schemes.push_back({.number = QuantizedNumber::nvfp4, .group_size = 16});
-    if (algorithm != "w4a16_nvfp4") out.schemes.back().activations = ActivationScheme::fixed;
   } else if (algorithm == "fp8") {
     out.schemes.push_back({.number = QuantizedNumber::e4m3,
                            .scales = ScaleShape::tensor,
-                           .activations = ActivationScheme::fixed});
+                           .activations = {.number = InputNumber::e4m3, .scales = InputScale::fixed}});
   } else if (algorithm == "fp8_per_channel_per_token") {
     out.schemes.push_back({.number = QuantizedNumber::e4m3,
                            .scales = ScaleShape::channel,
-                           .activations = ActivationScheme::dynamic});
+                           .activations = {.number = InputNumber::e4m3}});
   } else if (algorithm == "fp8_pb_wo") {
     out.schemes.push_back({.number = QuantizedNumber::e4m3,
                            .scales = ScaleShape::block,
@@ -329,9 +336,6 @@ Status read_modelopt(const Fields& whole, Quantization& out) {
   const json::object* inner = whole.object({"quantization"});
   const Fields fields = inner != nullptr ? Fields(*inner, status) : whole;
   const std::string algorithm = fields.string({"quant_algo"}, "");
-  out.kv_cache_scales =
-      fields.find({"kv_cache_quant_algo"}) != nullptr || fields.find({"kv_cache_scheme"}) != nullptr;
-  out.ignored = fields.strings({"exclude_modules", "ignore"});
   if (algorithm == "mixed_precision") {
     const json::object* layers = fields.object({"quantized_layers"});
     if (layers == nullptr) return refuse(out.method, "in mixed precision without its quantized_layers");
@@ -360,7 +364,6 @@ Status read_bitsandbytes(const Fields& fields, Quantization& out) {
   } else {
     return refuse(out.method, printable(type, 40));
   }
-  out.ignored = fields.strings({"llm_int8_skip_modules"});
   return ok_status();
 }
 
@@ -381,9 +384,8 @@ constexpr Method kMethods[] = {
     {"modelopt", QuantizationMethod::modelopt, read_modelopt},
     {"modelopt_fp4", QuantizationMethod::modelopt, read_modelopt},
     {"mxfp4", QuantizationMethod::mxfp4,
-     [](const Fields& fields, Quantization& out) {
+     [](const Fields&, Quantization& out) {
        out.schemes.push_back({.number = QuantizedNumber::mxfp4, .group_size = 32});
-       out.ignored = fields.strings({"modules_to_not_convert"});
        return ok_status();
      }},
 };

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "tensor/linear_arithmetic.h"
 
 namespace pagoda {
 
@@ -41,16 +42,14 @@ enum class QuantizedNumber : std::uint8_t {
 // Weights that share a scale.
 enum class ScaleShape : std::uint8_t { tensor, channel, group, block };
 
-enum class ActivationScheme : std::uint8_t { none, dynamic, fixed };
-
 struct WeightScheme {
   QuantizedNumber number = QuantizedNumber::int4;
   ScaleShape scales = ScaleShape::group;
   std::int32_t group_size = 0;                     // a row's neighbours; ScaleShape::group
   std::int32_t block_rows = 0, block_columns = 0;  // ScaleShape::block
   bool zero_points = false;
-  bool activation_order = false;                          // columns name their group
-  ActivationScheme activations = ActivationScheme::none;  // the method's; they are not quantised here
+  bool activation_order = false;      // columns name their group
+  LinearArithmetic activations = {};  // own: they are not quantised, or in a way that is not computed here
   bool operator==(const WeightScheme&) const = default;
 };
 
@@ -58,9 +57,7 @@ struct Quantization {
   QuantizationMethod method = QuantizationMethod::none;
   // The modules' schemes: what holds for most of them first, then those of overrides.
   std::vector<WeightScheme> schemes = {};
-  bool zeros_less_one = false;            // GPTQ stores zero points less one, but not in its second format
-  bool kv_cache_scales = false;           // scales of a quantised KV cache come along, which are not used
-  std::vector<std::string> ignored = {};  // patterns of modules that are not quantised, as they are written
+  bool zeros_less_one = false;  // GPTQ stores zero points less one, but not in its second format
 
   // Whether some module's weights are these; any may be where tensors alone say how they are stored.
   bool says(QuantizedNumber number) const;

@@ -56,13 +56,11 @@ TEST(Quantization, OfCompressedTensorsHasGroups) {
   ASSERT_TRUE(made) << made.error().message();
   EXPECT_EQ(made->text(), "compressed-tensors (int8 by channel)");
   ASSERT_EQ(made->schemes.size(), 2u);
-  EXPECT_EQ(made->schemes[0].activations, ActivationScheme::dynamic);
+  EXPECT_EQ(made->schemes[0].activations, (LinearArithmetic{.number = InputNumber::int8}));
   EXPECT_EQ(made->schemes[1], (WeightScheme{.number = QuantizedNumber::int4,
                                             .scales = ScaleShape::group,
                                             .group_size = 64,
                                             .zero_points = true}));
-  EXPECT_TRUE(made->kv_cache_scales);
-  EXPECT_EQ(made->ignored, (std::vector<std::string>{"lm_head", "re:.*gate$"}));
 }
 
 TEST(Quantization, OfGptqHasOverrides) {
@@ -74,7 +72,6 @@ TEST(Quantization, OfGptqHasOverrides) {
   EXPECT_EQ(made->schemes[1].group_size, 32);
   EXPECT_TRUE(made->schemes[2].zero_points);
   EXPECT_TRUE(made->zeros_less_one);
-  EXPECT_EQ(made->ignored, std::vector<std::string>{".*lm_head"});
   EXPECT_FALSE(read(R"({"quant_method":"gptq","checkpoint_format":"gptq_v2"})")->zeros_less_one);
 }
 
@@ -89,10 +86,46 @@ TEST(Quantization, OfAutoRoundIsThatOfItsLayout) {
   EXPECT_EQ(gptq->text(), "GPTQ (int4 in groups of 64, zero points)");
   EXPECT_TRUE(gptq->zeros_less_one);
   EXPECT_TRUE(gptq->says(QuantizedNumber::int8));
-  EXPECT_EQ(gptq->ignored, std::vector<std::string>{"b"});
   EXPECT_FALSE(made(R"(,"packing_format":"auto_round")")->zeros_less_one);
   EXPECT_EQ(made(R"(,"packing_format":"auto_round:auto_awq")")->method, QuantizationMethod::awq);
   EXPECT_FALSE(made(R"(,"packing_format":"auto_round:fp8_static")"));
+}
+
+TEST(Quantization, NamesTheArithmeticOfActivations) {
+  const auto inputs = [](const std::string& how) {
+    const auto made = read(how);
+    if (!made) return made.error().message();
+    std::string text = linear_arithmetic_text(made->schemes.front().activations);
+    if (made->schemes.front().activations.largest > 0) text += ", bounded";
+    return text;
+  };
+  EXPECT_EQ(inputs(R"({"quant_method":"fp8"})"), "e4m3 by token");
+  EXPECT_EQ(inputs(R"({"quant_method":"fp8","weight_block_size":[128,128]})"), "e4m3 in groups of 128");
+  EXPECT_EQ(inputs(R"({"quant_method":"fp8","activation_scheme":"static"})"), "e4m3 with fixed scales");
+  EXPECT_EQ(inputs(R"({"quant_method":"fbgemm_fp8","activation_scale_ub":1200.0})"),
+            "e4m3 by token, bounded");
+  EXPECT_EQ(inputs(R"({"quant_method":"modelopt","quant_algo":"FP8"})"), "e4m3 with fixed scales");
+  EXPECT_EQ(inputs(R"({"quant_method":"modelopt","quant_algo":"FP8_PER_CHANNEL_PER_TOKEN"})"),
+            "e4m3 by token");
+  EXPECT_EQ(inputs(R"({"quant_method":"modelopt","quant_algo":"FP8_PB_WO"})"), "");
+  EXPECT_EQ(inputs(R"({"quant_method":"modelopt","quant_algo":"NVFP4"})"), "");
+  EXPECT_EQ(inputs(R"({"quant_method":"awq"})"), "");
+  const auto compressed = [&](const std::string& activations) {
+    return inputs(R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"num_bits":8,
+        "type":"int","strategy":"channel"},"input_activations":)" +
+                  activations + "}}}");
+  };
+  EXPECT_EQ(compressed("null"), "");
+  EXPECT_EQ(compressed(R"({"num_bits":8,"type":"int","strategy":"token","dynamic":true})"), "int8 by token");
+  EXPECT_EQ(compressed(R"({"num_bits":8,"type":"int","strategy":"tensor","dynamic":false})"),
+            "int8 with fixed scales");
+  EXPECT_EQ(compressed(R"({"num_bits":8,"type":"int","strategy":"token","dynamic":true,"symmetric":false})"),
+            "");
+  EXPECT_EQ(compressed(R"({"num_bits":4,"type":"float","strategy":"tensor_group","dynamic":"local"})"), "");
+  EXPECT_EQ(compressed(R"({"num_bits":8,"type":"float","strategy":"token","dynamic":true})"),
+            "e4m3 by token");
+  EXPECT_EQ(compressed(R"({"num_bits":8,"type":"float","strategy":"group","group_size":128,"dynamic":true})"),
+            "e4m3 in groups of 128");
 }
 
 TEST(Quantization, StandsInOtherPlaces) {
@@ -139,7 +172,7 @@ TEST(Quantization, IsRefusedByName) {
        {R"({"quant_method":"awq","group_size":0})", R"({"quant_method":"awq","group_size":"big"})",
         R"({"quant_method":"gptq","sym":1})", R"({"quant_method":"fp8","weight_block_size":[0,128]})",
         R"({"quant_method":"fp8","weight_block_size":128})",
-        R"({"quant_method":"compressed-tensors","ignore":[1]})"}) {
+        R"({"quant_method":"fbgemm_fp8","activation_scale_ub":"big"})"}) {
     const auto made = read(damaged);
     ASSERT_FALSE(made) << damaged;
     EXPECT_EQ(made.error().code(), StatusCode::corrupt_data) << damaged << made.error().message();

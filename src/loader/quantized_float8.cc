@@ -16,6 +16,7 @@ std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + 
 // A scale for `rows` x `columns` weights of each matrix.
 struct ScaleBlocks {
   std::int64_t rows = 0, columns = 0;
+  ScaleShape shape = ScaleShape::tensor;
 };
 
 // How `scales` are shared by a weight [.., rows, columns]; nullopt: their shape fits to nothing.
@@ -25,7 +26,13 @@ std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<
   std::int64_t matrices = 1;
   for (std::size_t axis = 0; axis + 2 < weight.size(); ++axis) matrices *= weight[axis];
   const std::int64_t all_rows = matrices * rows;
-  if (scales.count() == 1) return ScaleBlocks{all_rows, columns};
+  if (scales.count() == 1) {
+    const bool block = std::ranges::any_of(how.schemes, [&](const WeightScheme& scheme) {
+      return scheme.scales == ScaleShape::block && all_rows <= scheme.block_rows &&
+             columns <= scheme.block_columns;
+    });
+    return ScaleBlocks{all_rows, columns, block ? ScaleShape::block : ScaleShape::tensor};
+  }
   std::vector<std::int64_t> shape = scales.shape();
   if (shape.size() + 1 == weight.size()) shape.push_back(1);  // [rows], or [experts, rows]
   // A scale for each expert: [experts], or with dimensions of 1.
@@ -34,11 +41,11 @@ std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<
   if (shape.size() != weight.size() || !std::equal(shape.begin(), shape.end() - 2, weight.begin()))
     return std::nullopt;
   const std::int64_t down = shape[shape.size() - 2], across = shape.back();
-  if (down == rows && across == 1) return ScaleBlocks{1, columns};
+  if (down == rows && across == 1) return ScaleBlocks{1, columns, ScaleShape::channel};
   for (const WeightScheme& scheme : how.schemes)
     if (scheme.scales == ScaleShape::block && down == blocks(rows, scheme.block_rows) &&
         across == blocks(columns, scheme.block_columns))
-      return ScaleBlocks{scheme.block_rows, scheme.block_columns};
+      return ScaleBlocks{scheme.block_rows, scheme.block_columns, ScaleShape::block};
   return std::nullopt;
 }
 
@@ -56,7 +63,10 @@ Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTenso
     return corrupt_data(concat("tensor '", printable(scale), "' has shape ", shape_text(scales->shape()),
                                ", which does not fit to weights of ", shape_text(weight.shape), " in ",
                                how.text()));
-  QuantizedWeight out{.number = QuantizedNumber::e4m3, .shape = weight.shape, .parts = {weight.name, scale}};
+  QuantizedWeight out{.number = QuantizedNumber::e4m3,
+                      .scales = block->shape,
+                      .shape = weight.shape,
+                      .parts = {weight.name, scale}};
   const std::int64_t columns = out.columns(),
                      rows = block->rows == out.rows() ? out.rows() : weight.shape[weight.shape.size() - 2];
   out.decode = [weight, scales = *scales, block = *block, columns, rows](

@@ -90,6 +90,9 @@ Status decode_integers(const Integers& of, DType dtype, std::int64_t first, std:
 
 QuantizedWeight weight_of(Integers of, std::vector<std::string> parts) {
   QuantizedWeight out{.number = of.bits == 8 ? QuantizedNumber::int8 : QuantizedNumber::int4,
+                      .scales = of.groups > 1    ? ScaleShape::group
+                                : of.by_row == 0 ? ScaleShape::tensor
+                                                 : ScaleShape::channel,
                       .shape = {of.rows, of.columns},
                       .parts = std::move(parts)};
   if (in_whole_blocks(of) && of.bits == 4) out.dtype = DType::int4;

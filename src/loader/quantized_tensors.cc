@@ -50,7 +50,7 @@ Found found_in(const Quantization& how, const StoredTensors& stored, const Safet
   return {};
 }
 
-// Tensors beside quantised weights that are not used: scales of activations and of the KV cache.
+// Tensors beside quantised weights: scales of activations, and of the KV cache, which are not used.
 bool is_no_weight(std::string_view name) {
   constexpr auto kEnds = std::to_array<std::string_view>(
       {".input_scale", ".input_global_scale", ".activation_scale", ".input_scale_ub", ".output_scale",
@@ -95,6 +95,9 @@ Result<std::unique_ptr<QuantizedTensors>> QuantizedTensors::find(const Quantizat
     if (!how.says(weight->number))
       return corrupt_data(
           concat("tensor '", printable(name), "' is not stored as quantization_config says: ", how.text()));
+    Result<LinearArithmetic> inputs = pagoda::inputs_of(how, stored, *weight, found.name);
+    if (!inputs) return inputs.error();
+    weight->inputs = *inputs;
     if (stored.contains(found.name) && found.name != name)
       return corrupt_data(concat("tensor '", printable(found.name), "' is there twice, quantised and not"));
     out->parts_.insert(weight->parts.begin(), weight->parts.end());
@@ -131,6 +134,11 @@ const QuantizedTensors::Place* QuantizedTensors::place_of(const TensorView& tens
   if (data_ == nullptr || tensor.data < data_ || tensor.data >= data_ + size_) return nullptr;
   const auto behind = std::ranges::upper_bound(places_, tensor.data, std::less(), &Place::begin);
   return &*(behind - 1);
+}
+
+LinearArithmetic QuantizedTensors::inputs_of(const TensorView& tensor) const {
+  const Place* const place = place_of(tensor);
+  return place == nullptr ? LinearArithmetic{} : place->weight.inputs;
 }
 
 Status QuantizedTensors::bring_in(const TensorView& tensor, ThreadPool* pool) const {

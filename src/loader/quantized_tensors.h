@@ -38,6 +38,9 @@ class QuantizedTensors {
   // of the KV cache.
   const std::set<std::string, std::less<>>& parts() const { return parts_; }
 
+  // The inputs that the scheme multiplies `tensor`, a weight or rows of one, with.
+  LinearArithmetic inputs_of(const TensorView& tensor) const;
+
   // Makes the rows that `tensor`, a weight or rows of one, has. Other tensors: nothing to do.
   Status bring_in(const TensorView& tensor, ThreadPool* pool) const;
   // Once for each bring_in(). The last one makes the weight's memory the system's again, and returns the

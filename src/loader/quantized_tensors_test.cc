@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedFolder,
                          ::testing::Values("fp8_block", "fp8_tensor", "fp8_channel", "modelopt_fp8", "awq",
                                            "gptq", "gptq_act_order", "gptq_v2", "gptq_8bit", "w4a16",
                                            "w4a16_zero_points", "w8a8", "nvfp4", "mxfp4", "modelopt_nvfp4",
-                                           "nf4", "bnb_int8"),
+                                           "nf4", "bnb_int8", "fp8_token", "w8a8_static"),
                          [](const auto& info) { return info.param; });
 
 TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {
@@ -74,6 +74,27 @@ TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {
   EXPECT_EQ(type("mxfp4"), DType::mxfp4);
   for (const char* name : {"fp8_block", "gptq_act_order", "nvfp4", "nf4"})
     EXPECT_EQ(type(name), DType::f32) << name;
+}
+
+TEST(QuantizedTensors, SayWhatTheyAreMultipliedWith) {
+  const auto inputs = [](const std::string& name, bool quantize = true) {
+    const auto source = ModelSource::open(kFolder + name, {}, {.quantize_activations = quantize});
+    TensorView rows = *(*source)->find("model.layers.0.mlp.up_proj.weight");
+    rows.data += rows.bytes() / 2;  // in the middle
+    return (*source)->inputs_of(rows);
+  };
+  EXPECT_EQ(inputs("w8a8"), (LinearArithmetic{.number = InputNumber::int8}));
+  EXPECT_EQ(inputs("w8a8", false), LinearArithmetic{});
+  EXPECT_EQ(inputs("w8a8_static"),
+            (LinearArithmetic{.number = InputNumber::int8, .scales = InputScale::fixed, .scale = 0.03125f}));
+  EXPECT_EQ(inputs("fp8_token"), (LinearArithmetic{.number = InputNumber::e4m3}));
+  EXPECT_EQ(inputs("fp8_block"),
+            (LinearArithmetic{.number = InputNumber::e4m3, .scales = InputScale::group, .group = 128}));
+  const LinearArithmetic half = {.number = InputNumber::e4m3, .scales = InputScale::fixed, .scale = 0.5f};
+  EXPECT_EQ(inputs("fp8_tensor"), half);
+  EXPECT_EQ(inputs("modelopt_fp8"), half);
+  for (const char* name : {"fp8_channel", "awq", "gptq", "nvfp4", "nf4", "bnb_int8"})
+    EXPECT_TRUE(inputs(name).is_own()) << name;
 }
 
 // A file of one weight, quantised; tensors are written in the order in which they are added.

@@ -1,5 +1,6 @@
 #include "loader/quantized_weight.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -39,6 +40,35 @@ float e4m3_value(std::uint8_t bits) { return kE4m3[bits]; }
 Status wrong_shape(const SafetensorsTensor& tensor, std::string_view why) {
   return corrupt_data(
       concat("tensor '", printable(tensor.name), "' has shape ", shape_text(tensor.shape), ", ", why));
+}
+
+Result<LinearArithmetic> inputs_of(const Quantization& how, const StoredTensors& stored,
+                                   const QuantizedWeight& weight, const std::string& name) {
+  const WeightScheme* scheme = nullptr;
+  for (const WeightScheme& each : how.schemes) {
+    if (each.number != weight.number) continue;
+    if (scheme == nullptr || (each.scales == weight.scales && scheme->scales != weight.scales))
+      scheme = &each;
+  }
+  if (scheme == nullptr) return LinearArithmetic{};
+  LinearArithmetic inputs = scheme->activations;
+  if (inputs.is_own() || inputs.scales != InputScale::fixed) return inputs;
+  const std::string module = name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
+  for (const std::string_view end :
+       {".input_scale", ".activation_scale", "_input_scale", "_activation_scale"}) {
+    if (!stored.contains(module + std::string(end))) continue;
+    const Result<ScaleValues> scales = ScaleValues::find(stored, module + std::string(end));
+    if (!scales) return scales.error();
+    for (std::int64_t i = 0; i < scales->count(); ++i) {
+      float scale = 0;
+      PAGODA_RETURN_IF_ERROR(scales->read(i, scale));
+      inputs.scale = std::max(inputs.scale, scale);
+    }
+    if (inputs.scale > 0) return inputs;
+    return corrupt_data(concat("tensor '", printable(scales->name()), "' has no scale above 0"));
+  }
+  inputs.scales = InputScale::row;  // some modules have none
+  return inputs;
 }
 
 Result<SafetensorsTensor> find_part(const StoredTensors& stored, const std::string& name,

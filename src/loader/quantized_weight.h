@@ -23,9 +23,11 @@ using StoredTensors = std::map<std::string, SafetensorsTensor, std::less<>>;
 
 struct QuantizedWeight {
   QuantizedNumber number = QuantizedNumber::int4;
+  ScaleShape scales = ScaleShape::group;
   DType dtype = DType::f32;             // decoded rows'
   std::vector<std::int64_t> shape;      // [.., out, in]
   std::vector<std::string> parts = {};  // stored tensors that it is made of
+  LinearArithmetic inputs = {};         // as its scheme asks for
   // Rows first to first + count - 1, all outer dimensions counted together, to `to`. corrupt_data: a scale
   // that is no number, a weight that is none.
   std::function<Status(std::int64_t first, std::int64_t count, std::byte* to)> decode = {};
@@ -56,6 +58,11 @@ Result<QuantizedWeight> float4_weight(const Quantization& how, const StoredTenso
                                       const SafetensorsTensor& weight);
 Result<QuantizedWeight> bitsandbytes_weight(const Quantization& how, const StoredTensors& stored,
                                             const SafetensorsTensor& weight);
+
+// The inputs that the scheme of `weight`, called `name`, asks for. corrupt_data: a fixed scale of its inputs
+// that cannot be one.
+Result<LinearArithmetic> inputs_of(const Quantization& how, const StoredTensors& stored,
+                                   const QuantizedWeight& weight, const std::string& name);
 
 // A stored tensor's values: F32, F16, BF16, F8_E4M3, F8_E8M0, or U8 as powers of two.
 class ScaleValues {

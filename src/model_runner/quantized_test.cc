@@ -1,10 +1,13 @@
 // Goal: a quantised folder computes what the model of its dequantised weights computes, however it is stored
-// and cut; and what a sequence gets does not depend on its batch. The folders of tests/fixtures/quantized are
-// made by make_quantized.py there; a new one's is in here by itself.
+// and cut, or, where its scheme quantises activations, what the scheme computes; and what a sequence gets
+// does not depend on its batch. The folders of tests/fixtures/quantized are made by make_quantized.py there;
+// a new one's is in here by itself.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
+#include "kernels/testing.h"
 #include "model_runner/expect_golden.h"
 #include "model_runner/test_ranks.h"
 
@@ -13,10 +16,11 @@ namespace {
 
 const std::string kFolder = PAGODA_SOURCE_DIR "/tests/fixtures/quantized/";
 
-std::vector<std::string> all_folders() {
+// Those that have this file.
+std::vector<std::string> folders_with(const std::string& file) {
   std::vector<std::string> names;
   for (const auto& folder : std::filesystem::directory_iterator(kFolder))
-    names.push_back(folder.path().filename().string());
+    if (std::filesystem::exists(folder.path() / file)) names.push_back(folder.path().filename().string());
   std::ranges::sort(names);
   return names;
 }
@@ -33,22 +37,27 @@ class Quantized : public ::testing::TestWithParam<std::string> {
     return options;
   }
   static std::unique_ptr<LocalModelRunner> runner(const std::string& dtype, std::int32_t threads = 1,
-                                                  Backend backend = Backend::cpu) {
-    auto source = ModelSource::open(kFolder + GetParam());
+                                                  Backend backend = Backend::cpu,
+                                                  bool quantize_activations = false,
+                                                  std::optional<CpuLevel> level = {}) {
+    auto source = ModelSource::open(kFolder + GetParam(), {}, {.quantize_activations = quantize_activations});
     if (!source) {
       ADD_FAILURE() << source.error().message();
       return nullptr;
     }
     RunnerOptions own = options(dtype, threads);
     own.backend = backend;
+    own.cpu_level = level;
     auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), own);
     if (!runner) ADD_FAILURE() << runner.error().message();
     return runner ? *std::move(runner) : nullptr;
   }
-  static std::vector<boost::json::object> goldens() {
-    return read_json_lines(kFolder + GetParam() + "/golden.jsonl");
+  static std::vector<boost::json::object> goldens(const std::string& file = "golden.jsonl") {
+    return read_json_lines(kFolder + GetParam() + "/" + file);
   }
 };
+
+class QuantizedActivations : public Quantized {};
 
 TEST_P(Quantized, AgreesWithTheDequantisedModel) {
   for (const Backend backend : {Backend::reference, Backend::cpu}) {
@@ -60,10 +69,44 @@ TEST_P(Quantized, AgreesWithTheDequantisedModel) {
   }
 }
 
+// In the scheme's own arithmetic, at every CPU level.
+TEST_P(QuantizedActivations, AgreeWithTheSchemesProducts) {
+  std::vector<std::unique_ptr<LocalModelRunner>> runners;
+  runners.push_back(runner("float32", 2, Backend::reference, true));
+  for (const CpuLevel level : levels_here())
+    runners.push_back(runner("float32", 2, Backend::cpu, true, level));
+  for (const auto& run : runners) {
+    ASSERT_NE(run, nullptr);
+    EXPECT_TRUE(run->ignored_tensors().empty()) << run->ignored_tensors().front();
+    for (const boost::json::object& line : goldens("scheme.jsonl"))
+      expect_golden(*run, run->kv_layout().block_size, line, 2e-4);
+  }
+}
+
+// With packed weights and their rounding, too: nearer to the scheme than the scheme to the exact products.
+TEST_P(QuantizedActivations, AreTheSchemesInDtypeAuto) {
+  const auto run = runner("auto", 2, Backend::cpu, true), exact = runner("float32", 2);
+  ASSERT_NE(run, nullptr);
+  ASSERT_NE(exact, nullptr);
+  double lost = 0, apart = 0;
+  for (const boost::json::object& line : goldens("scheme.jsonl")) {
+    const std::vector<double> expected = numbers_of(line.at("prompt_logprobs"));
+    for (const auto& [runner, sum] : {std::pair{run.get(), &lost}, {exact.get(), &apart}}) {
+      Driver driver(*runner, runner->kv_layout().block_size);
+      TestSequence sequence = greedy(ids_of(line.at("prompt_ids")));
+      sequence.prompt_logprobs = 0;
+      ASSERT_TRUE(driver.step({&sequence}, 1 << 20).ok());
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        *sum += std::fabs(sequence.prompt_scores[i].chosen.logprob - expected[i]);
+    }
+  }
+  EXPECT_LT(lost, apart);
+}
+
 // Each alone on one thread; then both together, in chunks, on two.
 TEST_P(Quantized, BitsDependOnTheSequenceAlone) {
   for (const std::string dtype : {"auto", "float32"}) {
-    const auto one = runner(dtype, 1), two = runner(dtype, 2);
+    const auto one = runner(dtype, 1, Backend::cpu, true), two = runner(dtype, 2, Backend::cpu, true);
     ASSERT_NE(one, nullptr);
     ASSERT_NE(two, nullptr);
     std::vector<TestSequence> alone;
@@ -83,14 +126,16 @@ TEST_P(Quantized, BitsDependOnTheSequenceAlone) {
 
 // Cuts of columns, too: inside of groups and blocks.
 TEST_P(Quantized, TwoRanksAgree) {
-  TestRanks ranks(kFolder + GetParam(), options("float32", 1), 2);
+  TestRanks ranks(kFolder + GetParam(), options("float32", 1), 2, true, {.quantize_activations = false});
   ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
   for (const boost::json::object& line : goldens()) expect_golden(*ranks.runner, 16, line, 2e-4);
   ranks.join();
   for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
 }
 
-INSTANTIATE_TEST_SUITE_P(Folders, Quantized, ::testing::ValuesIn(all_folders()),
+INSTANTIATE_TEST_SUITE_P(Folders, Quantized, ::testing::ValuesIn(folders_with("golden.jsonl")),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Folders, QuantizedActivations, ::testing::ValuesIn(folders_with("scheme.jsonl")),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -11,8 +11,9 @@ namespace pagoda::testing {
 class TestRanks {
  public:
   // With an error instead of a runner where the model cannot be split so.
-  TestRanks(const std::string& model, RunnerOptions options, std::int32_t size, bool deterministic = true) {
-    auto opened = ModelSource::open(model);
+  TestRanks(const std::string& model, RunnerOptions options, std::int32_t size, bool deterministic = true,
+            const ModelOverrides& overrides = {}) {
+    auto opened = ModelSource::open(model, {}, overrides);
     if (!opened) {
       status = opened.error();
       return;

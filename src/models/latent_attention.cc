@@ -168,6 +168,7 @@ void LatentAttention::load_heads(const LatentAttentionConfig& config, const Laye
   };
   for (std::int64_t head = heads.first; head < heads.end() && loader.status().ok(); ++head) {
     Matrices key_matrix, value_matrix;
+    key_matrix.own_inputs = value_matrix.own_inputs = true;  // they meet latent vectors and weighted sums
     if (apart) {
       loader.add_rows(key_matrix, of_head(all_keys, head), concat(key_name, " of ", head), {0, latent});
       loader.add_rows(value_matrix, of_head(all_values, head), concat(value_name, " of ", head), {0, value});

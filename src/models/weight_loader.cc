@@ -377,6 +377,17 @@ PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, Line
   return pack_as(std::move(matrices), name, form, dtype_);
 }
 
+LinearArithmetic WeightLoader::inputs_of(const Matrices& matrices) const {
+  if (matrices.own_inputs || matrices.read.empty()) return {};
+  LinearArithmetic common = source_.inputs_of(matrices.read.front());
+  for (const TensorView& tensor : matrices.read) {
+    LinearArithmetic each = source_.inputs_of(tensor);
+    each.scale = common.scale = std::max(each.scale, common.scale);
+    if (each != common) return {};
+  }
+  return common;
+}
+
 PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, LinearForm form,
                                    std::string_view dtype) {
   if (!reader_.status().ok()) return {};
@@ -405,7 +416,8 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
       store_.note_read(static_cast<std::int64_t>(static_cast<double>(rows.bytes()) * read / given));
     };
     auto made =
-        PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form, on_packed);
+        PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form,
+                                   arithmetic_with(*type, inputs_of(matrices)), on_packed);
     give_back(matrices);
     return made;
   });
@@ -431,6 +443,7 @@ PackedLinear WeightLoader::exact_linear(const std::string& name, std::int64_t ro
 }
 
 PackedLinear WeightLoader::pack_exact(Matrices matrices, const std::string& name) {
+  matrices.own_inputs = true;
   return pack_as(std::move(matrices), name, LinearForm::stacked, "float32");
 }
 

@@ -32,6 +32,7 @@ struct Matrices {
   std::vector<float> bias;
   std::string recipe;  // which parts of which tensors, and what was done to them: the name in a cache
   std::vector<TensorView> read;                         // tensors of the source that will have been read
+  bool own_inputs = false;                              // the scheme does not speak of their inputs
   std::vector<std::function<void(Matrices&)>> to_copy;  // in this order
   std::vector<std::vector<std::byte>> copies;
 };
@@ -99,6 +100,8 @@ class WeightLoader {
                            const LayerShard& shard, float factor = 1);
 
  private:
+  // The scheme's, of all tensors together: the largest of fixed scales. Own where they differ otherwise.
+  LinearArithmetic inputs_of(const Matrices& matrices) const;
   PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype);
   void copy_stored(const TensorView& matrix, std::byte* to) const;
   TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);

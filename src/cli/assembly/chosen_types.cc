@@ -1,35 +1,49 @@
 #include "cli/assembly/chosen_types.h"
 
 #include <algorithm>
-#include <array>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
 #include "kernels/linear.h"
 
 namespace pagoda {
+namespace {
+
+std::string_view type_name(LinearType type) {
+  switch (type) {
+    case LinearType::float32:
+      return "float32";
+    case LinearType::bfloat16:
+      return "bfloat16";
+    case LinearType::int8:
+      return "int8";
+    case LinearType::float16:
+      return "float16";
+  }
+  return {};
+}
+
+}  // namespace
 
 std::string chosen_arithmetic(std::string_view dtype, std::span<const StoredMatrices> stored) {
-  struct Share {
-    LinearType type;
-    std::string_view name;
-    std::int64_t bytes = 0;
-  };
-  std::array<Share, 4> shares = {Share{LinearType::int8, "int8"}, Share{LinearType::bfloat16, "bfloat16"},
-                                 Share{LinearType::float16, "float16"},
-                                 Share{LinearType::float32, "float32"}};
+  std::map<std::string, std::int64_t> bytes;
   std::int64_t all = 0;
   for (const StoredMatrices& matrices : stored) {
     const auto type = choose_linear_type(dtype, matrices.dtype, detected_cpu_level());
     if (!type) continue;
-    for (Share& share : shares) share.bytes += share.type == *type ? matrices.bytes : 0;
+    const std::string inputs = linear_arithmetic_text(arithmetic_with(*type, matrices.inputs));
+    bytes[concat(type_name(*type), inputs.empty() ? "" : concat(" (activations ", inputs, ")"))] +=
+        matrices.bytes;
     all += matrices.bytes;
   }
-  std::ranges::sort(shares, std::ranges::greater(), &Share::bytes);
+  std::vector<std::pair<std::string, std::int64_t>> shares(bytes.begin(), bytes.end());
+  std::ranges::sort(shares, std::ranges::greater(), &std::pair<std::string, std::int64_t>::second);
   std::string text;
-  for (const Share& share : shares) {
-    if (share.bytes == 0 || share.bytes < all / 100) continue;
-    text += concat(text.empty() ? "" : " and ", share.name);
+  for (const auto& [name, share] : shares) {
+    if (share == 0 || share < all / 100) continue;
+    text += concat(text.empty() ? "" : " and ", name);
   }
   return text;
 }
@@ -38,7 +52,7 @@ std::string chosen_arithmetic(std::string_view dtype, const ModelSource& source)
   std::vector<StoredMatrices> stored;
   for (const std::string& name : source.tensor_names()) {
     const TensorView& tensor = *source.find(name);
-    if (tensor.shape.size() > 1) stored.push_back({tensor.dtype, tensor.bytes()});
+    if (tensor.shape.size() > 1) stored.push_back({tensor.dtype, tensor.bytes(), source.inputs_of(tensor)});
   }
   return chosen_arithmetic(dtype, stored);
 }

@@ -38,6 +38,8 @@ Result<json::object> rope_fields(const EngineFlags& flags) {
 
 Result<ModelOverrides> model_overrides(const EngineFlags& flags) {
   ModelOverrides overrides = {.config = flags.hf_overrides, .metadata = flags.override_kv};
+  overrides.quantize_activations = flags.quantize_activations == "on" ||
+                                   (flags.quantize_activations == "auto" && flags.dtype != "float32");
   const Result<json::object> rope = rope_fields(flags);
   if (!rope) return rope.error();
   if (rope->empty()) return overrides;

@@ -135,5 +135,19 @@ TEST(SamplingDefaults, FlagsComeBeforeTheModel) {
   EXPECT_EQ(describe({}), "default sampling parameters: temperature 1");
 }
 
+TEST(ModelOverrides, ActivationsAreTheSchemesButInFloat32) {
+  const auto quantized = [](const std::string& activations, const std::string& dtype) {
+    EngineFlags flags;
+    flags.quantize_activations = activations;
+    flags.dtype = dtype;
+    return model_overrides(flags)->quantize_activations;
+  };
+  EXPECT_TRUE(quantized("auto", "auto"));
+  EXPECT_TRUE(quantized("auto", "bfloat16"));
+  EXPECT_FALSE(quantized("auto", "float32"));
+  EXPECT_TRUE(quantized("on", "float32"));
+  EXPECT_FALSE(quantized("off", "auto"));
+}
+
 }  // namespace
 }  // namespace pagoda

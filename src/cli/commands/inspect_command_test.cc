@@ -181,6 +181,16 @@ TEST(Inspect, SaysHowAFolderIsQuantised) {
     EXPECT_TRUE(description->supported) << folder.path() << ": " << description->reason;
     EXPECT_EQ(description->parameters(), 55488) << folder.path();
   }
+  const auto computed = [&](const std::string& name) {
+    Description description = *describe(root + name, {});
+    add_facts(description);
+    return description.facts->default_dtype;
+  };
+  if (detected_cpu_level() != CpuLevel::portable) {
+    EXPECT_EQ(computed("w8a8"), "int8 (activations int8 by token) and bfloat16");
+    EXPECT_EQ(computed("fp8_block"), "bfloat16 (activations e4m3 in groups of 128) and bfloat16");
+    EXPECT_EQ(computed("awq"), "int8 and bfloat16");
+  }
   const auto of = [&](const std::string& name) { return describe(root + name, {})->model->weight_type; };
   EXPECT_EQ(of("awq"), "BF16 (50 %), AWQ (int4 in groups of 32, zero points) (50 %)");
   EXPECT_EQ(of("modelopt_nvfp4"), "BF16 (51 %), modelopt (NVFP4) (49 %)");

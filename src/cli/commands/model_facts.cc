@@ -50,8 +50,10 @@ Status fill(Description& description) {
     if (type && tensor.shape.size() > 1) matrices.push_back({*type, tensor.bytes});
   }
   facts.default_dtype = chosen_arithmetic("auto", matrices);
-  if (const auto source = ModelSource::open(description.path, hub_paths_from_environment()))
+  if (const auto source = ModelSource::open(description.path, hub_paths_from_environment())) {
+    facts.default_dtype = chosen_arithmetic("auto", **source);
     facts.default_kv_dtype = kv_dtype_name(automatic_kv_dtype(**source, model, "auto"));
+  }
   if (!is_encoder(model.decoder)) {
     std::vector<StoredTensor> tensors;
     for (const DescribedTensor& tensor : description.read_tensors()) {

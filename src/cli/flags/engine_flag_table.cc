@@ -165,6 +165,12 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
                   "`float16` (or `half`) keeps float16 weights as they are, multiplies in float32, and uses "
                   "a float16 KV cache unless told otherwise. `int8` rounds unquantised weights to 8 bits, "
                   "with one scale per 32 of them"},
+      {.name = "quantize-activations",
+       .value = flags::choice(flags.quantize_activations, {"auto", "on", "off"}),
+       .help =
+           "quantise activations as a quantised folder's scheme says (W8A8, FP8); auto: except in float32",
+       .details = "quantise activations as a quantised folder's scheme says (W8A8, FP8: [quantised "
+                  "folders](quantized-folders.md)). `auto`: unless `--dtype float32` is given"},
       {.name = "weight-cache",
        .value = flags::on_off(flags.weight_cache),
        .help = "keep packed weights on disk and map them from there at later starts",

@@ -22,8 +22,9 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
 void unpack_row(const PackedLinear::Storage& storage, std::int64_t row, float* out);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output);
-// linear_pair where the first one's products can go straight into the second one's input: whole groups of 64.
-bool can_pair(const PackedLinear::Storage& first);
+// linear_pair where the first one's products can go straight into the second one's input: whole groups of 64,
+// each prepared without the others.
+bool can_pair(const PackedLinear::Storage& first, const PackedLinear::Storage& second);
 void linear_pair(const KernelContext& context, const PackedLinear::Storage& first, Activation activation,
                  const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
                  float* y);

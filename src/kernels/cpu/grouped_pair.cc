@@ -132,6 +132,7 @@ class GroupedPair {
   void multiply(Activation activation, float* out);
 
  private:
+  void fill_between(Activation activation);
   template <class RowsOf, class MatrixOf, class OutOf>
   void run(const RowsOf& rows_of, const MatrixOf& matrix_of, std::int64_t unit_of_64, const OutOf& out_of);
 
@@ -221,12 +222,34 @@ void GroupedPair::run(const RowsOf& rows_of, const MatrixOf& matrix_of, std::int
   });
 }
 
-void GroupedPair::multiply(Activation activation, float* out) {
-  run([](const Group& group) -> const PreparedRows& { return group.input; },
-      [](const Group& group) -> const PackedLinear::Storage& { return *group.first; }, 1,
-      [&](const Group& group) {
-        return Products{.next = &group.between, .output = {.activation = activation}};
+// The first matrices' products, as the input of the second.
+void GroupedPair::fill_between(Activation activation) {
+  const auto input = [](const Group& group) -> const PreparedRows& { return group.input; };
+  const auto first = [](const Group& group) -> const PackedLinear::Storage& { return *group.first; };
+  const Group& any = groups_.front();
+  if (!any.second->arithmetic.needs_whole_rows()) {
+    return run(input, first, 1, [&](const Group& group) {
+      return Products{.next = &group.between, .output = {.activation = activation}};
+    });
+  }
+  static thread_local Scratch scratch;
+  const auto places = static_cast<std::int64_t>(rows_.rows.size());
+  const std::int64_t width = any.first->n;
+  auto* const products = reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(places * width) * 4));
+  run(input, first, 1, [&](const Group& group) {
+    return Products{.y = products + group.start * width, .output = {.activation = activation}};
+  });
+  for_ranges(
+      context_, places, std::max<std::int64_t>(1, 16384 / width), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t place = begin; place < end; ++place) {
+          const Group& group = groups_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(place)])];
+          group.between.put(group.between.place(place - group.start), 0, products + place * width, width);
+        }
       });
+}
+
+void GroupedPair::multiply(Activation activation, float* out) {
+  fill_between(activation);
   run([](const Group& group) -> const PreparedRows& { return group.between; },
       [](const Group& group) -> const PackedLinear::Storage& { return *group.second; }, 0,
       [&](const Group& group) { return Products{.y = out + group.start * group.second->n}; });

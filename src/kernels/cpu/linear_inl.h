@@ -97,6 +97,8 @@ void run_narrow(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
+// kAreNumbers: x are whole numbers already.
+template <bool kAreNumbers>
 void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
   for (std::int64_t group = 0; group < (k + 63) / 64 * 2; ++group) {
     F values[2], top = zero();
@@ -106,7 +108,7 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
       values[v] = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
       top = max(top, abs(values[v]));
     }
-    const float largest = reduce_max(top);
+    const float largest = kAreNumbers ? 127.0f : reduce_max(top);
     const F inverse = set1(largest > 0 ? 127.0f / largest : 0.0f);
     std::uint32_t sums[2];
     PAGODA_UNROLL
@@ -124,6 +126,56 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
     out.early_term[at] = static_cast<std::int32_t>(-128u * sums[0]);
     out.sum[at] = scale * static_cast<float>(of_row);
   }
+}
+
+// x, at most 448 in magnitude, to the nearest number with 4 bits of which the last is worth 2^-9 or more; of
+// two the even one. A sum with 3 * 2^19 times its power of two leaves so many.
+PAGODA_INLINE F round_to_e4m3(F x) {
+  const F unit = mul(max(exponent_part(x), set1(0x1p-6f)), set1(0x1.8p20f));
+  return sub(add(x, unit), unit);
+}
+
+// x[0] to x[15] over `scale` as numbers; what is not a number stays so.
+PAGODA_INLINE F input_numbers(InputNumber number, F x, F scale) {
+  const bool int8 = number == InputNumber::int8;
+  const F share = div(x, scale);
+  const F within = min(set1(int8 ? 127.0f : 448.0f), max(set1(int8 ? -128.0f : -448.0f), share));
+  return int8 ? round_even(within) : round_to_e4m3(within);
+}
+
+float largest_magnitude(const float* x, std::int64_t k) {
+  F top = zero();
+  for (std::int64_t i = 0; i < k; i += 16)
+    top = max(top, abs(k - i >= 16 ? load(x + i) : load_n(x + i, k - i)));
+  return reduce_max(top);
+}
+
+// The scale with which the largest magnitude becomes the largest number. Zeros need one, too.
+float input_scale(InputNumber number, float largest) {
+  constexpr float kLeast = 1.0f / (448.0f * 512.0f);
+  if (number == InputNumber::int8) return largest > 0 ? largest / 127.0f : 1.0f;
+  return largest / 448.0f > kLeast || largest != largest ? largest / 448.0f : kLeast;
+}
+
+float quantize_inputs(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, float* out) {
+  const bool groups = arithmetic.scales == InputScale::group;
+  const std::int64_t step = groups ? arithmetic.group : k;
+  float scale = arithmetic.scale;
+  for (std::int64_t begin = 0; begin < k; begin += step) {
+    const std::int64_t count = k - begin < step ? k - begin : step;
+    if (arithmetic.scales != InputScale::fixed) {
+      float largest = largest_magnitude(x + begin, count);
+      if (arithmetic.largest > 0 && largest > arithmetic.largest) largest = arithmetic.largest;
+      scale = input_scale(arithmetic.number, largest);
+    }
+    const F divisor = set1(scale), factor = set1(groups ? scale : 1.0f);
+    for (std::int64_t i = begin; i < begin + count; i += 16) {
+      const std::int64_t n = begin + count - i;
+      const F values = n >= 16 ? load(x + i) : load_n(x + i, n);
+      store(out + i, mul(input_numbers(arithmetic.number, values, divisor), factor));
+    }
+  }
+  return groups ? 1.0f : scale;
 }
 
 void row_weights(const float* x, std::int64_t k, float minimum, float inverse, std::uint8_t* out) {
@@ -177,7 +229,9 @@ constexpr LinearKernels kLinearKernels = {
     .stream_bytes_rows = kStreamInt8Rows,
     .stream_narrow_rows = kStreamNibbleRows,
     .stream_halves_rows = kStreamHalvesRows,
-    .quantize_row = quantize_row,
+    .quantize_row = quantize_row<false>,
+    .store_numbers = quantize_row<true>,
+    .quantize_inputs = quantize_inputs,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),
     .int8_bytes = sizeof(QuadInput),

@@ -15,6 +15,13 @@ using namespace simd;  // NOLINT: this file is the body of one translation unit
 
 template <int kRows, int kCols>
 PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t strip, F (&acc)[kRows][kCols]) {
+  if (t.row_scales != nullptr) {
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      PAGODA_UNROLL
+      for (int c = 0; c < kCols; ++c) acc[r][c] = mul(acc[r][c], set1(t.row_scales[row + r]));
+    }
+  }
   PAGODA_UNROLL
   for (int c = 0; c < kCols; ++c) {
     const std::int64_t column = (strip + c) * kStrip;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/check.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/linear_storage.h"
 #include "kernels/tiles.h"
@@ -83,7 +84,10 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
 
 PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight,
                            std::int64_t num_rows)
-    : kernels_(linear_kernels(context.level)), type_(weight.type), k_(weight.k) {
+    : kernels_(linear_kernels(context.level)),
+      type_(weight.type),
+      arithmetic_(weight.arithmetic),
+      k_(weight.k) {
   const bool two_strips = takes_two_strips(context, weight, num_rows);
   panels_ = {.num_rows = num_rows,
              .count = ceil_div(num_rows, panel_rows(kernels_, weight, two_strips)),
@@ -104,6 +108,11 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
   panels_.bytes = round_up(panels_.bytes, 64);
 }
 
+std::int64_t PreparedRows::bytes() const {
+  const std::int64_t scales = arithmetic_.scales_rows() ? round_up(panels_.num_rows * 4, 64) : 0;
+  return panels_.count * panels_.bytes + scales;
+}
+
 PreparedRows::Place PreparedRows::place(std::int64_t row) const {
   const std::int64_t panel = ceil_div((row + 1) * panels_.count, panels_.num_rows) - 1;
   const std::int64_t begin = panels_.begin(panel);
@@ -119,6 +128,19 @@ void PreparedRows::advance(Place& place) const {
 }
 
 void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {
+  if (arithmetic_.is_own()) return store(place, first, from, count, /*are_numbers=*/false);
+  CHECK(!arithmetic_.needs_whole_rows() || count == k_);
+  static thread_local Scratch scratch;
+  auto* const numbers =
+      reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(round_up(count, 16) * 4)));
+  const float scale = kernels_.quantize_inputs(arithmetic_, from, count, numbers);
+  if (arithmetic_.scales_rows()) row_scales(panels_, data_)[panels_.begin(place.index) + place.row] = scale;
+  const bool whole = arithmetic_.number == InputNumber::int8 && arithmetic_.scales_rows();
+  store(place, first, numbers, count, whole);
+}
+
+void PreparedRows::store(const Place& place, std::int64_t first, const float* from, std::int64_t count,
+                         bool are_numbers) const {
   const std::int64_t height = place.height, row = place.row;
   switch (type_) {
     case LinearType::float32:
@@ -137,7 +159,8 @@ void PreparedRows::put(const Place& place, std::int64_t first, const float* from
       const std::int64_t row_bytes = 64 * kernels_.int8_bytes;
       std::byte* const group = place.panel + first / 64 * bytes;
       auto* const scale = reinterpret_cast<float*>(group + height * row_bytes);
-      kernels_.quantize_row(from, count,
+      const auto quantize = are_numbers ? kernels_.store_numbers : kernels_.quantize_row;
+      quantize(from, count,
                             {.q = group + row * row_bytes,
                              .scale = scale + row,
                              .term = reinterpret_cast<std::int32_t*>(scale + 2 * height) + row,

@@ -8,6 +8,14 @@
 
 namespace pagoda::cpu {
 
+// The rows' scales, behind the panels that begin at `data`.
+inline float* row_scales(const Panels& panels, std::byte* data) {
+  return reinterpret_cast<float*>(data + panels.count * panels.bytes);
+}
+inline const float* row_scales(const Panels& panels, const std::byte* data) {
+  return reinterpret_cast<const float*>(data + panels.count * panels.bytes);
+}
+
 class PreparedRows {
  public:
   // For `num_rows` rows that `weight` multiplies; not filled yet. In `scratch`, until its next use.
@@ -15,7 +23,7 @@ class PreparedRows {
                Scratch& scratch);
   // The same, where the caller says: lie_at() comes before all else.
   PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight, std::int64_t num_rows);
-  std::int64_t bytes() const { return panels_.count * panels_.bytes; }
+  std::int64_t bytes() const;
   void lie_at(std::byte* data) { data_ = data; }
 
   const Panels& panels() const { return panels_; }
@@ -29,15 +37,21 @@ class PreparedRows {
   Place place(std::int64_t row) const;
   // To the next row. In place: a copy is read before its parts have been written (README, Trap).
   void advance(Place& place) const;
-  // Inputs [first, first + count) of a row; both are multiples of 64, but for the end of the row.
+  // Inputs [first, first + count) of a row; both are multiples of 64, but for the end of the row. All of it
+  // at once where the weight's arithmetic needs whole rows.
   void put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const;
 
   // All of them, of `input`.
   void fill(const KernelContext& context, const LinearInput& input) const;
 
  private:
+  // As the type of the weights asks; are_numbers: in the numbers of the arithmetic already.
+  void store(const Place& place, std::int64_t first, const float* from, std::int64_t count,
+             bool are_numbers) const;
+
   const LinearKernels& kernels_;
   LinearType type_;
+  LinearArithmetic arithmetic_;
   std::int64_t k_;
   Panels panels_;
   std::byte* data_ = nullptr;

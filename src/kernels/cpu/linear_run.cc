@@ -99,6 +99,7 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
           .y = buffer != nullptr ? buffer : out.y + first_row * weight.n + column,
           .first_row = first_row,
           .y_stride = buffer != nullptr ? columns : weight.n,
+          .row_scales = weight.arithmetic.scales_rows() ? row_scales(panels, tile.x) : nullptr,
           .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
           .accumulate = out.output.accumulate,
           .past_caches = tile.past_caches,

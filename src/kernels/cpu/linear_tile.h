@@ -55,7 +55,8 @@ struct LinearTile {
   float* y = nullptr;  // the tile's first row and column
   std::int64_t first_row = 0;
   std::int64_t y_stride = 0;
-  const float* bias = nullptr;  // the first column's, or null
+  const float* row_scales = nullptr;  // each row's factor of its products, or null
+  const float* bias = nullptr;        // the first column's, or null
   bool accumulate = false;
   bool past_caches = false;  // whole lines of y go straight to memory; y and its rows are aligned to lines
 };
@@ -80,6 +81,11 @@ struct LinearKernels {
   // that take more registers or steps: with a scale for 16, in 5 bits, or out of a table.
   std::int64_t stream_bytes_rows, stream_narrow_rows, stream_halves_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
+  // The same of whole numbers -128..127, which are kept: every scale is 1.
+  void (*store_numbers)(const float* x, std::int64_t k, const QuantizedRow& out);
+  // x in the numbers of `arithmetic`, which is not own; written up to the next multiple of 16. Numbers in
+  // groups come times their scale; else the row's scale is returned.
+  float (*quantize_inputs)(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, float* out);
   // x rounded to bf16, as the bf16 kernel of this level wants it: groups of 32 inputs `step` bytes apart, the
   // last filled up with zeros.
   void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t step);

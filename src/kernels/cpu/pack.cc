@@ -32,12 +32,7 @@ struct Strip {
 // The scales of a row, and its minima where panels of this format have them, go beside its weights.
 void put_steps(PackedFormat format, const Strip& s, std::int64_t c, std::span<const WeightStep> steps) {
   const bool has_minima = has_minimum_shares(format);
-  float largest = 0;
-  for (const WeightStep& step : steps) {
-    largest = std::max(largest, std::fabs(step.scale));
-    if (has_minima) largest = std::max(largest, std::fabs(step.minimum));
-  }
-  const float unit = reference::row_unit(largest);
+  const float unit = reference::row_unit(steps, has_minima);
   bool rounded = false;
   const auto share_of = [&](float value) {
     const std::uint16_t share = reference::unit_share(value, unit);

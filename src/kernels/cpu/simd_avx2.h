@@ -227,6 +227,10 @@ PAGODA_INLINE F abs(F x) {
   const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
   return {_mm256_and_ps(x.lo, mask), _mm256_and_ps(x.hi, mask)};
 }
+PAGODA_INLINE F exponent_part(F x) {  // simd_avx512.h
+  const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7f800000));
+  return {_mm256_and_ps(x.lo, mask), _mm256_and_ps(x.hi, mask)};
+}
 PAGODA_INLINE float reduce_add(F x) {
   const __m256 m = _mm256_add_ps(x.lo, x.hi);
   __m128 h = _mm_add_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));

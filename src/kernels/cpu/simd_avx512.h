@@ -174,6 +174,9 @@ PAGODA_INLINE void prefetch_write(const float* p) {  // to the first-level cache
 }
 
 PAGODA_INLINE F abs(F x) { return _mm512_abs_ps(x); }
+PAGODA_INLINE F exponent_part(F x) {  // the largest power of two that |x| is not below
+  return _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000)));
+}
 PAGODA_INLINE float reduce_add(F x) { return _mm512_reduce_add_ps(x); }
 PAGODA_INLINE float reduce_max(F x) { return _mm512_reduce_max_ps(x); }
 PAGODA_INLINE std::int32_t reduce_add(I x) { return _mm512_reduce_add_epi32(x); }

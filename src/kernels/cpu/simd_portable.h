@@ -80,6 +80,9 @@ PAGODA_INLINE F min(const F& a, const F& b) {
 PAGODA_INLINE F abs(const F& x) {
   return map([&](int i) { return std::fabs(x.v[i]); });
 }
+PAGODA_INLINE F exponent_part(const F& x) {  // simd_avx512.h
+  return map([&](int i) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x.v[i]) & 0x7f800000u); });
+}
 PAGODA_INLINE F load_half(const void* p) {
   std::uint16_t bits[16];
   std::memcpy(bits, p, sizeof bits);

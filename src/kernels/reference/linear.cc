@@ -42,14 +42,9 @@ void round_int8(PackedFormat format, const TensorView& view, std::int64_t row, s
     return std::span(out + g * kQuantGroup,
                      static_cast<std::size_t>(std::min<std::int64_t>(kQuantGroup, k - g * kQuantGroup)));
   };
-  float largest = 0;
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const WeightStep step = weight_step(format, view.dtype, data, g, group(g));
-    largest = std::max(largest, std::fabs(step.scale));
-    if (has_minimum_shares(format)) largest = std::max(largest, std::fabs(step.minimum));
-    steps[static_cast<std::size_t>(g)] = step;
-  }
-  const float unit = row_unit(largest);
+  for (std::int64_t g = 0; g < groups; ++g)
+    steps[static_cast<std::size_t>(g)] = weight_step(format, view.dtype, data, g, group(g));
+  const float unit = row_unit(steps, has_minimum_shares(format));
   const auto kept = [&](float value) { return half_to_float(unit_share(value, unit)); };
   for (std::int64_t g = 0; g < groups; ++g) {
     const WeightStep step = steps[static_cast<std::size_t>(g)];
@@ -103,16 +98,23 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
             std::int64_t num_rows, float* y, const LinearOutput& output) {
   const std::int64_t n = weight.n, k = weight.k;
   std::vector<float> rounded(static_cast<std::size_t>(num_rows * k));
+  std::vector<float> scales(static_cast<std::size_t>(num_rows), 1.0f);
+  const LinearArithmetic& arithmetic = weight.arithmetic;
   for (std::int64_t row = 0; row < num_rows; ++row) {
     float* to = rounded.data() + row * k;
     input_row(input, row, k, to);
-    round_row(weight.type, Operand::activation, to, k);
+    if (!arithmetic.is_own())
+      scales[static_cast<std::size_t>(row)] =
+          quantize_inputs(arithmetic, std::span(to, static_cast<std::size_t>(k)));
+    if (arithmetic.number != InputNumber::int8 || !arithmetic.scales_rows())
+      round_row(weight.type, Operand::activation, to, k);
   }
   const auto* w = reinterpret_cast<const float*>(weight.packed);
   const auto product = [&](std::int64_t row, std::int64_t j) {
     double sum = 0;
     for (std::int64_t i = 0; i < k; ++i)
       sum += static_cast<double>(rounded[static_cast<std::size_t>(row * k + i)]) * w[j * k + i];
+    sum *= scales[static_cast<std::size_t>(row)];
     if (!weight.bias.empty()) sum += weight.bias[static_cast<std::size_t>(j)];
     return static_cast<float>(sum);
   };

@@ -9,6 +9,7 @@
 
 #include "kernels/dequantize.h"
 #include "kernels/weight_format.h"
+#include "tensor/linear_arithmetic.h"
 
 namespace pagoda::reference {
 
@@ -21,6 +22,33 @@ inline float quantize_group(const float* x, int count, std::int8_t* q) {
   const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
   for (int i = 0; i < count; ++i) q[i] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
   return largest / 127.0f;
+}
+
+// x over `scale` as one of the numbers.
+inline float input_number(InputNumber number, float x, float scale) {
+  const float share = x / scale;
+  if (number == InputNumber::int8) return std::nearbyint(std::clamp(share, -128.0f, 127.0f));
+  const float within = std::clamp(share, -448.0f, 448.0f);
+  const float unit = std::ldexp(1.0f, std::max(within != 0 ? std::ilogb(within) : -6, -6) - 3);
+  return std::nearbyint(within / unit) * unit;
+}
+// A row as the numbers of `arithmetic`, which is not own; returns the scale that is left to its products.
+inline float quantize_inputs(const LinearArithmetic& arithmetic, std::span<float> row) {
+  const bool groups = arithmetic.scales == InputScale::group, int8 = arithmetic.number == InputNumber::int8;
+  const std::size_t step = groups ? static_cast<std::size_t>(arithmetic.group) : row.size();
+  float scale = arithmetic.scale;
+  for (std::size_t begin = 0; begin < row.size(); begin += step) {
+    const std::span<float> part = row.subspan(begin, std::min(step, row.size() - begin));
+    if (arithmetic.scales != InputScale::fixed) {
+      float largest = 0;
+      for (const float x : part) largest = std::max(largest, std::fabs(x));
+      if (arithmetic.largest > 0) largest = std::min(largest, arithmetic.largest);
+      scale = int8 ? (largest > 0 ? largest / 127.0f : 1.0f)
+                   : std::max(largest / 448.0f, 1.0f / (448.0f * 512.0f));
+    }
+    for (float& x : part) x = input_number(arithmetic.number, x, scale) * (groups ? scale : 1.0f);
+  }
+  return groups ? 1.0f : scale;
 }
 
 // The step of 32 weights in panels of `format`: what the file says of them or, where it says nothing that 8
@@ -56,11 +84,21 @@ inline float weight_byte(float x, WeightStep step, float inverse) {
 }
 
 // Panels keep scales and minima in half precision, as shares of a power of two that is the row's own: so rows
-// of any size have half's eleven bits. `largest`: of all scales and, where panels have them, minima.
+// of any size have half's eleven bits. One scale for all of a row is the unit itself, and is kept whole.
 inline float row_unit(float largest) {
   if (!(largest < std::numeric_limits<float>::infinity()))
     return largest;  // shows in all of the row's products
   return largest > 0 ? std::ldexp(1.0f, std::ilogb(largest)) : 1.0f;
+}
+inline float row_unit(std::span<const WeightStep> steps, bool has_minima) {
+  float largest = 0;
+  bool alike = !has_minima && steps.front().scale > 0;
+  for (const WeightStep& step : steps) {
+    largest = std::max(largest, std::fabs(step.scale));
+    if (has_minima) largest = std::max(largest, std::fabs(step.minimum));
+    alike = alike && step.scale == steps.front().scale;
+  }
+  return alike ? largest : row_unit(largest);
 }
 inline std::uint16_t unit_share(float value, float unit) { return float_to_half(value / unit); }
 

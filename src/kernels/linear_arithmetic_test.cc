@@ -1,0 +1,240 @@
+// Goal: products whose inputs a scheme quantises are the scheme's: every instruction set agrees with the
+// plain reference, that with integer sums where the scheme has them, and a row's bits depend on the row
+// alone.
+#include "tensor/linear_arithmetic.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/linear.h"
+#include "kernels/mixture.h"
+#include "kernels/reference/quantize.h"
+#include "kernels/testing.h"
+
+namespace pagoda {
+namespace {
+
+constexpr LinearArithmetic kInt8Rows = {.number = InputNumber::int8};
+constexpr LinearArithmetic kInt8Fixed = {
+    .number = InputNumber::int8, .scales = InputScale::fixed, .scale = 0.011f};
+constexpr LinearArithmetic kE4m3Rows = {.number = InputNumber::e4m3};
+constexpr LinearArithmetic kE4m3Bounded = {.number = InputNumber::e4m3, .largest = 0.7f};
+constexpr LinearArithmetic kE4m3Groups = {
+    .number = InputNumber::e4m3, .scales = InputScale::group, .group = 128};
+constexpr LinearArithmetic kE4m3Fixed = {
+    .number = InputNumber::e4m3, .scales = InputScale::fixed, .scale = 0.003f};
+constexpr LinearArithmetic kAll[] = {kInt8Rows, kInt8Fixed, kE4m3Rows, kE4m3Bounded, kE4m3Groups, kE4m3Fixed};
+constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::float16,
+                                 LinearType::int8};
+
+struct Matrix {
+  std::vector<std::byte> bytes;
+  TensorView view;
+};
+
+// int8 blocks of 32 with one scale for each row, as W8A8 has them.
+Matrix int8_rows(std::uint64_t seed, std::int64_t n, std::int64_t k) {
+  Matrix out{random_weights(seed, DType::int8, n * k), {}};
+  const auto block = static_cast<std::size_t>(dtype_info(DType::int8).block_bytes);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(n); ++row) {
+    const float scale = 0.0013f + 0.00017f * static_cast<float>(row);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(k / 32); ++i)
+      std::memcpy(out.bytes.data() + (row * static_cast<std::size_t>(k / 32) + i) * block, &scale, 4);
+  }
+  out.view = {DType::int8, {n, k}, out.bytes.data()};
+  return out;
+}
+
+Matrix plain(std::uint64_t seed, std::int64_t n, std::int64_t k) {
+  Matrix out{random_weights(seed, DType::bf16, n * k), {}};
+  out.view = {DType::bf16, {n, k}, out.bytes.data()};
+  return out;
+}
+
+PackedLinear pack(const KernelContext& context, LinearType type, const Matrix& matrix,
+                  const LinearArithmetic& arithmetic, std::vector<float> bias = {}) {
+  auto packed = PackedLinear::pack(context, type, std::span(&matrix.view, 1), std::move(bias),
+                                   LinearForm::stacked, arithmetic);
+  CHECK(packed.has_value());
+  return *std::move(packed);
+}
+
+std::vector<float> run(const KernelContext& context, const PackedLinear& weight, const float* x,
+                       std::int64_t rows) {
+  std::vector<float> y(static_cast<std::size_t>(rows * weight.n()));
+  linear(context, weight, LinearInput::rows(x, weight.k()), rows, y.data());
+  return y;
+}
+
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0, most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::fabs(static_cast<double>(b[i])));
+    most = std::max(most, std::fabs(static_cast<double>(a[i]) - b[i]));
+  }
+  return most / (largest + 1e-9);
+}
+
+TEST(LinearArithmetic, EveryLevelAgreesWithReference) {
+  constexpr std::int64_t kRows = 19, kN = 37;
+  const KernelContext reference{.backend = Backend::reference};
+  for (const std::int64_t k : {32, 288, 416}) {
+    const Matrix int8 = int8_rows(1, kN, k), bf16 = plain(2, kN, k);
+    const std::vector<float> x = random_floats(3, static_cast<std::size_t>(kRows * k)),
+                             bias = random_floats(4, kN);
+    for (const CpuLevel level : levels_here()) {
+      const KernelContext cpu{.backend = Backend::cpu, .level = level};
+      for (const LinearArithmetic& arithmetic : kAll) {
+        for (const LinearType type : kTypes) {
+          const Matrix& matrix = type == LinearType::int8 ? int8 : bf16;
+          const double lost =
+              difference(run(cpu, pack(cpu, type, matrix, arithmetic, bias), x.data(), kRows),
+                         run(reference, pack(reference, type, matrix, arithmetic, bias), x.data(), kRows));
+          EXPECT_LT(lost, 2e-6) << cpu_level_name(level) << " " << linear_arithmetic_text(arithmetic)
+                                << " type " << static_cast<int>(type) << " k " << k;
+        }
+      }
+    }
+  }
+}
+
+// W8A8: the scale of the token times that of the output times a sum of integers, at every level the same
+// bits.
+TEST(LinearArithmetic, Int8IsAnIntegerSum) {
+  constexpr std::int64_t kRows = 40, kN = 48, kK = 320;
+  const Matrix matrix = int8_rows(5, kN, kK);
+  const std::vector<float> x = random_floats(6, kRows * kK);
+  std::vector<float> at_all_levels;
+  for (const CpuLevel level : levels_here()) {
+    const KernelContext cpu{.backend = Backend::cpu, .level = level};
+    const std::vector<float> y = run(cpu, pack(cpu, LinearType::int8, matrix, kInt8Rows), x.data(), kRows);
+    if (at_all_levels.empty()) at_all_levels = y;
+    EXPECT_TRUE(same_bits(y, at_all_levels)) << cpu_level_name(level);
+  }
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const float* own = x.data() + row * kK;
+    float largest = 0;
+    for (std::int64_t i = 0; i < kK; ++i) largest = std::max(largest, std::fabs(own[i]));
+    const float scale = largest / 127;
+    for (std::int64_t n = 0; n < kN; ++n) {
+      const std::byte* blocks = matrix.bytes.data() + n * kK / 32 * 36;
+      float weight_scale = 0;
+      std::memcpy(&weight_scale, blocks, 4);
+      std::int32_t sum = 0;
+      for (std::int64_t i = 0; i < kK; ++i)
+        sum += static_cast<std::int32_t>(std::nearbyint(own[i] / scale)) *
+               static_cast<std::int8_t>(blocks[i / 32 * 36 + 4 + i % 32]);
+      const float expected = static_cast<float>(sum) * weight_scale * scale;
+      EXPECT_NEAR(at_all_levels[static_cast<std::size_t>(row * kN + n)], expected,
+                  3e-7 * (std::fabs(expected) + scale * weight_scale))
+          << row << " " << n;
+    }
+  }
+}
+
+TEST(LinearArithmetic, RoundsToTheNearestE4m3) {
+  // All of them that are not negative, and what lies between two neighbours.
+  std::vector<float> numbers;
+  for (int bits = 0; bits < 127; ++bits) {
+    const int exponent = bits >> 3, fraction = bits & 7;
+    numbers.push_back(exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
+                                    : std::ldexp(static_cast<float>(8 + fraction), exponent - 10));
+  }
+  ASSERT_EQ(numbers.back(), 448);
+  std::vector<float> x, expected;
+  for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
+    const float low = numbers[i], high = numbers[i + 1], middle = (low + high) / 2;
+    for (const auto& [value, rounded] : {std::pair{low, low},
+                                         {std::nextafter(middle, 0.0f), low},
+                                         {middle, i % 2 == 0 ? low : high},
+                                         {std::nextafter(middle, 500.0f), high}}) {
+      x.insert(x.end(), {value, -value});
+      expected.insert(expected.end(), {rounded, -rounded});
+    }
+  }
+  x.insert(x.end(), {448, 1e9f, -1e9f, 1e-30f});
+  expected.insert(expected.end(), {448, 448, -448, 0});
+  // One weight of 1: the products are the numbers.
+  const std::vector<float> ones(1, 1.0f);
+  const Matrix one{{}, {DType::f32, {1, 1}, reinterpret_cast<const std::byte*>(ones.data())}};
+  const LinearArithmetic fixed = {.number = InputNumber::e4m3, .scales = InputScale::fixed, .scale = 1};
+  const auto count = static_cast<std::int64_t>(x.size());
+  std::vector<KernelContext> contexts = {{.backend = Backend::reference}};
+  for (const CpuLevel level : levels_here()) contexts.push_back({.backend = Backend::cpu, .level = level});
+  for (const KernelContext& context : contexts)
+    EXPECT_EQ(run(context, pack(context, LinearType::float32, one, fixed), x.data(), count), expected);
+}
+
+TEST(LinearArithmetic, RowBitsDependOnTheRowAlone) {
+  constexpr std::int64_t kRows = 67, kN = 80, kK = 416;
+  static ThreadPool three(3);
+  const Matrix int8 = int8_rows(7, kN, kK), bf16 = plain(8, kN, kK);
+  const std::vector<float> x = random_floats(9, kRows * kK);
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearArithmetic& arithmetic : kAll) {
+      for (const LinearType type : kTypes) {
+        SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << linear_arithmetic_text(arithmetic)
+                                        << " type " << static_cast<int>(type));
+        const KernelContext alone{.backend = Backend::cpu, .level = level};
+        KernelContext threaded = alone;
+        threaded.pool = &three;
+        const PackedLinear weight = pack(alone, type, type == LinearType::int8 ? int8 : bf16, arithmetic);
+        const std::vector<float> all = run(threaded, weight, x.data(), kRows);
+        for (const std::int64_t m : {1, 2, 5, 16, 17, 33}) {
+          const std::int64_t start = (m * 29) % (kRows - m);
+          const auto begin = all.begin() + start * kN;
+          EXPECT_TRUE(same_bits(run(m % 2 == 0 ? threaded : alone, weight, x.data() + start * kK, m),
+                                std::vector<float>(begin, begin + m * kN)))
+              << " m " << m;
+        }
+      }
+    }
+  }
+}
+
+// A feed-forward's two matrices as one call give the bits of two calls, of experts, too.
+TEST(LinearArithmetic, PairsAreTwoProducts) {
+  constexpr std::int64_t kRows = 21, kHidden = 96, kInner = 192;
+  static ThreadPool two(2);
+  const Matrix up = plain(10, kInner, kHidden), down = plain(11, kHidden, kInner);
+  const std::vector<float> x = random_floats(12, kRows * kHidden);
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearArithmetic& arithmetic : kAll) {
+      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << linear_arithmetic_text(arithmetic));
+      const KernelContext context{.backend = Backend::cpu, .level = level, .pool = &two};
+      std::vector<PackedLinear> first, second;
+      first.push_back(pack(context, LinearType::bfloat16, up, arithmetic));
+      second.push_back(pack(context, LinearType::bfloat16, down, arithmetic));
+      std::vector<float> inner(kRows * kInner), between(kRows * kInner), expected(kRows * kHidden),
+          pair(kRows * kHidden), grouped(kRows * kHidden);
+      const LinearInput input = LinearInput::rows(x.data(), kHidden);
+      linear(context, first[0], input, kRows, inner.data(), {.activation = Activation::silu});
+      linear(context, second[0], LinearInput::rows(inner.data(), kInner), kRows, expected.data());
+      linear_pair(context, first[0], Activation::silu, second[0], input, kRows, between.data(), pair.data());
+      EXPECT_TRUE(same_bits(pair, expected));
+      std::vector<std::int32_t> rows(kRows);
+      for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int32_t>(i);
+      const std::vector<std::int32_t> starts = {0, kRows};
+      const RowGroups groups{.starts = starts, .rows = rows};
+      grouped_pair(context, first, Activation::silu, second, input, kRows, groups, grouped.data());
+      EXPECT_TRUE(same_bits(grouped, expected));
+    }
+  }
+}
+
+TEST(LinearArithmetic, IsPartOfAPackedFile) {
+  const KernelContext context{.backend = Backend::cpu, .level = detected_cpu_level()};
+  const Matrix matrix = plain(13, 32, 128);
+  for (const LinearArithmetic& arithmetic : kAll) {
+    const PackedLinear packed = pack(context, LinearType::float32, matrix, arithmetic);
+    const auto mapped = PackedLinear::map(packed.description(), packed.bytes(), nullptr);
+    ASSERT_TRUE(mapped.has_value());
+    EXPECT_EQ(mapped->arithmetic(), arithmetic);
+  }
+  LinearArithmetic damaged = kE4m3Fixed;
+  damaged.scale = 0;
+  const PackedLinear packed = pack(context, LinearType::float32, matrix, damaged);
+  EXPECT_FALSE(PackedLinear::map(packed.description(), packed.bytes(), nullptr).has_value());
+}
+
+}  // namespace
+}  // namespace pagoda
