@@ -243,7 +243,7 @@ Command command_table() {
       named_also({"show"},
                  plain_command<InspectArgs>("inspect", "show a model's contents and memory (also: show)",
                                             run_inspect, inspect_flags)),
-      plain_command<QuantizeArgs>("quantize", "write a GGUF model in another type", run_quantize,
+      plain_command<QuantizeArgs>("quantize", "write a model with its weights in another type", run_quantize,
                                   quantize_flags),
       plain_command<TokenizeArgs>("tokenize", "convert text to token ids, and back", run_tokenize,
                                   tokenize_flags),

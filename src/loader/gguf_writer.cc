@@ -1,17 +1,9 @@
 #include "loader/gguf_writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "base/check.h"
-#include "base/strings.h"
-#include "loader/printable.h"
 
 namespace pagoda {
 namespace {
@@ -132,44 +124,10 @@ Result<std::unique_ptr<GgufWriter>> GgufWriter::create(const std::string& path,
     offset += padding(offset, alignment).size();
   }
   head += padding(head.size(), alignment);
-  std::unique_ptr<GgufWriter> writer(new GgufWriter(path, std::move(tensors), alignment));
-  PAGODA_RETURN_IF_ERROR(writer->open());
-  PAGODA_RETURN_IF_ERROR(writer->put(head));
-  return writer;
-}
-
-Status GgufWriter::failed(std::string_view what) const {
-  return invalid_argument(concat("cannot ", what, " '", printable(path_), "': ", std::strerror(errno)));
-}
-
-Status GgufWriter::open() {
-  struct stat present = {};
-  if (::lstat(path_.c_str(), &present) == 0) {
-    errno = EEXIST;
-    return failed("write");
-  }
-  std::string folder = std::filesystem::path(path_).parent_path().string();
-  if (folder.empty()) folder = ".";
-  file_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-  if (file_ >= 0) return ok_status();
-  file_ = ::open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-  named_ = file_ >= 0;
-  return named_ ? ok_status() : failed("write");
-}
-
-GgufWriter::~GgufWriter() {
-  if (file_ >= 0) ::close(file_);
-  if (named_ && !finished_) ::unlink(path_.c_str());
-}
-
-Status GgufWriter::put(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file_, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return failed("write");
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return ok_status();
+  auto file = NewFile::create(path);
+  if (!file) return file.error();
+  PAGODA_RETURN_IF_ERROR((*file)->write(head));
+  return std::unique_ptr<GgufWriter>(new GgufWriter(*std::move(file), std::move(tensors), alignment));
 }
 
 Status GgufWriter::write(std::span<const std::byte> piece) {
@@ -177,23 +135,16 @@ Status GgufWriter::write(std::span<const std::byte> piece) {
   const std::int64_t bytes = tensors_[tensor_].bytes();
   written_ += static_cast<std::int64_t>(piece.size());
   CHECK(written_ <= bytes);
-  PAGODA_RETURN_IF_ERROR(put({reinterpret_cast<const char*>(piece.data()), piece.size()}));
+  PAGODA_RETURN_IF_ERROR(file_->write({reinterpret_cast<const char*>(piece.data()), piece.size()}));
   if (written_ < bytes) return ok_status();
   ++tensor_;
   written_ = 0;
-  return put(padding(static_cast<std::uint64_t>(bytes), alignment_));
+  return file_->write(padding(static_cast<std::uint64_t>(bytes), alignment_));
 }
 
 Status GgufWriter::finish() {
   CHECK(tensor_ == tensors_.size());
-  if (!named_) {
-    const std::string self = concat("/proc/self/fd/", file_);
-    if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0)
-      return failed("write");
-  }
-  finished_ = true;
-  const int file = std::exchange(file_, -1);
-  return ::close(file) == 0 ? ok_status() : failed("write");
+  return file_->finish();
 }
 
 }  // namespace pagoda

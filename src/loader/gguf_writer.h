@@ -1,9 +1,7 @@
 #pragma once
 // GgufWriter: writes a GGUF file (version 3) from its table on, tensor after tensor, in pieces of any size.
-// The file has its name only when it is whole: one that is not finished, or whose process is killed, leaves
-// nothing behind (on file systems without O_TMPFILE the file has its name from the start, and goes with the
-// writer). A file that is there is never replaced. Source: the GGUF specification (ggml/docs/gguf.md).
-// Threads: one. Owner: whoever writes.
+// The file has its name only when it is whole (new_file.h). Source: the GGUF specification
+// (ggml/docs/gguf.md). Threads: one. Owner: whoever writes.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,6 +11,7 @@
 
 #include "base/status.h"
 #include "loader/gguf.h"
+#include "loader/new_file.h"
 #include "tensor/dtype.h"
 
 namespace pagoda {
@@ -40,9 +39,6 @@ class GgufWriter {
                                                     std::span<const GgufEntry> entries,
                                                     std::vector<GgufTensorEntry> tensors,
                                                     std::int64_t alignment);
-  ~GgufWriter();
-  GgufWriter(const GgufWriter&) = delete;
-  GgufWriter& operator=(const GgufWriter&) = delete;
 
   // The next bytes of the tensors, one after the other; a piece belongs to one tensor.
   Status write(std::span<const std::byte> piece);
@@ -50,17 +46,12 @@ class GgufWriter {
   Status finish();
 
  private:
-  GgufWriter(std::string path, std::vector<GgufTensorEntry> tensors, std::int64_t alignment)
-      : path_(std::move(path)), tensors_(std::move(tensors)), alignment_(alignment) {}
-  Status open();
-  Status put(std::string_view bytes);
-  Status failed(std::string_view what) const;
+  GgufWriter(std::unique_ptr<NewFile> file, std::vector<GgufTensorEntry> tensors, std::int64_t alignment)
+      : file_(std::move(file)), tensors_(std::move(tensors)), alignment_(alignment) {}
 
-  std::string path_;
+  std::unique_ptr<NewFile> file_;
   std::vector<GgufTensorEntry> tensors_;
   std::int64_t alignment_;
-  int file_ = -1;
-  bool named_ = false, finished_ = false;
   std::size_t tensor_ = 0;    // being written
   std::int64_t written_ = 0;  // bytes of this tensor
 };

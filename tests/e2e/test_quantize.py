@@ -1,5 +1,6 @@
-"""`pagoda quantize`: a GGUF model in, the same in another type out, which is served as the original is."""
+"""`pagoda quantize`: a model in, the same in another type out, which is served as the original is."""
 
+import json
 import os
 import pathlib
 import re
@@ -86,3 +87,43 @@ def test_an_interrupt_leaves_nothing(tmp_path):
     program.wait(timeout=60)
     assert program.returncode != 0
     assert list(tmp_path.iterdir()) == []
+
+
+LLAMA = pathlib.Path(__file__).resolve().parents[1] / "fixtures/tiny_models/llama"
+
+
+@pytest.mark.parametrize("kind", ["w8a8", "fp8"])
+def test_a_folder_becomes_a_folder(kind, tmp_path):
+    out = tmp_path / "out"
+    code, told, error = quantize(LLAMA, "--type", kind, "-o", out)
+    assert code == 0, error
+    assert told.startswith(f"{out}: ")
+    config = json.loads((out / "config.json").read_text())
+    assert config["quantization_config"]["quant_method"] == "compressed-tensors"
+    assert "lm_head" in config["quantization_config"]["ignore"]
+    assert {**config, "quantization_config": None} == {
+        **json.loads((LLAMA / "config.json").read_text()),
+        "quantization_config": None,
+    }
+    inspected = subprocess.run([binary(), "inspect", out], capture_output=True, text=True, timeout=60)
+    assert inspected.returncode == 0, inspected.stderr
+    assert f"activations {'int8' if kind == 'w8a8' else 'e4m3'} by token" in inspected.stdout
+    code, told, error = quantize(LLAMA, "--type", kind, "-o", out)
+    assert (code, told, error.count("\n")) == (2, "", 1)
+    assert "it exists" in error
+
+
+def test_types_belong_to_their_format(tmp_path):
+    code, _, error = quantize(small_model(), "--type", "w8a8", "-o", tmp_path / "out")
+    assert code == 2 and "--type w8a8 is for Hugging Face folders" in error
+    code, _, error = quantize(LLAMA, "--type", "Q8_0", "-o", tmp_path / "out.gguf")
+    assert code == 2 and "--type Q8_0 is for GGUF files" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "there").mkdir()
+    code, _, error = quantize(LLAMA, "--type", "w8a8", "-o", tmp_path / "no/such/folder")
+    assert code == 2 and "cannot make the folder" in error
+    assert quantize(LLAMA, "--type", "w8a8", "-o", tmp_path / "there")[0] == 2
+    assert list(tmp_path.iterdir()) == [tmp_path / "there"]

@@ -14,17 +14,51 @@
 #include "cli/flags/flag_values.h"
 #include "cli/mib.h"
 #include "loader/model_source.h"
+#include "models/quantize_folder.h"
 #include "models/quantize_gguf.h"
 
 namespace pagoda {
 namespace {
 
 // The model's name with the new type in place of its own, in the current folder.
-std::string default_output(const std::string& model, std::string_view type) {
+std::string default_file(const std::string& model, std::string_view type) {
   std::filesystem::path stem = std::filesystem::path(model).stem();
   const std::string own = stem.extension().string();
   if (own.size() > 1 && parse_dtype(own.substr(1))) stem = stem.stem();
   return concat(stem.string(), ".", type, ".gguf");
+}
+
+std::int64_t weight_bytes(const ModelSource& source) {
+  std::int64_t total = 0;
+  for (const std::string& name : source.tensor_names()) total += source.find(name)->bytes();
+  return total;
+}
+
+// Writes the new model to `output`. A GGUF file becomes a file, a folder a folder.
+Result<Quantized> quantize_model(const QuantizeArgs& args, const ModelSource& source, std::string& output) {
+  ThreadPool pool(usable_cores());
+  const bool is_file = source.gguf() != nullptr;
+  const FolderScheme* const scheme = find_folder_scheme(args.type);
+  if (is_file && scheme != nullptr)
+    return invalid_argument(concat("--type ", args.type, " is for Hugging Face folders, and '", args.model,
+                                   "' is a GGUF file: use Q4_K, Q6_K, Q8_0, Q4_0, BF16 or F16"));
+  if (!is_file && scheme == nullptr)
+    return invalid_argument(
+        concat("--type ", args.type, " is for GGUF files, and '", args.model,
+               "' is a Hugging Face folder: use w8a8, w4a16, fp8 or mxfp4, or make a GGUF "
+               "file of it first with llama.cpp's convert_hf_to_gguf.py"));
+  if (scheme != nullptr) {
+    if (output.empty()) output = concat(source.name(), "-", args.type);
+    ProgressBar bar("quantize", weight_bytes(source), "bytes");
+    return quantize_folder(source, *scheme, output, pool, [&](std::int64_t bytes) { bar.update(bytes); });
+  }
+  const std::optional<DType> type = parse_dtype(args.type);
+  CHECK(type);
+  if (output.empty()) output = default_file(source.path(), dtype_info(*type).name);
+  std::int64_t total = 0;
+  for (const GgufTensor& tensor : source.gguf()->tensor_list()) total += tensor.bytes;
+  ProgressBar bar("quantize", total, "bytes");
+  return quantize_gguf(source, *type, output, pool, [&](std::int64_t bytes) { bar.update(bytes); });
 }
 
 }  // namespace
@@ -33,49 +67,39 @@ std::vector<Flag> quantize_flags(QuantizeArgs& args) {
   return {
       {.positional = "MODEL",
        .value = flags::text(args.model, "PATH"),
-       .help = "GGUF file, or ORG/NAME:TAG of one; of a split model the first part",
+       .help = "GGUF file (of a split model the first part), folder, or ORG/NAME[:TAG]",
        .required = true},
       {.name = "type",
-       .value = flags::choice(args.type, {"Q4_K", "Q6_K", "Q8_0", "Q4_0", "BF16", "F16"},
-                              {{"q4_k", "Q4_K"},
-                               {"q6_k", "Q6_K"},
-                               {"q8_0", "Q8_0"},
-                               {"q4_0", "Q4_0"},
-                               {"bf16", "BF16"},
-                               {"f16", "F16"}}),
-       .help = "type of the matrices",
+       .value = flags::choice(
+           args.type, {"Q4_K", "Q6_K", "Q8_0", "Q4_0", "BF16", "F16", "w8a8", "w4a16", "fp8", "mxfp4"},
+           {{"q4_k", "Q4_K"},
+            {"q6_k", "Q6_K"},
+            {"q8_0", "Q8_0"},
+            {"q4_0", "Q4_0"},
+            {"bf16", "BF16"},
+            {"f16", "F16"}}),
+       .help = "type of the matrices: of a GGUF file Q4_K to F16, of a folder w8a8 to mxfp4",
        .details =
-           "type of the matrices. Norms, routers and what has one axis stay as they are; with Q4_K and "
-           "Q4_0 the head is Q6_K; rows that are not whole blocks get the next larger type that fits",
+           "type of the matrices. `Q4_K` to `F16` make a GGUF file of a GGUF file: norms, routers and what "
+           "has one axis stay as they are; with Q4_K and Q4_0 the head is Q6_K; rows that are not whole "
+           "blocks get the next larger type that fits. `w8a8`, `w4a16`, `fp8` and `mxfp4` make a "
+           "compressed-tensors folder of a Hugging Face folder ([quantised folders](quantized-folders.md))",
        .required = true},
       {.name = "output",
-       .value = flags::text(args.output, "FILE"),
-       .help = "file to write, which must not exist",
+       .value = flags::text(args.output, "PATH"),
+       .help = "file or folder to write, which must not exist",
        .default_text = "MODEL's name with the new type, in the current folder",
        .aliases = {"-o"}},
   };
 }
 
 int run_quantize(const QuantizeArgs& args) {
-  const std::optional<DType> type = parse_dtype(args.type);
-  CHECK(type);
   const Result<std::string> path = local_model(args.model);
   if (!path) return exit_code(path.error());
   const auto source = ModelSource::open(*path, hub_paths_from_environment());
   if (!source) return exit_code(source.error());
-  if ((*source)->gguf() == nullptr)
-    return fail(
-        concat("quantize reads GGUF files, and '", args.model,
-               "' is a Hugging Face folder; llama.cpp's convert_hf_to_gguf.py makes a GGUF file of it"));
-  const std::string output =
-      args.output.empty() ? default_output((*source)->path(), dtype_info(*type).name) : args.output;
-  std::int64_t total = 0;
-  for (const GgufTensor& tensor : (*source)->gguf()->tensor_list()) total += tensor.bytes;
-  ThreadPool pool(usable_cores());
-  const Result<Quantized> done = [&] {
-    ProgressBar bar("quantize", total, "bytes");
-    return quantize_gguf(**source, *type, output, pool, [&](std::int64_t bytes) { bar.update(bytes); });
-  }();
+  std::string output = args.output;
+  const Result<Quantized> done = quantize_model(args, **source, output);
   if (!done) return exit_code(done.error());
   if (done->twice > 0)
     std::fprintf(stderr,

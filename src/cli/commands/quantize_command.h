@@ -1,5 +1,6 @@
 #pragma once
-// pagoda quantize: a GGUF model with its weights in another type (models/quantize_gguf.h).
+// pagoda quantize: a GGUF file or a Hugging Face folder with its weights in another type
+// (models/quantize_gguf.h, models/quantize_folder.h).
 #include <string>
 #include <vector>
 
