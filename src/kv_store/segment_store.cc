@@ -331,8 +331,10 @@ KvFetched SegmentStore::fetch(const KvKey& key, std::span<const TokenId> tokens,
   }
   bool whole = false;
   if (const auto file = files_->open(segment_name(segment), FileLayer::Access::read)) {
-    const auto got = (*file)->read(offset, out);
-    whole = got && *got == out.size() && row_checksum(key, tokens, out) == checksum;
+    AlignedBuffer buffer(out.size());  // for direct I/O
+    const auto got = (*file)->read(offset, buffer.bytes());
+    whole = got && *got == out.size() && row_checksum(key, tokens, buffer.bytes()) == checksum;
+    if (whole) std::ranges::copy(buffer.bytes(), out.begin());
   }
   const std::scoped_lock lock(mutex_);
   if (!whole) {

@@ -59,7 +59,7 @@ class SegmentStore {
   // not null.
   std::vector<KvStored> store(std::span<const KvRow> rows, std::string_view label,
                               std::vector<KvKey>* gone = nullptr);
-  // On a hit `out` is the row's bytes; otherwise it may hold anything.
+  // On a hit `out` is the row's bytes; otherwise it is left as it was.
   KvFetched fetch(const KvKey& key, std::span<const TokenId> tokens, std::span<std::byte> out);
   // The row was used without being fetched from here.
   void touch(const KvKey& key);

@@ -12,6 +12,7 @@
 #include "cli/assembly/devices.h"
 #include "cli/assembly/engine_plan.h"
 #include "cli/assembly/hub_paths.h"
+#include "cli/assembly/kv_disk.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/assembly/loaded_runner.h"
@@ -136,7 +137,7 @@ struct AssembledEngine::Parts {
   Result<std::unique_ptr<EngineCore>> build(const EngineFlags& flags, const EnginePlan& plan,
                                             LoadedModel& model);
   Status allocate(const EnginePlan& plan, LoadedModel& model);
-  Status add_tiers(const EnginePlan& plan, LoadedModel& model);
+  Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model);
   std::function<bool(std::int64_t)> page_creator(LoadedModel& model, std::int64_t first);
   // Wires observers, protocols and grammars.
   Status connect_observers(const EngineFlags& flags, const EnginePlan& plan, StepObserver* observer,
@@ -236,12 +237,20 @@ Status AssembledEngine::Parts::allocate(const EnginePlan& plan, LoadedModel& mod
 }
 
 // The tiers of the KV cache, the fastest first.
-Status AssembledEngine::Parts::add_tiers(const EnginePlan& plan, LoadedModel& model) {
+Status AssembledEngine::Parts::add_tiers(const EngineFlags& flags, const EnginePlan& plan,
+                                         LoadedModel& model) {
   if (!plan.engine.kv_tiers) return ok_status();
   std::vector<std::unique_ptr<KvTier>> tiers;
-  auto host = HostTier::create(plan.num_offload_blocks, model.runner.kv_block_bytes());
-  if (!host) return host.error().annotate("--kv-offloading-size");
-  tiers.push_back(*std::move(host));
+  if (plan.num_offload_blocks > 0) {
+    auto host = HostTier::create(plan.num_offload_blocks, model.runner.kv_block_bytes());
+    if (!host) return host.error().annotate("--kv-offloading-size");
+    tiers.push_back(*std::move(host));
+  }
+  if (!flags.kv_disk.empty()) {
+    auto disk = open_kv_disk(flags, *model.source, model.runner);
+    if (!disk) return disk.error().annotate("--kv-disk");
+    tiers.push_back(*std::move(disk));
+  }
   return model.runner.set_tiers(std::move(tiers));
 }
 
@@ -249,7 +258,7 @@ Result<std::unique_ptr<EngineCore>> AssembledEngine::Parts::build(const EngineFl
                                                                   const EnginePlan& plan,
                                                                   LoadedModel& model) {
   PAGODA_RETURN_IF_ERROR(allocate(plan, model));
-  PAGODA_RETURN_IF_ERROR(add_tiers(plan, model));
+  PAGODA_RETURN_IF_ERROR(add_tiers(flags, plan, model));
   memory = memory_table(flags, model, plan);
   ledger = make_ledger(memory, plan.kv, uses_device(flags));
   num_threads = model.options.threads;

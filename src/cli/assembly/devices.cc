@@ -1,6 +1,7 @@
 #include "cli/assembly/devices.h"
 
 #include "base/strings.h"
+#include "cli/assembly/memory_modes.h"
 #include "cli/flags/peer_flags.h"
 #include "device/cuda/cuda_device.h"
 #include "device/emulated/emulated_device.h"
@@ -22,8 +23,8 @@ Status check_device_flags(const EngineFlags& flags) {
   if (flags.tensor_parallel_size > 1) return refuse("--tensor-parallel-size: ranks cannot share a device");
   if (flags.backend != "cpu") return refuse("--backend reference, which runs on the CPU");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
-  if (flags.kv_offloading_bytes > 0)
-    return refuse("--kv-offloading-size, which offloads the KV cache of the CPU; see --swap-space");
+  if (const std::string tier = tier_flag(flags); !tier.empty())
+    return refuse(concat(tier, ", which offloads the KV cache of the CPU; see --swap-space"));
   return flags.device == "cuda" ? device::check_cuda(flags.device_index).annotate(cuda_name(flags))
                                 : ok_status();
 }

@@ -63,6 +63,11 @@ PreemptionMode preemption_mode(const EngineFlags& flags) {
   return static_cast<PreemptionMode>(known - std::begin(kPreemptionPolicies));
 }
 
+std::string tier_flag(const EngineFlags& flags) {
+  if (flags.kv_offloading_bytes > 0) return "--kv-offloading-size";
+  return flags.kv_disk.empty() ? "" : "--kv-disk";
+}
+
 Status check_memory_modes(const EngineFlags& flags) {
   const std::string scheduler = concat("--scheduler ", flags.scheduler);
   if (is_baseline(flags) && (flags.kv_manager == "paged" || is_virtual(flags)))
@@ -79,14 +84,14 @@ Status check_memory_modes(const EngineFlags& flags) {
         concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
   if (is_baseline(flags) && flags.eviction_policy != "lru")
     return invalid_argument(concat(scheduler, " shares nothing: --eviction-policy needs --scheduler vllm"));
-  if (flags.kv_offloading_bytes > 0 && is_baseline(flags))
-    return invalid_argument(
-        concat(scheduler, " shares nothing: --kv-offloading-size needs --scheduler vllm"));
-  if (flags.kv_offloading_bytes > 0 && !flags.enable_prefix_caching)
-    return invalid_argument(
-        "--kv-offloading-size offloads the prefix cache: it needs --enable-prefix-caching");
-  if (flags.kv_offloading_bytes > 0 && flags.tensor_parallel_size > 1)
-    return invalid_argument("--kv-offloading-size works in one process: it needs --tensor-parallel-size 1");
+  if (const std::string tier = tier_flag(flags); !tier.empty()) {
+    if (is_baseline(flags))
+      return invalid_argument(concat(scheduler, " shares nothing: ", tier, " needs --scheduler vllm"));
+    if (!flags.enable_prefix_caching)
+      return invalid_argument(concat(tier, " offloads the prefix cache: it needs --enable-prefix-caching"));
+    if (flags.tensor_parallel_size > 1)
+      return invalid_argument(concat(tier, " works in one process: it needs --tensor-parallel-size 1"));
+  }
   if (is_baseline(flags) && !flags.prefix_file.empty())
     return invalid_argument(
         concat(scheduler, " does not share prefixes: --prefix-file needs --scheduler vllm"));

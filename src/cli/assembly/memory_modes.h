@@ -22,6 +22,8 @@ Status check_memory_modes(const EngineFlags& flags);
 // Blocks of --swap-space: never more than the KV cache has.
 std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, std::int64_t block_bytes);
 
+// The first flag that asks for a tier of the KV cache; empty: none does.
+std::string tier_flag(const EngineFlags& flags);
 // Blocks of --kv-offloading-size.
 std::int64_t num_offload_blocks(const EngineFlags& flags, std::int64_t block_bytes);
 

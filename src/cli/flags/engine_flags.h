@@ -129,6 +129,9 @@ struct EngineFlags {
   std::int64_t swap_space_bytes = 0;     // never more than the KV cache
   std::int64_t kv_offloading_bytes = 0;  // memory for rows of the prefix cache, beside the KV cache
   std::string kv_offloading_backend = "native";
+  std::string kv_disk;  // folder in which rows of the prefix cache outlive the process; empty: none
+  std::int64_t kv_disk_bytes = std::int64_t{16} << 30;
+  std::int64_t kv_disk_writes_per_hour = std::int64_t{64} << 30;  // bytes; 0: as many as there are
   KvEventsConfig kv_events;  // serve: what the prefix cache holds is published there
   // kv_manager virtual alone
   std::int64_t kv_page_size = 0;    // bytes; 0: what block_size tokens take, rounded up to 4 KiB

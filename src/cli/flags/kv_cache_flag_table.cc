@@ -45,6 +45,8 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
     flags.gpu_memory_utilization = *share;
     return ok_status();
   };
+  const auto store_disk = [&flags](std::int64_t bytes) { flags.kv_disk_bytes = bytes; };
+  const auto store_writes = [&flags](std::int64_t bytes) { flags.kv_disk_writes_per_hour = bytes; };
   const auto store_blocks = [&flags](std::int64_t blocks) { flags.num_gpu_blocks_override = blocks; };
   const auto store_events = [&flags](const std::string& value) -> Status {
     auto config = parse_kv_events_config(value);
@@ -187,6 +189,22 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
       {.name = "kv-offloading-backend",
        .value = flags::choice(flags.kv_offloading_backend, {"native"}),
        .help = "implementation of --kv-offloading-size; native is the server's own"},
+      {.name = "kv-disk",
+       .value = flags::text(flags.kv_disk, "PATH"),
+       .help = "folder for prefix cache blocks that outlive the process; texts can be recovered from them",
+       .details =
+           "folder for blocks of the prefix cache that outlive the process, made with mode 0700 if it is "
+           "missing. The next start with the same model, flags and build finds them "
+           "([kv-store.md](kv-store.md)). Texts of requests can be recovered from it",
+       .default_text = "none"},
+      {.name = "kv-disk-bytes",
+       .value = flags::integer(1 << 20, kMaxInt64, store_disk),
+       .help = "size limit of --kv-disk; the oldest blocks are evicted",
+       .default_text = "16GiB"},
+      {.name = "kv-disk-writes-per-hour",
+       .value = flags::integer(0, kMaxInt64, store_writes),
+       .help = "bytes that may be written to --kv-disk in an hour; 0: no limit",
+       .default_text = "64GiB"},
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/private_folder.h"
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
 #include "cli/assembly/hub_paths.h"
@@ -109,6 +110,10 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
     for (const std::string* endpoint : {&flags.kv_events.endpoint, &flags.kv_events.replay_endpoint})
       if (constexpr std::string_view kFile = "ipc://"; endpoint->starts_with(kFile))
         rules.writable.push_back(folder_of(endpoint->substr(kFile.size())));
+  }
+  if (!flags.kv_disk.empty()) {
+    (void)make_private_folder(flags.kv_disk, OthersMay::nothing);  // whoever opens it says what is wrong
+    rules.writable.push_back(flags.kv_disk);
   }
   if (!server.response_store_dir.empty()) rules.writable.push_back(server.response_store_dir);
   return rules;
