@@ -211,12 +211,8 @@ std::vector<std::int32_t> Hyperparameters::of_layers(std::string_view name, std:
   return out;
 }
 
-void Hyperparameters::without_effect(std::span<const std::string_view> names) const {
-  for (const std::string_view name : names) find(name);
-}
-
-void Hyperparameters::without_effect(std::initializer_list<std::string_view> names) const {
-  without_effect(std::span(names.begin(), names.size()));
+void Hyperparameters::without_effect(std::string_view names) const {
+  for (const auto name : std::views::split(names, ' ')) find(std::string_view(name.begin(), name.end()));
 }
 
 void Hyperparameters::only(std::string_view name, const json::value& harmless) {

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,9 +58,8 @@ class Hyperparameters {
   std::vector<std::int32_t> of_layers(std::string_view name, std::int32_t count,
                                       std::optional<std::int32_t> otherwise = std::nullopt);
 
-  // Fields that change nothing, whatever they say.
-  void without_effect(std::span<const std::string_view> names) const;
-  void without_effect(std::initializer_list<std::string_view> names) const;
+  // Fields that change nothing, whatever they say; `names` are separated by spaces.
+  void without_effect(std::string_view names) const;
   // Refuses the field unless it is absent, null or `harmless`.
   void only(std::string_view name, const json::value& harmless);
 

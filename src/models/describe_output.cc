@@ -56,21 +56,8 @@ json::value value_json(const GgufValue& value) {
 }
 
 std::string_view rope_scaling_name(RopeScaling scaling) {
-  switch (scaling) {
-    case RopeScaling::none:
-      return "none";
-    case RopeScaling::linear:
-      return "linear";
-    case RopeScaling::llama3:
-      return "llama3";
-    case RopeScaling::yarn:
-      return "yarn";
-    case RopeScaling::longrope:
-      return "longrope";
-    case RopeScaling::dynamic:
-      return "dynamic";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"none", "linear", "llama3", "yarn", "longrope", "dynamic"};
+  return kNames[static_cast<std::size_t>(scaling)];
 }
 
 std::string_view activation_name(Activation activation) {

@@ -37,6 +37,12 @@ Status unsupported(std::string_view name, const std::vector<std::string_view>& s
 
 }  // namespace
 
+std::string_view FamilyConfig::stem() const {
+  for (const std::string_view end : {"ForCausalLM", "ForMaskedLM", "LMHeadModel", "TextModel"})
+    if (class_name.ends_with(end)) return class_name.substr(0, class_name.size() - end.size());
+  return class_name;
+}
+
 const Family* find_gguf_family(std::string_view name, bool experts) {
   const Family* found = nullptr;
   for (const Family* family : families()) {
@@ -47,7 +53,7 @@ const Family* find_gguf_family(std::string_view name, bool experts) {
 }
 
 const Family& family_named(std::string_view architecture) {
-  const auto found = std::ranges::find(families(), architecture, &Family::architecture);
+  const auto found = std::ranges::find(families(), architecture, &Family::called);
   CHECK(found != families().end());
   return **found;
 }

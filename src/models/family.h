@@ -16,15 +16,40 @@
 
 namespace pagoda {
 
-using ReadFamily = void (*)(Hyperparameters& h, ModelInfo& model);
+// transformers' values for absent fields; Llama's where a family does not say otherwise.
+struct Defaults {
+  std::int32_t vocab_size = 32000, hidden_size = 4096, intermediate_size = 0;
+  std::int32_t num_layers = 32, num_heads = 32;
+  std::int32_t num_kv_heads = 0;  // 0: as many as num_heads
+  std::int32_t max_positions = 2048;
+  float norm_eps = 1e-5f, rope_theta = 10000.0f;
+  std::int32_t bos = -1, eos = -1, pad = -1;  // -1: none
+  bool tied = false;
+  std::int32_t head_size = 0;  // 0: the hidden size's share
+  float partial = 0;           // share of a head that is rotated; 0: all of it, whatever the file
+  float local_theta = 0;       // base of layers with windows, where they have one of their own
+  // Names of fields that some families have under others; empty: the value here, whatever the file.
+  std::string_view eps_name = "rms_norm_eps", layers_name = "num_hidden_layers",
+                   inner_name = "intermediate_size";
+  std::string_view activation = "silu", activation_name = "hidden_act";
+  bool interleaved_rows = false;  // queries and keys are stored for adjacent-pair rotation
+};
 
-// A config.json.
+using ReadFamily = void (*)(Hyperparameters& h, ModelInfo& model);
+// Whether read_common() or read_gguf_common() goes first, and `more` reads the rest, or reads all.
+enum class Reads { rest, all };
+
+// A config.json, read by read_common() and then `more`.
 struct FamilyConfig {
-  std::string_view class_name,
-      base_name;                // with the language head, and of the same weights saved without one
+  // With the language head: a model of "XForCausalLM" may also be named "XModel", "XTextModel", ...
+  std::string_view class_name;
   std::string_view model_type;  // transformers'
-  ReadFamily read;
+  Defaults absent = {};
+  ReadFamily more = nullptr;
+  Reads reads = Reads::rest;
   std::string_view architecture = {};  // its name in `pagoda inspect`, if it is not the family's
+
+  std::string_view stem() const;  // "X"
 };
 
 // A model that also sees or hears and has the family's inside.
@@ -34,34 +59,65 @@ struct FamilyWrapper {
   std::string_view text_type;  // model_type of the language model where config.json does not say it
 };
 
-// A GGUF file, by its general.architecture.
+// How a family's experts are chosen where a GGUF file does not say so.
+struct GgufExperts {
+  bool known = false;
+  RouterScore score = RouterScore::softmax;
+  bool renormalize = true;
+  bool shared_gate = false;
+  bool in_layers = true;  // instead of their dense feed-forwards; else the reader places them
+};
+// Traits that GGUF metadata leave out because all models of a family share them.
+struct GgufTraits {
+  std::string_view activation = "silu";
+  bool layer_norm = false;
+  bool may_have_rms_norms = false;  // instead
+  bool rotates = true;
+  bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
+  bool parallel = false;          // the feed-forward sees what attention sees
+  bool encoder = false;           // every token attends to all others
+  bool may_be_parallel = false;   // as use_parallel_residual says
+  // The family's default width, for converters that write the width because config.json has no such field.
+  std::int32_t context_instead_of_width = 0;
+  bool latent = false;  // latent attention: heads of keys and values may differ in size
+  GgufExperts experts = {};
+};
+
+// A GGUF file, by its general.architecture; read by read_gguf_common() and then `more`.
 struct FamilyGguf {
   std::string_view name;
-  ReadFamily read;
+  GgufTraits traits = {};
+  ReadFamily more = nullptr;
+  Reads reads = Reads::rest;
 };
 
 // The row of docs/models.md, and what `pagoda inspect` says.
 struct FamilyRow {
-  std::string_view name;     // with sizes, as people know them
-  std::string_view differs;  // from Llama by this; of encoders: what it is
-  std::string_view checked;  // against what
+  std::string_view name;                      // with sizes, as people know them
+  std::string_view differs;                   // from Llama by this; of encoders: what it is
+  std::string_view checked = "transformers";  // against what
   // A size, and as much of its config.json as says what is kept of tokens.
   std::string_view size = {}, config = {};
   bool vectors = false;        // it makes vectors and no text
   std::string_view note = {};  // behind its names of config.json
 };
 
+WeightNames llama_names(ModelFormat format);
+
 struct Family {
-  std::string_view architecture;  // ours; mostly llama.cpp's
+  std::string_view architecture = {};  // ours, where it is not the first GGUF file's
   std::vector<FamilyConfig> configs = {};
   std::vector<FamilyWrapper> wrappers = {};
   std::vector<FamilyGguf> ggufs = {};
   // Carried out behind either format's reader, on what differs from Llama in all models of the family.
   void (*shape)(DecoderConfig& decoder) = nullptr;
   // Readers may put others into ModelInfo, where models of a family differ.
-  WeightNames (*names)(ModelFormat format);
+  WeightNames (*names)(ModelFormat format) = llama_names;
+  void (*folder_names)(WeightNames& names) = nullptr;  // changes them for folders
   bool only_experts = false;  // GGUF files of these names that have mixtures of experts
   FamilyRow row;
+
+  std::string_view called() const { return architecture.empty() ? ggufs.front().name : architecture; }
 };
 
 #define PAGODA_FAMILY(name)          \

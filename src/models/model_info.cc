@@ -1,6 +1,7 @@
 #include "models/model_info.h"
 
 #include "base/strings.h"
+#include "models/family.h"
 
 namespace pagoda {
 namespace {
@@ -13,6 +14,13 @@ std::string list_of(const Items& items) {
 }
 
 }  // namespace
+
+WeightNames ModelInfo::names(ModelFormat format) const {
+  if (own_names != nullptr) return own_names(format);
+  WeightNames names = family->names(format);
+  if (family->folder_names != nullptr && format == ModelFormat::hugging_face) family->folder_names(names);
+  return names;
+}
 
 std::string describe_unknown_options(const ModelInfo& model) {
   if (model.unknown_options.empty()) return "";

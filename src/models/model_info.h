@@ -22,8 +22,7 @@ struct ModelInfo {
   std::string weight_type;   // for people: "Q4_1", "F32", mixed ones by share of bytes
 
   DecoderConfig decoder;
-  // The family's, or what its reader found in their place.
-  WeightNames (*names)(ModelFormat format) = nullptr;
+  WeightNames (*own_names)(ModelFormat format) = nullptr;  // instead of the family's, if its reader says so
   // Width of dense feed-forwards as the file says it, also where every layer has a mixture; the largest.
   std::int32_t intermediate_size = 0;
 
@@ -33,6 +32,8 @@ struct ModelInfo {
 
   std::vector<std::string> unknown_options;         // for people: of the file, which nobody here knows
   std::vector<std::int32_t> unknown_eos_token_ids;  // for people: outside the vocabulary, left aside
+
+  WeightNames names(ModelFormat format) const;
 };
 
 // Bounds that every real model keeps and that later arithmetic relies on. corrupt_data names the first size

@@ -22,7 +22,6 @@ void become(ModelInfo& model, std::string_view architecture) {
   const Family& family = family_named(architecture);
   model.family = &family;
   model.architecture = architecture;
-  model.names = family.names;
   if (family.shape != nullptr) family.shape(model.decoder);
 }
 

@@ -12,16 +12,19 @@
 #include "loader/printable.h"
 #include "loader/quantization.h"
 #include "loader/weight_types.h"
-#include "models/family.h"
+#include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
-// "Qwen3ForSequenceClassification" of "Qwen3Model": the same model with another head.
-bool classifies(std::string_view name, std::string_view base_name) {
-  constexpr std::string_view kBase = "Model", kHead = "ForSequenceClassification";
-  return base_name.ends_with(kBase) && name.ends_with(kHead) &&
-         name.substr(0, name.size() - kHead.size()) == base_name.substr(0, base_name.size() - kBase.size());
+// Its own class, or the same model without a head or with another.
+bool names_config(std::string_view name, const FamilyConfig& config) {
+  if (name == config.class_name) return true;
+  const std::string_view stem = config.stem();
+  if (!name.starts_with(stem)) return false;
+  constexpr std::string_view kEnds[] = {"Model", "TextModel", "ForSequenceClassification",
+                                        "TextForSequenceClassification"};
+  return std::ranges::find(kEnds, name.substr(stem.size())) != std::end(kEnds);
 }
 
 bool names_wrapper(std::string_view name, const FamilyWrapper& wrapper) {
@@ -91,9 +94,7 @@ Result<Found> find_family(Hyperparameters& h, Hyperparameters* part) {
   bool other_type = false;
   for (const Family* family : families())
     for (const FamilyConfig& config : family->configs) {
-      const bool named = name.empty() ? model_type == config.model_type
-                                      : name == config.class_name || name == config.base_name ||
-                                            classifies(name, config.base_name);
+      const bool named = name.empty() ? model_type == config.model_type : names_config(name, config);
       other_type |= named;
       if (!named || (!model_type.empty() && model_type != config.model_type)) continue;
       // A class that several families have is, without a model_type, that of the one it is named after.
@@ -154,13 +155,12 @@ Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::str
   const Family& family = *found->family;
   ModelInfo model;
   model.family = &family;
-  model.names = family.names;
-  model.architecture =
-      found->config->architecture.empty() ? family.architecture : found->config->architecture;
+  model.architecture = found->config->architecture.empty() ? family.called() : found->config->architecture;
   model.type = found->config->model_type;
   if (const json::object* how = quantization_object(*document))
     if (const auto quantization = read_quantization(*how); !quantization) return quantization.error();
-  found->config->read(inner, model);
+  if (found->config->reads == Reads::rest) read_common(inner, found->config->absent, model);
+  if (found->config->more != nullptr) found->config->more(inner, model);
   if (part != nullptr && is_encoder(model.decoder))
     whole.refuse(concat("a text encoder ('", model.type, "') inside of another model is not supported"));
   // The whole model decides, since it has the head. If nothing says it, some wrappers tie it and some do not,
@@ -196,10 +196,11 @@ Result<ModelInfo> read_gguf_config(const GgufFile& file) {
   if (family == nullptr) return unsupported_gguf(*architecture);
   ModelInfo model;
   model.family = family;
-  model.names = family->names;
   model.architecture = model.type = *architecture;
   if (const std::string* name = file.string("general.name")) model.name = *name;
-  std::ranges::find(family->ggufs, *architecture, &FamilyGguf::name)->read(h, model);
+  const FamilyGguf& how = *std::ranges::find(family->ggufs, *architecture, &FamilyGguf::name);
+  if (how.reads == Reads::rest) read_gguf_common(h, how.traits, model);
+  if (how.more != nullptr) how.more(h, model);
   model.unknown_options = h.refuse_unread();
   read_special_tokens(file, model);
   if (!status.ok()) return status;

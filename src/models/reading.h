@@ -15,23 +15,6 @@
 
 namespace pagoda {
 
-// transformers' values for absent fields; Llama's where a family does not say otherwise.
-struct Defaults {
-  std::int32_t vocab_size = 32000, hidden_size = 4096, intermediate_size = 0;
-  std::int32_t num_layers = 32, num_heads = 32;
-  std::int32_t num_kv_heads = 0;  // 0: as many as num_heads
-  std::int32_t max_positions = 2048;
-  float norm_eps = 1e-5f, rope_theta = 10000.0f;
-  std::int32_t bos = -1, eos = -1, pad = -1;  // -1: none
-  bool tied = false;
-  std::int32_t head_size = 0;  // 0: the hidden size's share
-  float partial = 0;           // share of a head that is rotated; 0: all of it, whatever the file
-  float local_theta = 0;       // base of layers with windows, where they have one of their own
-  // Names of fields that some families have under others; empty: the value here, whatever the file.
-  std::string_view eps_name = "rms_norm_eps", layers_name = "num_hidden_layers",
-                   inner_name = "intermediate_size";
-  std::string_view activation = "silu", activation_name = "hidden_act";
-};
 // The fields of config.json that most families have under the same names, rotation among them.
 void read_common(Hyperparameters& h, const Defaults& absent, ModelInfo& model);
 void read_layers(Hyperparameters& h, const Defaults& absent, ModelInfo& model);  // without rotation
@@ -92,29 +75,6 @@ struct LayerSizes {
 void make_layers(Hyperparameters& h, std::int32_t count, const LayerSizes& sizes, ModelInfo& model);
 void set_intermediate_size(std::int32_t size, ModelInfo& model);
 
-// How a family's experts are chosen where a GGUF file does not say so.
-struct GgufExperts {
-  bool known = false;
-  RouterScore score = RouterScore::softmax;
-  bool renormalize = true;
-  bool shared_gate = false;
-  bool in_layers = true;  // instead of their dense feed-forwards; else the reader places them
-};
-// Traits that GGUF metadata leave out because all models of a family share them.
-struct GgufTraits {
-  std::string_view activation = "silu";
-  bool layer_norm = false;
-  bool may_have_rms_norms = false;  // instead
-  bool rotates = true;
-  bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
-  bool parallel = false;          // the feed-forward sees what attention sees
-  bool encoder = false;           // every token attends to all others
-  bool may_be_parallel = false;   // as use_parallel_residual says
-  // The family's default width, for converters that write the width because config.json has no such field.
-  std::int32_t context_instead_of_width = 0;
-  bool latent = false;  // latent attention: heads of keys and values may differ in size
-  GgufExperts experts = {};
-};
 // The keys that most families have. A layer has a mixture if the file has a router for it, or of a file
 // without tensors as its metadata say.
 void read_gguf_common(Hyperparameters& h, const GgufTraits& family, ModelInfo& model);
@@ -298,7 +258,6 @@ void use_alibi(Hyperparameters& h, float largest_exponent, AlibiOrder order, Dec
 void share_kv(Hyperparameters& h, std::int32_t count, DecoderConfig& decoder);
 
 // Names.
-WeightNames llama_names(ModelFormat format);
 WeightNames gemma2_names(ModelFormat format);
 WeightNames layer_input_names(ModelFormat format);  // Gemma 2's with inputs of layers
 WeightNames norms_behind_names(ModelFormat format);

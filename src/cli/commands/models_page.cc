@@ -123,7 +123,7 @@ std::string config_names(const Family& family) {
   std::set<std::string_view> listed;  // one class may be of several model_types
   for (const FamilyConfig& each : family.configs) {
     if (!listed.insert(each.class_name).second) continue;
-    if (family.row.vectors) add(out, each.base_name);
+    if (family.row.vectors) add(out, concat(each.stem(), "Model"));
     add(out, each.class_name);
   }
   if (const std::size_t count = family.wrappers.size(); count > 0)
@@ -143,7 +143,7 @@ std::string gguf_names(const Family& family) {
 std::vector<const Family*> families_by_name() {
   std::vector<const Family*> all(families().begin(), families().end());
   std::ranges::sort(all, {}, [](const Family* family) {
-    return std::pair(family->architecture != "llama" || family->ggufs.empty(), family->row.name);
+    return std::pair(family->called() != "llama" || family->ggufs.empty(), family->row.name);
   });
   return all;
 }

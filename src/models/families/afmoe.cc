@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -16,14 +15,6 @@ void scale_by_width(DecoderConfig& decoder) {
 
 // Three of four layers have a window, and they alone rotate.
 void read_afmoe(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 200192,
-               .hidden_size = 2048,
-               .intermediate_size = 6144,
-               .num_heads = 16,
-               .max_positions = 16384,
-               .head_size = 128},
-              model);
   if (h.boolean("mup_enabled", false)) scale_by_width(model.decoder);
   read_window_pattern(h, h.integer("sliding_window", 1024), h.integer("global_attn_every_n_layers", 4),
                       model);
@@ -39,7 +30,7 @@ void read_afmoe(Hyperparameters& h, ModelInfo& model) {
   h.only("route_norm", true);
   h.only("n_group", 1);
   h.only("topk_group", 1);
-  h.without_effect({"num_expert_groups", "num_limited_groups", "load_balance_coeff", "use_grouped_mm"});
+  h.without_effect("num_expert_groups num_limited_groups load_balance_coeff use_grouped_mm");
 }
 
 void shape(DecoderConfig& decoder) {
@@ -64,7 +55,6 @@ WeightNames afmoe_names(ModelFormat format) {
 
 // The file does not say that the embedding is scaled; layers without a window do not rotate.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
   scale_by_width(model.decoder);
   read_gguf_window_pattern(h, 4, model);
   rotate_windows_alone(model.decoder);
@@ -73,15 +63,21 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(afmoe) = {
-    .architecture = "afmoe",
-    .configs = {{"AfmoeForCausalLM", "AfmoeModel", "afmoe", read_afmoe}},
-    .ggufs = {{"afmoe", read_gguf}},
+    .configs = {{"AfmoeForCausalLM",
+                 "afmoe",
+                 {.vocab_size = 200192,
+                  .hidden_size = 2048,
+                  .intermediate_size = 6144,
+                  .num_heads = 16,
+                  .max_positions = 16384,
+                  .head_size = 128},
+                 read_afmoe}},
+    .ggufs = {{"afmoe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .shape = shape,
     .names = afmoe_names,
     .row = {.name = "Trinity (AFMoE): Nano 6B-A1B, Mini 26B-A3B",
             .differs = "scaled embedding, norms on both sides of each half, gates of what is attended, "
                        "windows, which alone rotate, sigmoid routing with a correction behind dense layers",
-            .checked = "transformers",
             .size = "Mini",
             .config = R"({"model_type":"afmoe","num_key_value_heads":4})"}};
 

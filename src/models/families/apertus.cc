@@ -1,5 +1,4 @@
 // Apertus: Llama with norms of queries and keys, and xIELU between the two matrices of a plain MLP.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -44,7 +43,6 @@ WeightNames names(ModelFormat format) {
 
 // A number of each layer's curve, or one for all; under names without the architecture's.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {}, model);
   const auto count = static_cast<std::size_t>(model.decoder.num_layers());
   const auto numbers = [&](std::string_view name) {
     std::vector<float> out;
@@ -71,14 +69,12 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(apertus) = {.architecture = "apertus",
-                          .configs = {{"ApertusForCausalLM", "ApertusModel", "apertus", read_apertus}},
-                          .ggufs = {{"apertus", read_gguf}},
+PAGODA_FAMILY(apertus) = {.configs = {{"ApertusForCausalLM", "apertus", {}, read_apertus, Reads::all}},
+                          .ggufs = {{"apertus", {}, read_gguf}},
                           .shape = shape,
                           .names = names,
                           .row = {.name = "Apertus 8B, 70B",
                                   .differs = "norms of queries and keys, plain MLP of xIELU",
-                                  .checked = "transformers",
                                   .size = "8B",
                                   .config = R"({"model_type":"apertus","num_key_value_heads":8})"}};
 

@@ -1,23 +1,11 @@
 // Ling-lite and Ling-plus (bailing_moe): Llama with query, key and value in one matrix, mixtures, and experts
 // for all tokens.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 126464,
-               .hidden_size = 2048,
-               .intermediate_size = 5632,
-               .num_layers = 28,
-               .num_heads = 16,
-               .num_kv_heads = 4,
-               .max_positions = 16384,
-               .rope_theta = 600000.0f,
-               .eos = 126081},
-              model);
   for (const std::string_view option :
        {"use_bias", "use_qkv_bias", "norm_head", "norm_softmax", "multi_gate"})
     h.only(option, false);
@@ -32,23 +20,30 @@ void read(Hyperparameters& h, ModelInfo& model) {
                      model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
-  names.token_embedding = "model.word_embeddings";
-  names.query = names.key = names.value = "";
-  names.fused_qkv = "attention.query_key_value";
-  names.attention_output = "attention.dense";
-  names.experts = hf_expert_names("mlp", "shared_experts");
-  return names;
-}
-
 }  // namespace
 
 PAGODA_FAMILY(bailing_moe) = {
     .architecture = "bailingmoe",
-    .configs = {{"BailingMoeForCausalLM", "BailingMoeModel", "bailing_moe", read}},
-    .names = names,
+    .configs = {{"BailingMoeForCausalLM",
+                 "bailing_moe",
+                 {.vocab_size = 126464,
+                  .hidden_size = 2048,
+                  .intermediate_size = 5632,
+                  .num_layers = 28,
+                  .num_heads = 16,
+                  .num_kv_heads = 4,
+                  .max_positions = 16384,
+                  .rope_theta = 600000.0f,
+                  .eos = 126081},
+                 read}},
+    .folder_names =
+        [](WeightNames& names) {
+          names.token_embedding = "model.word_embeddings";
+          names.query = names.key = names.value = "";
+          names.fused_qkv = "attention.query_key_value";
+          names.attention_output = "attention.dense";
+          names.experts = hf_expert_names("mlp", "shared_experts");
+        },
     .row = {.name = "Ling-lite 16.8B-A2.75B, Ling-plus, Ling-Coder-lite",
             .differs = "query, key and value in one matrix, mixtures, shared experts",
             .checked = "transformers' Qwen 2 MoE on the same numbers",

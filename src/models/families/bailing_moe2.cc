@@ -1,27 +1,11 @@
 // Ling and Ring 2 (bailing_moe): Llama with query, key and value in one matrix, norms of every query and key
 // head, heads of which a part rotates, and mixtures behind dense layers.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_bailing_moe2(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 157184,
-               .hidden_size = 2048,
-               .intermediate_size = 5120,
-               .num_layers = 20,
-               .num_heads = 16,
-               .num_kv_heads = 4,
-               .max_positions = 32768,
-               .norm_eps = 1e-6f,
-               .rope_theta = 600000.0f,
-               .eos = 156892,
-               .pad = 156892,
-               .head_size = 128,
-               .partial = 0.5f},
-              model);
   for (const std::string_view option : {"use_bias", "use_qkv_bias"}) h.only(option, false);
   h.only("use_qk_norm", true);
   h.only("moe_router_enable_expert_bias", true);
@@ -53,16 +37,26 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(bailing_moe2) = {
-    .architecture = "bailingmoe2",
-    .configs = {{"BailingMoeV2ForCausalLM", "BailingMoeV2Model", "bailing_moe", read_bailing_moe2}},
-    .ggufs = {{"bailingmoe2", read_gguf}},
+    .configs = {{"BailingMoeV2ForCausalLM",
+                 "bailing_moe",
+                 {.vocab_size = 157184,
+                  .hidden_size = 2048,
+                  .intermediate_size = 5120,
+                  .num_layers = 20,
+                  .num_heads = 16,
+                  .num_kv_heads = 4,
+                  .max_positions = 32768,
+                  .norm_eps = 1e-6f,
+                  .rope_theta = 600000.0f,
+                  .eos = 156892,
+                  .pad = 156892,
+                  .head_size = 128,
+                  .partial = 0.5f},
+                 read_bailing_moe2}},
+    .ggufs = {{"bailingmoe2", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads,
     .names = names,
     .row = {.name = "Ling, Ring 2: mini 16B-A1.4B",

@@ -1,6 +1,5 @@
 // BLOOM: layer norms, a norm of the embedding, plain MLPs of GELU, and scores that fall with the distance
 // (ALiBi) instead of positions.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -51,9 +50,6 @@ WeightNames bloom_names(ModelFormat format) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(
-      h, {.activation = "gelu_new", .layer_norm = true, .rotates = false, .context_instead_of_width = 2048},
-      model);
   clip_attention(h.number("clip_qkv", 0.0f), model.decoder);
   use_alibi(h, h.number("attention.max_alibi_bias", 8.0f), AlibiOrder::lower_first, model.decoder);
 }
@@ -61,14 +57,15 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(bloom) = {
-    .architecture = "bloom",
-    .configs = {{"BloomForCausalLM", "BloomModel", "bloom", read_bloom}},
-    .ggufs = {{"bloom", read_gguf}},
+    .configs = {{"BloomForCausalLM", "bloom", {}, read_bloom, Reads::all}},
+    .ggufs =
+        {{"bloom",
+          {.activation = "gelu_new", .layer_norm = true, .rotates = false, .context_instead_of_width = 2048},
+          read_gguf}},
     .shape = shape,
     .names = bloom_names,
     .row = {.name = "BLOOM 560M to 176B",
             .differs = "layer norms, ALiBi",
-            .checked = "transformers",
             .size = "7B",
             .config = R"({"model_type":"bloom","hidden_size":4096,"n_layer":30,"num_attention_heads":32})"}};
 

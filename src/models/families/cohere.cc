@@ -1,6 +1,5 @@
 // Command R, R+ (Cohere): layer norms without biases, one for both halves, which see the same; adjacent
 // pairs; scaled logits. R+ has norms of every query and key head.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -24,7 +23,6 @@ void read_cohere(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true, .parallel = true}, model);
   model.decoder.logit_scale = h.number("logit_scale", 1.0f);
   if (has_query_norm(h)) norm_each_head(model.decoder);
 }
@@ -33,14 +31,12 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 PAGODA_FAMILY(cohere) = {
     .architecture = "cohere",
-    .configs = {{"CohereForCausalLM", "CohereModel", "cohere", read_cohere}},
-    .ggufs = {{"command-r", read_gguf}},
+    .configs = {{"CohereForCausalLM", "cohere", {}, read_cohere, Reads::all}},
+    .ggufs = {{"command-r", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read_gguf}},
     .shape = layer_norms,
-    .names = llama_names,
     .row = {
         .name = "Command R, R+",
         .differs = "layer norms, both halves see the same, adjacent pairs; R+: a norm of every head's own",
-        .checked = "transformers",
         .size = "R 35B",
         .config = R"({"model_type":"cohere"})"}};
 

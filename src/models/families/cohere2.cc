@@ -1,5 +1,4 @@
 // Command R7B, A and Aya (Cohere): Command R with windows in three of four layers, which alone rotate.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -25,7 +24,6 @@ void read_cohere2(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.layer_norm = true, .interleaved_rows = true, .parallel = true}, model);
   model.decoder.logit_scale = h.number("logit_scale", 1.0f);
   read_gguf_window_pattern(h, 4, model);
   rotate_windows_alone(model.decoder);
@@ -34,16 +32,13 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(cohere2) = {
-    .architecture = "cohere2",
-    .configs = {{"Cohere2ForCausalLM", "Cohere2Model", "cohere2", read_cohere2}},
+    .configs = {{"Cohere2ForCausalLM", "cohere2", {}, read_cohere2, Reads::all}},
     .wrappers = {{"AyaVisionForConditionalGeneration", "aya_vision", "cohere2"},
                  {"Cohere2VisionForConditionalGeneration", "cohere2_vision", "cohere2"}},
-    .ggufs = {{"cohere2", read_gguf}},
+    .ggufs = {{"cohere2", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read_gguf}},
     .shape = layer_norms,
-    .names = llama_names,
     .row = {.name = "Command R7B, A, Aya",
             .differs = "layer norms, both halves see the same, adjacent pairs, windows, which alone rotate",
-            .checked = "transformers",
             .size = "R7B",
             .config = R"({"model_type":"cohere2","hidden_size":4096,"num_hidden_layers":32,
                        "num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":132096})"}};

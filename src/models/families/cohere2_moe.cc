@@ -2,7 +2,6 @@
 // RMS norms.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -64,13 +63,6 @@ void read_cohere2_moe(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h,
-                   {.layer_norm = true,
-                    .may_have_rms_norms = true,
-                    .interleaved_rows = true,
-                    .parallel = true,
-                    .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
-                   model);
   model.decoder.logit_scale = h.number("logit_scale", 1.0f);
   read_gguf_window_pattern(h, 4, model);
   for (LayerConfig& layer : model.decoder.layers) {
@@ -84,15 +76,19 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(cohere2_moe) = {
-    .architecture = "cohere2moe",
-    .configs = {{"Cohere2MoeForCausalLM", "Cohere2MoeModel", "cohere2_moe", read_cohere2_moe}},
-    .ggufs = {{"cohere2moe", read_gguf}},
+    .configs = {{"Cohere2MoeForCausalLM", "cohere2_moe", {}, read_cohere2_moe, Reads::all}},
+    .ggufs = {{"cohere2moe",
+               {.layer_norm = true,
+                .may_have_rms_norms = true,
+                .interleaved_rows = true,
+                .parallel = true,
+                .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
+               read_gguf}},
     .names = deepseek_moe_names,
     .row = {
         .name = "Command A+, North Mini Code 30B-A3B",
         .differs = "Command R7B with mixtures behind dense layers, whose shared expert is averaged with the "
                    "others; layer or RMS norms",
-        .checked = "transformers",
         .size = "30B-A3B",
         .config = R"({"model_type":"cohere2_moe","hidden_size":2048,"num_hidden_layers":49,
                        "num_attention_heads":16,"num_key_value_heads":4,"intermediate_size":1024,

@@ -2,7 +2,6 @@
 // heads of their own, and some of which have no attention or no feed-forward.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -55,18 +54,7 @@ void read_blocks_of(Hyperparameters& h, const json::array& blocks, ModelInfo& mo
 }
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 128256,
-               .hidden_size = 8192,
-               .num_layers = 80,
-               .num_heads = 64,
-               .num_kv_heads = 8,
-               .max_positions = 131072,
-               .rope_theta = 500000.0f,
-               .bos = 128000,
-               .eos = 128001},
-              model);
-  h.without_effect({"num_key_value_heads_per_layer"});
+  h.without_effect("num_key_value_heads_per_layer");
   const json::value* const blocks = h.find("block_configs");
   const json::array* const list = blocks != nullptr ? blocks->if_array() : nullptr;
   if (list == nullptr || list->size() != model.decoder.layers.size())
@@ -75,7 +63,6 @@ void read(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true}, model);
   for (LayerConfig& layer : model.decoder.layers) {
     const AttentionConfig& attention = *layer.attention();
     if (attention.num_heads > 0 && attention.num_kv_heads == 0)
@@ -87,10 +74,19 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(deci) = {
-    .architecture = "deci",
-    .configs = {{"DeciLMForCausalLM", "DeciLMModel", "nemotron-nas", read}},
-    .ggufs = {{"deci", read_gguf}},
-    .names = llama_names,
+    .configs = {{"DeciLMForCausalLM",
+                 "nemotron-nas",
+                 {.vocab_size = 128256,
+                  .hidden_size = 8192,
+                  .num_layers = 80,
+                  .num_heads = 64,
+                  .num_kv_heads = 8,
+                  .max_positions = 131072,
+                  .rope_theta = 500000.0f,
+                  .bos = 128000,
+                  .eos = 128001},
+                 read}},
+    .ggufs = {{"deci", {.interleaved_rows = true}, read_gguf}},
     .row = {
         .name = "DeciLM: Llama-Nemotron Super 49B, Ultra 253B",
         .differs = "layers with feed-forwards and key-value heads of their own, or without attention or a "

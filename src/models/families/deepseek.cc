@@ -1,15 +1,11 @@
 // DeepSeek-V2, V3 and those built like them (Moonlight, Kimi-K2, GLM-4.7-Flash): latent attention, mixtures
 // behind dense layers.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_deepseek_v2(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, {.vocab_size = 102400, .intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2},
-              model);
-  model.decoder.interleaved_rows = true;
   read_deepseek_like(h,
                      {.count = 64,
                       .per_token = 6,
@@ -30,19 +26,18 @@ void read_deepseek_v2(Hyperparameters& h, ModelInfo& model) {
   read_latent(h, kDeepSeekLatent, model);
 }
 
+constexpr Defaults kV3 = {.vocab_size = 129280,
+                          .hidden_size = 7168,
+                          .intermediate_size = 18432,
+                          .num_layers = 61,
+                          .num_heads = 128,
+                          .num_kv_heads = 128,
+                          .max_positions = 4096,
+                          .norm_eps = 1e-6f,
+                          .bos = 0,
+                          .eos = 1};
+
 void read_deepseek_v3(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 129280,
-               .hidden_size = 7168,
-               .intermediate_size = 18432,
-               .num_layers = 61,
-               .num_heads = 128,
-               .num_kv_heads = 128,
-               .max_positions = 4096,
-               .norm_eps = 1e-6f,
-               .bos = 0,
-               .eos = 1},
-              model);
   model.decoder.interleaved_rows = h.boolean("rope_interleave", true);
   read_deepseek_like(h,
                      {.count = 256,
@@ -61,17 +56,6 @@ void read_deepseek_v3(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_glm4_moe_lite(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 154880,
-               .hidden_size = 2048,
-               .intermediate_size = 10240,
-               .num_layers = 47,
-               .num_heads = 20,
-               .num_kv_heads = 20,
-               .max_positions = 202752,
-               .bos = 0,
-               .eos = 1},
-              model);
   model.decoder.interleaved_rows = h.boolean("rope_interleave", true);
   read_deepseek_like(h,
                      {.count = 64,
@@ -91,18 +75,35 @@ void read_glm4_moe_lite(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(deepseek) = {
-    .architecture = "deepseek2",
-    .configs = {{"DeepseekV2ForCausalLM", "DeepseekV2Model", "deepseek_v2", read_deepseek_v2},
-                {"DeepseekV3ForCausalLM", "DeepseekV3Model", "deepseek_v3", read_deepseek_v3},
-                {"DeepseekV3ForCausalLM", "DeepseekV3Model", "kimi_k2", read_deepseek_v3},
-                {"Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel", "glm4_moe_lite", read_glm4_moe_lite}},
+    .configs = {{"DeepseekV2ForCausalLM",
+                 "deepseek_v2",
+                 {.vocab_size = 102400,
+                  .intermediate_size = 11008,
+                  .norm_eps = 1e-6f,
+                  .bos = 1,
+                  .eos = 2,
+                  .interleaved_rows = true},
+                 read_deepseek_v2},
+                {"DeepseekV3ForCausalLM", "deepseek_v3", kV3, read_deepseek_v3},
+                {"DeepseekV3ForCausalLM", "kimi_k2", kV3, read_deepseek_v3},
+                {"Glm4MoeLiteForCausalLM",
+                 "glm4_moe_lite",
+                 {.vocab_size = 154880,
+                  .hidden_size = 2048,
+                  .intermediate_size = 10240,
+                  .num_layers = 47,
+                  .num_heads = 20,
+                  .num_kv_heads = 20,
+                  .max_positions = 202752,
+                  .bos = 0,
+                  .eos = 1},
+                 read_glm4_moe_lite}},
     .wrappers = {{"Kimi_K25ForConditionalGeneration", "kimi_k25", "deepseek_v3"}},
-    .ggufs = {{"deepseek2", read_gguf_deepseek}},
+    .ggufs = {{"deepseek2", {}, read_gguf_deepseek, Reads::all}},
     .names = latent_names,
     .row = {.name = "DeepSeek V2, V2-Lite, Coder-V2, V3, R1, Moonlight, Kimi K2, text of K2.5, GLM-4.7-Flash",
             .differs = "latent attention; mixtures behind dense layers, shared experts, routing by softmax, "
                        "in groups or not; V3 and later: GLM 4.5's routing",
-            .checked = "transformers",
             .size = "V2-Lite",
             .config = R"({"model_type":"deepseek_v2","hidden_size":2048,"num_hidden_layers":27,
                        "num_attention_heads":16,"q_lora_rank":null,"n_routed_experts":64,

@@ -1,20 +1,11 @@
 // DeepSeek-MoE 16B, the first DeepSeek with mixtures: Llama with mixtures behind a dense layer and experts
 // for all tokens.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 102400,
-               .intermediate_size = 11008,
-               .num_layers = 30,
-               .norm_eps = 1e-6f,
-               .bos = 100000,
-               .eos = 100001},
-              model);
   read_deepseek_like(h,
                      {.count = 64,
                       .per_token = 6,
@@ -27,16 +18,19 @@ void read(Hyperparameters& h, ModelInfo& model) {
   h.only("moe_layer_freq", 1);
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true, .renormalize = false}}, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(deepseek_moe) = {
-    .architecture = "deepseek",
-    .configs = {{"DeepseekForCausalLM", "DeepseekModel", "deepseek", read}},
-    .ggufs = {{"deepseek", read_gguf}},
+    .configs = {{"DeepseekForCausalLM",
+                 "deepseek",
+                 {.vocab_size = 102400,
+                  .intermediate_size = 11008,
+                  .num_layers = 30,
+                  .norm_eps = 1e-6f,
+                  .bos = 100000,
+                  .eos = 100001},
+                 read}},
+    .ggufs = {{"deepseek", {.interleaved_rows = true, .experts = {.known = true, .renormalize = false}}}},
     .names = deepseek_moe_names,
     .row = {.name = "DeepSeek-MoE 16B",
             .differs = "mixtures behind a dense layer, shared experts",

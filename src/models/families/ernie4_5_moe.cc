@@ -1,26 +1,10 @@
 // ERNIE 4.5 with mixtures, behind a dense layer.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_ernie4_5_moe(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 103424,
-               .hidden_size = 2560,
-               .intermediate_size = 12288,
-               .num_layers = 28,
-               .num_heads = 20,
-               .num_kv_heads = 4,
-               .max_positions = 131072,
-               .rope_theta = 500000.0f,
-               .bos = 1,
-               .eos = 2,
-               .pad = 0,
-               .tied = true},
-              model);
-  model.decoder.interleaved_rows = true;
   MixtureConfig mixture;
   mixture.routing.num_experts = integer_of(h, {"moe_num_experts", "num_experts"}, 64);
   mixture.routing.per_token = integer_of(h, {"moe_k", "num_experts_per_tok"}, 6);
@@ -39,28 +23,33 @@ void read_ernie4_5_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, layers, model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
-  names.experts = hf_expert_names("mlp", "shared_experts");
-  for (ExpertNames& each : names.experts) each.correction = "mlp.moe_statics.e_score_correction_bias";
-  return names;
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(ernie4_5_moe) = {
-    .architecture = "ernie4_5-moe",
-    .configs = {{"Ernie4_5_MoeForCausalLM", "Ernie4_5_MoeModel", "ernie4_5_moe", read_ernie4_5_moe}},
-    .ggufs = {{"ernie4_5-moe", read_gguf}},
-    .names = names,
+    .configs = {{"Ernie4_5_MoeForCausalLM",
+                 "ernie4_5_moe",
+                 {.vocab_size = 103424,
+                  .hidden_size = 2560,
+                  .intermediate_size = 12288,
+                  .num_layers = 28,
+                  .num_heads = 20,
+                  .num_kv_heads = 4,
+                  .max_positions = 131072,
+                  .rope_theta = 500000.0f,
+                  .bos = 1,
+                  .eos = 2,
+                  .pad = 0,
+                  .tied = true,
+                  .interleaved_rows = true},
+                 read_ernie4_5_moe}},
+    .ggufs = {{"ernie4_5-moe", {.interleaved_rows = true, .experts = {.known = true}}}},
+    .folder_names =
+        [](WeightNames& names) {
+          names.experts = hf_expert_names("mlp", "shared_experts");
+          for (ExpertNames& each : names.experts) each.correction = "mlp.moe_statics.e_score_correction_bias";
+        },
     .row = {.name = "ERNIE 4.5 MoE: 21B-A3B",
             .differs = "mixtures behind dense layers, adjacent pairs rotate",
-            .checked = "transformers",
             .size = "21B-A3B",
             .config = R"({"model_type":"ernie4_5_moe"})"}};
 

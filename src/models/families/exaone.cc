@@ -1,5 +1,4 @@
 // EXAONE 3 and 3.5: Llama under names of its own.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -20,35 +19,28 @@ void read_exaone(Hyperparameters& h, ModelInfo& model) {
   if (!written) set_intermediate_size(times(4, model.decoder.hidden_size), model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
-  names.prefix = "transformer.";
-  names.other_prefixes = {""};
-  names.token_embedding = "transformer.wte";
-  names.final_norm = "transformer.ln_f";
-  names.layer = "transformer.h.{}.";
-  names.attention_norm = "ln_1";
-  names.mlp_norm = "ln_2";
-  names.query = "attn.attention.q_proj";
-  names.key = "attn.attention.k_proj";
-  names.value = "attn.attention.v_proj";
-  names.attention_output = "attn.attention.out_proj";
-  names.gate = "mlp.c_fc_0";
-  names.up = "mlp.c_fc_1";
-  names.down = "mlp.c_proj";
-  return names;
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
-
 }  // namespace
 
 PAGODA_FAMILY(exaone) = {
-    .architecture = "exaone",
-    .configs = {{"ExaoneForCausalLM", "ExaoneModel", "exaone", read_exaone}},
-    .ggufs = {{"exaone", read_gguf}},
-    .names = names,
+    .configs = {{"ExaoneForCausalLM", "exaone", {}, read_exaone, Reads::all}},
+    .ggufs = {{"exaone"}},
+    .folder_names =
+        [](WeightNames& names) {
+          names.prefix = "transformer.";
+          names.other_prefixes = {""};
+          names.token_embedding = "transformer.wte";
+          names.final_norm = "transformer.ln_f";
+          names.layer = "transformer.h.{}.";
+          names.attention_norm = "ln_1";
+          names.mlp_norm = "ln_2";
+          names.query = "attn.attention.q_proj";
+          names.key = "attn.attention.k_proj";
+          names.value = "attn.attention.v_proj";
+          names.attention_output = "attn.attention.out_proj";
+          names.gate = "mlp.c_fc_0";
+          names.up = "mlp.c_fc_1";
+          names.down = "mlp.c_proj";
+        },
     .row = {.name = "EXAONE 3, 3.5: 2.4B, 7.8B, 32B",
             .differs = "other names",
             .checked = "transformers' Llama on the same numbers",

@@ -1,6 +1,5 @@
 // EXAONE 4: Llama with norms behind each half and of every query and key head; where some layers have
 // windows, the others do not rotate.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -8,7 +7,6 @@ namespace {
 
 // Rotates where there is a window, or everywhere if there is none.
 void read_exaone4(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, {.vocab_size = 102400, .intermediate_size = 16384, .bos = 0, .eos = 2}, model);
   const std::int32_t window = read_window(h, 4096);
   const json::value* pattern = h.find("sliding_window_pattern");
   if (window == 0 || (pattern != nullptr && pattern->is_string())) {  // "LLLG"
@@ -32,7 +30,6 @@ void shape(DecoderConfig& decoder) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {}, model);
   if (model.decoder.layers.front().attention()->sliding_window == 0) return;
   read_gguf_window_pattern(h, 4, model);
   rotate_windows_alone(model.decoder);
@@ -41,15 +38,16 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(exaone4) = {
-    .architecture = "exaone4",
-    .configs = {{"Exaone4ForCausalLM", "Exaone4Model", "exaone4", read_exaone4}},
+    .configs = {{"Exaone4ForCausalLM",
+                 "exaone4",
+                 {.vocab_size = 102400, .intermediate_size = 16384, .bos = 0, .eos = 2},
+                 read_exaone4}},
     .wrappers = {{"Exaone4_5_ForConditionalGeneration", "exaone4_5", "exaone4"}},
-    .ggufs = {{"exaone4", read_gguf}},
+    .ggufs = {{"exaone4", {}, read_gguf}},
     .shape = shape,
     .names = norms_behind_names,
     .row = {.name = "EXAONE 4: 1.2B, 32B",
             .differs = "norms behind each half, windows, which alone rotate",
-            .checked = "transformers",
             .size = "32B",
             .config = R"({"model_type":"exaone4","hidden_size":5120,"num_hidden_layers":64,
                        "num_attention_heads":40,"num_key_value_heads":8,"max_position_embeddings":131072})"}};

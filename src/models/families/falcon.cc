@@ -1,6 +1,5 @@
 // Falcon: layer norms, plain MLPs of GELU, few key-value heads, halves that see the same, through one norm or
 // a norm each.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -60,7 +59,7 @@ void read_falcon(Hyperparameters& h, ModelInfo& model) {
                                                                  : heads;
   each_attention(model.decoder, [&](AttentionConfig& attention) { attention.num_kv_heads = kv_heads; });
   const std::int32_t norms = h.integer("num_ln_in_parallel_attn", grouped ? 2 : 1);
-  if (grouped && norms == 2) model.names = two_norms_names;
+  if (grouped && norms == 2) model.own_names = two_norms_names;
   set_parallel(model.decoder);
   if (!grouped) h.only("parallel_attn", true);
   h.only("alibi", false);
@@ -68,21 +67,18 @@ void read_falcon(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .parallel = true}, model);
-  if (h.has_tensor("blk.0.attn_norm_2.weight")) model.names = two_norms_names;
+  if (h.has_tensor("blk.0.attn_norm_2.weight")) model.own_names = two_norms_names;
 }
 
 }  // namespace
 
 PAGODA_FAMILY(falcon) = {
-    .architecture = "falcon",
-    .configs = {{"FalconForCausalLM", "FalconModel", "falcon", read_falcon}},
-    .ggufs = {{"falcon", read_gguf}},
+    .configs = {{"FalconForCausalLM", "falcon", {}, read_falcon, Reads::all}},
+    .ggufs = {{"falcon", {.activation = "gelu", .layer_norm = true, .parallel = true}, read_gguf}},
     .shape = plain_layer_norm_shape,
     .names = falcon_names,
     .row = {.name = "Falcon: 7B, 40B, 180B",
             .differs = "layer norms, both halves see the same, few key-value heads. Not RW (ALiBi)",
-            .checked = "transformers",
             .size = "7B",
             .config = R"({"model_type":"falcon"})"}};
 

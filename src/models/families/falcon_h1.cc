@@ -1,5 +1,4 @@
 // Falcon-H1: Mamba-2 beside attention in every layer, and factors of every product.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -19,15 +18,6 @@ void mix_in_parallel(const LinearAttentionConfig& states, DecoderConfig& decoder
 }
 
 void read_falcon_h1(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 128000,
-               .intermediate_size = 14336,
-               .num_kv_heads = 8,
-               .max_positions = 8192,
-               .bos = 1,
-               .eos = 2,
-               .pad = 0},
-              model);
   for (const std::string_view bias : {"mlp_bias", "projectors_bias", "mamba_proj_bias"})
     h.boolean(bias, false);  // as the tensors say
   const std::int64_t expanded = std::int64_t{h.integer("mamba_expand", 2)} * model.decoder.hidden_size;
@@ -73,7 +63,6 @@ WeightNames falcon_names(ModelFormat format) {
 // that the file does not name, so that a head which is the embedding lacks lm_head_multiplier /
 // embedding_multiplier.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {}, model);
   model.decoder.logit_scale = h.number("logit_scale", 1.0f);
   if (!h.has_tensor("output.weight") && !h.written("logit_scale"))
     h.fail(unimplemented(
@@ -89,13 +78,20 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(falcon_h1) = {
-    .architecture = "falcon-h1",
-    .configs = {{"FalconH1ForCausalLM", "FalconH1Model", "falcon_h1", read_falcon_h1}},
-    .ggufs = {{"falcon-h1", read_gguf}},
+    .configs = {{"FalconH1ForCausalLM",
+                 "falcon_h1",
+                 {.vocab_size = 128000,
+                  .intermediate_size = 14336,
+                  .num_kv_heads = 8,
+                  .max_positions = 8192,
+                  .bos = 1,
+                  .eos = 2,
+                  .pad = 0},
+                 read_falcon_h1}},
+    .ggufs = {{"falcon-h1", {}, read_gguf}},
     .names = falcon_names,
     .row = {.name = "Falcon-H1: 0.5B to 34B",
             .differs = "Mamba-2 beside attention in every layer, factors of every product; one rank only",
-            .checked = "transformers",
             .size = "7B",
             .config = R"({"model_type":"falcon_h1","hidden_size":3072,"num_hidden_layers":44,
                        "num_attention_heads":12,"num_key_value_heads":2,"head_dim":128,"mamba_d_ssm":3072,

@@ -1,5 +1,4 @@
 // Gemma 1: Llama with a scaled embedding and GELU.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -23,20 +22,13 @@ void read_gemma(Hyperparameters& h, ModelInfo& model) {
   h.only("use_bidirectional_attention", false);
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu_new"}, model);
-}
-
 }  // namespace
 
-PAGODA_FAMILY(gemma) = {.architecture = "gemma",
-                        .configs = {{"GemmaForCausalLM", "GemmaModel", "gemma", read_gemma}},
-                        .ggufs = {{"gemma", read_gguf}},
+PAGODA_FAMILY(gemma) = {.configs = {{"GemmaForCausalLM", "gemma", {}, read_gemma, Reads::all}},
+                        .ggufs = {{"gemma", {.activation = "gelu_new"}}},
                         .shape = scale_embedding,
-                        .names = llama_names,
                         .row = {.name = "Gemma 1: 2B, 7B",
                                 .differs = "scaled embedding, GELU",
-                                .checked = "transformers",
                                 .size = "7B",
                                 .config = R"({"model_type":"gemma"})"}};
 

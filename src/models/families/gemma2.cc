@@ -1,5 +1,4 @@
 // Gemma 2: Gemma 1 with norms on both sides of each half, soft caps, and a window in every second layer.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -24,7 +23,6 @@ void read_gemma2(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu_new"}, model);
   cap_attention(h.number("attn_logit_softcapping", 0.0f), model.decoder);
   model.decoder.logit_softcap = h.number("final_logit_softcapping", 0.0f);
   read_gguf_window_pattern(h, 2, model);
@@ -35,16 +33,14 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(gemma2) = {
-    .architecture = "gemma2",
-    .configs = {{"Gemma2ForCausalLM", "Gemma2Model", "gemma2", read_gemma2}},
-    .ggufs = {{"gemma2", read_gguf}},
+    .configs = {{"Gemma2ForCausalLM", "gemma2", {}, read_gemma2, Reads::all}},
+    .ggufs = {{"gemma2", {.activation = "gelu_new"}, read_gguf}},
     .shape = sandwich_gemma_shape,
     .names = gemma2_names,
     .row = {
         .name = "Gemma 2: 2B, 9B, 27B",
         .differs =
             "soft caps of scores and logits, norms on both sides of each half, windows in every second layer",
-        .checked = "transformers",
         .size = "9B",
         .config = R"({"model_type":"gemma2","num_hidden_layers":42,"num_attention_heads":16,
                        "num_key_value_heads":8})"}};

@@ -1,6 +1,5 @@
 // Gemma 3: Llama with norms on both sides of each half, normalised queries and keys, GELU, a scaled
 // embedding, and windows: of six layers, five see the last tokens alone and rotate by a base of their own.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -28,7 +27,6 @@ void read_gemma3(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu_new"}, model);
   rotate_windows_by(h.number("rope.freq_base_swa", 10000.0f), model);
   read_gguf_window_pattern(h, 6, model);
   // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
@@ -38,10 +36,9 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(gemma3) = {
-    .architecture = "gemma3",
-    .configs = {{"Gemma3ForCausalLM", "Gemma3TextModel", "gemma3_text", read_gemma3}},
+    .configs = {{"Gemma3ForCausalLM", "gemma3_text", {}, read_gemma3, Reads::all}},
     .wrappers = {{"Gemma3ForConditionalGeneration", "gemma3", "gemma3_text"}},
-    .ggufs = {{"gemma3", read_gguf}},
+    .ggufs = {{"gemma3", {.activation = "gelu_new"}, read_gguf}},
     .shape = gemma3_shape,
     .names = gemma2_names,
     .row = {.name = "Gemma 3: 270M to 27B (text)",

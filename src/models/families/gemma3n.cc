@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -112,7 +111,6 @@ WeightNames names(ModelFormat format) {
 
 // Ranks and tables are as large as their tensors.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu_new"}, model);
   DecoderConfig& decoder = model.decoder;
   decoder.logit_softcap = h.number("final_logit_softcapping", 30.0f);
   rotate_windows_by(h.number("rope.freq_base_swa", 10000.0f), model);
@@ -137,23 +135,21 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   }
   read_gguf_window_pattern(h, 5, model);
   share_kv(h, h.integer("attention.shared_kv_layers", 15), decoder);
-  h.without_effect({"activation_sparsity_scale"});
+  h.without_effect("activation_sparsity_scale");
 }
 
 }  // namespace
 
 PAGODA_FAMILY(gemma3n) = {
-    .architecture = "gemma3n",
-    .configs = {{"Gemma3nForCausalLM", "Gemma3nTextModel", "gemma3n_text", read_gemma3n}},
+    .configs = {{"Gemma3nForCausalLM", "gemma3n_text", {}, read_gemma3n, Reads::all}},
     .wrappers = {{"Gemma3nForConditionalGeneration", "gemma3n", "gemma3n_text"}},
-    .ggufs = {{"gemma3n", read_gguf}},
+    .ggufs = {{"gemma3n", {.activation = "gelu_new"}, read_gguf}},
     .shape = shape,
     .names = names,
     .row = {.name = "Gemma 3n: E2B, E4B (text)",
             .differs =
                 "four residual streams (AltUp), a low-rank way around attention (LAuReL), few features a "
                 "token in the first layers, inputs of layers, layers that read earlier ones' keys and values",
-            .checked = "transformers",
             .size = "E4B",
             .config = R"({"model_type":"gemma3n_text"})"}};
 

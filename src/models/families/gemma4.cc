@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -99,7 +98,7 @@ void read_gemma4(Hyperparameters& h, ModelInfo& model) {
     h.refuse("config.json: 'vocab_size_per_layer_input' other than 'vocab_size' is not supported");
   use_layer_inputs(input_size, decoder);
   if (!h.boolean("enable_moe_block", false))
-    return h.without_effect({"num_experts", "top_k_experts", "moe_intermediate_size"});
+    return h.without_effect("num_experts top_k_experts moe_intermediate_size");
   MixtureConfig mixture;
   mixture.routing.num_experts = h.integer("num_experts", 0);
   mixture.routing.per_token = h.integer("top_k_experts", 0);
@@ -150,7 +149,6 @@ WeightNames names(ModelFormat format) {
 
 // Layers with a window have a head size of their own; which have keys that are values shows in the tensors.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu_new", .experts = {.known = true, .in_layers = false}}, model);
   DecoderConfig& decoder = model.decoder;
   decoder.logit_softcap = h.number("final_logit_softcapping", 0.0f);
   rotate_windows_by(h.number("rope.freq_base_swa", 10000.0f), model);
@@ -171,25 +169,25 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   }
   share_kv(h, h.integer("attention.shared_kv_layers", 0), decoder);
   mix_beside_dense(read_gguf_mixture(h, {}, model), model);
-  h.without_effect({"rope.dimension_count_swa"});
+  h.without_effect("rope.dimension_count_swa");
 }
 
 }  // namespace
 
 PAGODA_FAMILY(gemma4) = {
-    .architecture = "gemma4",
-    .configs = {{"Gemma4ForCausalLM", "Gemma4TextModel", "gemma4_text", read_gemma4},
-                {"Gemma4UnifiedForCausalLM", "Gemma4UnifiedTextModel", "gemma4_unified_text", read_gemma4}},
+    .configs = {{"Gemma4ForCausalLM", "gemma4_text", {}, read_gemma4, Reads::all},
+                {"Gemma4UnifiedForCausalLM", "gemma4_unified_text", {}, read_gemma4, Reads::all}},
     .wrappers = {{"Gemma4ForConditionalGeneration", "gemma4", "gemma4_text"},
                  {"Gemma4UnifiedForConditionalGeneration", "gemma4_unified", "gemma4_unified_text"}},
-    .ggufs = {{"gemma4", read_gguf}},
+    .ggufs = {{"gemma4",
+               {.activation = "gelu_new", .experts = {.known = true, .in_layers = false}},
+               read_gguf}},
     .shape = shape,
     .names = names,
     .row = {.name = "Gemma 4: E2B, E4B, 12B, 26B-A4B, 31B (text)",
             .differs =
                 "Gemma 3 with two head sizes, values that are normed and may be the keys, layers that read "
                 "earlier ones' keys and values, inputs of layers, a mixture beside each dense feed-forward",
-            .checked = "transformers",
             .size = "26B-A4B",
             .config = R"({"model_type":"gemma4_text","num_hidden_layers":30,"num_attention_heads":16,
                        "num_key_value_heads":8,"attention_k_eq_v":true,"num_global_key_value_heads":2,

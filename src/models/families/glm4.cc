@@ -1,24 +1,8 @@
 // GLM-4-0414: GLM-4 9B with norms on both sides of each half.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
-
-// GLM 4's text part of one that sees.
-void read_glm4v(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 151552,
-               .intermediate_size = 13696,
-               .num_layers = 40,
-               .num_kv_heads = 2,
-               .max_positions = 32768,
-               .partial = 1},
-              model);
-  model.decoder.interleaved_rows = true;
-}
-
-void shape(DecoderConfig& decoder) { norm_branches(decoder); }
 
 WeightNames glm4_names(ModelFormat format) {
   WeightNames names = glm_names(format);
@@ -31,7 +15,6 @@ WeightNames glm4_names(ModelFormat format) {
 // Converters lay out the rotated rows of models that see by halves, as llama.cpp's rotation in sections wants
 // them.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true}, model);
   const GgufArray* const sections = h.gguf()->array("glm4.rope.dimension_sections");
   if (sections != nullptr && sections->integers.size() > 1 && sections->integers[1] > 0)
     model.decoder.interleaved_rows = false;
@@ -39,17 +22,23 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(glm4) = {.architecture = "glm4",
-                       .configs = {{"Glm4ForCausalLM", "Glm4Model", "glm4", read_glm},
-                                   {"Glm4vTextModel", "Glm4vTextModel", "glm4v_text", read_glm4v}},
+PAGODA_FAMILY(glm4) = {.configs = {{"Glm4ForCausalLM", "glm4", {}, read_glm, Reads::all},
+                                   {"Glm4vTextModel",
+                                    "glm4v_text",
+                                    {.vocab_size = 151552,
+                                     .intermediate_size = 13696,
+                                     .num_layers = 40,
+                                     .num_kv_heads = 2,
+                                     .max_positions = 32768,
+                                     .partial = 1,
+                                     .interleaved_rows = true}}},
                        .wrappers = {{"Glm46VForConditionalGeneration", "glm46v", "glm4v_text"},
                                     {"Glm4vForConditionalGeneration", "glm4v", "glm4v_text"}},
-                       .ggufs = {{"glm4", read_gguf}},
-                       .shape = shape,
+                       .ggufs = {{"glm4", {.interleaved_rows = true}, read_gguf}},
+                       .shape = [](DecoderConfig& decoder) { norm_branches(decoder); },
                        .names = glm4_names,
                        .row = {.name = "GLM 4-0414: 9B, 32B, text of 4.1V and 4.6V-Flash",
                                .differs = "GLM 4 9B with norms on both sides of each half",
-                               .checked = "transformers",
                                .size = "9B",
                                .config = R"({"model_type":"glm4"})"}};
 

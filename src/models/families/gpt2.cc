@@ -1,6 +1,5 @@
 // GPT-2: layer norm, learned positions, one fused and biased query-key-value matrix, plain MLP. Hugging Face
 // stores its matrices as Conv1D, [in, out]; GGUF as all others.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -13,14 +12,12 @@ void read(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(gpt2) = {.architecture = "gpt2",
-                       .configs = {{"GPT2LMHeadModel", "GPT2Model", "gpt2", read}},
-                       .ggufs = {{"gpt2", read_gguf_gpt2}},
+PAGODA_FAMILY(gpt2) = {.configs = {{"GPT2LMHeadModel", "gpt2", {}, read, Reads::all}},
+                       .ggufs = {{"gpt2", {}, read_gguf_gpt2, Reads::all}},
                        .shape = gpt2_shape,
                        .names = gpt2_names,
                        .row = {.name = "GPT-2",
                                .differs = "layer norm, learned positions",
-                               .checked = "transformers",
                                .size = "124M",
                                .config = R"({"model_type":"gpt2"})"}};
 

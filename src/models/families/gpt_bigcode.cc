@@ -1,5 +1,4 @@
 // GPT-BigCode (StarCoder 1, SantaCoder): GPT-2 whose heads share one key and one value.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -9,9 +8,10 @@ void read(Hyperparameters& h, ModelInfo& model) {
   read_gpt2(h, "gelu_pytorch_tanh", model);
   each_attention(model.decoder, [](AttentionConfig& attention) { attention.num_kv_heads = 1; });
   h.only("multi_query", true);
-  h.without_effect({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner",
-                    "validate_runner_input", "pre_allocate_kv_cache", "max_batch_size", "max_sequence_length",
-                    "pad_key_length"});
+  h.without_effect(
+      "attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner "
+      "validate_runner_input pre_allocate_kv_cache max_batch_size max_sequence_length "
+      "pad_key_length");
 }
 
 WeightNames names(ModelFormat format) {
@@ -23,14 +23,12 @@ WeightNames names(ModelFormat format) {
 }  // namespace
 
 PAGODA_FAMILY(gpt_bigcode) = {
-    .architecture = "starcoder",
-    .configs = {{"GPTBigCodeForCausalLM", "GPTBigCodeModel", "gpt_bigcode", read}},
-    .ggufs = {{"starcoder", read_gguf_gpt2}},
+    .configs = {{"GPTBigCodeForCausalLM", "gpt_bigcode", {}, read, Reads::all}},
+    .ggufs = {{"starcoder", {}, read_gguf_gpt2, Reads::all}},
     .shape = gpt2_shape,
     .names = names,
     .row = {.name = "GPT-BigCode: StarCoder 1, StarCoderBase, SantaCoder",
             .differs = "layer norm, learned positions, one key-value head",
-            .checked = "transformers",
             .size = "15B",
             .config =
                 R"({"model_type":"gpt_bigcode","n_embd":6144,"n_layer":40,"n_head":48,"n_positions":8192})"}};

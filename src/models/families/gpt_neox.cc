@@ -1,5 +1,4 @@
 // GPT-NeoX and Pythia: layer norms, plain MLPs of GELU, halves that see the same.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -40,21 +39,15 @@ WeightNames neox_names(ModelFormat format) {
           .down = "mlp.dense_4h_to_h"};
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .may_be_parallel = true}, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(gpt_neox) = {
-    .architecture = "gptneox",
-    .configs = {{"GPTNeoXForCausalLM", "GPTNeoXModel", "gpt_neox", read_gpt_neox}},
-    .ggufs = {{"gptneox", read_gguf}},
+    .configs = {{"GPTNeoXForCausalLM", "gpt_neox", {}, read_gpt_neox, Reads::all}},
+    .ggufs = {{"gptneox", {.activation = "gelu", .layer_norm = true, .may_be_parallel = true}}},
     .shape = plain_layer_norm_shape,
     .names = neox_names,
     .row = {.name = "GPT-NeoX, Pythia",
             .differs = "layer norms, both halves see the same, biases, a quarter of each head rotates",
-            .checked = "transformers",
             .size = "Pythia 6.9B",
             .config = R"({"model_type":"gpt_neox","hidden_size":4096,"num_hidden_layers":32,
                        "num_attention_heads":32})"}};

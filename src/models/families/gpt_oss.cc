@@ -1,23 +1,11 @@
 // gpt-oss: Llama with mixtures in every layer, a score without a value for each head, windows in every second
 // layer, biases everywhere, and a gated product whose factors are cut off. Source: arXiv 2508.10925.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_gpt_oss(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 201088,
-               .hidden_size = 2880,
-               .intermediate_size = 2880,
-               .num_layers = 36,
-               .num_heads = 64,
-               .num_kv_heads = 8,
-               .max_positions = 131072,
-               .rope_theta = 150000.0f,
-               .head_size = 64},
-              model);
   if (has_plain_rope(h)) {
     RopeConfig& rope = model.decoder.ropes.front();
     rope.scaling = RopeScaling::yarn;
@@ -68,25 +56,35 @@ WeightNames names(ModelFormat format) {
 
 // The file does not say that the blend of frequencies begins and ends between whole dimensions.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(
-      h, {.experts = {.known = true, .score = RouterScore::softmax_of_chosen, .renormalize = false}}, model);
   model.decoder.ropes.front().truncate = false;
   read_gguf_window_pattern(h, 2, model);
 }
 
 }  // namespace
 
-PAGODA_FAMILY(gpt_oss) = {.architecture = "gpt-oss",
-                          .configs = {{"GptOssForCausalLM", "GptOssModel", "gpt_oss", read_gpt_oss}},
-                          .ggufs = {{"gpt-oss", read_gguf}},
-                          .shape = shape,
-                          .names = names,
-                          .row = {.name = "gpt-oss: 20B, 120B",
-                                  .differs = "mixtures with biases, gates and ups cut off at 7, a sink for "
-                                             "each head, windows in every second layer, YaRN",
-                                  .checked = "transformers",
-                                  .size = "20B",
-                                  .config = R"({"model_type":"gpt_oss","num_hidden_layers":24})",
-                                  .note = "experts in MXFP4 or as values"}};
+PAGODA_FAMILY(gpt_oss) = {
+    .configs = {{"GptOssForCausalLM",
+                 "gpt_oss",
+                 {.vocab_size = 201088,
+                  .hidden_size = 2880,
+                  .intermediate_size = 2880,
+                  .num_layers = 36,
+                  .num_heads = 64,
+                  .num_kv_heads = 8,
+                  .max_positions = 131072,
+                  .rope_theta = 150000.0f,
+                  .head_size = 64},
+                 read_gpt_oss}},
+    .ggufs = {{"gpt-oss",
+               {.experts = {.known = true, .score = RouterScore::softmax_of_chosen, .renormalize = false}},
+               read_gguf}},
+    .shape = shape,
+    .names = names,
+    .row = {.name = "gpt-oss: 20B, 120B",
+            .differs = "mixtures with biases, gates and ups cut off at 7, a sink for "
+                       "each head, windows in every second layer, YaRN",
+            .size = "20B",
+            .config = R"({"model_type":"gpt_oss","num_hidden_layers":24})",
+            .note = "experts in MXFP4 or as values"}};
 
 }  // namespace pagoda

@@ -1,5 +1,4 @@
 // GPT-J: layer norms, plain MLPs of GELU, one norm for both halves, which see the same; adjacent pairs.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -39,12 +38,11 @@ WeightNames gptj_names(ModelFormat) {
 }  // namespace
 
 PAGODA_FAMILY(gptj) = {.architecture = "gptj",
-                       .configs = {{"GPTJForCausalLM", "GPTJModel", "gptj", read_gptj}},
+                       .configs = {{"GPTJForCausalLM", "gptj", {}, read_gptj, Reads::all}},
                        .shape = plain_layer_norm_shape,
                        .names = gptj_names,
                        .row = {.name = "GPT-J 6B",
                                .differs = "layer norms, both halves see the same, biases, adjacent pairs",
-                               .checked = "transformers",
                                .size = "6B",
                                .config = R"({"model_type":"gptj"})"}};
 

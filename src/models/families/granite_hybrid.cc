@@ -1,7 +1,6 @@
 // Granite 4 H: Granite with Mamba-2 instead of attention in most layers, with and without mixtures.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -34,9 +33,6 @@ WeightNames granite_names(ModelFormat format) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(
-      h, {.interleaved_rows = true, .experts = {.known = true, .score = RouterScore::softmax_of_chosen}},
-      model);
   read_granite_scales(h, model);
   use_mixer(h, read_state_heads(h), layers_with_states(h, model), model);
   // "Finetuned" says whether attention rotates at all.
@@ -47,15 +43,15 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(granite_hybrid) = {
-    .architecture = "granitehybrid",
-    .configs = {{"GraniteMoeHybridForCausalLM", "GraniteMoeHybridModel", "granitemoehybrid",
-                 read_granite_hybrid}},
-    .ggufs = {{"granitehybrid", read_gguf}},
+    .configs = {{"GraniteMoeHybridForCausalLM", "granitemoehybrid", {}, read_granite_hybrid, Reads::all}},
+    .ggufs = {{"granitehybrid",
+               {.interleaved_rows = true,
+                .experts = {.known = true, .score = RouterScore::softmax_of_chosen}},
+               read_gguf}},
     .names = granite_names,
     .row = {.name = "Granite 4 H: 350M to 32B-A9B",
             .differs = "Mamba-2 in most layers, attention without rotation, Granite's scales, with and "
                        "without mixtures; one rank only",
-            .checked = "transformers",
             .size = "7B-A1B",
             .config = R"({"model_type":"granitemoehybrid","hidden_size":1536,"num_attention_heads":12,
                        "num_key_value_heads":4,"num_hidden_layers":40,"num_local_experts":64,

@@ -1,5 +1,4 @@
 // Granite SWA: Granite with windows in three of four layers, and a score without a value for each head.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -8,18 +7,6 @@ namespace {
 // The first of four layers sees everything, the others have a window. Each may rotate by a base of its own,
 // or not at all: base 0.
 void read_granite_swa(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 100352,
-               .hidden_size = 2560,
-               .intermediate_size = 8192,
-               .num_layers = 24,
-               .num_heads = 20,
-               .num_kv_heads = 4,
-               .max_positions = 8192,
-               .bos = 100257,
-               .eos = 100257,
-               .tied = true},
-              model);
   read_granite_scales(h, model);
   const std::vector<bool> windows =
       read_window_layers_or(h, model, [](std::int32_t layer) { return layer % 4 != 0; });
@@ -40,7 +27,6 @@ WeightNames swa_names(ModelFormat format) {
 
 // The first of four layers sees everything. The file has no other base for windows.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true}, model);
   read_granite_scales(h, model);
   const bool written = h.written("attention.sliding_window_pattern");
   read_gguf_window_pattern(h, 4, model, written ? SeesAll::last : SeesAll::first);
@@ -51,14 +37,24 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(granite_swa) = {
-    .architecture = "granite_swa",
-    .configs = {{"GraniteSWAForCausalLM", "GraniteSWAModel", "granite_swa", read_granite_swa}},
-    .ggufs = {{"granite_swa", read_gguf}},
+    .configs = {{"GraniteSWAForCausalLM",
+                 "granite_swa",
+                 {.vocab_size = 100352,
+                  .hidden_size = 2560,
+                  .intermediate_size = 8192,
+                  .num_layers = 24,
+                  .num_heads = 20,
+                  .num_kv_heads = 4,
+                  .max_positions = 8192,
+                  .bos = 100257,
+                  .eos = 100257,
+                  .tied = true},
+                 read_granite_swa}},
+    .ggufs = {{"granite_swa", {.interleaved_rows = true}, read_gguf}},
     .shape = shape,
     .names = swa_names,
     .row = {.name = "Granite SWA (swash) 2B",
             .differs = "Granite with windows in three of four layers and a sink for each head",
-            .checked = "transformers",
             .size = "2B",
             .config = R"({"model_type":"granite_swa"})"}};
 

@@ -1,5 +1,4 @@
 // Hunyuan with mixtures and a shared expert.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -17,29 +16,20 @@ void read_hunyuan_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, {}, model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = hunyuan_names(format);
-  if (format == ModelFormat::gguf) return names;
-  names.experts = hf_expert_names("mlp", "shared_mlp");
-  for (ExpertNames& each : names.experts) each.router = "mlp.gate.wg";
-  return names;
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.experts = {.known = true}}, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(hunyuan_moe) = {
-    .architecture = "hunyuan-moe",
-    .configs = {{"HunYuanMoEV1ForCausalLM", "HunYuanMoEV1Model", "hunyuan_v1_moe", read_hunyuan_moe}},
-    .ggufs = {{"hunyuan-moe", read_gguf}},
+    .configs = {{"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", {}, read_hunyuan_moe, Reads::all}},
+    .ggufs = {{"hunyuan-moe", {.experts = {.known = true}}}},
     .shape = norm_heads_behind_rotation,
-    .names = names,
+    .names = hunyuan_names,
+    .folder_names =
+        [](WeightNames& names) {
+          names.experts = hf_expert_names("mlp", "shared_mlp");
+          for (ExpertNames& each : names.experts) each.router = "mlp.gate.wg";
+        },
     .row = {.name = "Hunyuan MoE: A13B",
             .differs = "mixtures, norms behind the rotation",
-            .checked = "transformers",
             .size = "80B-A13B",
             .config =
                 R"({"model_type":"hunyuan_v1_moe","num_key_value_heads":8,"num_experts":64,"moe_topk":8})"}};

@@ -2,27 +2,12 @@
 // rotation of their own, and numbers of heads by layer.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_laguna(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 100352,
-               .hidden_size = 2048,
-               .intermediate_size = 8192,
-               .num_layers = 40,
-               .num_heads = 48,
-               .num_kv_heads = 8,
-               .max_positions = 131072,
-               .norm_eps = 1e-6f,
-               .rope_theta = 500000.0f,
-               .head_size = 128,
-               .partial = 0.5f,
-               .local_theta = 10000.0f},
-              model);
   DecoderConfig& decoder = model.decoder;
   read_listed_windows(h, 512, model);
   if (h.find("num_attention_heads_per_layer") != nullptr) {
@@ -61,7 +46,6 @@ WeightNames laguna_names(ModelFormat format) {
 // And by as much of a head as the file says. Of four layers the first sees everything. How wide the gates are
 // shows in their tensors.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
   const bool written = h.written("attention.sliding_window_pattern");
   read_gguf_window_pattern(h, 4, model, written ? SeesAll::last : SeesAll::first);
   const RopeConfig& rope = model.decoder.ropes.front();
@@ -77,15 +61,27 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(laguna) = {
-    .architecture = "laguna",
-    .configs = {{"LagunaForCausalLM", "LagunaModel", "laguna", read_laguna}},
-    .ggufs = {{"laguna", read_gguf}},
+    .configs = {{"LagunaForCausalLM",
+                 "laguna",
+                 {.vocab_size = 100352,
+                  .hidden_size = 2048,
+                  .intermediate_size = 8192,
+                  .num_layers = 40,
+                  .num_heads = 48,
+                  .num_kv_heads = 8,
+                  .max_positions = 131072,
+                  .norm_eps = 1e-6f,
+                  .rope_theta = 500000.0f,
+                  .head_size = 128,
+                  .partial = 0.5f,
+                  .local_theta = 10000.0f},
+                 read_laguna}},
+    .ggufs = {{"laguna", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .shape = norm_heads,
     .names = laguna_names,
     .row = {.name = "Laguna XS: 33B-A3B",
             .differs = "norms of queries and keys, gates of each head, windows with more heads and a "
                        "rotation of their own, sigmoid routing with a correction",
-            .checked = "transformers",
             .size = "XS",
             .config = R"({"model_type":"laguna",
                        "layer_types":["full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention"]})"}};

@@ -2,7 +2,6 @@
 // every query and key head. What stands behind the last layer is called the embedding's norm.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -114,30 +113,21 @@ void read_layers_by_heads(Hyperparameters& h, ModelInfo& model) {
   use_mixer(h, read_conv(h, "shortconv.l_cache", model), convolutions, model);
 }
 
-void read_gguf_lfm2(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {}, model);
-  read_layers_by_heads(h, model);
-}
-
-void read_gguf_lfm2moe(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
-  read_layers_by_heads(h, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(lfm2) = {
-    .architecture = "lfm2",
-    .configs = {{"Lfm2ForCausalLM", "Lfm2Model", "lfm2", read_lfm2},
-                {"Lfm2MoeForCausalLM", "Lfm2MoeModel", "lfm2_moe", read_lfm2_moe, "lfm2moe"}},
+    .configs = {{"Lfm2ForCausalLM", "lfm2", {}, read_lfm2, Reads::all},
+                {"Lfm2MoeForCausalLM", "lfm2_moe", {}, read_lfm2_moe, Reads::all, "lfm2moe"}},
     .wrappers = {{"Lfm2VlForConditionalGeneration", "lfm2_vl", "lfm2"}},
-    .ggufs = {{"lfm2", read_gguf_lfm2}, {"lfm2moe", read_gguf_lfm2moe}},
+    .ggufs = {{"lfm2", {}, [](Hyperparameters& h, ModelInfo& model) { read_layers_by_heads(h, model); }},
+              {"lfm2moe",
+               {.experts = {.known = true, .score = RouterScore::sigmoid}},
+               [](Hyperparameters& h, ModelInfo& model) { read_layers_by_heads(h, model); }}},
     .shape = norm_heads,
     .names = names,
     .row = {.name = "LFM2, LFM2.5: 350M to 2.6B, 8B-A1B",
             .differs =
                 "a short convolution in most layers, norms of queries and keys, 8B: mixtures; one rank only",
-            .checked = "transformers",
             .size = "1.2B",
             .config = R"({"model_type":"lfm2","hidden_size":2048,"num_hidden_layers":16,
                        "full_attn_idxs":[2,5,8,10,12,14]})"}};

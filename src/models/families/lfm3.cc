@@ -1,29 +1,11 @@
 // LFM3: LFM2 with norms on both sides of each half, a gate of each head, and windows, which rotate by a base
 // of their own.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 128000,
-               .hidden_size = 2048,
-               .intermediate_size = 7680,
-               .num_layers = 24,
-               .num_heads = 16,
-               .num_kv_heads = 4,
-               .max_positions = 128000,
-               .rope_theta = 1000000.0f,
-               .bos = 124894,
-               .eos = 124900,
-               .pad = 124893,
-               .tied = true,
-               .head_size = 128,
-               .local_theta = 10000.0f,
-               .eps_name = "norm_eps"},
-              model);
   if (has_plain_rope(h)) model.decoder.ropes.front().turned = 64;
   std::vector<bool> windows = read_layers_called(h, "sliding_attention", {"full_attention", "conv"}, model);
   std::vector<bool> convolutions =
@@ -62,13 +44,29 @@ WeightNames names(ModelFormat format) {
 
 PAGODA_FAMILY(lfm3) = {
     .architecture = "lfm3",
-    .configs = {{"Lfm3ForCausalLM", "Lfm3Model", "lfm3", read}},
+    .configs = {{"Lfm3ForCausalLM",
+                 "lfm3",
+                 {.vocab_size = 128000,
+                  .hidden_size = 2048,
+                  .intermediate_size = 7680,
+                  .num_layers = 24,
+                  .num_heads = 16,
+                  .num_kv_heads = 4,
+                  .max_positions = 128000,
+                  .rope_theta = 1000000.0f,
+                  .bos = 124894,
+                  .eos = 124900,
+                  .pad = 124893,
+                  .tied = true,
+                  .head_size = 128,
+                  .local_theta = 10000.0f,
+                  .eps_name = "norm_eps"},
+                 read}},
     .names = names,
     .row = {
         .name = "LFM3 1.7B",
         .differs = "a short convolution in half of the layers, norms on both sides of each half, of queries "
                    "and keys, gates of each head, windows with a rotation of their own; one rank only",
-        .checked = "transformers",
         .size = "1.7B",
         .config = R"({"model_type":"lfm3"})"}};
 

@@ -4,7 +4,6 @@
 // 8192 tokens alone.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -25,20 +24,6 @@ void norm_or_scale_queries(bool norm, float beta, std::int32_t positions, Decode
 }
 
 void read_llama4(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 202048,
-               .hidden_size = 5120,
-               .intermediate_size = 8192,
-               .num_layers = 48,
-               .num_heads = 40,
-               .num_kv_heads = 8,
-               .max_positions = 131072,
-               .rope_theta = 500000.0f,
-               .bos = 1,
-               .eos = 2,
-               .head_size = 128},
-              model);
-  model.decoder.interleaved_rows = true;
   MixtureConfig mixture = read_experts(h, {.count = 16, .per_token = 1}, model);
   mixture.shared_intermediate_size = mixture.expert.intermediate_size;
   mixture.routing.score = RouterScore::sigmoid;
@@ -77,30 +62,9 @@ void shape(DecoderConfig& decoder) {
   each_mixture(decoder, [](MixtureConfig& mixture) { mixture.weigh_input = true; });
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
-  names.gate = "feed_forward.gate_proj";
-  names.up = "feed_forward.up_proj";
-  names.down = "feed_forward.down_proj";
-  names.experts = {{.router = "feed_forward.router",
-                    .down = "feed_forward.experts.down_proj",
-                    .gate_up = "feed_forward.experts.gate_up_proj",
-                    .weight = "",
-                    .transposed = true,
-                    .shared_gate = "feed_forward.shared_expert.gate_proj",
-                    .shared_up = "feed_forward.shared_expert.up_proj",
-                    .shared_down = "feed_forward.shared_expert.down_proj"}};
-  return names;
-}
-
 // The file leaves out what all models of the family have alike. Maverick, of 128 experts, alone has no norms
 // of queries and keys.
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h,
-                   {.interleaved_rows = true,
-                    .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
-                   model);
+void read_gguf(Hyperparameters&, ModelInfo& model) {
   constexpr std::int32_t kChunk = 8192;
   rotate_three_of_four(model.decoder);
   bool maverick = false;
@@ -117,16 +81,44 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(llama4) = {
-    .architecture = "llama4",
-    .configs = {{"Llama4ForCausalLM", "Llama4TextModel", "llama4_text", read_llama4}},
+    .configs = {{"Llama4ForCausalLM",
+                 "llama4_text",
+                 {.vocab_size = 202048,
+                  .hidden_size = 5120,
+                  .intermediate_size = 8192,
+                  .num_layers = 48,
+                  .num_heads = 40,
+                  .num_kv_heads = 8,
+                  .max_positions = 131072,
+                  .rope_theta = 500000.0f,
+                  .bos = 1,
+                  .eos = 2,
+                  .head_size = 128,
+                  .interleaved_rows = true},
+                 read_llama4}},
     .wrappers = {{"Llama4ForConditionalGeneration", "llama4", "llama4_text"}},
-    .ggufs = {{"llama4", read_gguf}},
+    .ggufs = {{"llama4",
+               {.interleaved_rows = true,
+                .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
+               read_gguf}},
     .shape = shape,
-    .names = names,
+    .folder_names =
+        [](WeightNames& names) {
+          names.gate = "feed_forward.gate_proj";
+          names.up = "feed_forward.up_proj";
+          names.down = "feed_forward.down_proj";
+          names.experts = {{.router = "feed_forward.router",
+                            .down = "feed_forward.experts.down_proj",
+                            .gate_up = "feed_forward.experts.gate_up_proj",
+                            .weight = "",
+                            .transposed = true,
+                            .shared_gate = "feed_forward.shared_expert.gate_proj",
+                            .shared_up = "feed_forward.shared_expert.up_proj",
+                            .shared_down = "feed_forward.shared_expert.down_proj"}};
+        },
     .row = {.name = "Llama 4: Scout, Maverick (text)",
             .differs = "mixtures weighed before the expert, norms without weights, chunks of 8192 tokens but "
                        "for every fourth layer, which does not rotate",
-            .checked = "transformers",
             .size = "Scout",
             .config = R"({"model_type":"llama4_text"})"}};
 

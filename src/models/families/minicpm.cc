@@ -1,7 +1,6 @@
 // MiniCPM 1, 2 and 4: Llama with scales of the embedding, of what each half adds, and of the logits.
 #include <cmath>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -9,7 +8,6 @@ namespace {
 
 // MiniCPM 1, 2 and 4: the scales follow from the depth, and from the width of the model that was tuned.
 void read_minicpm(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, {.intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2, .tied = true}, model);
   model.decoder.embedding_scale = h.number("scale_emb", 1);
   scale_residual(h.number("scale_depth", 1) / std::sqrt(static_cast<float>(model.decoder.num_layers())),
                  model.decoder);
@@ -19,7 +17,6 @@ void read_minicpm(Hyperparameters& h, ModelInfo& model) {
 
 // Old files leave out the scales of the first models.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true}, model);
   model.decoder.embedding_scale = h.number("embedding_scale", 12.0f);
   scale_residual(h.number("residual_scale", 1.4f / std::sqrt(static_cast<float>(model.decoder.num_layers()))),
                  model.decoder);
@@ -29,14 +26,16 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(minicpm) = {.architecture = "minicpm",
-                          .configs = {{"MiniCPMForCausalLM", "MiniCPMModel", "minicpm", read_minicpm}},
-                          .ggufs = {{"minicpm", read_gguf}},
-                          .names = llama_names,
-                          .row = {.name = "MiniCPM 1, 2, 4: 0.5B to 8B",
-                                  .differs = "three scales, longrope",
-                                  .checked = "transformers' Granite on the same numbers",
-                                  .size = "4 8B",
-                                  .config = R"({"model_type":"minicpm","num_key_value_heads":2})"}};
+PAGODA_FAMILY(minicpm) = {
+    .configs = {{"MiniCPMForCausalLM",
+                 "minicpm",
+                 {.intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2, .tied = true},
+                 read_minicpm}},
+    .ggufs = {{"minicpm", {.interleaved_rows = true}, read_gguf}},
+    .row = {.name = "MiniCPM 1, 2, 4: 0.5B to 8B",
+            .differs = "three scales, longrope",
+            .checked = "transformers' Granite on the same numbers",
+            .size = "4 8B",
+            .config = R"({"model_type":"minicpm","num_key_value_heads":2})"}};
 
 }  // namespace pagoda

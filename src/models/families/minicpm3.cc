@@ -2,25 +2,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_minicpm3(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 73448,
-               .hidden_size = 2560,
-               .intermediate_size = 6400,
-               .num_layers = 62,
-               .num_heads = 40,
-               .num_kv_heads = 40,
-               .max_positions = 32768,
-               .bos = 1,
-               .eos = 2,
-               .tied = true},
-              model);
   const auto layers = static_cast<float>(std::max(model.decoder.num_layers(), 1)),
              width = static_cast<float>(std::max(model.decoder.hidden_size, 1));
   model.decoder.embedding_scale = h.number("scale_emb", 12);
@@ -41,7 +28,6 @@ void read_minicpm3(Hyperparameters& h, ModelInfo& model) {
 
 // The file leaves out what the family's only model has for scales.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.latent = true}, model);
   read_gguf_latent(h, model);
   RopeConfig& rope = model.decoder.ropes.front();
   if (rope.original_positions == 0) rope.original_positions = model.decoder.max_positions;
@@ -52,13 +38,23 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(minicpm3) = {.architecture = "minicpm3",
-                           .configs = {{"MiniCPM3ForCausalLM", "MiniCPM3Model", "minicpm3", read_minicpm3}},
-                           .ggufs = {{"minicpm3", read_gguf}},
+PAGODA_FAMILY(minicpm3) = {.configs = {{"MiniCPM3ForCausalLM",
+                                        "minicpm3",
+                                        {.vocab_size = 73448,
+                                         .hidden_size = 2560,
+                                         .intermediate_size = 6400,
+                                         .num_layers = 62,
+                                         .num_heads = 40,
+                                         .num_kv_heads = 40,
+                                         .max_positions = 32768,
+                                         .bos = 1,
+                                         .eos = 2,
+                                         .tied = true},
+                                        read_minicpm3}},
+                           .ggufs = {{"minicpm3", {.latent = true}, read_gguf}},
                            .names = latent_names,
                            .row = {.name = "MiniCPM 3 4B",
                                    .differs = "latent attention, three scales, longrope",
-                                   .checked = "transformers",
                                    .size = "4B",
                                    .config = R"({"model_type":"minicpm3"})"}};
 

@@ -1,27 +1,11 @@
 // MiniMax-M2: Llama with mixtures, norms of all query heads and of all key heads, and heads of which a part
 // rotates.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 200064,
-               .hidden_size = 3072,
-               .intermediate_size = 1536,
-               .num_layers = 62,
-               .num_heads = 48,
-               .num_kv_heads = 8,
-               .max_positions = 196608,
-               .norm_eps = 1e-6f,
-               .rope_theta = 5000000.0f,
-               .bos = 200034,
-               .eos = 200020,
-               .head_size = 128,
-               .partial = 1},
-              model);
   const std::int32_t turned = h.integer("rotary_dim", 0);  // as old files say it, and new ones beside
   const json::object* const rope = h.object("rope_parameters");
   const bool other =
@@ -33,36 +17,41 @@ void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, {}, model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
-  const std::string_view correction = "block_sparse_moe.e_score_correction_bias";
-  ExpertNames stored = {.router = "block_sparse_moe.gate",
-                        .correction = std::string(correction),
-                        .gate = "block_sparse_moe.experts.{}.w1",
-                        .up = "block_sparse_moe.experts.{}.w3",
-                        .down = "block_sparse_moe.experts.{}.w2"};
-  names.experts = hf_expert_names("mlp", "");
-  for (ExpertNames& each : names.experts) each.correction = "mlp.e_score_correction_bias";
-  names.experts.insert(names.experts.begin(), stored);
-  return names;
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sigmoid}}, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(minimax_m2) = {
-    .architecture = "minimax-m2",
-    .configs = {{"MiniMaxM2ForCausalLM", "MiniMaxM2Model", "minimax_m2", read_minimax_m2}},
-    .ggufs = {{"minimax-m2", read_gguf}},
+    .configs = {{"MiniMaxM2ForCausalLM",
+                 "minimax_m2",
+                 {.vocab_size = 200064,
+                  .hidden_size = 3072,
+                  .intermediate_size = 1536,
+                  .num_layers = 62,
+                  .num_heads = 48,
+                  .num_kv_heads = 8,
+                  .max_positions = 196608,
+                  .norm_eps = 1e-6f,
+                  .rope_theta = 5000000.0f,
+                  .bos = 200034,
+                  .eos = 200020,
+                  .head_size = 128,
+                  .partial = 1},
+                 read_minimax_m2}},
+    .ggufs = {{"minimax-m2", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads_together,
-    .names = names,
+    .folder_names =
+        [](WeightNames& names) {
+          const std::string_view correction = "block_sparse_moe.e_score_correction_bias";
+          ExpertNames stored = {.router = "block_sparse_moe.gate",
+                                .correction = std::string(correction),
+                                .gate = "block_sparse_moe.experts.{}.w1",
+                                .up = "block_sparse_moe.experts.{}.w3",
+                                .down = "block_sparse_moe.experts.{}.w2"};
+          names.experts = hf_expert_names("mlp", "");
+          for (ExpertNames& each : names.experts) each.correction = "mlp.e_score_correction_bias";
+          names.experts.insert(names.experts.begin(), stored);
+        },
     .row = {.name = "MiniMax M2",
             .differs = "sigmoid routing with a correction, norms of all heads together; one rank only",
-            .checked = "transformers",
             .size = "230B-A10B",
             .config = R"({"model_type":"minimax_m2"})"}};
 

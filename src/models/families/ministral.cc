@@ -1,12 +1,10 @@
 // Ministral 8B of 2024: Llama with windows in some layers or in all.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, kMistral, model);
   use_windows(h, read_window(h, 4096), read_window_layers(h, model), model);
 }
 
@@ -14,11 +12,9 @@ void read(Hyperparameters& h, ModelInfo& model) {
 
 PAGODA_FAMILY(ministral) = {
     .architecture = "ministral",
-    .configs = {{"MinistralForCausalLM", "MinistralModel", "ministral", read}},
-    .names = llama_names,
+    .configs = {{"MinistralForCausalLM", "ministral", kMistral, read}},
     .row = {.name = "Ministral 8B 2410",
             .differs = "windows in some layers; as GGUF it is a `llama`",
-            .checked = "transformers",
             .size = "8B",
             .config = R"({"model_type":"ministral","hidden_size":4096,"num_hidden_layers":36,"head_dim":128,
                        "intermediate_size":12288,"sliding_window":null})"}};

@@ -1,23 +1,10 @@
 // Ministral 3: Llama whose queries grow with the position.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_ministral3(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 131072,
-               .intermediate_size = 14336,
-               .num_layers = 34,
-               .num_kv_heads = 8,
-               .max_positions = 262144,
-               .rope_theta = 1000000.0f,
-               .bos = 1,
-               .eos = 2,
-               .pad = 11,
-               .head_size = 128},
-              model);
   if (has_plain_rope(h)) {
     RopeConfig& rope = model.decoder.ropes.front();
     rope.scaling = RopeScaling::yarn;
@@ -29,23 +16,30 @@ void read_ministral3(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true}, model);
   set_query_temperature(h.number("attention.temperature_scale", 0.0f),
                         model.decoder.ropes.front().original_positions, model.decoder);
-  h.without_effect({"attention.temperature_length"});
+  h.without_effect("attention.temperature_length");
 }
 
 }  // namespace
 
-PAGODA_FAMILY(ministral3) = {
-    .architecture = "mistral3",
-    .configs = {{"Ministral3ForCausalLM", "Ministral3Model", "ministral3", read_ministral3}},
-    .ggufs = {{"mistral3", read_gguf}},
-    .names = llama_names,
-    .row = {.name = "Ministral 3: 3B, 8B, 14B, Mistral Small 3.1 and later (text)",
-            .differs = "YaRN, queries that grow with the position",
-            .checked = "transformers",
-            .size = "8B",
-            .config = R"({"model_type":"ministral3"})"}};
+PAGODA_FAMILY(ministral3) = {.configs = {{"Ministral3ForCausalLM",
+                                          "ministral3",
+                                          {.vocab_size = 131072,
+                                           .intermediate_size = 14336,
+                                           .num_layers = 34,
+                                           .num_kv_heads = 8,
+                                           .max_positions = 262144,
+                                           .rope_theta = 1000000.0f,
+                                           .bos = 1,
+                                           .eos = 2,
+                                           .pad = 11,
+                                           .head_size = 128},
+                                          read_ministral3}},
+                             .ggufs = {{"mistral3", {.interleaved_rows = true}, read_gguf}},
+                             .row = {.name = "Ministral 3: 3B, 8B, 14B, Mistral Small 3.1 and later (text)",
+                                     .differs = "YaRN, queries that grow with the position",
+                                     .size = "8B",
+                                     .config = R"({"model_type":"ministral3"})"}};
 
 }  // namespace pagoda

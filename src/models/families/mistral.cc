@@ -1,5 +1,4 @@
 // Mistral: Llama whose layers attend to a sliding window.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -7,7 +6,6 @@ namespace {
 
 // A window that differs between layers is not of this family.
 void read_mistral(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, kMistral, model);
   const std::int32_t window = read_window(h, 4096);
   use_windows(h, window, {}, model);
   if (const json::value* types = h.find("layer_types")) {
@@ -23,13 +21,11 @@ void read_mistral(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(mistral) = {.architecture = "mistral",
-                          .configs = {{"MistralForCausalLM", "MistralModel", "mistral", read_mistral}},
+                          .configs = {{"MistralForCausalLM", "mistral", kMistral, read_mistral}},
                           .wrappers = {{"Idefics2ForConditionalGeneration", "idefics2", "mistral"},
                                        {"Mistral3ForConditionalGeneration", "mistral3", "mistral"}},
-                          .names = llama_names,
                           .row = {.name = "Mistral 7B, Nemo, Small 1 to 3",
                                   .differs = "windows; as GGUF it is a `llama`",
-                                  .checked = "transformers",
                                   .size = "7B",
                                   .config = R"({"model_type":"mistral","sliding_window":null})"}};
 

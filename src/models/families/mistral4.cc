@@ -1,6 +1,5 @@
 // Mistral Small 4: DeepSeek-V2's latent attention with queries that grow with the position, and mixtures in
 // all layers.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -37,20 +36,18 @@ void read(Hyperparameters& h, ModelInfo& model) {
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_deepseek(h, model);
-  h.without_effect({"attention.temperature_length"});
+  h.without_effect("attention.temperature_length");
 }
 
 }  // namespace
 
 PAGODA_FAMILY(mistral4) = {
-    .architecture = "mistral4",
-    .configs = {{"Mistral4ForCausalLM", "Mistral4Model", "mistral4", read}},
-    .ggufs = {{"mistral4", read_gguf}},
+    .configs = {{"Mistral4ForCausalLM", "mistral4", {}, read, Reads::all}},
+    .ggufs = {{"mistral4", {}, read_gguf, Reads::all}},
     .names = latent_names,
     .row = {
         .name = "Mistral Small 4 119B-A6B (text)",
         .differs = "latent attention, YaRN, queries that grow with the position, mixtures, a shared expert",
-        .checked = "transformers",
         .size = "119B",
         .config = R"({"model_type":"mistral4","rope_parameters":{"rope_type":"yarn","factor":128,
                        "original_max_position_embeddings":8192}})"}};

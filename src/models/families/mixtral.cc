@@ -1,5 +1,4 @@
 // Mixtral: Mistral with mixtures. As GGUF it comes as "llama".
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -22,21 +21,16 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true, .experts = {.known = true}}, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(mixtral) = {
     .architecture = "mixtral",
-    .configs = {{"MixtralForCausalLM", "MixtralModel", "mixtral", read_mixtral}},
-    .ggufs = {{"llama", read_gguf}},
+    .configs = {{"MixtralForCausalLM", "mixtral", {}, read_mixtral, Reads::all}},
+    .ggufs = {{"llama", {.interleaved_rows = true, .experts = {.known = true}}}},
     .names = names,
     .only_experts = true,
     .row = {.name = "Mixtral 8x7B, 8x22B",
             .differs = "mixtures of experts; in GGUF stacked, or one by one as old files have them",
-            .checked = "transformers",
             .size = "8x7B",
             .config = R"({"model_type":"mixtral"})"}};
 

@@ -2,7 +2,6 @@
 // both sides.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -75,20 +74,18 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   const std::string activation = h.string("hidden_activation", "gelu");
   read_gguf_common(h, {.activation = activation, .layer_norm = true, .encoder = true}, model);
   read_windows_to_both_sides(h, 3, model, SeesAll::first);
-  h.without_effect({"classifier.output_labels", "token_type_count"});
+  h.without_effect("classifier.output_labels token_type_count");
 }
 
 }  // namespace
 
 PAGODA_FAMILY(modern_bert) = {
-    .architecture = "modern-bert",
-    .configs = {{"ModernBertForMaskedLM", "ModernBertModel", "modernbert", read_modern_bert}},
-    .ggufs = {{"modern-bert", read_gguf}},
+    .configs = {{"ModernBertForMaskedLM", "modernbert", {}, read_modern_bert, Reads::all}},
+    .ggufs = {{"modern-bert", {}, read_gguf, Reads::all}},
     .shape = shape,
     .names = modern_bert_names,
     .row = {.name = "ModernBERT: gte-modernbert, granite-embedding-r2",
             .differs = "norms before each half, two rotations, windows to both sides",
-            .checked = "transformers",
             .vectors = true}};
 
 }  // namespace pagoda

@@ -1,5 +1,4 @@
 // MPT: layer norms, plain MLPs of GELU, and scores that fall with the distance (ALiBi) instead of positions.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -52,22 +51,20 @@ WeightNames mpt_names(ModelFormat format) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu", .layer_norm = true, .rotates = false}, model);
   clip_attention(h.number("clip_qkv", 0.0f), model.decoder);
   use_alibi(h, h.number("attention.max_alibi_bias", 8.0f), AlibiOrder::higher_first, model.decoder);
 }
 
 }  // namespace
 
-PAGODA_FAMILY(mpt) = {.architecture = "mpt",
-                      .configs = {{"MptForCausalLM", "MptModel", "mpt", read_mpt}},
-                      .ggufs = {{"mpt", read_gguf}},
-                      .shape = plain_layer_norm_shape,
-                      .names = mpt_names,
-                      .row = {.name = "MPT 7B, 30B",
-                              .differs = "layer norms, ALiBi",
-                              .checked = "transformers",
-                              .size = "MPT 7B",
-                              .config = R"({"model_type":"mpt","d_model":4096,"n_layers":32,"n_heads":32})"}};
+PAGODA_FAMILY(mpt) = {
+    .configs = {{"MptForCausalLM", "mpt", {}, read_mpt, Reads::all}},
+    .ggufs = {{"mpt", {.activation = "gelu", .layer_norm = true, .rotates = false}, read_gguf}},
+    .shape = plain_layer_norm_shape,
+    .names = mpt_names,
+    .row = {.name = "MPT 7B, 30B",
+            .differs = "layer norms, ALiBi",
+            .size = "MPT 7B",
+            .config = R"({"model_type":"mpt","d_model":4096,"n_layers":32,"n_heads":32})"}};
 
 }  // namespace pagoda

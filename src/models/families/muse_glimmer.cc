@@ -2,7 +2,6 @@
 // weights, gates of what is attended, windows, which alone rotate, and capped logits.
 #include <cmath>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -17,18 +16,6 @@ void norm_queries(QueryKeyNorm norm, float branch_eps, DecoderConfig& decoder) {
 }
 
 void read_muse_glimmer(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 202048,
-               .hidden_size = 6656,
-               .intermediate_size = 19968,
-               .num_layers = 52,
-               .num_kv_heads = 2,
-               .max_positions = 131072,
-               .bos = 200000,
-               .eos = 200001,
-               .head_size = 128,
-               .activation_name = "hidden_activation"},
-              model);
   DecoderConfig& decoder = model.decoder;
   offset_norms(decoder);
   norm_queries(QueryKeyNorm::per_head_unweighted, h.number("post_norm_eps", 1e-8f), decoder);
@@ -59,7 +46,6 @@ WeightNames names(ModelFormat format) {
 
 // The scale of queries is the weight of their norm; how norms behind each half round is in no file.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true}, model);
   norm_queries(QueryKeyNorm::per_head, 1e-8f, model.decoder);
   model.decoder.logit_scale = h.number("logit_scale");
   model.decoder.logit_softcap = h.number("final_logit_softcapping", 0.0f);
@@ -73,16 +59,26 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(muse_glimmer) = {
-    .architecture = "muse-glimmer",
-    .configs = {{"MuseGlimmerTextModel", "MuseGlimmerTextModel", "muse_glimmer_text", read_muse_glimmer}},
+    .configs = {{"MuseGlimmerTextModel",
+                 "muse_glimmer_text",
+                 {.vocab_size = 202048,
+                  .hidden_size = 6656,
+                  .intermediate_size = 19968,
+                  .num_layers = 52,
+                  .num_kv_heads = 2,
+                  .max_positions = 131072,
+                  .bos = 200000,
+                  .eos = 200001,
+                  .head_size = 128,
+                  .activation_name = "hidden_activation"},
+                 read_muse_glimmer}},
     .wrappers = {{"MuseGlimmerForConditionalGeneration", "muse_glimmer", "muse_glimmer_text"}},
-    .ggufs = {{"muse-glimmer", read_gguf}},
+    .ggufs = {{"muse-glimmer", {.interleaved_rows = true}, read_gguf}},
     .shape = shape,
     .names = names,
     .row = {.name = "Muse Glimmer 30B (text)",
             .differs = "normed embedding, norms on both sides of each half, of queries and keys without "
                        "weights, gates of what is attended, windows, which alone rotate, soft cap of logits",
-            .checked = "transformers",
             .size = "30B",
             .config = R"({"model_type":"muse_glimmer_text"})"}};
 

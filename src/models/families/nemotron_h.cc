@@ -2,7 +2,6 @@
 // one of them.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -32,7 +31,7 @@ MixtureConfig read_mixture(Hyperparameters& h) {
   MixtureConfig mixture;
   RoutingRule& rule = mixture.routing;
   rule.num_experts = h.integer("n_routed_experts", h.integer("num_local_experts", 8));
-  h.without_effect({"num_local_experts"});
+  h.without_effect("num_local_experts");
   rule.per_token = h.integer("num_experts_per_tok", 2);
   mixture.expert.intermediate_size = h.integer("moe_intermediate_size", 7688);
   mixture.shared_intermediate_size = h.integer("moe_shared_expert_intermediate_size", 7688);
@@ -67,10 +66,10 @@ void read_nemotron_h(Hyperparameters& h, ModelInfo& model) {
   h.only("moe_latent_size", nullptr);
   h.only("mamba_hidden_act", "silu");
   // Options of training, and options that follow from others or from the tensors.
-  h.without_effect({"num_hidden_layers", "chunk_size", "expand", "mamba_ssm_cache_dtype",
-                    "moe_shared_expert_overlap", "mtp_layers_block_type", "n_shared_experts",
-                    "rescale_prenorm_residual", "time_step_floor", "time_step_limit", "time_step_max",
-                    "use_bias", "use_conv_bias", "use_mamba_kernels"});
+  h.without_effect(
+      "num_hidden_layers chunk_size expand mamba_ssm_cache_dtype moe_shared_expert_overlap "
+      "mtp_layers_block_type n_shared_experts rescale_prenorm_residual time_step_floor "
+      "time_step_limit time_step_max use_bias use_conv_bias use_mamba_kernels");
   if (h.find("sliding_window") != nullptr) h.only("sliding_window", 0);
   LinearAttentionConfig states = {.delta_rule = false,
                                   .num_heads = h.integer("mamba_num_heads", 128),
@@ -125,28 +124,20 @@ void read_blocks_by_tensor(Hyperparameters& h, ModelInfo& model) {
   use_blocks(h, states, blocks, model);
 }
 
-void read_gguf_nemotron_h(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "relu2"}, model);
-  read_blocks_by_tensor(h, model);
-}
-
-void read_gguf_nemotron_h_moe(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "relu2", .experts = {.known = true, .score = RouterScore::sigmoid}},
-                   model);
-  read_blocks_by_tensor(h, model);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(nemotron_h) = {
-    .architecture = "nemotron_h",
-    .configs = {{"NemotronHForCausalLM", "NemotronHModel", "nemotron_h", read_nemotron_h}},
-    .ggufs = {{"nemotron_h", read_gguf_nemotron_h}, {"nemotron_h_moe", read_gguf_nemotron_h_moe}},
+    .configs = {{"NemotronHForCausalLM", "nemotron_h", {}, read_nemotron_h, Reads::all}},
+    .ggufs = {{"nemotron_h",
+               {.activation = "relu2"},
+               [](Hyperparameters& h, ModelInfo& model) { read_blocks_by_tensor(h, model); }},
+              {"nemotron_h_moe",
+               {.activation = "relu2", .experts = {.known = true, .score = RouterScore::sigmoid}},
+               [](Hyperparameters& h, ModelInfo& model) { read_blocks_by_tensor(h, model); }}},
     .names = nemotron_names,
     .row = {.name = "Nemotron-H, Nemotron Nano 2, Nemotron 3 Nano 30B-A3B",
             .differs = "each layer is Mamba-2, attention without rotation, or a feed-forward (squared ReLU, "
                        "or a mixture of such); not those with a latent size; one rank only",
-            .checked = "transformers",
             .size = "30B-A3B",
             .config = R"({"model_type":"nemotron_h","hidden_size":2688,"num_attention_heads":32,
                        "num_key_value_heads":2,"mamba_num_heads":64,"n_routed_experts":128,

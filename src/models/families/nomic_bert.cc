@@ -2,7 +2,6 @@
 // plain one and in every second layer a mixture of such.
 #include <cmath>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -47,7 +46,7 @@ WeightNames plain_nomic_bert_names(ModelFormat format) {
 }
 
 void use_plain(ModelInfo& model) {
-  model.names = plain_nomic_bert_names;
+  model.own_names = plain_nomic_bert_names;
   plain_feed_forwards(model.decoder);
 }
 
@@ -74,14 +73,14 @@ void read_nomic_mixtures(Hyperparameters& h, std::string_view activation, ModelI
 // GPT-2's names.
 void read_nomic_bert(Hyperparameters& h, ModelInfo& model) {
   const auto either = [&](std::string_view gpt2, std::string_view bert) {
-    h.without_effect({gpt2, bert});
+    h.without_effect("");
     return h.find(gpt2) != nullptr ? gpt2 : bert;
   };
   const std::string function = h.string(either("activation_function", "hidden_act"), "silu");
   const std::string activation = function == "swiglu" ? "silu" : function;
   if (activation != "silu" && activation != "gelu")
     return h.refuse("config.json: the activation of NomicBert can only be 'swiglu' or 'gelu'");
-  h.without_effect({"max_trained_positions"});
+  h.without_effect("max_trained_positions");
   read_sizes(h,
              {.hidden = either("n_embd", "hidden_size"),
               .layers = either("n_layer", "num_hidden_layers"),
@@ -115,29 +114,27 @@ void read_nomic_bert(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf_nomic_bert(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.layer_norm = true, .encoder = true}, model);
   read_token_types(h, model);
-  h.without_effect({"moe_every_n_layers"});
+  h.without_effect("moe_every_n_layers");
 }
 
 void read_gguf_nomic_bert_moe(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h,
-                   {.activation = "gelu",
-                    .layer_norm = true,
-                    .encoder = true,
-                    .experts = {.known = true, .renormalize = false}},
-                   model);
   use_plain(model);
   read_token_types(h, model);
-  h.without_effect({"moe_every_n_layers"});
+  h.without_effect("moe_every_n_layers");
 }
 
 }  // namespace
 
 PAGODA_FAMILY(nomic_bert) = {
-    .architecture = "nomic-bert",
-    .configs = {{"NomicBertForMaskedLM", "NomicBertModel", "nomic_bert", read_nomic_bert}},
-    .ggufs = {{"nomic-bert", read_gguf_nomic_bert}, {"nomic-bert-moe", read_gguf_nomic_bert_moe}},
+    .configs = {{"NomicBertForMaskedLM", "nomic_bert", {}, read_nomic_bert, Reads::all}},
+    .ggufs = {{"nomic-bert", {.layer_norm = true, .encoder = true}, read_gguf_nomic_bert},
+              {"nomic-bert-moe",
+               {.activation = "gelu",
+                .layer_norm = true,
+                .encoder = true,
+                .experts = {.known = true, .renormalize = false}},
+               read_gguf_nomic_bert_moe}},
     .shape = shape,
     .names = nomic_bert_names,
     .row = {.name = "NomicBERT: nomic-embed-text v1.5, v2-moe",

@@ -1,6 +1,5 @@
 // OLMo 2 and 3: Llama with norms behind each half instead of before it, and of all query heads and all key
 // heads.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -8,14 +7,6 @@ namespace {
 
 // Three of four layers have a window; the scaling of the rotation is of the others alone.
 void read_olmo3(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 50304,
-               .intermediate_size = 11008,
-               .rope_theta = 500000.0f,
-               .eos = 50279,
-               .pad = 1,
-               .local_theta = 500000.0f},
-              model);
   read_window_pattern(h, h.integer("sliding_window", 4096), 4, model);
 }
 
@@ -27,7 +18,6 @@ void shape(DecoderConfig& decoder) {
 // OLMo 3 has the same name, with windows in three of four layers; only the layers without one scale their
 // rotation.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {}, model);
   if (model.decoder.layers.front().attention()->sliding_window == 0) return;
   read_gguf_window_pattern(h, 4, model);
   rotate_windows_by(h.number("rope.freq_base_swa", model.decoder.ropes.front().theta), model);
@@ -36,15 +26,21 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(olmo2) = {
-    .architecture = "olmo2",
-    .configs = {{"Olmo2ForCausalLM", "Olmo2Model", "olmo2", read_olmo2},
-                {"Olmo3ForCausalLM", "Olmo3Model", "olmo3", read_olmo3}},
-    .ggufs = {{"olmo2", read_gguf}},
+    .configs = {{"Olmo2ForCausalLM", "olmo2", {}, read_olmo2, Reads::all},
+                {"Olmo3ForCausalLM",
+                 "olmo3",
+                 {.vocab_size = 50304,
+                  .intermediate_size = 11008,
+                  .rope_theta = 500000.0f,
+                  .eos = 50279,
+                  .pad = 1,
+                  .local_theta = 500000.0f},
+                 read_olmo3}},
+    .ggufs = {{"olmo2", {}, read_gguf}},
     .shape = shape,
     .names = norms_behind_names,
     .row = {.name = "OLMo 2, 3: 1B to 32B",
             .differs = "norms behind each half, of all heads together; one rank only; 3: windows",
-            .checked = "transformers",
             .size = "3 7B",
             .config = R"({"model_type":"olmo3","max_position_embeddings":65536})"}};
 

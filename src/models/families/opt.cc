@@ -1,6 +1,5 @@
 // OPT: layer norm, learned positions that start at row 2, biases everywhere, plain ReLU MLP. The 350m model
 // normalises after each sublayer, has no final norm, and projects its smaller embedding in and out.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -28,7 +27,7 @@ void read_opt(Hyperparameters& h, ModelInfo& model) {
              model);
   DecoderConfig& decoder = model.decoder;
   decoder.embedding_size = h.integer("word_embed_proj_dim", decoder.hidden_size);
-  h.without_effect({"enable_bias"});  // as the tensors say
+  h.without_effect("enable_bias");  // as the tensors say
   h.only("layer_norm_elementwise_affine", true);
   plain_layer_norm_shape(decoder);
   decoder.learned_positions = true;
@@ -61,11 +60,10 @@ WeightNames names(ModelFormat) {
 }  // namespace
 
 PAGODA_FAMILY(opt) = {.architecture = "opt",
-                      .configs = {{"OPTForCausalLM", "OPTModel", "opt", read_opt}},
+                      .configs = {{"OPTForCausalLM", "opt", {}, read_opt, Reads::all}},
                       .names = names,
                       .row = {.name = "OPT: 125M to 66B",
                               .differs = "layer norm, learned positions, ReLU",
-                              .checked = "transformers",
                               .size = "13B",
                               .config = R"({"model_type":"opt","hidden_size":5120,"num_hidden_layers":40,
                        "num_attention_heads":40})"}};

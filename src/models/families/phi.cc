@@ -1,6 +1,5 @@
 // Phi-1, 1.5 and 2: layer norms, one for both halves, which see the same; a plain MLP of GELU; biases, of the
 // head too.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -8,17 +7,6 @@ namespace {
 
 // Phi-1, 1.5 and 2.
 void read_phi(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 51200,
-               .hidden_size = 2048,
-               .intermediate_size = 8192,
-               .num_layers = 24,
-               .bos = 1,
-               .eos = 2,
-               .partial = 0.5f,
-               .eps_name = "layer_norm_eps",
-               .activation = "gelu_new"},
-              model);
   set_parallel(model.decoder);
   h.only("qk_layernorm", false);
 }
@@ -37,20 +25,25 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true, .parallel = true}, model);
-}
-
 }  // namespace
 
-PAGODA_FAMILY(phi) = {.architecture = "phi2",
-                      .configs = {{"PhiForCausalLM", "PhiModel", "phi", read_phi}},
-                      .ggufs = {{"phi2", read_gguf}},
+PAGODA_FAMILY(phi) = {.configs = {{"PhiForCausalLM",
+                                   "phi",
+                                   {.vocab_size = 51200,
+                                    .hidden_size = 2048,
+                                    .intermediate_size = 8192,
+                                    .num_layers = 24,
+                                    .bos = 1,
+                                    .eos = 2,
+                                    .partial = 0.5f,
+                                    .eps_name = "layer_norm_eps",
+                                    .activation = "gelu_new"},
+                                   read_phi}},
+                      .ggufs = {{"phi2", {.activation = "gelu_new", .layer_norm = true, .parallel = true}}},
                       .shape = plain_layer_norm_shape,
                       .names = names,
                       .row = {.name = "Phi 1, 1.5, 2",
                               .differs = "layer norms, both halves see the same, biases",
-                              .checked = "transformers",
                               .size = "2.7B",
                               .config = R"({"model_type":"phi","hidden_size":2560,"num_hidden_layers":32})"}};
 

@@ -1,21 +1,10 @@
 // Phi-3 and Phi-4: Llama with query, key and value in one matrix, and gate and up in another.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_phi3(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 32064,
-               .hidden_size = 3072,
-               .intermediate_size = 8192,
-               .max_positions = 4096,
-               .bos = 1,
-               .eos = 32000,
-               .pad = 32000,
-               .partial = 1},
-              model);
   use_windows(h, h.integer("sliding_window", 0), {}, model);
   h.find("original_max_position_embeddings");  // rotations that have it
 }
@@ -29,17 +18,23 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
-
 }  // namespace
 
-PAGODA_FAMILY(phi3) = {.architecture = "phi3",
-                       .configs = {{"Phi3ForCausalLM", "Phi3Model", "phi3", read_phi3}},
-                       .ggufs = {{"phi3", read_gguf}},
+PAGODA_FAMILY(phi3) = {.configs = {{"Phi3ForCausalLM",
+                                    "phi3",
+                                    {.vocab_size = 32064,
+                                     .hidden_size = 3072,
+                                     .intermediate_size = 8192,
+                                     .max_positions = 4096,
+                                     .bos = 1,
+                                     .eos = 32000,
+                                     .pad = 32000,
+                                     .partial = 1},
+                                    read_phi3}},
+                       .ggufs = {{"phi3"}},
                        .names = names,
                        .row = {.name = "Phi 3, 3.5, 4",
                                .differs = "fused matrices, window, longrope",
-                               .checked = "transformers",
                                .size = "Phi 4 14B",
                                .config = R"({"model_type":"phi3","hidden_size":5120,"num_hidden_layers":40,
                        "num_attention_heads":40,"num_key_value_heads":10,"max_position_embeddings":16384})"}};

@@ -1,5 +1,4 @@
 // Phi-3.5-MoE: Llama with layer norms, biases, and mixtures whose router chooses one expert after the other.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -28,21 +27,11 @@ void read_phimoe(Hyperparameters& h, ModelInfo& model) {
   mixture.routing.near = 2 * h.number("router_jitter_noise", 0.01f);
   use_mixtures(mixture, {}, model);
   // Training; as the tensors say; beside the scaling.
-  h.without_effect({"input_jitter_noise", "lm_head_bias", "original_max_position_embeddings"});
-}
-
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
-  names.experts = mixtral_experts();
-  for (ExpertNames& form : names.experts)
-    if (form.router == "mlp.gate") form.router = "mlp.router";
-  return names;
+  h.without_effect("input_jitter_noise lm_head_bias original_max_position_embeddings");
 }
 
 // The file does not say how near the best an expert must be to count.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.experts = {.known = true, .score = RouterScore::sparse_mixer}}, model);
   if (h.integer("expert_used_count", 2) != 2)
     h.refuse("GGUF option 'phimoe.expert_used_count' other than 2 is not supported");
   each_mixture(model.decoder, [](MixtureConfig& mixture) {
@@ -54,17 +43,21 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(phimoe) = {.architecture = "phimoe",
-                         .configs = {{"PhimoeForCausalLM", "PhimoeModel", "phimoe", read_phimoe},
-                                     {"PhiMoEForCausalLM", "PhiMoEModel", "phimoe", read_phimoe}},
-                         .ggufs = {{"phimoe", read_gguf}},
-                         .shape = layer_norms,
-                         .names = names,
-                         .row = {.name = "Phi 3.5 MoE 42B-A6.6B",
-                                 .differs = "layer norms, biases, mixtures of two experts, chosen one after "
-                                            "the other (sparse mixer), longrope",
-                                 .checked = "transformers",
-                                 .size = "42B",
-                                 .config = R"({"model_type":"phimoe"})"}};
+PAGODA_FAMILY(phimoe) = {
+    .configs = {{"PhimoeForCausalLM", "phimoe", {}, read_phimoe, Reads::all},
+                {"PhiMoEForCausalLM", "phimoe", {}, read_phimoe, Reads::all}},
+    .ggufs = {{"phimoe", {.experts = {.known = true, .score = RouterScore::sparse_mixer}}, read_gguf}},
+    .shape = layer_norms,
+    .folder_names =
+        [](WeightNames& names) {
+          names.experts = mixtral_experts();
+          for (ExpertNames& form : names.experts)
+            if (form.router == "mlp.gate") form.router = "mlp.router";
+        },
+    .row = {.name = "Phi 3.5 MoE 42B-A6.6B",
+            .differs = "layer norms, biases, mixtures of two experts, chosen one after "
+                       "the other (sparse mixer), longrope",
+            .size = "42B",
+            .config = R"({"model_type":"phimoe"})"}};
 
 }  // namespace pagoda

@@ -1,5 +1,4 @@
 // Qwen3: Llama with an RMS norm of every query and key head before rotation.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -12,10 +11,7 @@ constexpr Defaults kAbsent = {.vocab_size = 151936,
                               .norm_eps = 1e-6f,
                               .head_size = 128};
 
-void read_qwen3(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, kAbsent, model);
-  read_qwen_windows(h, 28, model);
-}
+void read_qwen3(Hyperparameters& h, ModelInfo& model) { read_qwen_windows(h, 28, model); }
 
 // The text part of a model that sees.
 void read_qwen3_vl(Hyperparameters& h, ModelInfo& model) {
@@ -26,28 +22,20 @@ void read_qwen3_vl(Hyperparameters& h, ModelInfo& model) {
   read_qwen_windows(h, 28, model);
 }
 
-void read_gguf_qwen3(Hyperparameters& h, ModelInfo& model) { read_gguf_common(h, {}, model); }
-
-void read_gguf_qwen3vl(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {}, model);
-
-  h.without_effect({"n_deepstack_layers"});
-}
-
 }  // namespace
 
 PAGODA_FAMILY(qwen3) = {
-    .architecture = "qwen3",
-    .configs = {{"Qwen3ForCausalLM", "Qwen3Model", "qwen3", read_qwen3},
-                {"Qwen3VLTextForCausalLM", "Qwen3VLTextModel", "qwen3_vl_text", read_qwen3_vl}},
+    .configs = {{"Qwen3ForCausalLM", "qwen3", kAbsent, read_qwen3},
+                {"Qwen3VLTextForCausalLM", "qwen3_vl_text", {}, read_qwen3_vl, Reads::all}},
     .wrappers = {{"LightOnOcrForConditionalGeneration", "lighton_ocr", "qwen3"},
                  {"Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text"}},
-    .ggufs = {{"qwen3", read_gguf_qwen3}, {"qwen3vl", read_gguf_qwen3vl}},
+    .ggufs = {{"qwen3"},
+              {"qwen3vl",
+               {},
+               [](Hyperparameters& h, ModelInfo&) { h.without_effect("n_deepstack_layers"); }}},
     .shape = norm_heads,
-    .names = llama_names,
     .row = {.name = "Qwen 3: 0.6B to 32B, text of Qwen3-VL",
             .differs = "norms of queries and keys",
-            .checked = "transformers",
             .size = "8B",
             .config = R"({"model_type":"qwen3","num_hidden_layers":36,"num_key_value_heads":8})"}};
 

@@ -1,7 +1,6 @@
 // RoBERTa, XLM-R and CamemBERT: BERT whose positions begin behind the padding's. As GGUF it is a `bert`.
 #include <algorithm>
 
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -19,14 +18,13 @@ void read_roberta(Hyperparameters& h, ModelInfo& model) {
 
 PAGODA_FAMILY(roberta) = {
     .architecture = "bert",
-    .configs = {{"RobertaForMaskedLM", "RobertaModel", "roberta", read_roberta},
-                {"XLMRobertaForMaskedLM", "XLMRobertaModel", "xlm-roberta", read_roberta},
-                {"CamembertForMaskedLM", "CamembertModel", "camembert", read_roberta}},
+    .configs = {{"RobertaForMaskedLM", "roberta", {}, read_roberta, Reads::all},
+                {"XLMRobertaForMaskedLM", "xlm-roberta", {}, read_roberta, Reads::all},
+                {"CamembertForMaskedLM", "camembert", {}, read_roberta, Reads::all}},
     .shape = bert_shape,
     .names = bert_names,
     .row = {.name = "RoBERTa, XLM-R, CamemBERT: e5-multilingual, bge-m3 (dense), bge-reranker-v2-m3",
             .differs = "BERT with positions from behind the padding's; as GGUF it is a `bert`",
-            .checked = "transformers",
             .vectors = true}};
 
 }  // namespace pagoda

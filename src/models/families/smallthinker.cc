@@ -1,6 +1,5 @@
 // SmallThinker: mixtures of gated ReLU in all layers, whose router reads what enters the layer; windows,
 // which alone rotate where there are any.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
@@ -11,28 +10,12 @@ void route_early(DecoderConfig& decoder) {
 }
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 151936,
-               .hidden_size = 1536,
-               .num_heads = 12,
-               .num_kv_heads = 2,
-               .max_positions = 131072,
-               .norm_eps = 1e-6f,
-               .rope_theta = 1000000.0f,
-               .bos = 151643,
-               .eos = 151643,
-               .tied = true,
-               .head_size = 128,
-               .inner_name = "",
-               .activation = "relu",
-               .activation_name = ""},
-              model);
   model.eos_token_ids = {151643, 151645};
   const std::int32_t layers = model.decoder.num_layers();
   if (h.find("rope_layout") != nullptr) rotate_layers(h, h.flags("rope_layout", layers), model.decoder);
   if (h.find("sliding_window_layout") != nullptr)
     use_windows(h, h.integer("sliding_window_size", 4096), h.flags("sliding_window_layout", layers), model);
-  h.without_effect({"sliding_window_size", "sliding_window", "sliding_window_pattern", "model_name"});
+  h.without_effect("sliding_window_size sliding_window sliding_window_pattern model_name");
   MixtureConfig mixture;
   mixture.routing.num_experts = h.integer("moe_num_primary_experts", 32);
   mixture.routing.per_token = h.integer("moe_num_active_primary_experts", 4);
@@ -45,31 +28,42 @@ void read(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "relu", .experts = {.known = true, .score = RouterScore::sigmoid}},
-                   model);
   if (model.decoder.layers.front().attention()->sliding_window == 0) return;
   read_gguf_window_pattern(h, 4, model, SeesAll::first);
   rotate_windows_alone(model.decoder);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
-  names.experts = {{.router = "block_sparse_moe.primary_router",
-                    .gate = "block_sparse_moe.experts.{}.gate",
-                    .up = "block_sparse_moe.experts.{}.up",
-                    .down = "block_sparse_moe.experts.{}.down"}};
-  return names;
-}
-
 }  // namespace
 
 PAGODA_FAMILY(smallthinker) = {
-    .architecture = "smallthinker",
-    .configs = {{"SmallThinkerForCausalLM", "SmallThinkerModel", "smallthinker", read}},
-    .ggufs = {{"smallthinker", read_gguf}},
+    .configs = {{"SmallThinkerForCausalLM",
+                 "smallthinker",
+                 {.vocab_size = 151936,
+                  .hidden_size = 1536,
+                  .num_heads = 12,
+                  .num_kv_heads = 2,
+                  .max_positions = 131072,
+                  .norm_eps = 1e-6f,
+                  .rope_theta = 1000000.0f,
+                  .bos = 151643,
+                  .eos = 151643,
+                  .tied = true,
+                  .head_size = 128,
+                  .inner_name = "",
+                  .activation = "relu",
+                  .activation_name = ""},
+                 read}},
+    .ggufs = {{"smallthinker",
+               {.activation = "relu", .experts = {.known = true, .score = RouterScore::sigmoid}},
+               read_gguf}},
     .shape = route_early,
-    .names = names,
+    .folder_names =
+        [](WeightNames& names) {
+          names.experts = {{.router = "block_sparse_moe.primary_router",
+                            .gate = "block_sparse_moe.experts.{}.gate",
+                            .up = "block_sparse_moe.experts.{}.up",
+                            .down = "block_sparse_moe.experts.{}.down"}};
+        },
     .row = {
         .name = "SmallThinker: 4B-A0.6B, 21B-A3B",
         .differs = "mixtures of gated ReLU, whose router reads what enters the layer; 21B: windows, which "

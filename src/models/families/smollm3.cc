@@ -1,26 +1,10 @@
 // SmolLM3: Llama whose every fourth layer does not rotate.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_smollm3(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 128256,
-               .hidden_size = 2048,
-               .intermediate_size = 11008,
-               .num_layers = 36,
-               .num_heads = 16,
-               .num_kv_heads = 4,
-               .max_positions = 32768,
-               .norm_eps = 1e-6f,
-               .rope_theta = 2000000.0f,
-               .bos = 128000,
-               .eos = 128001,
-               .pad = 128004,
-               .tied = true},
-              model);
   const std::int32_t interval = h.integer("no_rope_layer_interval", 4);
   if (interval < 1) return h.fail("no_rope_layer_interval", "a positive integer");
   std::vector<bool> rotating;
@@ -39,21 +23,32 @@ void read_smollm3(Hyperparameters& h, ModelInfo& model) {
               model);
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.interleaved_rows = true}, model);
-  rotate_three_of_four(model.decoder);
-}
-
 }  // namespace
 
-PAGODA_FAMILY(smollm3) = {.architecture = "smollm3",
-                          .configs = {{"SmolLM3ForCausalLM", "SmolLM3Model", "smollm3", read_smollm3}},
-                          .ggufs = {{"smollm3", read_gguf}},
-                          .names = llama_names,
-                          .row = {.name = "SmolLM3 3B",
-                                  .differs = "every fourth layer does not rotate",
-                                  .checked = "own reference in numpy",
-                                  .size = "3B",
-                                  .config = R"({"model_type":"smollm3"})"}};
+PAGODA_FAMILY(smollm3) = {
+    .configs = {{"SmolLM3ForCausalLM",
+                 "smollm3",
+                 {.vocab_size = 128256,
+                  .hidden_size = 2048,
+                  .intermediate_size = 11008,
+                  .num_layers = 36,
+                  .num_heads = 16,
+                  .num_kv_heads = 4,
+                  .max_positions = 32768,
+                  .norm_eps = 1e-6f,
+                  .rope_theta = 2000000.0f,
+                  .bos = 128000,
+                  .eos = 128001,
+                  .pad = 128004,
+                  .tied = true},
+                 read_smollm3}},
+    .ggufs = {{"smollm3",
+               {.interleaved_rows = true},
+               [](Hyperparameters&, ModelInfo& model) { rotate_three_of_four(model.decoder); }}},
+    .row = {.name = "SmolLM3 3B",
+            .differs = "every fourth layer does not rotate",
+            .checked = "own reference in numpy",
+            .size = "3B",
+            .config = R"({"model_type":"smollm3"})"}};
 
 }  // namespace pagoda

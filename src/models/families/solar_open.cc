@@ -1,21 +1,10 @@
 // Solar Open (Upstage): Llama with mixtures in every layer, chosen as DeepSeek-V3's.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 196608,
-               .intermediate_size = 10240,  // no layer has it
-               .num_layers = 48,
-               .num_heads = 64,
-               .num_kv_heads = 8,
-               .max_positions = 131072,
-               .rope_theta = 1000000.0f,
-               .head_size = 128},
-              model);
   h.only("use_qk_norm", false);
   h.only("first_k_dense_replace", 0);
   read_deepseek_like(
@@ -26,11 +15,20 @@ void read(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(solar_open) = {.architecture = "solar-open",
-                             .configs = {{"SolarOpenForCausalLM", "SolarOpenModel", "solar_open", read}},
+                             .configs = {{"SolarOpenForCausalLM",
+                                          "solar_open",
+                                          {.vocab_size = 196608,
+                                           .intermediate_size = 10240,  // no layer has it
+                                           .num_layers = 48,
+                                           .num_heads = 64,
+                                           .num_kv_heads = 8,
+                                           .max_positions = 131072,
+                                           .rope_theta = 1000000.0f,
+                                           .head_size = 128},
+                                          read}},
                              .names = deepseek_moe_names,
                              .row = {.name = "Solar Open 100B",
                                      .differs = "mixtures in every layer, sigmoid routing with a correction",
-                                     .checked = "transformers",
                                      .size = "100B",
                                      .config = R"({"model_type":"solar_open"})"}};
 

@@ -1,51 +1,40 @@
 // StarCoder 2: Llama with layer norms, biases and a plain MLP of GELU.
-#include "models/family.h"
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
 void read_starcoder2(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 49152,
-               .hidden_size = 3072,
-               .intermediate_size = 12288,
-               .num_layers = 30,
-               .num_heads = 24,
-               .num_kv_heads = 2,
-               .max_positions = 4096,
-               .bos = 50256,
-               .eos = 50256,
-               .tied = true,
-               .eps_name = "norm_epsilon",
-               .activation = "gelu_pytorch_tanh"},
-              model);
   use_windows(h, h.integer("sliding_window", 0), {}, model);
-}
-
-WeightNames starcoder2_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
-  names.up = "mlp.c_fc";
-  names.down = "mlp.c_proj";
-  return names;
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true}, model);
 }
 
 }  // namespace
 
 PAGODA_FAMILY(starcoder2) = {
-    .architecture = "starcoder2",
-    .configs = {{"Starcoder2ForCausalLM", "Starcoder2Model", "starcoder2", read_starcoder2}},
-    .ggufs = {{"starcoder2", read_gguf}},
+    .configs = {{"Starcoder2ForCausalLM",
+                 "starcoder2",
+                 {.vocab_size = 49152,
+                  .hidden_size = 3072,
+                  .intermediate_size = 12288,
+                  .num_layers = 30,
+                  .num_heads = 24,
+                  .num_kv_heads = 2,
+                  .max_positions = 4096,
+                  .bos = 50256,
+                  .eos = 50256,
+                  .tied = true,
+                  .eps_name = "norm_epsilon",
+                  .activation = "gelu_pytorch_tanh"},
+                 read_starcoder2}},
+    .ggufs = {{"starcoder2", {.activation = "gelu_new", .layer_norm = true}}},
     .shape = plain_layer_norm_shape,
-    .names = starcoder2_names,
+    .folder_names =
+        [](WeightNames& names) {
+          names.up = "mlp.c_fc";
+          names.down = "mlp.c_proj";
+        },
     .row = {.name = "StarCoder 2: 3B, 7B, 15B",
             .differs = "layer norms, biases, plain MLP, window",
-            .checked = "transformers",
             .size = "7B",
             .config = R"({"model_type":"starcoder2","hidden_size":4608,"num_hidden_layers":32,
                        "num_attention_heads":36,"num_key_value_heads":4,"max_position_embeddings":16384,

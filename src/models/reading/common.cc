@@ -58,7 +58,7 @@ void read_layers(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
   const std::string activation = absent.activation_name.empty()
                                      ? std::string(absent.activation)
                                      : h.string(absent.activation_name, absent.activation);
-  h.without_effect({"hidden_act", "attention_bias"});  // in another field; as the tensors say
+  h.without_effect("hidden_act attention_bias");  // in another field; as the tensors say
   make_layers(
       h, integer(absent.layers_name, absent.num_layers),
       {.num_heads = heads,
@@ -68,6 +68,7 @@ void read_layers(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
        .norm_eps = h.number(absent.eps_name, absent.norm_eps),
        .activation = activation},
       model);
+  decoder.interleaved_rows = absent.interleaved_rows;
   read_tokens(h, absent, model);
 }
 
@@ -147,9 +148,9 @@ void read_glm(Hyperparameters& h, ModelInfo& model) {
                .norm_eps = 1.5625e-07f,
                .pad = 151329,
                .head_size = 128,
-               .partial = 0.5f},
+               .partial = 0.5f,
+               .interleaved_rows = true},
               model);
-  model.decoder.interleaved_rows = true;
   model.eos_token_ids = {151329, 151336, 151338};
 }
 
@@ -224,7 +225,7 @@ void read_token_types(Hyperparameters& h, ModelInfo& model) {
     if (tensor.name == "token_types.weight" && tensor.shape.size() == 2)
       model.decoder.token_types =
           static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));
-  h.without_effect({"token_type_count", "classifier.output_labels"});
+  h.without_effect("token_type_count classifier.output_labels");
 }
 
 std::int32_t times(std::int32_t a, std::int32_t b) {

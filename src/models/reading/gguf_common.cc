@@ -69,9 +69,10 @@ MixtureConfig read_gguf_mixture(Hyperparameters& h, const GgufExperts& family, c
   MixtureConfig mixture;
   RoutingRule& rule = mixture.routing;
   rule.num_experts = h.integer("expert_count", 0);
-  h.without_effect({"expert_feed_forward_length", "expert_shared_feed_forward_length", "expert_shared_count",
-                    "expert_weights_scale", "expert_weights_norm", "expert_gating_func", "expert_group_count",
-                    "expert_group_used_count", "leading_dense_block_count", "interleave_moe_layer_step"});
+  h.without_effect(
+      "expert_feed_forward_length expert_shared_feed_forward_length expert_shared_count "
+      "expert_weights_scale expert_weights_norm expert_gating_func expert_group_count "
+      "expert_group_used_count leading_dense_block_count interleave_moe_layer_step");
   if (rule.num_experts == 0) return mixture;
   rule.per_token = h.integer("expert_used_count");
   mixture.expert.intermediate_size = h.integer("expert_feed_forward_length", model.intermediate_size);

@@ -57,6 +57,8 @@ void read_gguf_latent(Hyperparameters& h, ModelInfo& model) {
   LatentAttentionConfig latent;
   latent.latent_size = size_of(h, "attention.kv_lora_rank", std::nullopt);
   if (latent.latent_size < 1) return h.fail("attention.kv_lora_rank", "positive");
+  if (const float beta = h.number("attention.temperature_scale", 0.0f); beta != 0)
+    set_query_temperature(beta, model.decoder.ropes.front().original_positions, model.decoder);
   latent.query_rank = size_of(h, "attention.q_lora_rank", 0);
   latent.rope_size = std::clamp(model.decoder.ropes.front().rotary_size, -1, 1 << 20);
   const std::int32_t head_size =

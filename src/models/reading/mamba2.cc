@@ -92,7 +92,7 @@ LinearAttentionConfig read_state_heads(Hyperparameters& h) {
                                   .num_taps = h.integer("ssm.conv_kernel")};
   states.value_size = divide(h.integer("ssm.inner_size"), states.num_heads);
   states.norm_groups = states.num_key_heads;
-  h.without_effect({"full_attention_interval", "attention.recurrent_layers"});
+  h.without_effect("full_attention_interval attention.recurrent_layers");
   return states;
 }
 

@@ -122,26 +122,11 @@ void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view wh
 
 // Options of one kind of scaling may stand beside another, which does without them.
 void sort_others(Hyperparameters& rope, std::string_view where, ModelInfo& model) {
-  rope.without_effect({"factor",
-                       "low_freq_factor",
-                       "high_freq_factor",
-                       "original_max_position_embeddings",
-                       "beta_fast",
-                       "beta_slow",
-                       "mscale",
-                       "mscale_all_dim",
-                       "attention_factor",
-                       "truncate",
-                       "short_factor",
-                       "long_factor",
-                       "short_mscale",
-                       "long_mscale",
-                       "alpha",
-                       "mrope_section",
-                       "mrope_interleaved",
-                       "finetuned",
-                       "type",
-                       "max_position_embeddings"});
+  rope.without_effect(
+      "factor low_freq_factor high_freq_factor original_max_position_embeddings beta_fast "
+      "beta_slow mscale mscale_all_dim attention_factor truncate short_factor long_factor "
+      "short_mscale long_mscale alpha mrope_section mrope_interleaved finetuned type "
+      "max_position_embeddings");
   for (std::string& option : rope.refuse_unread(concat(where, ".")))
     model.unknown_options.push_back(std::move(option));
 }
