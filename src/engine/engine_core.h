@@ -28,7 +28,8 @@ class EngineCore {
   void abort_sequence(RequestId id, std::int32_t index);
   void fail_all(const Status& error) { ends_.fail_all(error); }  // ends every request with `error`
   const RequestTable& requests() const { return requests_; }
-  bool idle() const { return requests_.empty() && !parts_.kv->tiering().has_moves(); }
+  // Nothing is left to run; after a failure nothing more will.
+  bool idle() const { return requests_.empty() && !(status_.ok() && parts_.kv->tiering().has_moves()); }
   SharedPrefixes& prefixes() { return prefixes_; }
   void reset_prefix_cache();
 
