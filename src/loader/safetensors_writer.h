@@ -41,7 +41,7 @@ class SafetensorsWriter {
 
   std::string folder_;
   std::vector<SafetensorsEntry> tensors_;
-  std::vector<std::size_t> ends_;  // where each shard ends
+  std::vector<std::size_t> ends_;  // the number of tensors up to the end of each shard
   std::unique_ptr<NewFile> file_;
   std::size_t shard_ = 0, tensor_ = 0;  // being written
   std::int64_t written_ = 0;            // bytes of this tensor
