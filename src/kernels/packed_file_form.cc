@@ -1,7 +1,7 @@
 // A PackedLinear as two pieces of bytes, of which the larger is mapped as it lies: description() and map().
 // The description, little-endian: version u32; backend, type, form, keeps_values u8; the arithmetic's number
-// and scales u8, group i32, scale and largest f32; n, k i64; parts u32, each format u8 and rows i64; entries of
-// the bias u64, and these as float32.
+// and scales u8, group i32, scale and largest f32; n, k i64; parts u32, each format u8 and rows i64; entries
+// of the bias u64, and these as float32.
 #include <bit>
 #include <cmath>
 #include <cstring>

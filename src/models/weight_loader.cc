@@ -415,8 +415,7 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
       source_.has_read(rows);
       store_.note_read(static_cast<std::int64_t>(static_cast<double>(rows.bytes()) * read / given));
     };
-    auto made =
-        PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form,
+    auto made = PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form,
                                    arithmetic_with(*type, inputs_of(matrices)), on_packed);
     give_back(matrices);
     return made;

@@ -161,13 +161,13 @@ void PreparedRows::store(const Place& place, std::int64_t first, const float* fr
       auto* const scale = reinterpret_cast<float*>(group + height * row_bytes);
       const auto quantize = are_numbers ? kernels_.store_numbers : kernels_.quantize_row;
       quantize(from, count,
-                            {.q = group + row * row_bytes,
-                             .scale = scale + row,
-                             .term = reinterpret_cast<std::int32_t*>(scale + 2 * height) + row,
-                             .sum = scale + 4 * height + row,
-                             .early_term = reinterpret_cast<std::int32_t*>(scale + 6 * height) + row,
-                             .half = height,
-                             .step = bytes});
+               {.q = group + row * row_bytes,
+                .scale = scale + row,
+                .term = reinterpret_cast<std::int32_t*>(scale + 2 * height) + row,
+                .sum = scale + 4 * height + row,
+                .early_term = reinterpret_cast<std::int32_t*>(scale + 6 * height) + row,
+                .half = height,
+                .step = bytes});
       break;
     }
   }
