@@ -13,6 +13,7 @@ TABLE = """# x
 | `cli/` | flags | all |
 | `server/` | http | text, `engine/client.h` |
 | `text/` | tokens | – |
+| `models/` | layers | – |
 | `api/` | shared | text |
 | `api/openai/` | a protocol | api |
 | `up/` | one half of a circle | down |
@@ -29,6 +30,8 @@ CLEAN = {
     "src/api/json.h": '#pragma once\n#include "text/tokenizer.h"\n',
     "src/api/openai/parser.cc": '#include "api/json.h"\n#include "api/openai/parser.h"\n',
     "src/api/fields/a.cc": '#include "api/json.h"\n#include "text/other.h"\n',
+    "src/models/weight_rows.cc": "void f(float* x) { memcpy(x, x + 1, 4); }\n",
+    "src/models/part_test.cc": "const float* x = floats(buffer);\n",
     "src/down/a.cc": '#include "up/a.h"\n',
     "src/cli/cli.cc": '#include "server/server.h"\n#include "engine/engine.h"\n',
     "src/text/tokenizer_test.cc": '#include "server/server.h"\n',
@@ -76,6 +79,12 @@ def test_clean_tree(tmp_path):
             "int f(int n) { return n / kv.block_size(); }\n",
             "src/server/b.cc:1: divides by a block size",
         ),
+        (
+            "src/models/part.cc",
+            "void f() { for_tiles(context, 1, body); }\n",
+            "src/models/part.cc:1: for_tiles: activations are a Buffer here",
+        ),
+        ("src/models/other.h", "#pragma once\nvoid f(const float* x);\n", "src/models/other.h:2: float*: activations"),
         (
             "src/text/b.cc",
             "namespace pagoda {\nstruct Other : Base {\n};\n}  // namespace pagoda\n",

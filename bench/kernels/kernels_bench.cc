@@ -142,7 +142,8 @@ void bench_linear(const Options& options, const KernelContext& context, const Pe
         std::vector<float> y(static_cast<std::size_t>(m * s.n));
         std::size_t next = 0;
         const double seconds = best_time(options, [&] {
-          linear(context, copies[next], LinearInput::rows(x.data(), k), m, y.data());
+          linear(context, copies[next], LinearInput::rows(x.data(), k), m,
+                 Buffer::of(y.data(), copies[next].n()));
           next = (next + 1) % copies.size();
         });
         const double rate = 2.0 * static_cast<double>(m * s.n * k) / seconds * 1e-9;
@@ -191,13 +192,12 @@ void bench_attention(const Options& options, const KernelContext& context, const
       args.layout = layout;
       args.cache = cache->data();
       args.sequences = sequences;
-      args.query = qkv.data();
-      args.key = qkv.data() + 576;
-      args.value = qkv.data() + 768;
-      args.row_stride = 960;
+      args.query = Buffer::of(qkv.data(), 960);
+      args.key = args.query.at(0, 576);
+      args.value = args.query.at(0, 768);
       args.num_query_heads = 9;
       args.scale = 0.125f;
-      args.output = out.data();
+      args.output = Buffer::of(out.data(), 576);
       const double seconds = best_time(options, [&] {
         args.layer = (args.layer + 1) % layout.num_layers;
         paged_attention(context, args);
@@ -253,12 +253,11 @@ void bench_latent_attention(const Options& options, const KernelContext& context
       args.layout = layout;
       args.cache = cache->data();
       args.sequences = sequences;
-      args.query = inputs.data();
-      args.key = inputs.data() + load.heads * kRow;
-      args.row_stride = static_cast<std::int64_t>(width);
+      args.query = Buffer::of(inputs.data(), static_cast<std::int64_t>(width));
+      args.key = args.query.at(0, load.heads * kRow);
       args.num_query_heads = load.heads;
       args.scale = 0.07f;
-      args.output = out.data();
+      args.output = Buffer::of(out.data(), load.heads * kLatent);
       const double seconds = best_time(options, [&] {
         args.layer = (args.layer + 1) % layout.num_layers;
         paged_attention(context, args);
@@ -285,8 +284,9 @@ void bench_rows(const Options& options, const KernelContext& context) {
   const std::vector<float> x = floats(64 * 576), w = floats(576), logits = floats(49152);
   std::vector<float> out(64 * 576);
   for (const std::int64_t rows : {1, 64}) {
-    const double norm =
-        best_time(options, [&] { rms_norm(context, x.data(), rows, 576, w.data(), 1e-5f, out.data()); });
+    const double norm = best_time(options, [&] {
+      rms_norm(context, Buffer::of(x.data(), 576), rows, 576, w.data(), 1e-5f, Buffer::of(out.data(), 576));
+    });
     std::printf("%2ld rows: rms_norm 576 %.2f\n", static_cast<long>(rows), norm * 1e6);
   }
   const double largest = best_time(options, [&] { max_logit(context, logits); });

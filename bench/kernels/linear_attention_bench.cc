@@ -48,6 +48,8 @@ class Model {
   double run(const KernelContext& context, std::int32_t first, std::int32_t count) {
     const StateSequence sequence = {.first_row = first, .num_rows = count, .pieces = pieces_.data()};
     const std::int64_t keys = std::int64_t{shape_.key_heads} * shape_.size;
+    const Buffer row = Buffer::of(entered_.data(), stride_),
+                 gates = Buffer::of(gates_.data(), 2 * shape_.heads);
     const double start = now();
     for (std::int32_t layer = 0; layer < shape_.layers; ++layer)
       linear_attention(context,
@@ -56,15 +58,12 @@ class Model {
                         .key_size = shape_.size,
                         .value_size = shape_.size,
                         .delta_rule = true,
-                        .query = entered_.data(),
-                        .key = entered_.data() + keys,
-                        .value = entered_.data() + 2 * keys,
-                        .row_stride = stride_,
-                        .decay = gates_.data(),
-                        .weight = gates_.data() + shape_.heads,
-                        .gate_stride = 2 * shape_.heads,
-                        .output = output_.data(),
-                        .output_stride = std::int64_t{shape_.heads} * shape_.size,
+                        .query = row,
+                        .key = row.at(0, keys),
+                        .value = row.at(0, 2 * keys),
+                        .decay = gates,
+                        .weight = gates.at(0, shape_.heads),
+                        .output = Buffer::of(output_.data(), std::int64_t{shape_.heads} * shape_.size),
                         .states = {.sequences = {&sequence, 1}, .first_piece = layer * shape_.heads}});
     return now() - start;
   }

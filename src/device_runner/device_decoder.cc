@@ -157,7 +157,7 @@ Status DeviceDecoder::fill_cos_sin(device::StreamId stream) {
     auto staged = device::PinnedArray<float>::create(device_, count);
     if (!staged) return staged.error();
     const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-    std::memcpy(staged->data(), table->rows(context, max_context_), bytes);
+    std::memcpy(staged->data(), floats(table->rows(context, max_context_)), bytes);
     PAGODA_RETURN_IF_ERROR(device_.copy_in(stream, cos_sin_.back().bytes(), staged->bytes(), bytes));
     PAGODA_RETURN_IF_ERROR(device_.synchronize(stream));
   }

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/buffer.h"
 #include "kernels/sequence_state.h"
 
 namespace pagoda {
@@ -20,16 +21,14 @@ constexpr std::int32_t kMaxConvTaps = 8;
 
 struct CausalConvArgs {
   std::int64_t num_channels = 0;
-  std::int32_t num_taps = 0;           // 2 to kMaxConvTaps
-  const float* weight = nullptr;       // [K, C]: the file's [C, 1, K] transposed
-  const float* bias = nullptr;         // [C], or null: none
-  bool silu = false;                   // f
-  const float* input = nullptr;        // [T, C], row r at input + r * row_stride; so are the gates
-  const float* gate = nullptr;         // null: 1
-  const float* output_gate = nullptr;  // null: 1
-  std::int64_t row_stride = 0;
-  float* output = nullptr;  // [T, C], row r at output + r * output_stride; may be `input`
-  std::int64_t output_stride = 0;
+  std::int32_t num_taps = 0;      // 2 to kMaxConvTaps
+  const float* weight = nullptr;  // [K, C]: the file's [C, 1, K] transposed
+  const float* bias = nullptr;    // [C], or null: none
+  bool silu = false;              // f
+  Buffer input = {};              // [T, C]; so are the gates, with the same stride
+  Buffer gate = {};               // none: 1
+  Buffer output_gate = {};        // none: 1
+  Buffer output = {};             // [T, C]; may be `input`
   // The state is piece `piece` of the layer's: [K - 1, C], the oldest row first, x as above.
   LayerStates states;
   std::int32_t piece = 0;

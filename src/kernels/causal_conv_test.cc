@@ -71,17 +71,16 @@ class Conv {
       first += step.rows;
     }
     out.resize(size(first * shape_.channels));
+    const Buffer input = Buffer::of(rows.data(), stride_);
     causal_conv(context, {.num_channels = shape_.channels,
                           .num_taps = shape_.taps,
                           .weight = weight_.data(),
                           .bias = shape_.bias ? bias_.data() : nullptr,
                           .silu = shape_.silu,
-                          .input = rows.data(),
-                          .gate = shape_.gates ? rows.data() + shape_.channels : nullptr,
-                          .output_gate = shape_.gates ? rows.data() + 2 * shape_.channels : nullptr,
-                          .row_stride = stride_,
-                          .output = out.data(),
-                          .output_stride = shape_.channels,
+                          .input = input,
+                          .gate = shape_.gates ? input.at(0, shape_.channels) : Buffer(),
+                          .output_gate = shape_.gates ? input.at(0, 2 * shape_.channels) : Buffer(),
+                          .output = Buffer::of(out.data(), shape_.channels),
                           .states = {.sequences = sequences, .first_piece = 1}});
     const float* from = out.data();
     for (const Step& step : steps) {

@@ -1,32 +1,35 @@
 #pragma once
-// The small row-wise ops of a transformer block. float32, row-major, [num_rows, width].
+// The row-wise ops of a transformer block that each instruction set has of its own; all others are in rows.h.
+// float32, [num_rows, width] of buffers whose rows may lie further apart.
 #include <cstdint>
 #include <span>
 
 #include "kernels/backend.h"
+#include "kernels/buffer.h"
+#include "kernels/embedded_ids.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
 
 // out = x / sqrt(mean(x^2) + eps) * weight
-void rms_norm(const KernelContext& context, const float* x, std::int64_t num_rows, std::int64_t width,
-              const float* weight, float eps, float* out);
+void rms_norm(const KernelContext& context, const Buffer& x, std::int64_t num_rows, std::int64_t width,
+              const float* weight, float eps, const Buffer& out);
 // out = (x - mean) / sqrt(variance + eps) * weight + bias; weight and bias may be null.
-void layer_norm(const KernelContext& context, const float* x, std::int64_t num_rows, std::int64_t width,
-                const float* weight, const float* bias, float eps, float* out);
+void layer_norm(const KernelContext& context, const Buffer& x, std::int64_t num_rows, std::int64_t width,
+                const float* weight, const float* bias, float eps, const Buffer& out);
 
-// out[r] = table[ids[r]], dequantised. ids are in range (checked where they enter).
+// out[r] = the row of ids[r] in the table, dequantised, or zeros where it is another rank's.
 void embedding(const KernelContext& context, const TensorView& table, std::span<const std::int32_t> ids,
-               float* out);
+               const Buffer& out, const EmbeddedIds& own = {});
 
-// Rotary embedding, half-rotation form (Hugging Face layout), in place on x [num_rows, num_heads, head_size]
-// with `row_stride` floats from row to row; cos_sin [position][rotary_size] holds cos then sin halves.
-void rope(const KernelContext& context, float* x, std::int64_t num_rows, std::int64_t row_stride,
-          std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
-          std::span<const std::int32_t> positions, const float* cos_sin);
+// Rotary embedding, half-rotation form (Hugging Face layout), in place on x [num_rows, num_heads, head_size];
+// cos_sin [position][rotary_size] holds cos then sin halves.
+void rope(const KernelContext& context, const Buffer& x, std::int64_t num_rows, std::int32_t num_heads,
+          std::int32_t head_size, std::int32_t rotary_size, std::span<const std::int32_t> positions,
+          const Buffer& cos_sin);
 
 // x = scale * x / sqrt(sum(x^2) + eps) of every head, in place; as in rope().
-void heads_to_unit(const KernelContext& context, float* x, std::int64_t num_rows, std::int64_t row_stride,
+void heads_to_unit(const KernelContext& context, const Buffer& x, std::int64_t num_rows,
                    std::int32_t num_heads, std::int32_t head_size, float eps, float scale);
 
 // RMS norms of groups of a row with a gate: of x * silu(gate), or of x, and then times silu(gate).
@@ -37,12 +40,12 @@ struct GatedNorm {
   bool gate_first = false;
   float eps = 0;
 };
-// In place on x [num_rows, num_groups, group_size], with `x_stride` floats from row to row; gate likewise.
-void gated_rms_norm(const KernelContext& context, const GatedNorm& norm, std::int64_t num_rows, float* x,
-                    std::int64_t x_stride, const float* gate, std::int64_t gate_stride);
+// In place on x [num_rows, num_groups, group_size]; gate likewise.
+void gated_rms_norm(const KernelContext& context, const GatedNorm& norm, std::int64_t num_rows,
+                    const Buffer& x, const Buffer& gate);
 
-// x *= sigmoid(gate), in place on x [num_rows, width], with strides as above.
-void times_sigmoid(const KernelContext& context, std::int64_t num_rows, std::int64_t width, float* x,
-                   std::int64_t x_stride, const float* gate, std::int64_t gate_stride);
+// x *= sigmoid(gate), in place on x [num_rows, width].
+void times_sigmoid(const KernelContext& context, std::int64_t num_rows, std::int64_t width, const Buffer& x,
+                   const Buffer& gate);
 
 }  // namespace pagoda

@@ -7,9 +7,9 @@
 #include "base/strings.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_tile.h"
+#include "kernels/for_rows.h"
 #include "kernels/linear_storage.h"
 #include "kernels/reference/reference.h"
-#include "kernels/tiles.h"
 
 namespace pagoda {
 
@@ -96,10 +96,12 @@ std::int64_t plan_panels(PackedLinear::Storage& storage) {
 }
 
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
-            std::int64_t num_rows, float* y, const LinearOutput& output) {
+            std::int64_t num_rows, const Buffer& to, const LinearOutput& output) {
   CHECK(output.accumulate + output.activation.has_value() + output.read_late <= 1);
   CHECK(output.activation || weight.storage().form != LinearForm::gated);
   if (num_rows <= 0) return;
+  CHECK(to.stride == weight.n() || num_rows == 1);
+  float* const y = floats(to);
   // The packed form decides: weights are packed for one backend.
   if (weight.storage().backend == Backend::cpu) {
     cpu::linear(context, weight.storage(), input, num_rows, y, output);
@@ -118,17 +120,17 @@ BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows) {
 }
 
 void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,
-                 const PackedLinear& second, const LinearInput& input, std::int64_t num_rows, float* between,
-                 float* y) {
-  CHECK(first.n() == second.k());
+                 const PackedLinear& second, const LinearInput& input, std::int64_t num_rows,
+                 const Buffer& between, const Buffer& y) {
+  CHECK(first.n() == second.k() && (y.stride == second.n() || num_rows == 1));
   if (num_rows <= 0) return;
   if (first.storage().backend == Backend::cpu && second.storage().backend == Backend::cpu &&
       cpu::can_pair(first.storage(), second.storage())) {
-    cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows, y);
+    cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows, floats(y));
     return;
   }
   linear(context, first, input, num_rows, between, {.activation = activation});
-  linear(context, second, LinearInput::rows(between, second.k()), num_rows, y, {.accumulate = true});
+  linear(context, second, LinearInput::rows(between), num_rows, y, {.accumulate = true});
 }
 
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
@@ -142,13 +144,14 @@ void linear_max(const KernelContext& context, const PackedLinear& weight, const 
 }
 
 void packed_rows(const KernelContext& context, const PackedLinear& weight, std::span<const std::int32_t> ids,
-                 float* out) {
-  constexpr std::int64_t kGrain = 8192;  // elements that are worth a second thread
-  for_ranges(context, static_cast<std::int64_t>(ids.size()), std::max<std::int64_t>(1, kGrain / weight.k()),
-             [&](std::int64_t first, std::int64_t last) {
-               for (std::int64_t i = first; i < last; ++i)
-                 weight.row(ids[static_cast<std::size_t>(i)], out + i * weight.k());
-             });
+                 const Buffer& out, const EmbeddedIds& own) {
+  for_rows(context, std::ssize(ids), weight.k(), [&](std::int64_t row) {
+    const std::int64_t id = ids[static_cast<std::size_t>(row)];
+    if (own.has(id))
+      weight.row(id - own.first_id, floats(out, row));
+    else
+      std::fill_n(floats(out, row), weight.k(), 0.0f);
+  });
 }
 
 LinearArithmetic arithmetic_with(LinearType type, const LinearArithmetic& scheme) {

@@ -15,6 +15,8 @@
 #include "base/status.h"
 #include "kernels/activation.h"
 #include "kernels/backend.h"
+#include "kernels/buffer.h"
+#include "kernels/embedded_ids.h"
 #include "kernels/logits.h"
 #include "tensor/linear_arithmetic.h"
 #include "tensor/tensor_view.h"
@@ -96,6 +98,7 @@ struct LinearInput {
   float eps = 0;
 
   static LinearInput rows(const float* x, std::int64_t k) { return {.x = x, .stride = k}; }
+  static LinearInput rows(const Buffer& x) { return {.x = floats(x), .stride = x.stride}; }
 };
 
 // The use of the products: one of these, or none.
@@ -105,15 +108,17 @@ struct LinearOutput {
   bool read_late = false;  // a hint: so much is computed before y is read that caches need not keep it
 };
 
-// input [num_rows, K] -> y [num_rows, N]. What the input points to and y must not overlap.
+// input [num_rows, K] -> y [num_rows, N], its rows one directly behind the other. What the input points to
+// and y must not overlap. Users to come: low-rank adapters of a row are an addend of the output, in the tile
+// behind the base sum, ascending.
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
-            std::int64_t num_rows, float* y, const LinearOutput& output = {});
+            std::int64_t num_rows, const Buffer& y, const LinearOutput& output = {});
 
 // Two of them, y += second(f(first(input))), with the same bits. `between` [num_rows, K of the second] is
 // room for rows that have to take the way through memory.
 void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,
-                 const PackedLinear& second, const LinearInput& input, std::int64_t num_rows, float* between,
-                 float* y);
+                 const PackedLinear& second, const LinearInput& input, std::int64_t num_rows,
+                 const Buffer& between, const Buffer& y);
 
 // Whether products of so many rows bring into the cache what KernelContext::read_ahead names, and when that
 // is best: beside all products before it is read, or beside the last ones alone.
@@ -124,9 +129,9 @@ BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows);
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
                 std::span<LogitMax> largest);
 
-// Rows `ids` of stacked matrices, PackedLinear::row() of each, into out [ids, K].
+// Rows `ids` of stacked matrices, PackedLinear::row() of each, into out [ids, K]; zeros for others' ids.
 void packed_rows(const KernelContext& context, const PackedLinear& weight, std::span<const std::int32_t> ids,
-                 float* out);
+                 const Buffer& out, const EmbeddedIds& own = {});
 
 // The part of a scheme's arithmetic that weights packed as `type` are computed with: e4m3 inputs are no use
 // to those in 8-bit integers.

@@ -26,21 +26,21 @@ void run_tile(cpu::LinearAttentionRows rows, const LinearAttentionArgs& args, co
   if (sequence.fresh) std::memset(kept, 0, bytes);
 
   const std::int64_t first_row = sequence.first_row;
-  const std::int64_t key = first_row * args.row_stride + std::int64_t{args.key_head(head)} * args.key_size;
+  const std::int64_t key = first_row * args.query.stride + std::int64_t{args.key_head(head)} * args.key_size;
   const std::int64_t value = std::int64_t{head} * args.value_size + columns.first;
   cpu::LinearAttentionTile tile = {.key_size = args.key_size,
                                    .columns = columns.count,
                                    .delta_rule = args.delta_rule,
-                                   .query = args.query + key,
-                                   .key = args.key + key,
-                                   .value = args.value + first_row * args.row_stride + value,
-                                   .row_stride = args.row_stride,
-                                   .decay = args.decay + first_row * args.gate_stride + head,
-                                   .weight = args.weight + first_row * args.gate_stride + head,
-                                   .gate_stride = args.gate_stride,
+                                   .query = floats(args.query) + key,
+                                   .key = floats(args.key) + key,
+                                   .value = floats(args.value, first_row) + value,
+                                   .row_stride = args.query.stride,
+                                   .decay = floats(args.decay, first_row) + head,
+                                   .weight = floats(args.weight, first_row) + head,
+                                   .gate_stride = args.decay.stride,
                                    .skip = args.skip != nullptr ? args.skip[head] : 0,
-                                   .output = args.output + first_row * args.output_stride + value,
-                                   .output_stride = args.output_stride,
+                                   .output = floats(args.output, first_row) + value,
+                                   .output_stride = args.output.stride,
                                    .state = kept};
   auto go_to = [&, row = std::int32_t{0}](std::int32_t end) mutable {
     if (end > row) rows(tile, row, end);

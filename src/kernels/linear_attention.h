@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/buffer.h"
 #include "kernels/sequence_state.h"
 
 namespace pagoda {
@@ -27,16 +28,11 @@ struct LinearAttentionArgs {
   bool tiled_heads = false;  // head h has key head h % Hk, as GGUF orders them; else h / (H / Hk)
   std::int32_t key_size = 0, value_size = 0;
   bool delta_rule = false;
-  const float* query = nullptr;  // [T, Hk, Dk], row r at query + r * row_stride
-  const float* key = nullptr;    // [T, Hk, Dk], likewise
-  const float* value = nullptr;  // [T, H, Dv], likewise
-  std::int64_t row_stride = 0;
-  const float* decay = nullptr;   // [T, H], row r at decay + r * gate_stride
-  const float* weight = nullptr;  // [T, H], likewise
-  std::int64_t gate_stride = 0;
-  const float* skip = nullptr;  // [H], or null: 0
-  float* output = nullptr;      // [T, H, Dv], row r at output + r * output_stride; may be `value`
-  std::int64_t output_stride = 0;
+  Buffer query = {}, key = {};     // [T, Hk, Dk], both and the values with one stride
+  Buffer value = {};               // [T, H, Dv]
+  Buffer decay = {}, weight = {};  // [T, H], both with one stride
+  const float* skip = nullptr;     // [H], or null: 0
+  Buffer output = {};              // [T, H, Dv]; may be `value`
   // The state of head h is piece `piece` + h of the layer's: Dk * Dv floats, of which state_index() says
   // which is which.
   LayerStates states;

@@ -86,8 +86,9 @@ class World {
       }
     }
     const auto key_heads = static_cast<std::int32_t>(2 * shape_.key_heads);
-    heads_to_unit({.backend = Backend::reference}, entered.data(), total, static_cast<std::int64_t>(stride),
-                  key_heads, shape_.key_size, 1e-6f, 1.0f);
+    const Buffer inputs = Buffer::of(entered.data(), static_cast<std::int64_t>(stride)),
+                 own_gates = Buffer::of(gate.data(), static_cast<std::int64_t>(gates));
+    heads_to_unit({.backend = Backend::reference}, inputs, total, key_heads, shape_.key_size, 1e-6f, 1.0f);
     std::vector<float> output(rows * width());
     linear_attention(context, {.num_heads = shape_.heads,
                                .num_key_heads = shape_.key_heads,
@@ -95,16 +96,13 @@ class World {
                                .key_size = shape_.key_size,
                                .value_size = shape_.value_size,
                                .delta_rule = shape_.delta,
-                               .query = entered.data(),
-                               .key = entered.data() + keys,
-                               .value = entered.data() + 2 * keys,
-                               .row_stride = static_cast<std::int64_t>(stride),
-                               .decay = gate.data(),
-                               .weight = gate.data() + shape_.heads,
-                               .gate_stride = static_cast<std::int64_t>(gates),
+                               .query = inputs,
+                               .key = inputs.at(0, static_cast<std::int64_t>(keys)),
+                               .value = inputs.at(0, static_cast<std::int64_t>(2 * keys)),
+                               .decay = own_gates,
+                               .weight = own_gates.at(0, shape_.heads),
                                .skip = shape_.skip ? skip.data() : nullptr,
-                               .output = output.data(),
-                               .output_stride = static_cast<std::int64_t>(width()),
+                               .output = Buffer::of(output.data(), static_cast<std::int64_t>(width())),
                                .states = {.sequences = sequences, .first_piece = 1},
                                .piece = 0});
     std::size_t row = 0;

@@ -81,7 +81,7 @@ TEST(LinearQuality, EightBitsLoseNoMoreThanLlamaCpp) {
         auto packed = PackedLinear::pack(context, LinearType::int8, std::span(&view, 1));
         ASSERT_TRUE(packed.has_value());
         std::vector<float> y(kRows * kN);
-        linear(context, *packed, LinearInput::rows(x.data(), kK), kRows, y.data());
+        linear(context, *packed, LinearInput::rows(x.data(), kK), kRows, Buffer::of(y.data(), packed->n()));
         EXPECT_LE(lost(y, exact), allowed(dtype) * ggml);
       }
     }

@@ -36,7 +36,7 @@ PackedLinear pack(const KernelContext& context, LinearType type, const Weights& 
 std::vector<float> run(const KernelContext& context, const PackedLinear& packed, const float* x,
                        std::int64_t rows, const LinearOutput& output = {}) {
   std::vector<float> y(static_cast<std::size_t>(rows * packed.n()), 7.0f);
-  linear(context, packed, LinearInput::rows(x, packed.k()), rows, y.data(), output);
+  linear(context, packed, LinearInput::rows(x, packed.k()), rows, Buffer::of(y.data(), packed.n()), output);
   return y;
 }
 
@@ -249,7 +249,8 @@ TEST(Linear, ResultsReadLateAreTheSame) {
           auto memory = Memory::reserve(static_cast<std::size_t>(kRows * (n + more) + 16) * sizeof(float));
           ASSERT_TRUE(memory.has_value());
           float* const y = memory->as<float>() + offset;
-          linear(context, packed, LinearInput::rows(x.data(), kK), kRows, y, {.read_late = true});
+          linear(context, packed, LinearInput::rows(x.data(), kK), kRows, Buffer::of(y, packed.n()),
+                 {.read_late = true});
           EXPECT_TRUE(same_bits(std::vector<float>(y, y + kRows * (n + more)),
                                 run(context, packed, x.data(), kRows)));
           EXPECT_EQ(y[kRows * (n + more)], 0);
@@ -320,10 +321,12 @@ TEST(Linear, APairIsOneAfterTheOther) {
               const std::vector<float> start = random_floats(5, static_cast<std::size_t>(m * kN));
               std::vector<float> between(static_cast<std::size_t>(m * inner)), expected = start, y = start;
               const LinearInput input = LinearInput::rows(x.data(), kK);
-              linear(context, first, input, m, between.data(), {.activation = Activation::silu});
-              linear(context, second, LinearInput::rows(between.data(), inner), m, expected.data(),
-                     {.accumulate = true});
-              linear_pair(context, first, Activation::silu, second, input, m, between.data(), y.data());
+              linear(context, first, input, m, Buffer::of(between.data(), first.n()),
+                     {.activation = Activation::silu});
+              linear(context, second, LinearInput::rows(between.data(), inner), m,
+                     Buffer::of(expected.data(), second.n()), {.accumulate = true});
+              linear_pair(context, first, Activation::silu, second, input, m,
+                          Buffer::of(between.data(), first.n()), Buffer::of(y.data(), second.n()));
               ASSERT_EQ(y, expected);
             }
           }
@@ -350,7 +353,7 @@ TEST(Linear, FewBytesAreReadAhead) {
       const auto pair = [&] {
         std::vector<float> between(kRows * kInner), y(kRows * kK);
         linear_pair(context, first, Activation::silu, second, LinearInput::rows(x.data(), kK), kRows,
-                    between.data(), y.data());
+                    Buffer::of(between.data(), first.n()), Buffer::of(y.data(), second.n()));
         return y;
       };
       const std::vector<float> expected = pair();
@@ -445,7 +448,8 @@ TEST(Linear, AccumulatesAndJoinsMatrices) {
     const std::vector<float> x = random_floats(4, 33 * 2), start = random_floats(5, 50);
     const std::vector<float> y = run(cpu, packed, x.data(), 2);
     std::vector<float> sum = start;
-    linear(cpu, packed, LinearInput::rows(x.data(), 33), 2, sum.data(), {.accumulate = true});
+    linear(cpu, packed, LinearInput::rows(x.data(), 33), 2, Buffer::of(sum.data(), packed.n()),
+           {.accumulate = true});
     for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(sum[i], start[i] + y[i]);
     Weights second;
     second.add(2, DType::bf16, 5, 33);
@@ -473,7 +477,7 @@ TEST(Linear, AnOpOnTheWayInIsTheOpBefore) {
       const PackedLinear packed = pack(context, type, weights, {});
       const auto expect_same = [&](const LinearInput& input, const char* what) {
         std::vector<float> y(static_cast<std::size_t>(kRows * packed.n()));
-        linear(context, packed, input, kRows, y.data());
+        linear(context, packed, input, kRows, Buffer::of(y.data(), packed.n()));
         EXPECT_TRUE(same_bits(y, run(context, packed, done.data(), kRows)))
             << what << " " << cpu_level_name(level) << " type " << static_cast<int>(type);
       };
@@ -484,11 +488,13 @@ TEST(Linear, AnOpOnTheWayInIsTheOpBefore) {
       input.weight = weight.data();
       input.eps = 1e-5f;
       input.op = LinearInput::Op::rms_norm;
-      rms_norm(context, plain.data(), kRows, kK, weight.data(), 1e-5f, done.data());
+      rms_norm(context, Buffer::of(plain.data(), kK), kRows, kK, weight.data(), 1e-5f,
+               Buffer::of(done.data(), kK));
       expect_same(input, "rms_norm");
       input.bias = bias.data();
       input.op = LinearInput::Op::layer_norm;
-      layer_norm(context, plain.data(), kRows, kK, weight.data(), bias.data(), 1e-5f, done.data());
+      layer_norm(context, Buffer::of(plain.data(), kK), kRows, kK, weight.data(), bias.data(), 1e-5f,
+                 Buffer::of(done.data(), kK));
       expect_same(input, "layer_norm");
     }
   }

@@ -170,7 +170,8 @@ void grouped_pair(const KernelContext& context, std::span<const PackedLinear> fi
 }
 
 void add_weighted(const KernelContext& context, const float* x, std::int64_t width, std::int64_t num_rows,
-                  std::int64_t per_row, const std::int32_t* places, const float* weights, float* y) {
+                  std::int64_t per_row, const std::int32_t* places, const float* weights, bool accumulate,
+                  const Buffer& y) {
   constexpr std::int64_t kColumns = 256;  // their sums stay in the first-level cache
   const std::int64_t blocks = ceil_div(width, kColumns);
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (kColumns * per_row));
@@ -186,8 +187,11 @@ void add_weighted(const KernelContext& context, const float* x, std::int64_t wid
         const float weight = weights != nullptr ? weights[i] : 1.0f;
         for (std::int64_t j = 0; j < count; ++j) sum[j] += weight * from[j];
       }
-      float* const to = y + row * width + column;
-      for (std::int64_t j = 0; j < count; ++j) to[j] += sum[j];
+      float* const to = floats(y, row) + column;
+      if (accumulate)
+        for (std::int64_t j = 0; j < count; ++j) to[j] += sum[j];
+      else
+        std::copy_n(sum, count, to);
     }
   });
 }

@@ -1,17 +1,55 @@
 #pragma once
-// A mixture of experts: routing, which chooses some experts for each row; the products of all chosen experts
-// with the rows that chose them, as one piece of work; and the weighted sum of the results. Not here: the
-// experts' weights and the router's product (models/mixture.cc). Invariants: a row's result depends on the
-// row alone, never on who else chose its experts; only the weights of chosen experts are read.
-// Source: arXiv 1701.06538; groups and correction: arXiv 2412.19437 (DeepSeek-V3).
+// A mixture of experts as one op, from the router's logits to y: some experts are chosen for each row, the
+// rows are grouped by expert, all chosen experts' products with their rows are one piece of work, and each
+// row's results are summed by its weights. Its pieces are declared below for tests and for the op itself. Not
+// here: the experts' weights and the router's product (models/mixture.cc). Invariants: a row's result depends
+// on the row alone, never on who else chose its experts; only the weights of chosen experts are read. Users
+// to come: low-rank adapters of a row's experts. Source: arXiv 1701.06538; groups and correction: arXiv
+// 2412.19437 (DeepSeek-V3).
 #include <cstdint>
 #include <span>
 
+#include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/buffer.h"
 #include "kernels/linear.h"
 #include "kernels/routing_rule.h"
 
 namespace pagoda {
+
+// How ranks that have some experts each, whole, come to all results (models/rank_exchange.h). Sizes are as
+// every rank knows them, since all make the same choice.
+class ExpertExchange {
+ public:
+  virtual ~ExpertExchange() = default;
+  // Whether every rank gets what each expert makes; else each sums its own, and the sums are summed.
+  virtual bool gathers() const = 0;
+  // `all` has sizes[r] floats of each rank r, one after the other, and this rank's are in their place.
+  virtual Status gather(std::span<const std::size_t> sizes, const Buffer& all) const = 0;
+  virtual Status sum(std::int64_t count, const Buffer& data) const = 0;  // so many floats
+};
+
+struct MixtureArgs {
+  RoutingRule routing = {};
+  std::span<const float> correction = {};     // by expert, or none: changes the choice, not the weights
+  std::span<const float> expert_scales = {};  // by expert, or none: factors of the weights
+  bool weigh_input = false;  // a row's weights are factors of the experts' inputs, not of the sum
+  // The experts of this rank, which are `first_expert` and those behind it.
+  std::span<const PackedLinear> first = {}, second = {};
+  std::int64_t first_expert = 0;
+  Activation activation = Activation::silu;
+  const ExpertExchange* exchange = nullptr;      // null: this rank has all of them
+  std::span<const std::int64_t> rank_ends = {};  // with an exchange: the expert behind each rank's last
+};
+
+// Floats of the room that the op needs for so many rows.
+std::int64_t mixture_room(const RoutingRule& rule, std::int64_t num_rows, std::int64_t hidden_size);
+
+// y = (accumulate: y +) the weighted sum of what the chosen experts make of `input`. logits: [num_rows,
+// experts], contiguous. y may be what the input reads. Not ok: another rank is lost.
+Status mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
+               const LinearInput& input, std::int64_t num_rows, const Buffer& room, bool accumulate,
+               const Buffer& y);
 
 // Chooses the experts with the largest score + correction, of equal ones the lower id (NaN is below all). The
 // weight is the score without the correction. logits [num_rows, num_experts]; correction has an entry for
@@ -33,9 +71,10 @@ void grouped_pair(const KernelContext& context, std::span<const PackedLinear> fi
                   std::span<const PackedLinear> second, const LinearInput& input, std::int64_t num_rows,
                   const RowGroups& groups, float* out);
 
-// y[row] += the sum of weights[row, i] * x[places[row, i]] over i ascending, of those whose place is not
-// negative. x, y: rows of `width`; weights, places: [num_rows, per_row]; no weights: all are 1.
+// y[row] = (accumulate: y +) the sum of weights[row, i] * x[places[row, i]] over i ascending, of those whose
+// place is not negative. x, y: rows of `width`; weights, places: [num_rows, per_row]; no weights: all are 1.
 void add_weighted(const KernelContext& context, const float* x, std::int64_t width, std::int64_t num_rows,
-                  std::int64_t per_row, const std::int32_t* places, const float* weights, float* y);
+                  std::int64_t per_row, const std::int32_t* places, const float* weights, bool accumulate,
+                  const Buffer& y);
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
-// Goal: routing chooses what the plain form chooses, ties and odd numbers included; grouped products are, to
-// the bit, what linear makes of each row alone, whoever else is there, for every type of weights.
+// Goal: the op and its routing agree with the plain form, ties and odd numbers included; grouped products
+// are, to the bit, what linear makes of each row alone, whoever else is there, for every type of weights.
 #include "kernels/mixture.h"
 
 #include <gtest/gtest.h>
@@ -231,9 +231,10 @@ std::vector<float> alone(const KernelContext& context, const Mixture& mixture, A
          place < static_cast<std::size_t>(mixture.starts[m + 1]); ++place) {
       LinearInput row = input;
       row.x += mixture.rows[place] * input.stride;
-      linear(context, mixture.first[m], row, 1, between.data(), {.activation = activation});
+      linear(context, mixture.first[m], row, 1, Buffer::of(between.data(), mixture.first[m].n()),
+             {.activation = activation});
       linear(context, mixture.second[m], LinearInput::rows(between.data(), mixture.second[m].k()), 1,
-             out.data() + place * static_cast<std::size_t>(mixture.hidden));
+             Buffer::of(out.data() + place * static_cast<std::size_t>(mixture.hidden), mixture.hidden));
     }
   }
   return out;
@@ -326,7 +327,8 @@ TEST(AddWeighted, SumsByAscendingPlaceAndPassesOverThoseElsewhere) {
   std::vector<std::int32_t> place;
   for (std::int32_t i = 0; i < rows * per_row; ++i) place.push_back(i % 5 == 4 ? -1 : (i * 7) % 51);
   std::vector<float> y = random_floats(3, static_cast<std::size_t>(rows * width)), expected = y;
-  add_weighted({.pool = &pool}, x.data(), width, rows, per_row, place.data(), weights.data(), y.data());
+  add_weighted({.pool = &pool}, x.data(), width, rows, per_row, place.data(), weights.data(), true,
+               Buffer::of(y.data(), width));
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t column = 0; column < width; ++column) {
       float sum = 0;
@@ -338,6 +340,49 @@ TEST(AddWeighted, SumsByAscendingPlaceAndPassesOverThoseElsewhere) {
     }
   }
   EXPECT_EQ(y, expected);
+}
+
+// The whole op: the logits choose, and y is what it was, or nothing, plus the weighted sum.
+std::vector<float> mixed(const KernelContext& context, const Mixture& experts, const MixtureArgs& how,
+                         std::int64_t first, std::int64_t rows, bool accumulate) {
+  MixtureArgs args = how;
+  args.first = experts.first;
+  args.second = experts.second;
+  const std::vector<float> logits =
+      random_floats(31, static_cast<std::size_t>(90 * how.routing.num_experts), 2);
+  std::vector<float> y = random_floats(32, static_cast<std::size_t>(90 * experts.hidden)),
+                     room(static_cast<std::size_t>(mixture_room(how.routing, rows, experts.hidden)));
+  const Buffer of_y = Buffer::of(y.data(), experts.hidden).at(first);
+  // The input is what y is, as the residual stream of a layer.
+  EXPECT_TRUE(mixture(context, args, Buffer::of(logits.data(), how.routing.num_experts).at(first),
+                      LinearInput::rows(of_y), rows, Buffer::of(room.data(), 0), accumulate, of_y)
+                  .ok());
+  return {y.begin() + first * experts.hidden, y.begin() + (first + rows) * experts.hidden};
+}
+
+TEST(MixtureOp, AgreesWithThePlainFormAndDependsOnTheRowAlone) {
+  const Shape shape = {.hidden = 40, .inner = 64, .stored = DType::f32, .type = LinearType::float32};
+  const std::vector<float> scales = {1, 2, 0.5f, 1.5f, 1, 3}, correction = {0, 1, 0, -1, 0, 0.5f};
+  ThreadPool pool(3);
+  Mixture plain = make_mixture(kPlain, shape, 11, 6), fast = make_mixture({}, shape, 11, 6);
+  for (const bool scaled : {false, true}) {
+    for (const bool weigh_input : {false, true}) {
+      for (const bool accumulate : {false, true}) {
+        MixtureArgs how = {.routing = {.num_experts = 6, .per_token = 2, .renormalize = true},
+                           .weigh_input = weigh_input};
+        if (scaled) how.expert_scales = scales;
+        if (scaled) how.correction = correction;
+        const std::vector<float> expected = mixed(kPlain, plain, how, 0, 90, accumulate),
+                                 all = mixed({.pool = &pool}, fast, how, 0, 90, accumulate);
+        for (std::size_t i = 0; i < all.size(); ++i)
+          ASSERT_NEAR(all[i], expected[i], 1e-4 * (1 + std::fabs(expected[i]))) << i;
+        EXPECT_EQ(mixed({}, fast, how, 0, 90, accumulate), all);
+        for (const std::int64_t row : {0, 57, 89})
+          EXPECT_EQ(mixed({}, fast, how, row, 1, accumulate),
+                    std::vector<float>(all.begin() + row * 40, all.begin() + (row + 1) * 40));
+      }
+    }
+  }
 }
 
 }  // namespace

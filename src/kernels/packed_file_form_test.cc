@@ -52,7 +52,8 @@ std::vector<float> run(const KernelContext& context, const PackedLinear& packed,
   std::vector<float> y(static_cast<std::size_t>(rows * packed.n()), 7.0f);
   LinearOutput output;
   if (form == LinearForm::gated) output.activation = Activation::silu;
-  linear(context, packed, LinearInput::rows(x.data(), packed.k()), rows, y.data(), output);
+  linear(context, packed, LinearInput::rows(x.data(), packed.k()), rows, Buffer::of(y.data(), packed.n()),
+         output);
   return y;
 }
 

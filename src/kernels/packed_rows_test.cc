@@ -63,7 +63,7 @@ TEST(PackedRows, AreTheValuesThatWerePacked) {
         if (!packed->keeps_values()) continue;
         const std::vector<std::int32_t> ids = {0, 15, 16, 36, 37, 52, 57, 3, 3};
         std::vector<float> rows(ids.size() * static_cast<std::size_t>(k)), row(static_cast<std::size_t>(k));
-        packed_rows(context, *packed, ids, rows.data());
+        packed_rows(context, *packed, ids, Buffer::of(rows.data(), packed->k()));
         for (std::size_t i = 0; i < ids.size(); ++i) {
           const bool of_first = ids[i] < 37;
           dequantize_row(of_first ? first.view : second.view, of_first ? ids[i] : ids[i] - 37, row.data());
@@ -134,8 +134,8 @@ TEST(PackedRows, GroupsOf128AreKeptOnce) {
     for (const std::int64_t m : {1, 5, 33}) {
       const std::vector<float> x = random_floats(4, static_cast<std::size_t>(m * kK));
       std::vector<float> y(static_cast<std::size_t>(m * kN)), z(static_cast<std::size_t>(m * (kN + 1)));
-      linear(context, *once, LinearInput::rows(x.data(), kK), m, y.data());
-      linear(context, *four_times, LinearInput::rows(x.data(), kK), m, z.data());
+      linear(context, *once, LinearInput::rows(x.data(), kK), m, Buffer::of(y.data(), once->n()));
+      linear(context, *four_times, LinearInput::rows(x.data(), kK), m, Buffer::of(z.data(), four_times->n()));
       for (std::int64_t i = 0; i < m * kN; ++i)
         ASSERT_EQ(y[static_cast<std::size_t>(i)], z[static_cast<std::size_t>(i / kN * (kN + 1) + i % kN)]);
     }

@@ -27,7 +27,7 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
     const AttentionSequence& sequence = args.sequences[static_cast<std::size_t>(tile / kv_heads)];
     const auto kv_head = static_cast<std::int32_t>(tile % kv_heads);
     const std::int32_t group = args.num_query_heads / args.layout.num_kv_heads;
-    if (args.key != nullptr) reference::write_kv(args, sequence, kv_head);
+    if (args.key) reference::write_kv(args, sequence, kv_head);
     for (std::int32_t row = 0; row < sequence.num_queries; ++row) {
       for (std::int32_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
         reference::attend(args, sequence, row, head);

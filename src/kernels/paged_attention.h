@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/buffer.h"
 #include "kernels/read_ahead.h"
 #include "tensor/dtype.h"
 
@@ -55,11 +56,10 @@ struct PagedAttentionArgs {
   std::int32_t layer = 0;
   std::span<const AttentionSequence> sequences;
   std::int64_t rows_at_once = 0;  // that pass through the products before and after together; 0: all
-  // Row r of query/key/value at pointer + r * row_stride floats; heads contiguous inside a row.
-  const float* query = nullptr;  // [T, Hq, D]
-  const float* key = nullptr;    // [T, Hkv, D], rope applied; null: the slots have what is attended to
-  const float* value = nullptr;  // [T, Hkv, D]; latent: not read
-  std::int64_t row_stride = 0;
+  // Heads are contiguous inside a row; the rows of all three have one stride.
+  Buffer query = {};  // [T, Hq, D]
+  Buffer key = {};    // [T, Hkv, D], rope applied; none: the slots have what is attended to
+  Buffer value = {};  // [T, Hkv, D]; latent: not read
   std::int32_t num_query_heads = 0;
   float scale = 1.0f;  // above 0; usually 1 / sqrt(D)
   // Each row attends to the tokens before it and itself; or, where not, to those behind it, too: then all of
@@ -73,7 +73,7 @@ struct PagedAttentionArgs {
   // For each query head, or null: a score that takes part in the softmax without a value (attention sink),
   // and the loss of a score for each token of distance (ALiBi).
   const float *sinks = nullptr, *slopes = nullptr;  // [Hq]
-  float* output = nullptr;                          // [T, Hq * value size] contiguous; must not alias query
+  Buffer output = {};                               // [T, Hq * value size] contiguous; must not alias query
 };
 
 // The first token that a position attends to.

@@ -90,10 +90,9 @@ class World {
     args.cache = cache_.data();
     args.layer = 1;
     args.sequences = sequences;
-    args.query = rows.data();
-    args.key = rows.data() + heads() * size();
-    args.value = shape_.latent_size > 0 ? nullptr : args.key + kv_heads() * size();
-    args.row_stride = static_cast<std::int64_t>(stride);
+    args.query = Buffer::of(rows.data(), static_cast<std::int64_t>(stride));
+    args.key = args.query.at(0, static_cast<std::int64_t>(heads() * size()));
+    if (shape_.latent_size == 0) args.value = args.key.at(0, static_cast<std::int64_t>(kv_heads() * size()));
     args.num_query_heads = shape_.kv_heads * shape_.group;
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_size));
     args.causal = !shape_.whole;
@@ -106,7 +105,7 @@ class World {
       args.sinks = sinks.data();
       args.slopes = slopes.data();
     }
-    args.output = output.data();
+    args.output = Buffer::of(output.data(), static_cast<std::int64_t>(heads() * value_size()));
     paged_attention(context, args);
     for (std::size_t i = 0; i < who.size(); ++i) {
       const std::size_t width = heads() * value_size(), s = who[i];
@@ -349,17 +348,17 @@ TEST(PagedAttention, WhatATokenSeesOnBothSides) {
       std::vector<std::byte> cache(layout.block_bytes() + 64);
       const std::int32_t block = 0;
       const AttentionSequence sequence = {0, kCount, kCount, &block};
+      const Buffer row = Buffer::of(rows.data(), 3 * kSize);
       paged_attention({.backend = backend}, {.layout = layout,
                                              .cache = cache.data(),
                                              .sequences = std::span(&sequence, 1),
-                                             .query = rows.data(),
-                                             .key = rows.data() + kSize,
-                                             .value = rows.data() + 2 * kSize,
-                                             .row_stride = 3 * kSize,
+                                             .query = row,
+                                             .key = row.at(0, kSize),
+                                             .value = row.at(0, 2 * kSize),
                                              .num_query_heads = 1,
                                              .causal = false,
                                              .sliding_window = window,
-                                             .output = output.data()});
+                                             .output = Buffer::of(output.data(), kSize)});
       for (std::int32_t i = 0; i < kCount; ++i) {
         const std::int32_t first = window == 0 ? 0 : std::max(0, i - window + 1),
                            last = window == 0 ? kCount - 1 : std::min(kCount - 1, i + window - 1);
@@ -533,13 +532,12 @@ TEST(PagedAttention, EightBitsOfTheLargestHeadsDoNotOverflow) {
       std::vector<std::byte> cache(args.layout.block_bytes() * table.size());
       args.cache = cache.data();
       args.sequences = {&sequence, 1};
-      args.query = rows.data();
-      args.key = rows.data() + kSize;
-      args.value = args.key + kSize;
-      args.row_stride = kStride;
+      args.query = Buffer::of(rows.data(), kStride);
+      args.key = args.query.at(0, kSize);
+      args.value = args.query.at(0, 2 * kSize);
       args.num_query_heads = 1;
       args.scale = 1.0f / kSize;
-      args.output = output.data();
+      args.output = Buffer::of(output.data(), kSize);
       paged_attention({.level = level}, args);
       const float expected =
           1.0f / (1.0f + std::exp(-2.0f * sign));  // e^sign of the ones, e^-sign of the others

@@ -36,13 +36,15 @@ TEST(Rows, NormsAgreeWithReference) {
     const std::vector<float> x = random_floats(1, size, 4), w = random_floats(2, size),
                              b = random_floats(3, size);
     compare(size, 2e-6, [&](const KernelContext& c, float* out) {
-      rms_norm(c, x.data(), kRows, width, w.data(), 1e-5f, out);
+      rms_norm(c, Buffer::of(x.data(), width), kRows, width, w.data(), 1e-5f, Buffer::of(out, width));
     });
     compare(size, 1e-5, [&](const KernelContext& c, float* out) {
-      layer_norm(c, x.data(), kRows, width, w.data(), b.data(), 1e-3f, out);
+      layer_norm(c, Buffer::of(x.data(), width), kRows, width, w.data(), b.data(), 1e-3f,
+                 Buffer::of(out, width));
     });
     compare(size, 1e-5, [&](const KernelContext& c, float* out) {
-      layer_norm(c, x.data(), kRows, width, nullptr, nullptr, 1e-3f, out);
+      layer_norm(c, Buffer::of(x.data(), width), kRows, width, nullptr, nullptr, 1e-3f,
+                 Buffer::of(out, width));
     });
   }
 }
@@ -59,7 +61,8 @@ TEST(Rows, RopeAgreesWithReference) {
     const std::vector<float> table = random_floats(6, static_cast<std::size_t>(10 * t.rotary));
     compare(x.size(), 1e-6, [&](const KernelContext& c, float* out) {
       std::copy(x.begin(), x.end(), out);
-      rope(c, out, 4, stride, t.heads, t.size, t.rotary, positions, table.data());
+      rope(c, Buffer::of(out, stride), 4, t.heads, t.size, t.rotary, positions,
+           Buffer::of(table.data(), t.rotary));
     });
   }
 }
@@ -86,15 +89,16 @@ TEST(Rows, GatesAgreeWithReference) {
                                   .own_weights = gate_first,
                                   .gate_first = gate_first,
                                   .eps = 1e-3f};
-          gated_rms_norm(c, norm, 3, out, stride, gate.data(), stride);
+          gated_rms_norm(c, norm, 3, Buffer::of(out, stride), Buffer::of(gate.data(), stride));
         });
       }
     }
     compare_on_x([&](const KernelContext& c, float* out) {
-      times_sigmoid(c, 3, width, out, stride, gate.data(), stride);
+      times_sigmoid(c, 3, width, Buffer::of(out, stride), Buffer::of(gate.data(), stride));
     });
-    compare_on_x(
-        [&](const KernelContext& c, float* out) { heads_to_unit(c, out, 3, stride, 2, size, 1e-6f, 0.25f); });
+    compare_on_x([&](const KernelContext& c, float* out) {
+      heads_to_unit(c, Buffer::of(out, stride), 3, 2, size, 1e-6f, 0.25f);
+    });
   }
 }
 
@@ -104,11 +108,16 @@ TEST(Rows, EmbeddingGivesTheRows) {
     const TensorView table{dtype, {9, 64}, bytes.data()};
     const std::vector<std::int32_t> ids = {8, 0, 3, 3};
     std::vector<float> out(4 * 64), row(64);
-    embedding({}, table, ids, out.data());
+    embedding({}, table, ids, Buffer::of(out.data(), 64));
     for (std::size_t i = 0; i < ids.size(); ++i) {
       dequantize_row(table, ids[i], row.data());
       EXPECT_TRUE(std::equal(row.begin(), row.end(), out.begin() + static_cast<std::ptrdiff_t>(64 * i)));
     }
+    // Ids 5 to 13 are this rank's: 8 is its row 3, and the others' rows are zeros.
+    embedding({}, table, ids, Buffer::of(out.data(), 64), {.first_id = 5, .num_ids = 9});
+    dequantize_row(table, 3, row.data());
+    EXPECT_TRUE(std::equal(row.begin(), row.end(), out.begin()));
+    EXPECT_TRUE(std::all_of(out.begin() + 64, out.end(), [](float x) { return x == 0; }));
   }
 }
 
@@ -120,8 +129,10 @@ TEST(Rows, BitsDependOnTheRowAlone) {
     const auto run = [&](ThreadPool* pool, std::int64_t first, std::int64_t rows) {
       const KernelContext context{.backend = Backend::cpu, .level = level, .pool = pool};
       std::vector<float> normed(static_cast<std::size_t>(rows * kWidth)), out(normed.size());
-      layer_norm(context, x.data() + first * kWidth, rows, kWidth, nullptr, nullptr, 1e-5f, normed.data());
-      rms_norm(context, normed.data(), rows, kWidth, w.data(), 1e-5f, out.data());
+      const Buffer between = Buffer::of(normed.data(), kWidth);
+      layer_norm(context, Buffer::of(x.data() + first * kWidth, kWidth), rows, kWidth, nullptr, nullptr,
+                 1e-5f, between);
+      rms_norm(context, between, rows, kWidth, w.data(), 1e-5f, Buffer::of(out.data(), kWidth));
       return out;
     };
     const std::vector<float> all = run(nullptr, 0, kRows);

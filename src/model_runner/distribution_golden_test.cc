@@ -73,7 +73,7 @@ TEST(GoldenDistributions, AreExact) {
                                .cache = cache->data()})
                     .ok());
     std::vector<float> logits(static_cast<std::size_t>(config.vocab_size));
-    ASSERT_TRUE((*decoder)->logits(0, 1, logits.data()).ok());
+    ASSERT_TRUE((*decoder)->logits(0, 1, Buffer::of(logits.data(), config.vocab_size)).ok());
     const SamplingParams params = params_of(line.at("params").as_object());
     processor.process(params, prompt, output, logits);
     distribution.assign(context.level, logits, params);

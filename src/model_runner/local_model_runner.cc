@@ -277,7 +277,8 @@ Status LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result)
   for (std::size_t first = 0; first < outputs.size(); first += chunk) {
     const std::size_t count = std::min(chunk, outputs.size() - first);
     PAGODA_RETURN_IF_ERROR(decoder_->logits(static_cast<std::int64_t>(first),
-                                            static_cast<std::int64_t>(count), logits_.as<float>()));
+                                            static_cast<std::int64_t>(count),
+                                            Buffer::of(logits_.as<float>(), config().vocab_size)));
     if (!samples()) continue;
     sample_rows_.clear();
     prompt_rows_.clear();

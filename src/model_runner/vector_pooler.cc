@@ -235,7 +235,7 @@ void VectorPooler::run(const ScheduledBatch& batch, const DecoderModel& decoder,
     if (next == end) {
       begin = end;
       end = std::min(all, begin + kRowsAtOnce);
-      decoder.hidden(begin, end - begin, rows_.data());
+      decoder.hidden(begin, end - begin, Buffer::of(rows_.data(), hidden_size_));
     }
     return rows_.data() + (next++ - begin) * hidden_size_;
   };
@@ -263,14 +263,15 @@ void VectorPooler::finish(const PoolingSpec& spec, WorkKind kind, std::vector<fl
   std::vector<float> out;
   for (const Stage& stage : stages_) {
     out.resize(static_cast<std::size_t>(stage.matrix.n()));
-    linear(*context_, stage.matrix, LinearInput::rows(vector.data(), stage.matrix.k()), 1, out.data());
+    linear(*context_, stage.matrix, LinearInput::rows(vector.data(), stage.matrix.k()), 1,
+           Buffer::of(out.data(), stage.matrix.n()));
     activate(stage.activation, out);
     vector.resize(out.size());
     if (stage.norm.empty())
       vector = out;
     else
-      layer_norm(*context_, out.data(), 1, stage.matrix.n(), stage.norm.data(), nullptr, stage.norm_eps,
-                 vector.data());
+      layer_norm(*context_, Buffer::of(out.data(), stage.matrix.n()), 1, stage.matrix.n(), stage.norm.data(),
+                 nullptr, stage.norm_eps, Buffer::of(vector.data(), stage.matrix.n()));
   }
   if (kind == WorkKind::score) {
     if (spec.normalize) activate(score_activation_, vector);

@@ -8,7 +8,6 @@
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/read_ahead.h"
-#include "kernels/tiles.h"
 #include "models/read_config.h"
 #include "models/weight_reader.h"
 
@@ -146,10 +145,10 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
     if (!rope) return rope.error();
     decoder->ropes_.push_back(*std::move(rope));
   }
-  decoder->room_ = {.context = &decoder->context_,
-                    .ranks = &decoder->exchange_,
-                    .ropes = decoder->ropes_,
-                    .chunk_rows = chunk_rows(max_batched_tokens)};
+  decoder->room_.context = &decoder->context_;
+  decoder->room_.ranks = &decoder->exchange_;
+  decoder->room_.ropes = decoder->ropes_;
+  decoder->room_.chunk_rows = chunk_rows(max_batched_tokens);
   PAGODA_RETURN_IF_ERROR(decoder->reserve_buffers());
   return decoder;
 }
@@ -161,7 +160,7 @@ void DecoderModel::release() {
 }
 
 Status DecoderModel::reserve_buffers() {
-  std::int64_t entered = 0, mixed = 0, inner = 0, whole = 0;
+  std::int64_t entered = 0, mixed = 0, inner = 0, seen = 0, whole = 0;
   std::int64_t around = 0;  // floats of ways around mixers
   bool branches = false, parallel = false;
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
@@ -171,6 +170,7 @@ Status DecoderModel::reserve_buffers() {
     mixed = std::max(mixed, layer.mixer->mixed_width());
     for (PackedLinear* last : layer.mixer->leaving()) whole = std::max(whole, last->k());
     for (PackedLinear* last : layer.feed_forward->leaving()) whole = std::max(whole, last->k());
+    seen = std::max(seen, layer.feed_forward->seen_width());
     inner = std::max({inner, layer.feed_forward->inner_width(), layer.mixer->inner_width()});
     branches |= !adds_plainly(config, config.mixer_norms) || !adds_plainly(config, config.feed_forward_norms);
     parallel |= config.parallel;
@@ -179,34 +179,38 @@ Status DecoderModel::reserve_buffers() {
   }
   const std::int64_t tokens = max_batched_tokens_, chunk = room_.chunk_rows;
   const std::int64_t rows = std::min(chunk, kLogitChunk), hidden = config_.hidden_size;
-  float *exchanged = nullptr, *streams_room = nullptr;
-  struct Buffer {
-    float** pointer;
-    std::int64_t count;
+  Buffer exchanged, streams_room;
+  struct Part {
+    Buffer* buffer;
+    std::int64_t count, stride = 0;
   };
-  const Buffer buffers[] = {
-      {&residual_, tokens * hidden},
+  const Part parts[] = {
+      {&residual_, tokens * hidden, hidden},
       {&room_.entered, tokens * entered},
       {&room_.mixed, tokens * mixed},
-      {&normed_, chunk * std::max<std::int64_t>(hidden, config_.embedding_size)},
-      {&branch_, branches ? chunk * hidden : 0},
-      {&before_, parallel ? chunk * hidden : 0},
-      {&embedded_, weights_.layer_inputs ? tokens * hidden : 0},
+      {&normed_, chunk * std::max<std::int64_t>(hidden, config_.embedding_size), hidden},
+      {&branch_, branches ? chunk * hidden : 0, hidden},
+      {&before_, parallel ? chunk * hidden : 0, hidden},
+      {&embedded_, weights_.layer_inputs ? tokens * hidden : 0, hidden},
       {&input_room_, weights_.layer_inputs ? chunk * weights_.layer_inputs->room_width() : 0},
       {&around_, chunk * around},
       {&streams_room, weights_.streams ? weights_.streams->room(tokens, chunk) : 0},
       {&room_.inner, chunk * inner},
+      {&room_.seen, chunk * seen},
       {&exchanged, RankExchange::room_for(shard_, chunk, whole, hidden)},
-      {&own_logits_, shard_.size > 1 ? rows * shard_.own_vocab().count : 0},
+      {&own_logits_, shard_.size > 1 ? rows * shard_.own_vocab().count : 0, shard_.own_vocab().count},
       {&gathered_, shard_.size > 1 && shard_.rank == 0 ? rows * config_.vocab_size : 0},
   };
   std::int64_t total = 0;
-  for (const Buffer& buffer : buffers) total += padded(buffer.count);
+  for (const Part& part : parts) total += padded(part.count);
   auto memory = Memory::reserve(static_cast<std::size_t>(total) * sizeof(float));
   if (!memory) return memory.error();
   memory_ = *std::move(memory);
-  auto* next = memory_.as<float>();
-  for (const Buffer& buffer : buffers) *buffer.pointer = std::exchange(next, next + padded(buffer.count));
+  Buffer next = {.data = memory_.data()};  // the CPU's activations are f32
+  for (const Part& part : parts) {
+    *part.buffer = next.with_stride(part.stride);
+    next = next.at(0, padded(part.count));
+  }
   exchange_ = RankExchange(parallel_, shard_, exchanged);
   if (weights_.streams) weights_.streams->place(streams_room, tokens, chunk);
   return ok_status();
@@ -214,23 +218,23 @@ Status DecoderModel::reserve_buffers() {
 
 // x, normalised on its way into a matrix.
 LinearInput DecoderModel::normalized(const NormConfig& config, const NormWeights& norm,
-                                     const float* x) const {
-  return {.x = x,
-          .stride = config_.hidden_size,
-          .op = config.kind == NormKind::rms ? LinearInput::Op::rms_norm : LinearInput::Op::layer_norm,
-          .weight = norm.weight.data(),
-          .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
-          .eps = config.eps};
+                                     const Buffer& x) const {
+  LinearInput input = LinearInput::rows(x);
+  input.op = config.kind == NormKind::rms ? LinearInput::Op::rms_norm : LinearInput::Op::layer_norm;
+  input.weight = norm.weight.data();
+  input.bias = norm.bias.empty() ? nullptr : norm.bias.data();
+  input.eps = config.eps;
+  return input;
 }
 
 LinearInput DecoderModel::input_of(const LayerConfig& layer, const NormPlaces& places,
-                                   const NormsAround& norms, const float* x) const {
+                                   const NormsAround& norms, const Buffer& x) const {
   if (places.input) return normalized(layer.norm, norms.input, x);
-  return LinearInput::rows(x, config_.hidden_size);
+  return LinearInput::rows(x);
 }
 
-void DecoderModel::normalize(const NormConfig& config, const NormWeights& norm, const float* x,
-                             std::int64_t count, float* out) const {
+void DecoderModel::normalize(const NormConfig& config, const NormWeights& norm, const Buffer& x,
+                             std::int64_t count, const Buffer& out) const {
   if (config.kind == NormKind::rms) {
     rms_norm(context_, x, count, config_.hidden_size, norm.weight.data(), config.eps, out);
   } else {
@@ -241,72 +245,56 @@ void DecoderModel::normalize(const NormConfig& config, const NormWeights& norm, 
 
 // After the last layer's mixer only the rows that give logits matter: they move to the front.
 void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width) {
-  const auto move_row = [](float* rows_of, std::int64_t width, std::int64_t from, std::int64_t to) {
-    if (from != to) {
-      std::memmove(rows_of + to * width, rows_of + from * width,
-                   static_cast<std::size_t>(width) * sizeof(float));
-    }
-  };
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    move_row(residual_, config_.hidden_size, rows[i], static_cast<std::int64_t>(i));
-    move_row(room_.mixed, mixed_width, rows[i], static_cast<std::int64_t>(i));
-    if (weights_.streams) weights_.streams->move_row(rows[i], static_cast<std::int64_t>(i));
-    if (!weights_.layer_inputs) continue;
-    move_row(embedded_, config_.hidden_size, rows[i], static_cast<std::int64_t>(i));
-    row_ids_[i] = row_ids_[static_cast<std::size_t>(rows[i])];
-  }
+  gather_rows(context_, rows, config_.hidden_size, residual_);
+  gather_rows(context_, rows, mixed_width, room_.mixed.with_stride(mixed_width));
+  if (weights_.streams) weights_.streams->gather(context_, rows);
+  if (!weights_.layer_inputs) return;
+  gather_rows(context_, rows, config_.hidden_size, embedded_);
+  for (std::size_t i = 0; i < rows.size(); ++i) row_ids_[i] = row_ids_[static_cast<std::size_t>(rows[i])];
 }
 
 // x = sum(x + scale * branch(half)), `half` adding to what it is given.
 template <class Half>
 Status DecoderModel::add_sublayer(const LayerConfig& layer, const NormPlaces& places,
                                   const NormsAround& norms, Rows rows, const Half& half) {
-  const std::int64_t hidden = config_.hidden_size;
-  float* x = residual_ + rows.first * hidden;
+  const Buffer x = residual_.at(rows.first);
   if (adds_plainly(layer, places)) {
     PAGODA_RETURN_IF_ERROR(half(x));
   } else {
-    std::fill_n(branch_, rows.count * hidden, 0.0f);
+    zero_rows(context_, hidden_rows(rows.count), branch_);
     PAGODA_RETURN_IF_ERROR(half(branch_));
     NormConfig of_branch = layer.norm;
     if (layer.branch_norm_eps > 0) of_branch.eps = layer.branch_norm_eps;
     if (places.branch) normalize(of_branch, norms.branch, branch_, rows.count, normed_);
-    const float* branch = places.branch ? normed_ : branch_;
-    for_tiles(context_, rows.count, [&](std::int64_t row, int) {
-      const float* from = branch + row * hidden;
-      float* to = x + row * hidden;
-      for (std::int64_t i = 0; i < hidden; ++i) to[i] += layer.residual_scale * from[i];
-    });
+    add_rows(context_, hidden_rows(rows.count), layer.residual_scale, places.branch ? normed_ : branch_, x);
   }
   if (places.sum) {
     normalize(layer.norm, norms.sum, x, rows.count, normed_);
-    std::memcpy(x, normed_, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
+    copy_rows(context_, hidden_rows(rows.count), normed_, x);
   }
   return ok_status();
 }
 
 // Applies the parts behind a layer's halves.
 void DecoderModel::finish_layer(std::size_t index, Rows rows) {
-  const std::int64_t hidden = config_.hidden_size;
-  float* x = residual_ + rows.first * hidden;
+  const Buffer x = residual_.at(rows.first);
   ResidualStreams* const streams = weights_.streams ? &*weights_.streams : nullptr;
   if (streams != nullptr) streams->correct(context_, index, rows.first, rows.count, x);
   if (weights_.layer_inputs) {
-    const float* const reads = streams != nullptr ? streams->scaled(context_, index, rows.count, x) : x;
+    const Buffer reads = streams != nullptr ? streams->scaled(context_, index, rows.count, x) : x;
     const auto ids = std::span(row_ids_).subspan(static_cast<std::size_t>(rows.first),
                                                  static_cast<std::size_t>(rows.count));
-    const float* const given = weights_.layer_inputs->make(
-        context_, static_cast<std::int32_t>(index), ids, embedded_ + rows.first * hidden, reads, input_room_);
+    const Buffer given = weights_.layer_inputs->make(context_, static_cast<std::int32_t>(index), ids,
+                                                     embedded_.at(rows.first), reads, input_room_);
     if (streams != nullptr)
       streams->add_to_others(context_, rows.first, rows.count, given);
     else
-      for (std::int64_t i = 0; i < rows.count * hidden; ++i) x[i] += given[i];
+      add_rows(context_, hidden_rows(rows.count), 1, given, x);
   }
   if (streams != nullptr && index + 1 == weights_.layers.size())
     streams->end(context_, rows.first, rows.count, x);
   const float scale = weights_.layers[index].output_scale;
-  if (scale == 1) return;
-  for (std::int64_t i = 0; i < rows.count * hidden; ++i) x[i] *= scale;
+  if (scale != 1) scale_rows(context_, hidden_rows(rows.count), scale, x);
 }
 
 // While matrices are multiplied until the next layer mixes, or the last two of them, what it will read of the
@@ -330,7 +318,6 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
   const std::size_t tokens = batch.token_ids.size();
   CHECK(tokens > 0 && tokens <= static_cast<std::size_t>(max_batched_tokens_) &&
         batch.positions.size() == tokens);
-  const std::int64_t hidden = config_.hidden_size;
   const Chunks all = chunks(tokens);
   Chunks left = all;
   for (RopeTable& rope : ropes_) rope.prepare(context_, batch.positions, batch.rotations);
@@ -341,10 +328,9 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     for (std::int64_t i = 0; i < all.count(); ++i) {
       const Rows rows = all[i];
       if (weights_.streams)
-        weights_.streams->predict(context_, index, rows.first, rows.count, residual_ + rows.first * hidden);
-      layer.mixer->enter(
-          room_, batch, rows,
-          input_of(config, config.mixer_norms, layer.mixer_norms, residual_ + rows.first * hidden));
+        weights_.streams->predict(context_, index, rows.first, rows.count, residual_.at(rows.first));
+      layer.mixer->enter(room_, batch, rows,
+                         input_of(config, config.mixer_norms, layer.mixer_norms, residual_.at(rows.first)));
     }
     context_.read_ahead = nullptr;
     layer.mixer->mix(room_, batch);
@@ -356,23 +342,23 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     }
     for (std::int64_t i = 0; i < left.count(); ++i) {
       const Rows rows = left[i];
-      const float* x = residual_ + rows.first * hidden;
+      Buffer x = residual_.at(rows.first);
       if (config.parallel) {
-        std::memcpy(before_, x, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
+        copy_rows(context_, hidden_rows(rows.count), x, before_);
         x = before_;
       }
       if (layer.learned_residual)
-        layer.learned_residual->make(context_, input_of(config, config.mixer_norms, layer.mixer_norms, x),
-                                     rows.count, around_);
-      layer.feed_forward->look(room_, LinearInput::rows(x, hidden), rows.count);
-      PAGODA_RETURN_IF_ERROR(add_sublayer(config, config.mixer_norms, layer.mixer_norms, rows,
-                                          [&](float* y) { return layer.mixer->leave(room_, rows, y); }));
-      if (layer.learned_residual)
-        layer.learned_residual->join(context_, around_, rows.count, residual_ + rows.first * hidden);
-      const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
+        layer.learned_residual->make(context_, x, layer.mixer_norms.input.weight, rows.count, around_);
+      layer.feed_forward->look(room_, LinearInput::rows(x), rows.count);
       PAGODA_RETURN_IF_ERROR(
-          add_sublayer(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
-                       [&](float* y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));
+          add_sublayer(config, config.mixer_norms, layer.mixer_norms, rows,
+                       [&](const Buffer& y) { return layer.mixer->leave(room_, rows, y); }));
+      if (layer.learned_residual)
+        layer.learned_residual->join(context_, around_, rows.count, residual_.at(rows.first));
+      const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
+      PAGODA_RETURN_IF_ERROR(add_sublayer(
+          config, config.feed_forward_norms, layer.feed_forward_norms, rows,
+          [&](const Buffer& y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));
       finish_layer(index, rows);
     }
   }
@@ -380,50 +366,35 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
 }
 
 // Each rank has the logits of its own tokens: rank 0 puts the rows together.
-Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count, float* out) {
+Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count, const Buffer& out) {
   linear(context_, weights_.head, input, count, own_logits_);
   std::vector<std::size_t> sizes;
-  for (const Range& part : shard_.vocab)
-    sizes.push_back(static_cast<std::size_t>(count * part.count) * sizeof(float));
-  const std::span own(own_logits_, static_cast<std::size_t>(count * shard_.own_vocab().count));
-  auto* const all =
-      reinterpret_cast<std::byte*>(count == 1 ? out : gathered_);  // one row is in order at once
-  PAGODA_RETURN_IF_ERROR(parallel_.communicator->gather(std::as_bytes(own), sizes, all, parallel_.timeout));
+  for (const Range& part : shard_.vocab) sizes.push_back(static_cast<std::size_t>(count * part.count));
+  // One row is in order at once.
+  PAGODA_RETURN_IF_ERROR(exchange_.bring_to_first(sizes, own_logits_, count == 1 ? out : gathered_));
   if (shard_.rank != 0 || count == 1) return ok_status();
-  const float* from = gathered_;
-  for (const Range& part : shard_.vocab) {
-    for (std::int64_t row = 0; row < count; ++row, from += part.count) {
-      std::memcpy(out + row * config_.vocab_size + part.first, from,
-                  static_cast<std::size_t>(part.count) * sizeof(float));
-    }
-  }
+  for (const Range& part : shard_.vocab)
+    copy_rows(context_, {count, part.count}, gathered_.at(0, count * part.first).with_stride(part.count),
+              out.at(0, part.first));
   return ok_status();
-}
-
-void DecoderModel::cap_logits(std::int64_t count, float* logits) const {
-  const float cap = config_.logit_softcap;
-  for_tiles(context_, count, [&](std::int64_t row, int) {
-    float* values = logits + row * config_.vocab_size;
-    for (std::int32_t i = 0; i < config_.vocab_size; ++i) values[i] = cap * std::tanh(values[i] / cap);
-  });
 }
 
 // The head's input: rows of the last layer's output, normalised, projected.
 LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
-  const float* x = residual_ + first * config_.hidden_size;
-  const LinearInput input = config_.final_norm ? normalized(*config_.final_norm, weights_.final_norm, x)
-                                               : LinearInput::rows(x, config_.hidden_size);
+  const Buffer x = residual_.at(first);
+  const LinearInput input =
+      config_.final_norm ? normalized(*config_.final_norm, weights_.final_norm, x) : LinearInput::rows(x);
   if (!weights_.project_out) return input;
-  linear(context_, *weights_.project_out, input, count, normed_);
-  return LinearInput::rows(normed_, config_.embedding_size);
+  const Buffer projected = normed_.with_stride(config_.embedding_size);
+  linear(context_, *weights_.project_out, input, count, projected);
+  return LinearInput::rows(projected);
 }
 
-void DecoderModel::hidden(std::int64_t first, std::int64_t count, float* out) const {
-  const float* x = residual_ + first * config_.hidden_size;
+void DecoderModel::hidden(std::int64_t first, std::int64_t count, const Buffer& out) const {
   if (config_.final_norm)
-    normalize(*config_.final_norm, weights_.final_norm, x, count, out);
+    normalize(*config_.final_norm, weights_.final_norm, residual_.at(first), count, out);
   else
-    std::memcpy(out, x, static_cast<std::size_t>(count * config_.hidden_size) * sizeof(float));
+    copy_rows(context_, hidden_rows(count), residual_.at(first), out);
 }
 
 void DecoderModel::largest_logits(std::span<LogitMax> largest) {
@@ -436,7 +407,7 @@ void DecoderModel::largest_logits(std::span<LogitMax> largest) {
   }
 }
 
-Status DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) {
+Status DecoderModel::logits(std::int64_t first, std::int64_t count, Buffer out) {
   const std::int64_t chunk = shard_.size == 1 ? room_.chunk_rows : std::min(room_.chunk_rows, kLogitChunk);
   for (; count > 0; first += chunk, count -= chunk) {
     const std::int64_t rows = std::min(chunk, count);
@@ -445,8 +416,9 @@ Status DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) 
       linear(context_, weights_.head, input, rows, out, {.read_late = true});
     else
       PAGODA_RETURN_IF_ERROR(gather_logits(input, rows, out));
-    if (config_.logit_softcap > 0 && shard_.rank == 0) cap_logits(rows, out);
-    if (out != nullptr) out += rows * config_.vocab_size;
+    if (config_.logit_softcap > 0 && shard_.rank == 0)
+      cap_rows(context_, {rows, config_.vocab_size}, config_.logit_softcap, out);
+    out = out.at(rows);
   }
   return ok_status();
 }

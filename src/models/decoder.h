@@ -15,6 +15,9 @@
 
 #include "base/status.h"
 #include "distributed/parallel_context.h"
+#include "kernels/buffer.h"
+#include "kernels/elementwise.h"
+#include "kernels/rows.h"
 #include "loader/model_source.h"
 #include "models/cached_weights.h"
 #include "models/decoder_config.h"
@@ -77,11 +80,11 @@ class DecoderModel {
 
   // Logits of output rows [first, first + count) of the last forward into out [count, vocab_size], on rank 0;
   // the others send their parts.
-  Status logits(std::int64_t first, std::int64_t count, float* out);
+  Status logits(std::int64_t first, std::int64_t count, Buffer out);
 
   // The hidden states that the head would multiply, of output rows [first, first + count) of the last
   // forward, into out [count, hidden_size]. Every rank has them.
-  void hidden(std::int64_t first, std::int64_t count, float* out) const;
+  void hidden(std::int64_t first, std::int64_t count, const Buffer& out) const;
 
   // The largest logit of each output row of the last forward, without their logits. On a single rank only,
   // and not where logits are capped: large ones may then be equal.
@@ -92,8 +95,9 @@ class DecoderModel {
   Chunks chunks(std::size_t rows) const { return {static_cast<std::int64_t>(rows), room_.chunk_rows}; }
   Status reserve_buffers();
   Status embed(const DecoderBatch& batch);
-  void look_up_tokens(std::span<const std::int32_t> ids, float* out) const;
-  Status embed_tokens(std::span<const std::int32_t> ids, float* out);
+  void look_up_tokens(std::span<const std::int32_t> ids, const Buffer& out,
+                      const EmbeddedIds& own = {}) const;
+  Status embed_tokens(std::span<const std::int32_t> ids, const Buffer& out);
   void read_next_layer_ahead(const DecoderBatch& batch, std::size_t next);
   void gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width);
   void finish_layer(std::size_t index, Rows rows);
@@ -101,13 +105,13 @@ class DecoderModel {
   Status add_sublayer(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms, Rows rows,
                       const Half& half);
   LinearInput head_input(std::int64_t first, std::int64_t count);
-  Status gather_logits(const LinearInput& input, std::int64_t count, float* out);
-  void cap_logits(std::int64_t count, float* logits) const;
-  LinearInput normalized(const NormConfig& config, const NormWeights& norm, const float* x) const;
+  Status gather_logits(const LinearInput& input, std::int64_t count, const Buffer& out);
+  LinearInput normalized(const NormConfig& config, const NormWeights& norm, const Buffer& x) const;
   LinearInput input_of(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
-                       const float* x) const;
-  void normalize(const NormConfig& config, const NormWeights& norm, const float* x, std::int64_t count,
-                 float* out) const;
+                       const Buffer& x) const;
+  void normalize(const NormConfig& config, const NormWeights& norm, const Buffer& x, std::int64_t count,
+                 const Buffer& out) const;
+  RowShape hidden_rows(std::int64_t count) const { return {count, config_.hidden_size}; }
 
   KernelContext context_;
   ParallelContext parallel_;
@@ -121,18 +125,18 @@ class DecoderModel {
   Workspace room_;
   std::int32_t max_batched_tokens_ = 0;
 
-  Memory memory_;              // the room's buffers and those below
-  float* residual_ = nullptr;  // [tokens, hidden]
-  float* normed_ = nullptr;    // [chunk, max(hidden, embedding)]
-  float* branch_ = nullptr;    // [chunk, hidden]; where a branch is not added as it is
-  float* before_ = nullptr;    // [chunk, hidden]; of parallel halves: what both see
+  Memory memory_;    // the room's buffers and those below
+  Buffer residual_;  // [tokens, hidden]
+  Buffer normed_;    // [chunk, hidden], or rows of the embedding
+  Buffer branch_;    // [chunk, hidden]; where a branch is not added as it is
+  Buffer before_;    // [chunk, hidden]; of parallel halves: what both see
   // Only where layers have inputs of their own: what the first layer saw, and room for a chunk of them.
-  float *embedded_ = nullptr, *input_room_ = nullptr;  // [tokens, hidden]
-  float* around_ = nullptr;                            // only where ways lead around mixers
+  Buffer embedded_, input_room_;  // [tokens, hidden]
+  Buffer around_;                 // only where ways lead around mixers
   // Only where the model is split:
-  float* own_logits_ = nullptr;  // [chunk, own vocabulary]
-  float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
-  std::vector<std::int32_t> shifted_positions_, own_ids_, types_;
+  Buffer own_logits_;  // [chunk, own vocabulary]
+  Buffer gathered_;    // [rank, chunk, its vocabulary]; rank 0
+  std::vector<std::int32_t> types_;
   std::vector<std::int32_t> row_ids_;  // tokens of the rows of embedded_
   ReadAhead read_ahead_;               // memory that the next layer's mixer reads
 };

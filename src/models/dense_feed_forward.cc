@@ -23,13 +23,15 @@ class DenseFeedForward final : public FeedForward {
   Products entering() override { return {&in_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override {
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+                 const Buffer& y) override {
+    const Buffer inner = room.inner.with_stride(width_);
     if (!room.ranks->split()) {
-      linear_pair(*room.context, in_, activation_, out_, input, count, room.inner, y);
+      linear_pair(*room.context, in_, activation_, out_, input, count, inner, y);
       return ok_status();
     }
-    linear(*room.context, in_, input, count, room.inner, {.activation = activation_});
-    return room.ranks->add_product(*room.context, out_, columns_, room.inner, count, y);
+    linear(*room.context, in_, input, count, inner, {.activation = activation_});
+    return room.ranks->add_product(*room.context, out_, columns_, inner, count, y);
   }
 
  private:

@@ -10,46 +10,15 @@
 // On several ranks each has some heads, and all keep the same rows.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/strings.h"
 #include "kernels/elementwise.h"
-#include "kernels/tiles.h"
+#include "kernels/latent_input.h"
+#include "kernels/rows.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
 namespace {
-
-// Rows of a chunk that pass through one head's matrix at once.
-constexpr std::int64_t kRowsOfTile = 64;
-
-// out[row * stride of the rows] = matrix of the head * x, for every row and head, each tile on one thread.
-struct HeadRows {
-  const float* x = nullptr;  // first row and head
-  std::int64_t row_stride = 0, head_stride = 0;
-  float* out = nullptr;
-  std::int64_t out_row_stride = 0, out_head_stride = 0;
-};
-void multiply_heads(const KernelContext& context, const std::vector<PackedLinear>& matrices,
-                    const HeadRows& rows, std::int64_t count) {
-  const std::int64_t heads = std::ssize(matrices), parts = ceil_div(count, kRowsOfTile);
-  for_tiles(context, heads * parts, [&](std::int64_t tile, int) {
-    static thread_local std::vector<float> products;
-    KernelContext alone = context;
-    alone.pool = nullptr;
-    alone.read_ahead = nullptr;
-    const std::int64_t head = tile % heads, part = tile / heads;
-    const std::int64_t first = count * part / parts, last = count * (part + 1) / parts;
-    const PackedLinear& matrix = matrices[static_cast<std::size_t>(head)];
-    products.resize(static_cast<std::size_t>((last - first) * matrix.n()));
-    linear(alone, matrix,
-           {.x = rows.x + first * rows.row_stride + head * rows.head_stride, .stride = rows.row_stride},
-           last - first, products.data());
-    for (std::int64_t row = first; row < last; ++row)
-      std::copy_n(products.data() + (row - first) * matrix.n(), matrix.n(),
-                  rows.out + row * rows.out_row_stride + head * rows.out_head_stride);
-  });
-}
 
 class LatentAttention final : public Mixer {
  public:
@@ -71,7 +40,7 @@ class LatentAttention final : public Mixer {
   void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
   }
-  Status leave(const Workspace& room, Rows rows, float* y) override;
+  Status leave(const Workspace& room, Rows rows, const Buffer& y) override;
 
  private:
   std::int64_t query_width() const { return std::int64_t{own_.num_heads} * own_.query_size(); }
@@ -80,8 +49,7 @@ class LatentAttention final : public Mixer {
                     bool interleaved, WeightLoader& loader);
   void load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
                   WeightLoader& loader);
-  void keep(const float* down, float* entered) const;
-  void scale_queries(std::span<const std::int32_t> positions, float* entered) const;
+  Buffer entered(const Workspace& room) const { return room.entered.with_stride(entered_width()); }
 
   LatentAttentionConfig own_;  // with this rank's number of heads
   std::int32_t layer_;
@@ -182,69 +150,41 @@ void LatentAttention::load_heads(const LatentAttentionConfig& config, const Laye
   }
 }
 
-// One row's latent vector, normed, and the part of it that will be rotated.
-void LatentAttention::keep(const float* down, float* entered) const {
-  const std::int64_t latent = own_.latent_size;
-  double sum = 0;
-  for (std::int64_t i = 0; i < latent; ++i) sum += static_cast<double>(down[i]) * down[i];
-  const auto scale = static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(latent) + own_.norm_eps));
-  for (std::int64_t i = 0; i < latent; ++i)
-    entered[i] = down[i] * scale * latent_norm_[static_cast<std::size_t>(i)];
-  std::copy_n(down + latent, own_.rope_size, entered + latent);
-}
-
 void LatentAttention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
                             const LinearInput& input) {
   const KernelContext& context = *room.context;
-  const std::int64_t width = entered_width(), row_size = own_.row_size(), down_width = down_.n();
-  float* const down = room.inner;
+  const std::int64_t row_size = own_.row_size(), down_width = down_.n();
+  const Buffer down = room.inner.with_stride(down_width);
   linear(context, down_, input, rows.count, down);
-  const float* queries = down;
-  std::int64_t query_stride = down_width;
+  Buffer queries = down;
   if (own_.query_rank > 0) {
-    float* const made = down + rows.count * down_width;
-    linear(context, up_,
-           {.x = down,
-            .stride = down_width,
-            .op = LinearInput::Op::rms_norm,
-            .weight = query_norm_.data(),
-            .eps = own_.norm_eps},
-           rows.count, made);
-    queries = made;
-    query_stride = query_width();
+    queries = room.inner.at(0, rows.count * down_width).with_stride(query_width());
+    LinearInput normed = LinearInput::rows(down);
+    normed.op = LinearInput::Op::rms_norm;
+    normed.weight = query_norm_.data();
+    normed.eps = own_.norm_eps;
+    linear(context, up_, normed, rows.count, queries);
   }
-  float* const entered = room.entered + rows.first * width;
-  multiply_heads(context, keys_,
-                 {.x = queries,
-                  .row_stride = query_stride,
-                  .head_stride = own_.query_size(),
-                  .out = entered,
-                  .out_row_stride = width,
-                  .out_head_stride = row_size},
-                 rows.count);
-  for_tiles(context, rows.count, [&](std::int64_t row, int) {
-    float* to = entered + row * width;
-    const float* query = queries + row * query_stride + own_.nope_size;
-    for (std::int32_t head = 0; head < own_.num_heads; ++head, to += row_size, query += own_.query_size())
-      std::copy_n(query, own_.rope_size, to + own_.latent_size);
-    keep(down + (row + 1) * down_width - row_size, to);
-  });
+  const Buffer out = entered(room).at(rows.first);
+  head_products(context, keys_, rows.count, queries, own_.query_size(), out, row_size);
+  latent_rows(context,
+              {.num_heads = own_.num_heads,
+               .query_size = own_.query_size(),
+               .nope_size = own_.nope_size,
+               .latent_size = own_.latent_size,
+               .rope_size = own_.rope_size,
+               .weight = latent_norm_.data(),
+               .eps = own_.norm_eps},
+              rows.count, queries, down.at(0, down_width - row_size), out);
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
   RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
   const RopeRows turns = table.of_rows(context, positions, rows.first);
-  rope(context, entered + own_.latent_size, rows.count, width, own_.num_heads + 1, own_.row_size(),
-       own_.rope_size, turns.index, turns.table);
-  if (own_.temperature_beta != 0) scale_queries(positions, entered);
-}
-
-void LatentAttention::scale_queries(std::span<const std::int32_t> positions, float* entered) const {
-  const std::int64_t size = std::int64_t{own_.num_heads} * own_.row_size();
-  for (std::size_t row = 0; row < positions.size(); ++row, entered += entered_width()) {
-    const std::int32_t times = positions[row] / own_.temperature_positions;
-    const auto scale = static_cast<float>(1 + own_.temperature_beta * std::log1p(static_cast<double>(times)));
-    for (std::int64_t i = 0; i < size; ++i) entered[i] *= scale;
-  }
+  rope(context, out.at(0, own_.latent_size), rows.count, own_.num_heads + 1, own_.row_size(), own_.rope_size,
+       turns.index, turns.table);
+  if (own_.temperature_beta == 0) return;
+  scale_by_position(context, {rows.count, own_.num_heads * row_size},
+                    {.beta = own_.temperature_beta, .positions = own_.temperature_positions}, positions, out);
 }
 
 PagedAttentionArgs LatentAttention::arguments(const Workspace& room, const DecoderBatch& batch) const {
@@ -255,25 +195,18 @@ PagedAttentionArgs LatentAttention::arguments(const Workspace& room, const Decod
           .layer = kv.layer,
           .sequences = kv.sequences,
           .rows_at_once = chunks[0].count,
-          .query = room.entered,
-          .key = room.entered + std::int64_t{own_.num_heads} * own_.row_size(),
-          .row_stride = entered_width(),
+          .query = entered(room),
+          .key = entered(room).at(0, std::int64_t{own_.num_heads} * own_.row_size()),
           .num_query_heads = own_.num_heads,
           .scale = own_.scale,
-          .output = room.mixed};
+          .output = room.mixed.with_stride(mixed_width())};
 }
 
-Status LatentAttention::leave(const Workspace& room, Rows rows, float* y) {
-  const std::int64_t width = std::int64_t{own_.num_heads} * own_.value_size;
-  multiply_heads(*room.context, values_,
-                 {.x = room.mixed + rows.first * mixed_width(),
-                  .row_stride = mixed_width(),
-                  .head_stride = own_.latent_size,
-                  .out = room.inner,
-                  .out_row_stride = width,
-                  .out_head_stride = own_.value_size},
-                 rows.count);
-  return room.ranks->add_product(*room.context, output_, columns_, room.inner, rows.count, y);
+Status LatentAttention::leave(const Workspace& room, Rows rows, const Buffer& y) {
+  const Buffer values = room.inner.with_stride(std::int64_t{own_.num_heads} * own_.value_size);
+  head_products(*room.context, values_, rows.count, room.mixed.with_stride(mixed_width()).at(rows.first),
+                own_.latent_size, values, own_.value_size);
+  return room.ranks->add_product(*room.context, output_, columns_, values, rows.count, y);
 }
 
 }  // namespace

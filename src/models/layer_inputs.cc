@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "kernels/elementwise.h"
+#include "kernels/rows.h"
 
 namespace pagoda {
 
@@ -48,30 +49,24 @@ LayerInputs LayerInputs::load(const DecoderConfig& config, WeightLoader& loader)
   return inputs;
 }
 
-const float* LayerInputs::make(const KernelContext& context, std::int32_t layer,
-                               std::span<const std::int32_t> ids, const float* embedded, const float* x,
-                               float* room) {
+Buffer LayerInputs::make(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
+                         const Buffer& embedded, const Buffer& x, const Buffer& room) {
   const Layer& own = layers_[static_cast<std::size_t>(layer)];
   const auto count = static_cast<std::int64_t>(ids.size()), size = std::int64_t{size_};
-  float* const projected = room;
-  float* const input = projected + count * size;
-  float* const gated = input + count * size;
-  float* const out = gated + count * size;
+  const RowShape shape = {count, size};
+  const Buffer projected = room.with_stride(size), input = projected.at(count), gated = input.at(count),
+               out = gated.at(count).with_stride(hidden_), normed = out.at(count);
   // An embedding's row of all layers is one row after the other.
   places_.clear();
   for (const std::int32_t id : ids)
     places_.push_back((id < rows_ ? id : 0) * static_cast<std::int32_t>(layers_.size()) + layer);
-  linear(context, own.projection, LinearInput::rows(embedded, hidden_), count, projected);
-  const float shrink = 1.0f / std::sqrt(static_cast<float>(hidden_));
-  for (std::int64_t i = 0; i < count * size; ++i) projected[i] *= shrink;
+  linear(context, own.projection, LinearInput::rows(embedded), count, projected);
+  scale_rows(context, shape, 1.0f / std::sqrt(static_cast<float>(hidden_)), projected);
   rms_norm(context, projected, count, size, norm_.data(), eps_, input);
   embedding(context, table_, places_, projected);
-  linear(context, own.gate, LinearInput::rows(x, hidden_), count, gated, {.activation = activation_});
-  const float grow = std::sqrt(static_cast<float>(size));
-  const float half = std::sqrt(0.5f);
-  for (std::int64_t i = 0; i < count * size; ++i) gated[i] *= (input[i] + grow * projected[i]) * half;
-  linear(context, own.output, LinearInput::rows(gated, size), count, out);
-  float* const normed = out + count * hidden_;
+  linear(context, own.gate, LinearInput::rows(x), count, gated, {.activation = activation_});
+  times_sum(context, shape, input, std::sqrt(static_cast<float>(size)), projected, std::sqrt(0.5f), gated);
+  linear(context, own.output, LinearInput::rows(gated), count, out);
   rms_norm(context, out, count, hidden_, own.branch_norm.data(), eps_, normed);
   return normed;
 }

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/buffer.h"
 #include "kernels/linear.h"
 #include "models/decoder_config.h"
 #include "models/weight_loader.h"
@@ -28,8 +29,8 @@ class LayerInputs {
 
   // y of rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, room_width()], in
   // which y is.
-  const float* make(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
-                    const float* embedded, const float* x, float* room);
+  Buffer make(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
+              const Buffer& embedded, const Buffer& x, const Buffer& room);
 
  private:
   struct Layer {

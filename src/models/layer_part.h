@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/buffer.h"
 #include "kernels/linear.h"
 #include "kernels/paged_attention.h"
 #include "kernels/read_ahead.h"
@@ -72,16 +73,17 @@ struct Chunks {
   }
 };
 
-// Memory that the layers of a decoder share, one after the other. `entered` and `mixed` are as wide as the
-// widest layer needs; each packs its own rows.
+// Memory that the layers of a decoder share, one after the other. Each part lays its own rows into it
+// (Buffer::with_stride); `entered` and `mixed` have room for the widest layer's.
 struct Workspace {
   const KernelContext* context = nullptr;
   RankExchange* ranks = nullptr;
   std::span<RopeTable> ropes;
   std::int64_t chunk_rows = 0;
-  float* entered = nullptr;  // [tokens, entered_width]: what a mixer makes of each row before it mixes
-  float* mixed = nullptr;    // [tokens, mixed_width]
-  float* inner = nullptr;    // [chunk, inner_width]: of whichever half is at work
+  Buffer entered = {};  // [tokens, entered_width]: what a mixer makes of each row before it mixes
+  Buffer mixed = {};    // [tokens, mixed_width]
+  Buffer inner = {};    // [chunk, inner_width]: of whichever half is at work
+  Buffer seen = {};     // [chunk, seen_width]: what a feed-forward has kept of x before the mixer's sum
 };
 
 using Products = std::vector<PackedLinear*>;  // in the order in which they are multiplied
@@ -105,7 +107,7 @@ class Mixer {
   // Lists the states that mix() will read; a hint.
   virtual void list_ahead(const Workspace&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
   // y += these rows of room.mixed, which need not be the batch's any more. Not ok: another rank is lost.
-  virtual Status leave(const Workspace& room, Rows rows, float* y) = 0;
+  virtual Status leave(const Workspace& room, Rows rows, const Buffer& y) = 0;
 };
 
 class FeedForward {
@@ -114,10 +116,13 @@ class FeedForward {
   virtual std::int64_t inner_width() const = 0;
   virtual Products entering() = 0;
   virtual Products leaving() = 0;
-  // Reads x, `count` rows of a chunk, as it is before the mixer's result is added to it.
+  // Reads x, `count` rows of a chunk, as it is before the mixer's result is added to it, and keeps what it
+  // needs of it in room.seen, seen_width() floats of each row.
+  virtual std::int64_t seen_width() const { return 0; }
   virtual void look(const Workspace&, const LinearInput&, std::int64_t) {}
   // y += f(input), of the same rows. Not ok: another rank is lost.
-  virtual Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) = 0;
+  virtual Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+                         const Buffer& y) = 0;
 };
 
 // The part that a config describes, with this rank's weights of layer `index`. What goes wrong is the

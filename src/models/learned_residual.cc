@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "base/check.h"
 #include "kernels/elementwise.h"
-#include "kernels/tiles.h"
+#include "kernels/rows.h"
 
 namespace pagoda {
 
@@ -20,28 +19,20 @@ LearnedResidual LearnedResidual::load(const DecoderConfig& config, const LayerCo
   return residual;
 }
 
-void LearnedResidual::make(const KernelContext& context, const LinearInput& input, std::int64_t count,
-                           float* room) const {
-  CHECK(input.op == LinearInput::Op::rms_norm);
-  float* const normed = room;
-  float* const low = normed + count * hidden_;
-  float* const whole = low + count * down_.n();
-  float* const around = whole + count * hidden_;
-  rms_norm(context, input.x, count, hidden_, input.weight, input.eps, normed);
-  linear(context, down_, LinearInput::rows(normed, hidden_), count, low);
-  linear(context, up_, LinearInput::rows(low, down_.n()), count, whole);
+void LearnedResidual::make(const KernelContext& context, const Buffer& x, const std::vector<float>& weight,
+                           std::int64_t count, const Buffer& room) const {
+  const Buffer normed = room.with_stride(hidden_), low = normed.at(count).with_stride(down_.n()),
+               whole = low.at(count).with_stride(hidden_), around = whole.at(count);
+  rms_norm(context, x, count, hidden_, weight.data(), eps_, normed);
+  linear(context, down_, LinearInput::rows(normed), count, low);
+  linear(context, up_, LinearInput::rows(low), count, whole);
   rms_norm(context, whole, count, hidden_, norm_.data(), eps_, around);
-  for_tiles(context, count, [&](std::int64_t row, int) {
-    for (std::int64_t i = row * hidden_; i < (row + 1) * hidden_; ++i) normed[i] += around[i];
-  });
+  add_rows(context, {count, hidden_}, 1, around, normed);
 }
 
-void LearnedResidual::join(const KernelContext& context, const float* made, std::int64_t count,
-                           float* x) const {
-  const float half = std::sqrt(0.5f);
-  for_tiles(context, count, [&](std::int64_t row, int) {
-    for (std::int64_t i = row * hidden_; i < (row + 1) * hidden_; ++i) x[i] = (x[i] + made[i]) * half;
-  });
+void LearnedResidual::join(const KernelContext& context, const Buffer& made, std::int64_t count,
+                           const Buffer& x) const {
+  join_rows(context, {count, hidden_}, made.with_stride(hidden_), std::sqrt(0.5f), x);
 }
 
 }  // namespace pagoda

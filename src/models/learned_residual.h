@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/buffer.h"
 #include "kernels/linear.h"
 #include "models/decoder_config.h"
 #include "models/weight_loader.h"
@@ -25,11 +26,12 @@ class LearnedResidual {
 
   static std::int64_t room_width(std::int64_t hidden, std::int64_t rank) { return 3 * hidden + rank; }
 
-  // `input` is n as an RMS norm of rows of x; room: [count, room_width()], whose first [count, hidden] is
-  // what comes out: n + norm(B A n).
-  void make(const KernelContext& context, const LinearInput& input, std::int64_t count, float* room) const;
+  // n is an RMS norm, with `weight`, of rows of x; room: [count, room_width()], whose first [count, hidden]
+  // is what comes out: n + norm(B A n).
+  void make(const KernelContext& context, const Buffer& x, const std::vector<float>& weight,
+            std::int64_t count, const Buffer& room) const;
   // x = (x + what make() made) / sqrt(2).
-  void join(const KernelContext& context, const float* made, std::int64_t count, float* x) const;
+  void join(const KernelContext& context, const Buffer& made, std::int64_t count, const Buffer& x) const;
 
  private:
   std::int64_t hidden_ = 0;

@@ -14,15 +14,13 @@
 
 #include "kernels/causal_conv.h"
 #include "kernels/elementwise.h"
-#include "kernels/tiles.h"
+#include "kernels/rows.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
 namespace {
 
 constexpr float kUnitEps = 1e-6f;  // eps of the length of queries and keys; no file says it
-
-float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
 class LinearAttention final : public Mixer {
  public:
@@ -36,29 +34,27 @@ class LinearAttention final : public Mixer {
   Products leaving() override { return {&out_}; }
   void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const Workspace& room, const DecoderBatch& batch) override;
-  Status leave(const Workspace& room, Rows rows, float* y) override {
-    linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * mixed_width(), mixed_width()),
-           rows.count, y, {.accumulate = true});
+  Status leave(const Workspace& room, Rows rows, const Buffer& y) override {
+    const Buffer mixed = room.mixed.with_stride(mixed_width());
+    linear(*room.context, out_, LinearInput::rows(mixed.at(rows.first)), rows.count, y, {.accumulate = true});
     return ok_status();
   }
 
  private:
   // [token, weights | decays], or of Mamba-2 all weights, then all decays: these follow from those.
   struct Gates {
-    float *weight, *decay;
-    std::int64_t stride;
+    Buffer weight, decay;
   };
   Gates gates_of(const Workspace& room, const DecoderBatch& batch) const {
-    const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
-    float* const weight = room.entered + tokens * row_width();
-    const std::int64_t heads = config_.num_heads;
-    if (config_.delta_rule) return {weight, weight + heads, 2 * heads};
-    return {weight, weight + tokens * heads, heads};
+    const std::int64_t tokens = std::ssize(batch.token_ids), heads = config_.num_heads;
+    const Buffer all = room.entered.at(0, tokens * row_width());
+    if (config_.delta_rule) return {all.with_stride(2 * heads), all.with_stride(2 * heads).at(0, heads)};
+    return {all.with_stride(heads), all.with_stride(heads).at(tokens)};
   }
+  Buffer entered(const Workspace& room) const { return room.entered.with_stride(row_width()); }
   std::int64_t row_width() const { return config_.num_channels() + config_.value_width(); }
   void load_delta_net(const LayerPlace& place, WeightLoader& loader);
   void load_mamba2(const LayerPlace& place, WeightLoader& loader);
-  void turn_gates(const Gates& gates) const;  // for one row
 
   LinearAttentionConfig config_;
   std::int32_t layer_;
@@ -150,38 +146,26 @@ void LinearAttention::load_mamba2(const LayerPlace& place, WeightLoader& loader)
   skip_ = loader.reader().values(place.prefix + names.skip, heads);
 }
 
-void LinearAttention::turn_gates(const Gates& gates) const {
-  for (std::int32_t head = 0; head < config_.num_heads; ++head) {
-    const auto at = static_cast<std::size_t>(head);
-    if (config_.delta_rule) {
-      gates.weight[head] = 1 / (1 + std::exp(-gates.weight[head]));
-      gates.decay[head] = std::exp(rate_[at] * softplus(gates.decay[head] + step_bias_[at]));
-    } else {
-      const float step = softplus(gates.weight[head] + step_bias_[at]);
-      gates.weight[head] = std::clamp(step, config_.least_step, config_.most_step);
-      gates.decay[head] = std::exp(rate_[at] * gates.weight[head]);
-    }
-  }
-}
-
 void LinearAttention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
                             const LinearInput& input) {
-  linear(*room.context, in_, input, rows.count, room.entered + rows.first * row_width());
-  Gates gates = gates_of(room, batch);
-  gates.weight += rows.first * gates.stride;
-  gates.decay += rows.first * gates.stride;
-  linear(*room.context, gates_, input, rows.count, gates.weight);
-  for_ranges(*room.context, rows.count, 16, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t row = first; row < last; ++row)
-      turn_gates({gates.weight + row * gates.stride, gates.decay + row * gates.stride, gates.stride});
-  });
+  const Gates gates = gates_of(room, batch);
+  linear(*room.context, in_, input, rows.count, entered(room).at(rows.first));
+  linear(*room.context, gates_, input, rows.count, gates.weight.at(rows.first));
+  recurrent_gates(*room.context,
+                  {.delta_rule = config_.delta_rule,
+                   .num_heads = config_.num_heads,
+                   .rate = rate_.data(),
+                   .bias = step_bias_.data(),
+                   .least_step = config_.least_step,
+                   .most_step = config_.most_step},
+                  rows.count, gates.weight.at(rows.first), gates.decay.at(rows.first));
 }
 
 void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
   const KernelContext& context = *room.context;
-  const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
-  const std::int64_t width = row_width(), key_width = config_.key_width(),
-                     value_width = config_.value_width();
+  const std::int64_t rows = std::ssize(batch.token_ids);
+  const std::int64_t key_width = config_.key_width(), value_width = config_.value_width();
+  const Buffer row = entered(room), mixed = room.mixed.with_stride(value_width);
   const bool delta = config_.delta_rule;
   const LayerStates& states = batch.states_of(layer_);
   causal_conv(context, {.num_channels = config_.num_channels(),
@@ -189,19 +173,19 @@ void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
                         .weight = taps_.data(),
                         .bias = conv_bias_.empty() ? nullptr : conv_bias_.data(),
                         .silu = true,
-                        .input = room.entered,
-                        .row_stride = width,
-                        .output = room.entered,
-                        .output_stride = width,
+                        .input = row,
+                        .gate = {},
+                        .output_gate = {},
+                        .output = row,
                         .states = states});
   // The convolution's input: [query | key | value], for Mamba-2 [value | key | query].
-  float* const query = room.entered + (delta ? 0 : value_width + key_width);
-  float* const key = room.entered + (delta ? key_width : value_width);
-  const float* const value = room.entered + (delta ? 2 * key_width : 0);
+  const Buffer query = row.at(0, delta ? 0 : value_width + key_width);
+  const Buffer key = row.at(0, delta ? key_width : value_width);
+  const Buffer value = row.at(0, delta ? 2 * key_width : 0);
   if (delta) {
     const float scale = 1 / std::sqrt(static_cast<float>(config_.key_size));
-    heads_to_unit(context, query, rows, width, config_.num_key_heads, config_.key_size, kUnitEps, scale);
-    heads_to_unit(context, key, rows, width, config_.num_key_heads, config_.key_size, kUnitEps, 1);
+    heads_to_unit(context, query, rows, config_.num_key_heads, config_.key_size, kUnitEps, scale);
+    heads_to_unit(context, key, rows, config_.num_key_heads, config_.key_size, kUnitEps, 1);
   }
   const Gates gates = gates_of(room, batch);
   linear_attention(context, {.num_heads = config_.num_heads,
@@ -213,13 +197,10 @@ void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
                              .query = query,
                              .key = key,
                              .value = value,
-                             .row_stride = width,
                              .decay = gates.decay,
                              .weight = gates.weight,
-                             .gate_stride = gates.stride,
                              .skip = skip_.empty() ? nullptr : skip_.data(),
-                             .output = room.mixed,
-                             .output_stride = value_width,
+                             .output = mixed,
                              .states = states,
                              .piece = 1});
   const std::int32_t groups = delta ? config_.num_heads : std::max(config_.norm_groups, 1);
@@ -229,7 +210,7 @@ void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
                           .own_weights = !delta,
                           .gate_first = !delta && config_.gate_first,
                           .eps = norm_eps_};
-  gated_rms_norm(context, norm, rows, room.mixed, value_width, room.entered + config_.num_channels(), width);
+  gated_rms_norm(context, norm, rows, mixed, row.at(0, config_.num_channels()));
 }
 
 }  // namespace

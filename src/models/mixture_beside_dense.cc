@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/elementwise.h"
-#include "kernels/tiles.h"
+#include "kernels/rows.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
@@ -40,28 +40,29 @@ class MixtureBesideDense final : public FeedForward {
     return products;
   }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override {
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+                 const Buffer& y) override {
     CHECK(input.op == LinearInput::Op::rms_norm);
     const std::int64_t size = room.chunk_rows * padded(hidden_);
-    float* const given = room.inner;
-    float* const dense = given + size;
-    float* const mixture = dense + size;
+    const RowShape shape = {count, hidden_};
+    const auto part_of_room = [&](std::int64_t index) {
+      return room.inner.at(0, index * size).with_stride(hidden_);
+    };
+    const Buffer given = part_of_room(0), dense = part_of_room(1), mixture = part_of_room(2);
     Workspace own = room;
-    own.inner = mixture + size;
+    own.inner = room.inner.at(0, 3 * size);
     LinearInput to_mixture = input;
     to_mixture.weight = mixture_norm_.data();
     const auto half = [&](FeedForward& part, const LinearInput& reads, const std::vector<float>& norm,
-                          float* out) -> Status {
-      std::fill_n(given, count * hidden_, 0.0f);
+                          const Buffer& out) -> Status {
+      zero_rows(*room.context, shape, given);
       PAGODA_RETURN_IF_ERROR(part.forward(own, reads, count, given));
       rms_norm(*room.context, given, count, hidden_, norm.data(), eps_, out);
       return ok_status();
     };
     PAGODA_RETURN_IF_ERROR(half(*dense_, input, dense_branch_norm_, dense));
     PAGODA_RETURN_IF_ERROR(half(*mixture_, to_mixture, mixture_branch_norm_, mixture));
-    for_tiles(*room.context, count, [&](std::int64_t row, int) {
-      for (std::int64_t i = row * hidden_; i < (row + 1) * hidden_; ++i) y[i] += dense[i] + mixture[i];
-    });
+    add_sum(*room.context, shape, dense, mixture, y);
     return ok_status();
   }
 

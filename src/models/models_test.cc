@@ -142,7 +142,7 @@ std::vector<float> logits_of(const FakeSource& source, const std::vector<std::in
                              .cache = cache->data()})
                   .ok());
   std::vector<float> logits(ids.size() * static_cast<std::size_t>(config.vocab_size));
-  EXPECT_TRUE((*decoder)->logits(0, count, logits.data()).ok());
+  EXPECT_TRUE((*decoder)->logits(0, count, Buffer::of(logits.data(), config.vocab_size)).ok());
   return logits;
 }
 
@@ -517,7 +517,7 @@ TEST(Decoder, OutputRowsAreThoseAskedFor) {
                   .ok());
   std::vector<float> got(kVocab);
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_TRUE((*decoder)->logits(static_cast<std::int64_t>(i), 1, got.data()).ok());
+    EXPECT_TRUE((*decoder)->logits(static_cast<std::int64_t>(i), 1, Buffer::of(got.data(), kVocab)).ok());
     const auto* expected = all.data() + rows[i] * kVocab;
     EXPECT_EQ(got, std::vector<float>(expected, expected + kVocab));
   }
@@ -556,11 +556,11 @@ TEST(Rope, RowsAppearAsPositionsAreReachedAndStay) {
   const RopeConfig config = {.theta = 100, .rotary_size = 4};
   auto table = RopeTable::create(config, {}, 200);
   ASSERT_TRUE(table);
-  const float* rows = table->rows(KernelContext{}, 3);
+  const float* rows = floats(table->rows(KernelContext{}, 3));
   EXPECT_FLOAT_EQ(rows[0], 1);
   EXPECT_FLOAT_EQ(rows[2 * 4], std::cos(2.0f));
   EXPECT_FLOAT_EQ(rows[2 * 4 + 3], std::sin(0.2f));
-  EXPECT_EQ(table->rows(KernelContext{}, 200), rows);
+  EXPECT_EQ(floats(table->rows(KernelContext{}, 200)), rows);
   EXPECT_FLOAT_EQ(rows[199 * 4], static_cast<float>(std::cos(199.0)));
   EXPECT_FLOAT_EQ(rows[2 * 4 + 3], std::sin(0.2f));
 }

@@ -12,7 +12,7 @@ class NoMixer final : public Mixer {
   Products leaving() override { return {}; }
   void enter(const Workspace&, const DecoderBatch&, Rows, const LinearInput&) override {}
   void mix(const Workspace&, const DecoderBatch&) override {}
-  Status leave(const Workspace&, Rows, float*) override { return ok_status(); }
+  Status leave(const Workspace&, Rows, const Buffer&) override { return ok_status(); }
 };
 
 class NoFeedForward final : public FeedForward {
@@ -20,7 +20,9 @@ class NoFeedForward final : public FeedForward {
   std::int64_t inner_width() const override { return 0; }
   Products entering() override { return {}; }
   Products leaving() override { return {}; }
-  Status forward(const Workspace&, const LinearInput&, std::int64_t, float*) override { return ok_status(); }
+  Status forward(const Workspace&, const LinearInput&, std::int64_t, const Buffer&) override {
+    return ok_status();
+  }
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Two mixers that read the same and whose results are added: attention beside linear attention (Falcon-H1).
 // Each has a part of the room for what it made of the rows before it mixes; what they mixed stands side by
 // side in each row.
-#include <cstring>
+#include <algorithm>
 
-#include "kernels/tiles.h"
+#include "kernels/rows.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
@@ -37,7 +37,7 @@ class ParallelMixers final : public Mixer {
   void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     first_->list_ahead(room, batch, out);
   }
-  Status leave(const Workspace& room, Rows rows, float* y) override {
+  Status leave(const Workspace& room, Rows rows, const Buffer& y) override {
     PAGODA_RETURN_IF_ERROR(leave_one(*first_, room, rows, 0, y));
     return leave_one(*second_, room, rows, first_->mixed_width(), y);
   }
@@ -49,29 +49,24 @@ class ParallelMixers final : public Mixer {
   }
   Workspace behind_first(const Workspace& room, const DecoderBatch& batch) const {
     Workspace own = room;
-    own.entered += static_cast<std::int64_t>(batch.token_ids.size()) * first_->entered_width();
+    own.entered = room.entered.at(0, std::ssize(batch.token_ids) * first_->entered_width());
     return own;
   }
   // Into the columns of each row of room.mixed that begin at `column`.
   void mix_one(Mixer& mixer, Workspace own, const DecoderBatch& batch, const Workspace& room,
                std::int64_t column) {
-    const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
-    const std::int64_t width = mixer.mixed_width(), all = mixed_width();
-    own.mixed = room.entered + tokens * (first_->entered_width() + second_->entered_width());
+    const std::int64_t tokens = std::ssize(batch.token_ids), width = mixer.mixed_width();
+    own.mixed = room.entered.at(0, tokens * (first_->entered_width() + second_->entered_width()));
     mixer.mix(own, batch);
-    for_ranges(*room.context, tokens, 64, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t row = first; row < last; ++row)
-        std::memcpy(room.mixed + row * all + column, own.mixed + row * width,
-                    static_cast<std::size_t>(width) * sizeof(float));
-    });
+    copy_rows(*room.context, {tokens, width}, own.mixed.with_stride(width),
+              room.mixed.with_stride(mixed_width()).at(0, column));
   }
 
   // Out of them, through room.inner.
-  Status leave_one(Mixer& mixer, const Workspace& room, Rows rows, std::int64_t column, float* y) {
-    const std::int64_t width = mixer.mixed_width(), all = mixed_width();
-    for (std::int64_t row = 0; row < rows.count; ++row)
-      std::memcpy(room.inner + row * width, room.mixed + (rows.first + row) * all + column,
-                  static_cast<std::size_t>(width) * sizeof(float));
+  Status leave_one(Mixer& mixer, const Workspace& room, Rows rows, std::int64_t column, const Buffer& y) {
+    const std::int64_t width = mixer.mixed_width();
+    copy_rows(*room.context, {rows.count, width},
+              room.mixed.with_stride(mixed_width()).at(rows.first, column), room.inner.with_stride(width));
     Workspace own = room;
     own.mixed = room.inner;
     return mixer.leave(own, {0, rows.count}, y);

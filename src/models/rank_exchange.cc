@@ -1,19 +1,11 @@
 #include "models/rank_exchange.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
+#include "kernels/rows.h"
 
 namespace pagoda {
-namespace {
-
-void add_vector(const float* vector, std::int64_t length, float* out) {
-  for (std::int64_t i = 0; i < length; ++i) out[i] += vector[i];
-}
-
-}  // namespace
-
 std::int64_t RankExchange::room_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
                                     std::int64_t hidden) {
   if (shard.size == 1) return 0;
@@ -21,67 +13,78 @@ std::int64_t RankExchange::room_for(const TensorShard& shard, std::int64_t rows,
   return shard.exchange == ExchangeKind::sum ? padded(rows * hidden) : 3 * most;
 }
 
-RankExchange::RankExchange(const ParallelContext& parallel, const TensorShard& shard, float* room)
+RankExchange::RankExchange(const ParallelContext& parallel, const TensorShard& shard, const Buffer& room)
     : parallel_(parallel),
       split_(shard.size > 1),
       gathers_(split_ && shard.exchange == ExchangeKind::gather),
       hidden_(shard.hidden),
       room_(room) {}
 
-Status RankExchange::sum(std::span<float> data) const {
+Status RankExchange::sum(std::int64_t count, const Buffer& data) const {
   if (!split_) return ok_status();
-  return parallel_.communicator->all_reduce_sum(data, parallel_.timeout);
+  return parallel_.communicator->all_reduce_sum({floats(data), static_cast<std::size_t>(count)},
+                                                parallel_.timeout);
 }
 
-Status RankExchange::gather(std::span<const std::size_t> sizes, float* all) const {
+Status RankExchange::gather(std::span<const std::size_t> sizes, const Buffer& all) const {
   const auto rank = static_cast<std::ptrdiff_t>(parallel_.rank());
   std::size_t first = 0;
   for (auto size = sizes.begin(); size != sizes.begin() + rank; ++size) first += *size;
-  return parallel_.communicator->all_gather({all + first, sizes[static_cast<std::size_t>(rank)]}, sizes, all,
-                                            parallel_.timeout);
+  float* const parts = floats(all);
+  return parallel_.communicator->all_gather({parts + first, sizes[static_cast<std::size_t>(rank)]}, sizes,
+                                            parts, parallel_.timeout);
+}
+
+Status RankExchange::bring_to_first(std::span<const std::size_t> sizes, const Buffer& own,
+                                    const Buffer& all) const {
+  std::vector<std::size_t> bytes;
+  for (const std::size_t size : sizes) bytes.push_back(size * sizeof(float));
+  const std::span mine(floats(own), sizes[static_cast<std::size_t>(parallel_.rank())]);
+  return parallel_.communicator->gather(std::as_bytes(mine), bytes, all.data, parallel_.timeout);
 }
 
 // [count, own columns] of each rank -> [count, all columns]. The ranks' parts come one behind the other.
-Status RankExchange::gather_rows(std::span<const Range> ranges, const float* own, std::int64_t count,
-                                 float* all) {
+Status RankExchange::gather_parts(const KernelContext& context, std::span<const Range> ranges,
+                                  const Buffer& own, std::int64_t count, const Buffer& all) {
   const auto rank = static_cast<std::size_t>(parallel_.rank());
-  const std::int64_t width = ranges.back().end();
-  float* const parts = count == 1 ? all : room_;  // one row is in order at once
+  const Buffer parts = count == 1 ? all : room_;  // one row is in order at once
+  const auto part = [&](const Range& range) {
+    return parts.at(0, range.first * count).with_stride(range.count);
+  };
   sizes_.clear();
   for (const Range& range : ranges) sizes_.push_back(static_cast<std::size_t>(range.count * count));
-  std::memcpy(parts + ranges[rank].first * count, own, sizes_[rank] * sizeof(float));
+  copy_rows(context, {count, ranges[rank].count}, own.with_stride(ranges[rank].count), part(ranges[rank]));
   PAGODA_RETURN_IF_ERROR(gather(sizes_, parts));
   if (count == 1) return ok_status();
-  const float* from = parts;
-  for (const Range& range : ranges) {
-    for (std::int64_t row = 0; row < count; ++row, from += range.count)
-      std::memcpy(all + row * width + range.first, from,
-                  static_cast<std::size_t>(range.count) * sizeof(float));
-  }
+  for (const Range& range : ranges)
+    copy_rows(context, {count, range.count}, part(range), all.at(0, range.first));
   return ok_status();
 }
 
 Status RankExchange::add_product(const KernelContext& context, const PackedLinear& weight,
-                                 std::span<const Range> columns, const float* input, std::int64_t count,
-                                 float* y) {
+                                 std::span<const Range> columns, const Buffer& input, std::int64_t count,
+                                 const Buffer& y) {
+  const LinearInput own = LinearInput::rows(input.with_stride(weight.k()));
   if (!split_) {
-    linear(context, weight, LinearInput::rows(input, weight.k()), count, y, {.accumulate = true});
+    linear(context, weight, own, count, y, {.accumulate = true});
     return ok_status();
   }
   const std::int64_t width = columns.back().end(), hidden = hidden_.back().end();
+  const RowShape shape = {count, hidden};
   if (!gathers_) {
-    linear(context, weight, LinearInput::rows(input, weight.k()), count, room_);
-    PAGODA_RETURN_IF_ERROR(sum({room_, static_cast<std::size_t>(count * hidden)}));
-    add_vector(room_, count * hidden, y);
+    const Buffer product = room_.with_stride(hidden);
+    linear(context, weight, own, count, product);
+    PAGODA_RETURN_IF_ERROR(sum(count * hidden, product));
+    add_rows(context, shape, 1, product, y);
     return ok_status();
   }
   CHECK(weight.k() == width);
-  float* const whole = room_ + padded(count * std::max(width, hidden));
-  float* const product = whole + padded(count * std::max(width, hidden));
-  PAGODA_RETURN_IF_ERROR(gather_rows(columns, input, count, whole));
-  linear(context, weight, LinearInput::rows(whole, width), count, product);
-  PAGODA_RETURN_IF_ERROR(gather_rows(hidden_, product, count, whole));
-  add_vector(whole, count * hidden, y);
+  const std::int64_t most = padded(count * std::max(width, hidden));
+  const Buffer whole = room_.at(0, most), product = room_.at(0, 2 * most).with_stride(weight.n());
+  PAGODA_RETURN_IF_ERROR(gather_parts(context, columns, input, count, whole.with_stride(width)));
+  linear(context, weight, LinearInput::rows(whole.with_stride(width)), count, product);
+  PAGODA_RETURN_IF_ERROR(gather_parts(context, hidden_, product, count, whole.with_stride(hidden)));
+  add_rows(context, shape, 1, whole.with_stride(hidden), y);
   return ok_status();
 }
 

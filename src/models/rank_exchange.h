@@ -12,7 +12,9 @@
 
 #include "base/status.h"
 #include "distributed/parallel_context.h"
+#include "kernels/buffer.h"
 #include "kernels/linear.h"
+#include "kernels/mixture.h"
 #include "models/tensor_shard.h"
 
 namespace pagoda {
@@ -20,34 +22,37 @@ namespace pagoda {
 // So many floats in whole cache lines: parts of one room begin at their own.
 inline std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
 
-class RankExchange {
+class RankExchange final : public ExpertExchange {
  public:
   // Floats of room for chunks of `rows` rows, `width` the widest half's whole input; none for one rank.
   static std::int64_t room_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
                                std::int64_t hidden);
 
   RankExchange() = default;
-  RankExchange(const ParallelContext& parallel, const TensorShard& shard, float* room);
+  RankExchange(const ParallelContext& parallel, const TensorShard& shard, const Buffer& room);
 
   bool split() const { return split_; }
-  bool gathers() const { return gathers_; }
+  bool gathers() const override { return gathers_; }
 
   // y += weight of the whole input, whose columns `columns` each rank has in `input`, [count, own columns].
   Status add_product(const KernelContext& context, const PackedLinear& weight, std::span<const Range> columns,
-                     const float* input, std::int64_t count, float* y);
-  // data = its sum over all ranks.
-  Status sum(std::span<float> data) const;
+                     const Buffer& input, std::int64_t count, const Buffer& y);
+  // The first `count` floats of `data` = their sum over all ranks.
+  Status sum(std::int64_t count, const Buffer& data) const override;
   // `all` holds sizes[r] floats of each rank r, one after the other, and this rank's are in their place:
   // afterwards all are.
-  Status gather(std::span<const std::size_t> sizes, float* all) const;
+  Status gather(std::span<const std::size_t> sizes, const Buffer& all) const override;
+  // Rank 0 gets sizes[r] floats of each rank r, one after the other, in `all`; `own` are this rank's.
+  Status bring_to_first(std::span<const std::size_t> sizes, const Buffer& own, const Buffer& all) const;
 
  private:
-  Status gather_rows(std::span<const Range> ranges, const float* own, std::int64_t count, float* all);
+  Status gather_parts(const KernelContext& context, std::span<const Range> ranges, const Buffer& own,
+                      std::int64_t count, const Buffer& all);
 
   ParallelContext parallel_;
   bool split_ = false, gathers_ = false;
   std::vector<Range> hidden_;  // rows of the last matrices, of each rank
-  float* room_ = nullptr;
+  Buffer room_;
   std::vector<std::size_t> sizes_;
 };
 

@@ -1,24 +1,12 @@
 #include "models/residual_streams.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
-
-#include "kernels/tiles.h"
+#include "kernels/rows.h"
 #include "models/rank_exchange.h"
 
 namespace pagoda {
 namespace {
 
-// The root of the mean square of a row.
-double magnitude(const float* x, std::int64_t width, double least) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < width; ++i) sum += static_cast<double>(x[i]) * x[i];
-  return std::sqrt(std::max(sum / static_cast<double>(width), least));
-}
-
-constexpr double kMinSquare = 1e-5;  // least divisor
+static_assert(kMaxStreams <= kMaxResidualStreams);
 
 // A square matrix of each of the other streams: a tensor each, or all of them in one, one below the other.
 std::vector<PackedLinear> load_each(const std::string& name, std::int64_t count, std::int64_t hidden,
@@ -74,131 +62,75 @@ std::int64_t ResidualStreams::room(std::int64_t rows, std::int64_t chunk_rows) c
          padded(chunk_rows * streams_);
 }
 
-void ResidualStreams::place(float* room, std::int64_t rows, std::int64_t chunk_rows) {
-  others_ = room;
-  predicted_ = others_ + padded(rows * others_width());
-  between_ = predicted_ + padded(rows * hidden_);
-  modes_ = between_ + padded(chunk_rows * hidden_);
+void ResidualStreams::place(const Buffer& room, std::int64_t rows, std::int64_t chunk_rows) {
+  others_ = room.with_stride(others_width());
+  predicted_ = others_.at(0, padded(rows * others_width())).with_stride(hidden_);
+  between_ = predicted_.at(0, padded(rows * hidden_));
+  modes_ = between_.at(0, padded(chunk_rows * hidden_)).with_stride(streams_);
 }
 
 void ResidualStreams::begin(const KernelContext& context, std::int64_t first, std::int64_t count,
-                            const float* x) {
+                            const Buffer& x) {
   for (std::size_t i = 0; i < enter_.size(); ++i) {
-    linear(context, enter_[i], LinearInput::rows(x, hidden_), count, between_);
-    for_tiles(context, count, [&](std::int64_t row, int) {
-      const float* const from = between_ + row * hidden_;
-      const auto scale =
-          static_cast<float>(magnitude(x + row * hidden_, hidden_, 0) / magnitude(from, hidden_, kMinSquare));
-      float* const to = others(first + row) + static_cast<std::int64_t>(i) * hidden_;
-      for (std::int64_t j = 0; j < hidden_; ++j) to[j] = scale * from[j];
-    });
+    linear(context, enter_[i], LinearInput::rows(x), count, between_);
+    match_magnitude(context, shape(count), between_, x, StreamSum::none,
+                    others_.at(first, static_cast<std::int64_t>(i) * hidden_));
   }
 }
 
 // r(x) of each row: [count, streams].
-const float* ResidualStreams::route(const KernelContext& context, const Layer& layer, std::int64_t count,
-                                    const float* x) {
-  const LinearInput input = {.x = x,
-                             .stride = hidden_,
-                             .op = LinearInput::Op::rms_norm,
-                             .weight = layer.router_norm.data(),
-                             .eps = eps_};
+Buffer ResidualStreams::route(const KernelContext& context, const Layer& layer, std::int64_t count,
+                              const Buffer& x) {
+  LinearInput input = LinearInput::rows(x);
+  input.op = LinearInput::Op::rms_norm;
+  input.weight = layer.router_norm.data();
+  input.eps = eps_;
   linear(context, layer.router, input, count, modes_);
-  for (std::int64_t i = 0; i < count * streams_; ++i)
-    modes_[i] = std::tanh(modes_[i] / static_cast<float>(hidden_));
+  turn_modes(context, shape(count), modes_);
   return modes_;
 }
 
 void ResidualStreams::predict(const KernelContext& context, std::size_t index, std::int64_t first,
-                              std::int64_t count, float* x) {
-  const Layer& layer = layers_[index];
-  const float* const modes = route(context, layer, count, x);
-  for_tiles(context, count, [&](std::int64_t row, int) {
-    std::array<float, kMaxStreams * kMaxStreams> factors = {};  // [to, from]
-    for (std::int64_t i = 0; i < streams_ * streams_; ++i)
-      for (std::int64_t k = 0; k < streams_; ++k)
-        factors[static_cast<std::size_t>(i)] +=
-            layer.predict[static_cast<std::size_t>(i * streams_ + k)] * modes[row * streams_ + k];
-    float* const own = x + row * hidden_;
-    float* const rest = others(first + row);
-    std::array<float, kMaxStreams> from = {};
-    for (std::int64_t j = 0; j < hidden_; ++j) {
-      from[0] = own[j];
-      for (std::int64_t k = 1; k < streams_; ++k)
-        from[static_cast<std::size_t>(k)] = rest[(k - 1) * hidden_ + j];
-      for (std::int64_t i = 0; i < streams_; ++i) {
-        float sum = from[static_cast<std::size_t>(i)];
-        for (std::int64_t k = 0; k < streams_; ++k)
-          sum += factors[static_cast<std::size_t>(i * streams_ + k)] * from[static_cast<std::size_t>(k)];
-        (i == 0 ? own[j] : rest[(i - 1) * hidden_ + j]) = sum;
-      }
-    }
-    std::memcpy(predicted_ + (first + row) * hidden_, own, static_cast<std::size_t>(hidden_) * sizeof(float));
-  });
+                              std::int64_t count, const Buffer& x) {
+  const Buffer modes = route(context, layers_[index], count, x);
+  predict_streams(context, shape(count), layers_[index].predict.data(), modes, x, others_.at(first),
+                  predicted_.at(first));
 }
 
 void ResidualStreams::correct(const KernelContext& context, std::size_t index, std::int64_t first,
-                              std::int64_t count, float* x) {
-  const Layer& layer = layers_[index];
-  const float* const modes = route(context, layer, count, x);
-  for_tiles(context, count, [&](std::int64_t row, int) {
-    float* const own = x + row * hidden_;
-    const float* const predicted = predicted_ + (first + row) * hidden_;
-    for (std::int64_t i = streams_ - 1; i >= 0; --i) {  // the one that all others read comes last
-      float factor = 1;
-      for (std::int64_t k = 0; k < streams_; ++k)
-        factor += layer.correct[static_cast<std::size_t>(i * streams_ + k)] * modes[row * streams_ + k];
-      float* const to = i == 0 ? own : others(first + row) + (i - 1) * hidden_;
-      const float* const base = i == 0 ? predicted : to;
-      for (std::int64_t j = 0; j < hidden_; ++j) to[j] = base[j] + factor * (own[j] - predicted[j]);
-    }
-  });
+                              std::int64_t count, const Buffer& x) {
+  const Buffer modes = route(context, layers_[index], count, x);
+  correct_streams(context, shape(count), layers_[index].correct.data(), modes, predicted_.at(first), x,
+                  others_.at(first));
 }
 
-const float* ResidualStreams::scaled(const KernelContext& context, std::size_t index, std::int64_t count,
-                                     const float* x) {
+Buffer ResidualStreams::scaled(const KernelContext& context, std::size_t index, std::int64_t count,
+                               const Buffer& x) {
   const std::vector<float>& scale = layers_[index].scale;
   if (scale.empty()) return x;
-  for_tiles(context, count, [&](std::int64_t row, int) {
-    for (std::int64_t j = 0; j < hidden_; ++j)
-      between_[row * hidden_ + j] = x[row * hidden_ + j] * scale[static_cast<std::size_t>(j)];
-  });
+  times_vector(context, {count, hidden_}, x, scale.data(), between_);
   return between_;
 }
 
 void ResidualStreams::add_to_others(const KernelContext& context, std::int64_t first, std::int64_t count,
-                                    const float* y) {
-  for_tiles(context, count, [&](std::int64_t row, int) {
-    float* const to = others(first + row);
-    for (std::int64_t i = 0; i < others_width(); ++i) to[i] += y[row * hidden_ + i % hidden_];
-  });
+                                    const Buffer& y) {
+  add_to_streams(context, shape(count), y, others_.at(first));
 }
 
-void ResidualStreams::end(const KernelContext& context, std::int64_t first, std::int64_t count, float* x) {
-  std::memcpy(predicted_ + first * hidden_, x, static_cast<std::size_t>(count * hidden_) * sizeof(float));
+void ResidualStreams::end(const KernelContext& context, std::int64_t first, std::int64_t count,
+                          const Buffer& x) {
+  copy_rows(context, {count, hidden_}, x, predicted_.at(first));
   for (std::size_t i = 0; i < leave_.size(); ++i) {
-    const LinearInput input = {.x = others(first) + static_cast<std::int64_t>(i) * hidden_,
-                               .stride = others_width()};
-    linear(context, leave_[i], input, count, between_);
-    for_tiles(context, count, [&](std::int64_t row, int) {
-      const float* const from = between_ + row * hidden_;
-      const auto scale = static_cast<float>(magnitude(predicted_ + (first + row) * hidden_, hidden_, 0) /
-                                            magnitude(from, hidden_, kMinSquare));
-      float* const to = x + row * hidden_;
-      const bool last = i + 1 == leave_.size();
-      for (std::int64_t j = 0; j < hidden_; ++j) {
-        to[j] += scale * from[j];
-        if (last) to[j] /= static_cast<float>(streams_);
-      }
-    });
+    const Buffer other = others_.at(first, static_cast<std::int64_t>(i) * hidden_);
+    linear(context, leave_[i], LinearInput::rows(other), count, between_);
+    match_magnitude(context, shape(count), between_, predicted_.at(first),
+                    i + 1 == leave_.size() ? StreamSum::added_last : StreamSum::added, x);
   }
 }
 
-void ResidualStreams::move_row(std::int64_t from, std::int64_t to) {
-  if (from == to) return;
-  std::memmove(others(to), others(from), static_cast<std::size_t>(others_width()) * sizeof(float));
-  std::memmove(predicted_ + to * hidden_, predicted_ + from * hidden_,
-               static_cast<std::size_t>(hidden_) * sizeof(float));
+void ResidualStreams::gather(const KernelContext& context, std::span<const std::int32_t> rows) {
+  gather_rows(context, rows, others_width(), others_);
+  gather_rows(context, rows, hidden_, predicted_);
 }
 
 }  // namespace pagoda

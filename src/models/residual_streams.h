@@ -8,9 +8,12 @@
 // layer's own input (layer_inputs.h) goes to the others alone. A row's result depends on the row alone; every
 // rank does all. Threads: the decoder's one caller. Source: arXiv 2301.13310, transformers' modeling_gemma3n.
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "kernels/buffer.h"
 #include "kernels/linear.h"
+#include "kernels/residual_streams.h"
 #include "models/decoder_config.h"
 #include "models/weight_loader.h"
 
@@ -23,20 +26,21 @@ class ResidualStreams {
 
   // Floats that it needs for batches of so many rows, in chunks of so many; place() gives them.
   std::int64_t room(std::int64_t rows, std::int64_t chunk_rows) const;
-  void place(float* room, std::int64_t rows, std::int64_t chunk_rows);
+  void place(const Buffer& room, std::int64_t rows, std::int64_t chunk_rows);
 
   // Each on rows [first, first + count) of a chunk; x is that of the first of them.
-  void begin(const KernelContext& context, std::int64_t first, std::int64_t count, const float* x);
+  void begin(const KernelContext& context, std::int64_t first, std::int64_t count, const Buffer& x);
   void predict(const KernelContext& context, std::size_t layer, std::int64_t first, std::int64_t count,
-               float* x);
+               const Buffer& x);
   void correct(const KernelContext& context, std::size_t layer, std::int64_t first, std::int64_t count,
-               float* x);
+               const Buffer& x);
   // The layer's input, read from x; valid until the next call.
-  const float* scaled(const KernelContext& context, std::size_t layer, std::int64_t count, const float* x);
-  void add_to_others(const KernelContext& context, std::int64_t first, std::int64_t count, const float* y);
-  void end(const KernelContext& context, std::int64_t first, std::int64_t count, float* x);
+  Buffer scaled(const KernelContext& context, std::size_t layer, std::int64_t count, const Buffer& x);
+  void add_to_others(const KernelContext& context, std::int64_t first, std::int64_t count, const Buffer& y);
+  void end(const KernelContext& context, std::int64_t first, std::int64_t count, const Buffer& x);
 
-  void move_row(std::int64_t from, std::int64_t to);
+  // These rows move to the front.
+  void gather(const KernelContext& context, std::span<const std::int32_t> rows);
 
  private:
   struct Layer {
@@ -47,19 +51,19 @@ class ResidualStreams {
     std::vector<float> scale;    // factors of its input; empty: none
   };
 
-  const float* route(const KernelContext& context, const Layer& layer, std::int64_t count, const float* x);
+  Buffer route(const KernelContext& context, const Layer& layer, std::int64_t count, const Buffer& x);
   std::int64_t others_width() const { return (streams_ - 1) * hidden_; }
-  float* others(std::int64_t row) { return others_ + row * others_width(); }
+  StreamShape shape(std::int64_t count) const { return {count, hidden_, streams_}; }
 
   std::int64_t streams_ = 0, hidden_ = 0;
   float eps_ = 0;
   std::vector<PackedLinear> enter_, leave_;  // P_i, Q_i of the others
   std::vector<Layer> layers_;
 
-  float* others_ = nullptr;     // [rows, streams - 1, hidden]
-  float* predicted_ = nullptr;  // p[0]: [rows, hidden]
-  float* between_ = nullptr;    // [chunk, hidden]
-  float* modes_ = nullptr;      // [chunk, streams]
+  Buffer others_;     // [rows, streams - 1, hidden]
+  Buffer predicted_;  // p[0]: [rows, hidden]
+  Buffer between_;    // [chunk, hidden]
+  Buffer modes_;      // [chunk, streams]
 };
 
 }  // namespace pagoda

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "kernels/tiles.h"
+#include "kernels/rows.h"
 
 namespace pagoda {
 
@@ -84,12 +84,8 @@ Result<RopeTable> RopeTable::create(const RopeConfig& config, std::span<const fl
   return table;
 }
 
-void RopeTable::fill(std::int32_t position, std::span<const double> frequencies, float* row) const {
-  for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    const double angle = position * frequencies[i];
-    row[i] = static_cast<float>(amplitude_ * std::cos(angle));
-    row[frequencies.size() + i] = static_cast<float>(amplitude_ * std::sin(angle));
-  }
+Buffer RopeTable::in(const Memory& memory) const {
+  return {.data = memory.data(), .stride = static_cast<std::int64_t>(2 * frequencies_.size())};
 }
 
 void RopeTable::prepare(const KernelContext& context, std::span<const std::int32_t> positions,
@@ -99,17 +95,14 @@ void RopeTable::prepare(const KernelContext& context, std::span<const std::int32
   CHECK(rotations.size() == positions.size());
   row_numbers_.resize(rotations.size());
   std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
-  auto* const table = own_.as<float>();
   for (std::size_t begin = 0; begin < rotations.size();) {  // rows of one sequence, or of several alike
     std::size_t end = begin;
     while (end < rotations.size() && rotations[end] == rotations[begin]) ++end;
     const bool is_long = rotations[begin] != 0 && !long_factors_.empty();
     const std::vector<double> frequencies =
         rope_frequencies(config_, is_long ? long_factors_ : factors_, rotations[begin]);
-    for_tiles(context, static_cast<std::int64_t>(end - begin), [&](std::int64_t tile, int) {
-      const std::size_t row = begin + static_cast<std::size_t>(tile);
-      fill(positions[row], frequencies, table + row * 2 * frequencies.size());
-    });
+    fill_rotations(context, positions.subspan(begin, end - begin), frequencies, amplitude_,
+                   in(own_).at(static_cast<std::int64_t>(begin)));
     begin = end;
   }
 }
@@ -117,23 +110,19 @@ void RopeTable::prepare(const KernelContext& context, std::span<const std::int32
 RopeRows RopeTable::of_rows(const KernelContext& context, std::span<const std::int32_t> positions,
                             std::int64_t first) {
   if (!own_rows_) return {positions, rows(context, *std::ranges::max_element(positions) + 1)};
-  return {std::span(row_numbers_).subspan(static_cast<std::size_t>(first), positions.size()),
-          own_.as<float>()};
+  return {std::span(row_numbers_).subspan(static_cast<std::size_t>(first), positions.size()), in(own_)};
 }
 
-const float* RopeTable::rows(const KernelContext& context, std::int32_t num_positions) {
+Buffer RopeTable::rows(const KernelContext& context, std::int32_t num_positions) {
   CHECK(num_positions <= max_positions_);
-  auto* table = memory_.as<float>();
+  const Buffer table = in(memory_);
   if (num_positions > num_filled_) {
     constexpr std::int32_t kStep = 64;
-    const std::int32_t first = num_filled_;
-    const std::int32_t last = std::min((num_positions + kStep - 1) / kStep * kStep, max_positions_);
-    const std::size_t half = frequencies_.size();
-    for_tiles(context, last - first, [&](std::int64_t tile, int) {
-      const auto position = static_cast<std::int32_t>(first + tile);
-      fill(position, frequencies_, table + static_cast<std::size_t>(position) * 2 * half);
-    });
-    num_filled_ = last;
+    std::vector<std::int32_t> positions(static_cast<std::size_t>(
+        std::min((num_positions + kStep - 1) / kStep * kStep, max_positions_) - num_filled_));
+    std::iota(positions.begin(), positions.end(), num_filled_);
+    fill_rotations(context, positions, frequencies_, amplitude_, table.at(num_filled_));
+    num_filled_ += static_cast<std::int32_t>(positions.size());
   }
   return table;
 }

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/buffer.h"
 #include "models/decoder_config.h"
 #include "tensor/memory.h"
 
@@ -22,7 +23,7 @@ std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const f
 // By what rows of a batch are turned: row i by row index[i] of the table.
 struct RopeRows {
   std::span<const std::int32_t> index;
-  const float* table = nullptr;  // [index][rotary_size]: cosines, then sines
+  Buffer table;  // [index, rotary_size]: cosines, then sines
 };
 
 class RopeTable {
@@ -38,11 +39,11 @@ class RopeTable {
   // Rows of the prepared batch from `first` on, which are at these positions.
   RopeRows of_rows(const KernelContext& context, std::span<const std::int32_t> positions, std::int64_t first);
 
-  // [position][rotary_size]: cosines, then sines; valid for positions below `num_positions`.
-  const float* rows(const KernelContext& context, std::int32_t num_positions);
+  // [position, rotary_size]: cosines, then sines; valid for positions below `num_positions`.
+  Buffer rows(const KernelContext& context, std::int32_t num_positions);
 
  private:
-  void fill(std::int32_t position, std::span<const double> frequencies, float* row) const;
+  Buffer in(const Memory& memory) const;
 
   RopeConfig config_;
   std::vector<float> factors_, long_factors_;

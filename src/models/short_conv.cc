@@ -20,24 +20,23 @@ class ShortConv final : public Mixer {
   Products leaving() override { return {&out_}; }
 
   void enter(const Workspace& room, const DecoderBatch&, Rows rows, const LinearInput& input) override {
-    linear(*room.context, in_, input, rows.count, room.entered + rows.first * entered_width());
+    linear(*room.context, in_, input, rows.count, room.entered.with_stride(entered_width()).at(rows.first));
   }
   void mix(const Workspace& room, const DecoderBatch& batch) override {
+    const Buffer entered = room.entered.with_stride(entered_width());
     causal_conv(*room.context, {.num_channels = channels_,
                                 .num_taps = num_taps_,
                                 .weight = weight_.data(),
                                 .bias = bias_.empty() ? nullptr : bias_.data(),
-                                .input = room.entered + 2 * channels_,
-                                .gate = room.entered,
-                                .output_gate = room.entered + channels_,
-                                .row_stride = entered_width(),
-                                .output = room.mixed,
-                                .output_stride = channels_,
+                                .input = entered.at(0, 2 * channels_),
+                                .gate = entered,
+                                .output_gate = entered.at(0, channels_),
+                                .output = room.mixed.with_stride(channels_),
                                 .states = batch.states_of(layer_)});
   }
-  Status leave(const Workspace& room, Rows rows, float* y) override {
-    linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * channels_, channels_), rows.count,
-           y, {.accumulate = true});
+  Status leave(const Workspace& room, Rows rows, const Buffer& y) override {
+    const Buffer mixed = room.mixed.with_stride(channels_);
+    linear(*room.context, out_, LinearInput::rows(mixed.at(rows.first)), rows.count, y, {.accumulate = true});
     return ok_status();
   }
 

@@ -4,10 +4,8 @@
 // at the same place. Source: arXiv 2411.07501 is for the residual beside it; transformers' modeling_gemma3n
 // for this.
 #include <array>
-#include <cmath>
-#include <numbers>
 
-#include "kernels/tiles.h"
+#include "kernels/rows.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
@@ -20,6 +18,10 @@ class SparseFeedForward final : public FeedForward {
         features_(config.intermediate_size),
         own_(place.shard->inner.own),
         columns_(place.shard->inner.ranks) {
+    for (const Range& part : columns_) {
+      if (part.end() <= own_.first) ++own_part_;
+      widths_.push_back(part.count);
+    }
     const WeightNames& names = loader.names();
     const bool joined = gate_is_in_up({names.gate, names.up, names.down, ""}, features_, place, loader);
     const auto load = [&](const std::string& name, std::int64_t first) {
@@ -37,55 +39,29 @@ class SparseFeedForward final : public FeedForward {
   Products entering() override { return {&gate_, &up_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override {
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+                 const Buffer& y) override {
     const KernelContext& context = *room.context;
-    float* const gates = room.inner;  // for each rank [count, its features]
-    float* const own_gates = gates + count * own_.first;
-    float* const up = gates + room.chunk_rows * padded(features_);
-    linear(context, gate_, input, count, own_gates);
+    const Buffer gates = room.inner.with_stride(own_.count);  // for each rank [count, its features]
+    const Buffer up = room.inner.at(0, room.chunk_rows * padded(features_)).with_stride(own_.count);
+    linear(context, gate_, input, count, room.inner.at(0, count * own_.first).with_stride(own_.count));
     linear(context, up_, input, count, up);
     if (room.ranks->split()) {
       sizes_.clear();
       for (const Range& part : columns_) sizes_.push_back(static_cast<std::size_t>(count * part.count));
       PAGODA_RETURN_IF_ERROR(room.ranks->gather(sizes_, gates));
     }
-    for_tiles(context, count, [&](std::int64_t row, int) {
-      const float cutoff = cutoff_of(gates, row, count);
-      const float* const gate = own_gates + row * own_.count;
-      float* const out = up + row * own_.count;
-      for (std::int64_t i = 0; i < own_.count; ++i)
-        out[i] = gate[i] > cutoff ? gelu(gate[i] - cutoff) * out[i] : 0.0f;
-    });
-    if (room.ranks->split()) return room.ranks->add_product(context, out_, columns_, up, count, y);
-    linear(context, out_, LinearInput::rows(up, own_.count), count, y, {.accumulate = true});
-    return ok_status();
+    sparse_gate(context, {.deviations = deviations_, .widths = widths_, .own = own_part_}, count, gates, up);
+    return room.ranks->add_product(context, out_, columns_, up, count, y);
   }
 
  private:
-  static float gelu(float x) {
-    const float inner = std::sqrt(2.0f / std::numbers::pi_v<float>) * (x + 0.044715f * x * x * x);
-    return 0.5f * x * (1.0f + std::tanh(inner));
-  }
-
-  // One row's cutoff: feature by feature in the model's order, however they are spread over the ranks.
-  float cutoff_of(const float* gates, std::int64_t row, std::int64_t count) const {
-    const auto sum_of = [&](const auto& term) {
-      double sum = 0;
-      for (const Range& part : columns_) {
-        const float* const from = gates + count * part.first + row * part.count;
-        for (std::int64_t i = 0; i < part.count; ++i) sum += term(static_cast<double>(from[i]));
-      }
-      return sum / static_cast<double>(features_);
-    };
-    const double mean = sum_of([](double g) { return g; });
-    const double variance = sum_of([&](double g) { return (g - mean) * (g - mean); });
-    return static_cast<float>(mean + deviations_ * std::sqrt(variance));
-  }
-
   double deviations_;
   std::int64_t features_;
-  Range own_;                   // this rank's features
-  std::vector<Range> columns_;  // by rank
+  Range own_;                         // this rank's features
+  std::vector<Range> columns_;        // by rank
+  std::vector<std::int64_t> widths_;  // likewise
+  std::size_t own_part_ = 0;
   std::vector<std::size_t> sizes_;
   PackedLinear gate_, up_, out_;
 };

@@ -68,7 +68,7 @@ std::vector<float> products(const std::string& path) {
   std::vector<float> all;
   const auto multiply = [&](const PackedLinear& matrix) {
     std::vector<float> y(static_cast<std::size_t>(matrix.n()));
-    linear(context, matrix, LinearInput::rows(x.data(), matrix.k()), 1, y.data());
+    linear(context, matrix, LinearInput::rows(x.data(), matrix.k()), 1, Buffer::of(y.data(), matrix.n()));
     all.insert(all.end(), y.begin(), y.end());
   };
   multiply(loader.linear("plain", kRows, kColumns));

@@ -3,7 +3,7 @@
 //   else:   n (e^min(x, eps) - 1 - x) + beta x,   n = beta + softplus(alpha_n)
 #include <cmath>
 
-#include "kernels/tiles.h"
+#include "kernels/rows.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
@@ -28,34 +28,29 @@ class Xielu final : public FeedForward {
       const std::vector<float> one = loader.reader().vector(whole, 1);
       return one.empty() ? written : one.front();
     };
-    beta_ = number(".beta", config.beta);
-    eps_ = number(".eps", config.eps);
-    positive_ = softplus(number(".alpha_p", config.alpha_p));
-    negative_ = beta_ + softplus(number(".alpha_n", config.alpha_n));
+    curve_.beta = number(".beta", config.beta);
+    curve_.eps = number(".eps", config.eps);
+    curve_.positive = softplus(number(".alpha_p", config.alpha_p));
+    curve_.negative = curve_.beta + softplus(number(".alpha_n", config.alpha_n));
   }
 
   std::int64_t inner_width() const override { return width_; }
   Products entering() override { return {&in_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, float* y) override {
-    linear(*room.context, in_, input, count, room.inner);
-    for_tiles(*room.context, count, [&](std::int64_t row, int) {
-      for (float *x = room.inner + row * width_, *end = x + width_; x != end; ++x)
-        *x = *x > 0 ? (positive_ * *x + beta_) * *x
-                    : (std::expm1(std::min(*x, eps_)) - *x) * negative_ + beta_ * *x;
-    });
-    if (room.ranks->split())
-      return room.ranks->add_product(*room.context, out_, columns_, room.inner, count, y);
-    linear(*room.context, out_, LinearInput::rows(room.inner, width_), count, y, {.accumulate = true});
-    return ok_status();
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+                 const Buffer& y) override {
+    const Buffer inner = room.inner.with_stride(width_);
+    linear(*room.context, in_, input, count, inner);
+    xielu(*room.context, {count, width_}, curve_, inner);
+    return room.ranks->add_product(*room.context, out_, columns_, inner, count, y);
   }
 
  private:
   std::int64_t width_;          // this rank's features between the matrices
   std::vector<Range> columns_;  // columns of the second matrix, by rank
   PackedLinear in_, out_;
-  float beta_ = 0, eps_ = 0, positive_ = 0, negative_ = 0;
+  XieluCurve curve_;
 };
 
 }  // namespace

@@ -122,13 +122,12 @@ KernelTimes time_kernel(const KernelContext& context, const KernelCase& test, st
   PagedAttentionArgs args;
   args.layout = layout;
   args.cache = test.storage.data();
-  args.query = rows.data();
-  args.key = rows.data() + layout.head_size * num_query_heads;
-  args.value = args.key + layout.head_size * layout.num_kv_heads;
-  args.row_stride = width;
+  args.query = Buffer::of(rows.data(), width);
+  args.key = args.query.at(0, layout.head_size * num_query_heads);
+  args.value = args.key.at(0, layout.head_size * layout.num_kv_heads);
   args.num_query_heads = num_query_heads;
   args.scale = 1.0f / std::sqrt(static_cast<float>(layout.head_size));
-  args.output = output.data();
+  args.output = Buffer::of(output.data(), layout.head_size * num_query_heads);
   const SteadyClock clock;
   const auto run = [&](std::span<const AttentionSequence> sequences, std::int32_t layers) {
     args.sequences = sequences;

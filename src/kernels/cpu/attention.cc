@@ -78,9 +78,9 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
   const std::int64_t head = static_cast<std::int64_t>(kv_head) * call.group * args.layout.head_size;
   const std::int64_t output_stride =
       static_cast<std::int64_t>(args.num_query_heads) * args.layout.value_size();
-  return {.query = args.query + row * args.row_stride + head,
-          .query_stride = args.row_stride,
-          .output = args.output + row * output_stride +
+  return {.query = floats(args.query, row) + head,
+          .query_stride = args.query.stride,
+          .output = floats(args.output) + row * output_stride +
                     static_cast<std::int64_t>(kv_head) * call.group * args.layout.value_size(),
           .output_stride = output_stride,
           .num_rows = unit.num_rows,
@@ -101,9 +101,9 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
 
 // A row's query, key and value are most likely in another core's cache, which takes a while to give them up.
 void prefetch_row(const PagedAttentionArgs& args, std::int64_t row) {
-  const auto fetch = [&](const float* rows, std::int64_t width) {
-    if (rows == nullptr) return;
-    for (std::int64_t i = 0; i < width; i += 16) __builtin_prefetch(rows + row * args.row_stride + i);
+  const auto fetch = [&](const Buffer& rows, std::int64_t width) {
+    if (!rows) return;
+    for (std::int64_t i = 0; i < width; i += 16) __builtin_prefetch(floats(rows, row) + i);
   };
   fetch(args.query, std::int64_t{args.num_query_heads} * args.layout.head_size);
   fetch(args.key, std::int64_t{args.layout.num_kv_heads} * args.layout.head_size);
@@ -278,7 +278,7 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   const std::int64_t states = num_rows * args.num_query_heads * ceil_div(longest, kPartition) * value_width;
   const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition && states <= kMaxStates;
   // No key: K/V are already in the cache.
-  const bool writes = args.key != nullptr;
+  const bool writes = static_cast<bool>(args.key);
   write_first = write_first || split;
   const auto sequences = static_cast<std::int64_t>(args.sequences.size());
   const auto write = [&](std::int64_t tile, int) {

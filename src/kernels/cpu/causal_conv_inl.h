@@ -29,17 +29,20 @@ void convolve(const CausalConvArgs& args, const StateSequence& sequence, std::in
   const StateStore* next = sequence.stores.data();
   const StateStore* const last = next + sequence.stores.size();
   const std::int32_t kept_rows = sequence.num_rows - sequence.num_drafts;
+  const float *const input = floats(args.input), *const gate = floats(args.gate),
+              *const output_gate = floats(args.output_gate);
+  float* const output = floats(args.output);
   for (std::int32_t row = 0; row < sequence.num_rows; ++row) {
-    const std::int64_t from = (sequence.first_row + row) * args.row_stride + channel;
-    F x = get(args.input + from, lanes);
-    if (args.gate != nullptr) x = mul(x, get(args.gate + from, lanes));
+    const std::int64_t from = (sequence.first_row + row) * args.input.stride + channel;
+    F x = get(input + from, lanes);
+    if (gate != nullptr) x = mul(x, get(gate + from, lanes));
     F y = mul(weight[0], past[0]);
     for (int tap = 1; tap < kKept; ++tap) y = fma(weight[tap], past[tap], y);
     y = fma(weight[kKept], x, y);
     if (args.bias != nullptr) y = add(y, bias);
     if (args.silu) y = div(y, add(set1(1.0f), exp(sub(zero(), y))));
-    if (args.output_gate != nullptr) y = mul(y, get(args.output_gate + from, lanes));
-    put(args.output + (sequence.first_row + row) * args.output_stride + channel, y, lanes);
+    if (output_gate != nullptr) y = mul(y, get(output_gate + from, lanes));
+    put(output + (sequence.first_row + row) * args.output.stride + channel, y, lanes);
     for (int i = 0; i + 1 < kKept; ++i) past[i] = past[i + 1];
     past[kKept - 1] = x;
     for (; next != last && next->num_rows == row + 1; ++next)

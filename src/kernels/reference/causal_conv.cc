@@ -23,9 +23,9 @@ void causal_conv(const CausalConvArgs& args, const StateSequence& sequence, std:
         at(columns, i) = inputs[inputs.size() - static_cast<std::size_t>(kept - i)];
     };
     for (std::int32_t row = 0; row < sequence.num_rows; ++row) {
-      const std::int64_t from = (sequence.first_row + row) * args.row_stride + channel;
-      const float gate = args.gate != nullptr ? args.gate[from] : 1.0f;
-      inputs.push_back(args.input[from] * gate);
+      const std::int64_t from = (sequence.first_row + row) * args.input.stride + channel;
+      const float gate = args.gate ? floats(args.gate)[from] : 1.0f;
+      inputs.push_back(floats(args.input)[from] * gate);
       double sum = 0;
       for (std::int32_t tap = 0; tap < args.num_taps; ++tap) {
         const std::size_t input = inputs.size() - static_cast<std::size_t>(args.num_taps - tap);
@@ -33,8 +33,8 @@ void causal_conv(const CausalConvArgs& args, const StateSequence& sequence, std:
       }
       if (args.bias != nullptr) sum += args.bias[channel];
       if (args.silu) sum = sum / (1.0 + std::exp(-sum));
-      if (args.output_gate != nullptr) sum *= args.output_gate[from];
-      args.output[(sequence.first_row + row) * args.output_stride + channel] = static_cast<float>(sum);
+      if (args.output_gate) sum *= floats(args.output_gate)[from];
+      floats(args.output, sequence.first_row + row)[channel] = static_cast<float>(sum);
       for (const StateStore& store : sequence.stores)
         if (store.num_rows == row + 1) keep(args.states.piece(store, args.piece));
       if (row + 1 == sequence.num_rows - sequence.num_drafts) keep(own);

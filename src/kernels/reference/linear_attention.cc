@@ -24,12 +24,11 @@ void linear_attention(const LinearAttentionArgs& args, const StateSequence& sequ
   }
   for (std::int32_t row = 0; row < sequence.num_rows; ++row) {
     const std::int64_t r = sequence.first_row + row;
-    const float* query = args.query + r * args.row_stride + std::int64_t{args.key_head(head)} * keys;
-    const float* key = args.key + r * args.row_stride + std::int64_t{args.key_head(head)} * keys;
-    const float* value = args.value + r * args.row_stride + std::int64_t{head} * values;
-    float* output = args.output + r * args.output_stride + std::int64_t{head} * values;
-    const double decay = args.decay[r * args.gate_stride + head],
-                 weight = args.weight[r * args.gate_stride + head];
+    const float* query = floats(args.query, r) + std::int64_t{args.key_head(head)} * keys;
+    const float* key = floats(args.key, r) + std::int64_t{args.key_head(head)} * keys;
+    const float* value = floats(args.value, r) + std::int64_t{head} * values;
+    float* output = floats(args.output, r) + std::int64_t{head} * values;
+    const double decay = floats(args.decay, r)[head], weight = floats(args.weight, r)[head];
     for (std::int32_t j = 0; j < values; ++j) {
       double known = 0, sum = 0;
       for (std::int32_t i = 0; i < keys; ++i) known += decay * at(i, j) * key[i];

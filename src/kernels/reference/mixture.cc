@@ -123,4 +123,36 @@ void grouped_pair(const KernelContext& context, std::span<const PackedLinear> fi
   }
 }
 
+void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
+             const LinearInput& input, std::int64_t num_rows, bool accumulate, const Buffer& y) {
+  const auto per_token = static_cast<std::size_t>(args.routing.per_token);
+  const std::int64_t k = args.first.front().k(), n = args.second.front().n();
+  std::vector<float> all(static_cast<std::size_t>(num_rows * k));  // y may be what the input reads
+  for (std::int64_t row = 0; row < num_rows; ++row) input_row(input, row, k, all.data() + row * k);
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    std::vector<std::int32_t> experts(per_token);
+    std::vector<float> weights(per_token);
+    route(args.routing, floats(logits, row), args.correction, experts.data(), weights.data());
+    std::vector<double> sum(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < per_token; ++i) {
+      const auto expert = static_cast<std::size_t>(experts[i]);
+      const float weight = weights[i] * (args.expert_scales.empty() ? 1.0f : args.expert_scales[expert]);
+      std::vector<float> x(all.begin() + row * k, all.begin() + (row + 1) * k);
+      if (args.weigh_input)
+        for (float& value : x) value *= weight;
+      std::vector<float> between(static_cast<std::size_t>(args.second.front().k())),
+          out(static_cast<std::size_t>(n));
+      linear(context, args.first[expert].storage(), LinearInput::rows(x.data(), k), 1, between.data(),
+             {.activation = args.activation});
+      linear(context, args.second[expert].storage(),
+             LinearInput::rows(between.data(), args.second[expert].k()), 1, out.data(), {});
+      for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += (args.weigh_input ? 1.0 : weight) * out[j];
+    }
+    for (std::int64_t j = 0; j < n; ++j) {
+      float& to = floats(y, row)[j];
+      to = static_cast<float>((accumulate ? to : 0.0) + sum[static_cast<std::size_t>(j)]);
+    }
+  }
+}
+
 }  // namespace pagoda::reference

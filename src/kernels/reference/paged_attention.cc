@@ -69,12 +69,12 @@ void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence,
     std::byte* block = args.cache + sequence.block_table[position / layout.block_size] * address.block_stride;
     std::byte* keys = block + address.key_piece(args.layer, kv_head);
     std::byte* values = block + address.value_piece(args.layer, kv_head);
-    const std::int64_t source = (sequence.query_start + row) * args.row_stride +
+    const std::int64_t source = (sequence.query_start + row) * args.key.stride +
                                 static_cast<std::int64_t>(kv_head) * layout.head_size;
-    write_token(layout, args.key + source, keys, address.scale(slot),
+    write_token(layout, floats(args.key) + source, keys, address.scale(slot),
                 [&](std::int32_t d) { return address.key(slot, d); });
     if (layout.latent_size > 0) continue;
-    write_token(layout, args.value + source, values, address.scale(slot),
+    write_token(layout, floats(args.value) + source, values, address.scale(slot),
                 [&](std::int32_t d) { return address.value(slot, d); });
   }
 }
@@ -92,8 +92,8 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
     last = sequence.context_len - 1;
     if (args.sliding_window > 0) last = std::min(last, position + args.sliding_window - 1);
   }
-  const float* query = args.query + (sequence.query_start + row) * args.row_stride +
-                       static_cast<std::int64_t>(query_head) * d_count;
+  const float* query =
+      floats(args.query, sequence.query_start + row) + static_cast<std::int64_t>(query_head) * d_count;
   const auto block_of = [&](std::int32_t token) {
     return args.cache + sequence.block_table[token / layout.block_size] * address.block_stride;
   };
@@ -129,7 +129,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
                                 [&](std::int32_t i) { return address.value(slot, i); });
     }
   }
-  float* out = args.output +
+  float* out = floats(args.output) +
                ((sequence.query_start + row) * static_cast<std::int64_t>(args.num_query_heads) + query_head) *
                    value_size;
   for (std::int32_t d = 0; d < value_size; ++d)

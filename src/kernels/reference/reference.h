@@ -1,6 +1,7 @@
 #pragma once
 // The ops in their plain form: one loop per index of the formula, double accumulators, no tricks. What
 // the fast paths are tested against. Contracts are those of the public headers.
+#include "kernels/attention_input.h"
 #include "kernels/causal_conv.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
@@ -36,6 +37,13 @@ void route(const RoutingRule& rule, const float* logits, std::span<const float> 
 void grouped_pair(const KernelContext& context, std::span<const PackedLinear> first, Activation activation,
                   std::span<const PackedLinear> second, const LinearInput& input, const RowGroups& groups,
                   float* out);
+
+// The whole op on one rank, expert by expert of each row.
+void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
+             const LinearInput& input, std::int64_t num_rows, bool accumulate, const Buffer& y);
+
+// Row `index` of the product: norms, cut-off, rotation and scale of its heads.
+void finish_attention_input(const AttentionInputArgs& args, std::int64_t index, float* row);
 
 void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t kv_head);
 void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t row,

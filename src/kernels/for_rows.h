@@ -1,0 +1,20 @@
+#pragma once
+// for_rows: how the row-wise ops spread rows over the context's threads, in ranges worth the hand-out.
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/tiles.h"
+
+namespace pagoda {
+
+// body(row) for each row of `width` elements.
+template <class Body>
+void for_rows(const KernelContext& context, std::int64_t num_rows, std::int64_t width, const Body& body) {
+  constexpr std::int64_t kGrain = 8192;  // elements below which a second thread is not worth waking
+  for_ranges(context, num_rows, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(width, 1)),
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t row = first; row < last; ++row) body(row);
+             });
+}
+
+}  // namespace pagoda
