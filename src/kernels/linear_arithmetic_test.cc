@@ -207,9 +207,12 @@ TEST(LinearArithmetic, PairsAreTwoProducts) {
       std::vector<float> inner(kRows * kInner), between(kRows * kInner), expected(kRows * kHidden),
           pair(kRows * kHidden), grouped(kRows * kHidden);
       const LinearInput input = LinearInput::rows(x.data(), kHidden);
-      linear(context, first[0], input, kRows, Buffer::of(inner.data(), kInner), {.activation = Activation::silu});
-      linear(context, second[0], LinearInput::rows(inner.data(), kInner), kRows, Buffer::of(expected.data(), kHidden));
-      linear_pair(context, first[0], Activation::silu, second[0], input, kRows, Buffer::of(between.data(), kInner), Buffer::of(pair.data(), kHidden));
+      linear(context, first[0], input, kRows, Buffer::of(inner.data(), kInner),
+             {.activation = Activation::silu});
+      linear(context, second[0], LinearInput::rows(inner.data(), kInner), kRows,
+             Buffer::of(expected.data(), kHidden));
+      linear_pair(context, first[0], Activation::silu, second[0], input, kRows,
+                  Buffer::of(between.data(), kInner), Buffer::of(pair.data(), kHidden));
       EXPECT_TRUE(same_bits(pair, expected));
       std::vector<std::int32_t> rows(kRows);
       for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int32_t>(i);

@@ -122,7 +122,8 @@ void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std:
     const std::int64_t source =
         (sequence.query_start + row) * args.key.stride + static_cast<std::int64_t>(kv_head) * d_count;
     const float* const key = floats(args.key) + source;
-    const float* const value = address.latent ? key : floats(args.value) + source;  // a latent cache stores no values
+    const float* const value =
+        address.latent ? key : floats(args.value) + source;  // a latent cache stores no values
     if (args.layout.dtype == DType::f32) {
       scatter_row(call, slot, key, value, keys, values);
       continue;

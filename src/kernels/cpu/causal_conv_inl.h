@@ -30,7 +30,7 @@ void convolve(const CausalConvArgs& args, const StateSequence& sequence, std::in
   const StateStore* const last = next + sequence.stores.size();
   const std::int32_t kept_rows = sequence.num_rows - sequence.num_drafts;
   const float *const input = floats(args.input), *const gate = floats(args.gate),
-              *const output_gate = floats(args.output_gate);
+                     *const output_gate = floats(args.output_gate);
   float* const output = floats(args.output);
   for (std::int32_t row = 0; row < sequence.num_rows; ++row) {
     const std::int64_t from = (sequence.first_row + row) * args.input.stride + channel;
