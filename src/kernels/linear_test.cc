@@ -563,7 +563,7 @@ TEST(Linear, TellsOfRowsThatArePacked) {
   std::vector<std::int64_t> told;
   std::vector<const std::byte*> next = {weights.views[0].data, weights.views[1].data};
   const auto packed = PackedLinear::pack(context, LinearType::int8, weights.views, {}, LinearForm::stacked,
-                                         [&](const TensorView& rows) {
+                                         {}, [&](const TensorView& rows) {
                                            const std::size_t i = told.empty() ? 0 : 1;
                                            EXPECT_EQ(rows.data, next[i]);
                                            next[i] += rows.bytes();
