@@ -133,7 +133,7 @@ void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer
     std::vector<std::int32_t> experts(per_token);
     std::vector<float> weights(per_token);
     route(args.routing, floats(logits, row), args.correction, experts.data(), weights.data());
-    std::vector<double> sum(static_cast<std::size_t>(n));
+    std::vector<float> sum(static_cast<std::size_t>(n));  // in float, as ranks sum what they have gathered
     for (std::size_t i = 0; i < per_token; ++i) {
       const auto expert = static_cast<std::size_t>(experts[i]);
       const float weight = weights[i] * (args.expert_scales.empty() ? 1.0f : args.expert_scales[expert]);
@@ -146,11 +146,11 @@ void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer
              {.activation = args.activation});
       linear(context, args.second[expert].storage(),
              LinearInput::rows(between.data(), args.second[expert].k()), 1, out.data(), {});
-      for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += (args.weigh_input ? 1.0 : weight) * out[j];
+      for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += (args.weigh_input ? 1.0f : weight) * out[j];
     }
     for (std::int64_t j = 0; j < n; ++j) {
       float& to = floats(y, row)[j];
-      to = static_cast<float>((accumulate ? to : 0.0) + sum[static_cast<std::size_t>(j)]);
+      to = (accumulate ? to : 0.0f) + sum[static_cast<std::size_t>(j)];
     }
   }
 }
