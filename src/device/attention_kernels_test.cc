@@ -99,13 +99,15 @@ Outputs reference_outputs(const Shape& shape) {
       std::vector<float> row = token_row(shape, s, position);
       for (std::int32_t head = 0; shape.norms && head < shape.heads() + shape.kv_heads; ++head) {
         float* const x = row.data() + head * shape.head_size;
-        rms_norm(kReference, x, 1, shape.head_size, (head < shape.heads() ? query_norm : key_norm).data(),
-                 1e-6f, x);
+        const Buffer place = Buffer::of(x, shape.head_size);
+        rms_norm(kReference, place, 1, shape.head_size, (head < shape.heads() ? query_norm : key_norm).data(),
+                 1e-6f, place);
       }
       rows.insert(rows.end(), row.begin(), row.end());
     }
-    rope(kReference, rows.data(), length, static_cast<std::int64_t>(shape.row()),
-         shape.heads() + shape.kv_heads, shape.head_size, shape.rotary, positions, table.data());
+    const Buffer inputs = Buffer::of(rows.data(), static_cast<std::int64_t>(shape.row()));
+    rope(kReference, inputs, length, shape.heads() + shape.kv_heads, shape.head_size, shape.rotary, positions,
+         Buffer::of(table.data(), shape.rotary));
     PagedAttentionArgs args;
     args.layout = {shape.element == Element::f32    ? DType::f32
                    : shape.element == Element::bf16 ? DType::bf16
@@ -116,10 +118,10 @@ Outputs reference_outputs(const Shape& shape) {
     const std::int32_t block = 0;
     const AttentionSequence sequence = {0, length, length, &block};
     args.sequences = {&sequence, 1};
-    args.query = rows.data();
-    args.key = args.query + shape.out();
-    args.value = args.key + shape.kv_heads * shape.head_size;
-    args.row_stride = static_cast<std::int64_t>(shape.row());
+    const auto values_at = static_cast<std::int64_t>(shape.out());
+    args.query = inputs;
+    args.key = inputs.at(0, values_at);
+    args.value = inputs.at(0, values_at + shape.kv_heads * shape.head_size);
     args.num_query_heads = shape.heads();
     args.scale = shape.scale();
     args.sliding_window = shape.window;
@@ -128,7 +130,7 @@ Outputs reference_outputs(const Shape& shape) {
     args.sinks = shape.sinks ? sinks.data() : nullptr;
     args.slopes = shape.slopes ? slopes.data() : nullptr;
     outputs.emplace_back(static_cast<std::size_t>(length) * shape.out());
-    args.output = outputs.back().data();
+    args.output = Buffer::of(outputs.back().data(), static_cast<std::int64_t>(shape.out()));
     paged_attention(kReference, args);
   }
   return outputs;

@@ -40,8 +40,9 @@ TEST(DeviceKernels, RmsNorm) {
     const NormArgs args = {bench.put(x), bench.put(weight), out, static_cast<std::int32_t>(width), 1e-5f};
     ASSERT_TRUE(bench.run().rms_norm(args, static_cast<std::int64_t>(rows)).ok());
     std::vector<float> wanted(rows * width);
-    rms_norm(kReference, x.data(), static_cast<std::int64_t>(rows), static_cast<std::int64_t>(width),
-             weight.data(), 1e-5f, wanted.data());
+    const auto columns = static_cast<std::int64_t>(width);
+    rms_norm(kReference, Buffer::of(x.data(), columns), static_cast<std::int64_t>(rows), columns,
+             weight.data(), 1e-5f, Buffer::of(wanted.data(), columns));
     expect_near(bench.get(out, rows * width), wanted, 1e-5f);
   }
 }
@@ -94,8 +95,9 @@ TEST(DeviceKernels, LayerNorm) {
     ASSERT_TRUE(bench.run().layer_norm(args, static_cast<std::int64_t>(rows)).ok());
     std::vector<float> wanted = x;
     for (std::size_t r = 0; r < rows; ++r)
-      layer_norm(kReference, x.data() + r * stride, 1, static_cast<std::int64_t>(width), weight.data(),
-                 args.bias != nullptr ? bias.data() : nullptr, 1e-5f, wanted.data() + r * stride);
+      layer_norm(kReference, Buffer::of(x.data() + r * stride, 0), 1, static_cast<std::int64_t>(width),
+                 weight.data(), args.bias != nullptr ? bias.data() : nullptr, 1e-5f,
+                 Buffer::of(wanted.data() + r * stride, 0));
     expect_near(bench.get(there, rows * stride), wanted, 2e-5f);
   }
 }
