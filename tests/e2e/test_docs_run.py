@@ -44,6 +44,8 @@ STANDS_FOR = {
     "pagoda bench": "pagoda bench --help",
     "pagoda quantize MODEL": "pagoda quantize small.gguf --type Q8_0",
     "pagoda quantize MODEL.gguf --type Q4_K": "pagoda quantize small.gguf --type Q4_K",
+    "pagoda quantize FOLDER --type w8a8": "pagoda quantize --help",  # test_quantize.py has folders
+    "pagoda kv clear PATH": "pagoda kv clear --help",  # the page's server has the folder
     "pagoda simulate, plan": "pagoda simulate --help",
     "pagoda tokenize, render": "pagoda tokenize --help",
     "pagoda parse": "pagoda parse --help",
