@@ -19,6 +19,7 @@ NOT_RUN = {
     ("docs/clients.md", "llm.example.org {"): "Caddy's, which is not among the packages",
     ("docs/deploy.md", "helm install"): "script/test --tier deploy renders the chart",
     ("docs/kv-cache.md", "FREE --allocate-->"): "a drawing",
+    ("docs/kv-tiers.md", "kv_cache/kv_tiers"): "a drawing",
     ("docs/kv-events.md", '{"type": "BlockStored"'): "the form of an event; test_agents_cache.py reads them",
     ("docs/peer-flags.md", "--"): "names of flags; engine_flag_table_test.cc gives each of them",
     ("docs/planning.md", "1 x "): "an answer; tests/e2e/test_planning.py asks for one",

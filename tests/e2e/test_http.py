@@ -86,6 +86,9 @@ def test_metrics_satisfy_promtool(server, http):
             "key_requests_total",
             "key_errors_total",
             "model_files_unchanged",
+            "weight_cache_write_bytes",
+            "weight_cache_written_bytes",
+            "weight_cache_write_failures",
         )
     }
     assert "http_requests_total{" in text and "process_resident_memory_bytes" in text
