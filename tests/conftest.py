@@ -22,6 +22,8 @@ from small_model import write_small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START_TIMEOUT_S = 120  # sanitizer builds are slow
+# A shell's script starts what it puts into the background with SIGINT ignored, which programs under test would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def own_cache():
