@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/hex.h"
 
 namespace pagoda {
 
@@ -40,29 +41,11 @@ KvDigest Fingerprint::finish() {
   return out;
 }
 
-std::string hex(const KvDigest& digest) {
-  std::string out;
-  for (const std::byte byte : std::as_bytes(std::span(digest))) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    out.push_back(kDigits[std::to_integer<std::size_t>(byte >> 4)]);
-    out.push_back(kDigits[std::to_integer<std::size_t>(byte & std::byte{15})]);
-  }
-  return out;
-}
+std::string hex(const KvDigest& digest) { return hex_of(std::as_bytes(std::span(digest))); }
 
 std::optional<KvDigest> digest_of_hex(std::string_view text) {
   KvDigest out{};
-  if (text.size() != 2 * sizeof out) return std::nullopt;
-  const auto digit = [](char c) -> int {
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  const auto bytes = std::as_writable_bytes(std::span(out));
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    bytes[i] = static_cast<std::byte>(high << 4 | low);
-  }
+  if (!read_hex(text, std::as_writable_bytes(std::span(out))) || hex(out) != text) return std::nullopt;
   return out;
 }
 

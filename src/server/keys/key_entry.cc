@@ -2,17 +2,11 @@
 
 #include <openssl/sha.h>
 
+#include <span>
+
+#include "base/hex.h"
+
 namespace pagoda {
-namespace {
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-}  // namespace
 
 KeyDigest digest_of_key(std::string_view key) {
   KeyDigest out;
@@ -20,21 +14,11 @@ KeyDigest digest_of_key(std::string_view key) {
   return out;
 }
 
-std::string hex_of(const KeyDigest& digest) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string out;
-  for (const unsigned char byte : digest) out.append({kHex[byte >> 4], kHex[byte & 15]});
-  return out;
-}
+std::string hex_of(const KeyDigest& digest) { return hex_of(std::as_bytes(std::span(digest))); }
 
 std::optional<KeyDigest> digest_from_hex(std::string_view hex) {
   KeyDigest out;
-  if (hex.size() != 2 * out.size()) return std::nullopt;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const int high = hex_value(hex[2 * i]), low = hex_value(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    out[i] = static_cast<unsigned char>(high * 16 + low);
-  }
+  if (!read_hex(hex, std::as_writable_bytes(std::span(out)))) return std::nullopt;
   return out;
 }
 
