@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "kernels/activation.h"
 #include "kernels/for_rows.h"
 #include "kernels/reference/rows.h"
 
@@ -13,8 +14,6 @@ namespace pagoda {
 namespace {
 
 bool plain(const KernelContext& context) { return context.backend == Backend::reference; }
-
-float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
 float gelu(float x) {
   const float inner = std::sqrt(2.0f / std::numbers::pi_v<float>) * (x + 0.044715f * x * x * x);

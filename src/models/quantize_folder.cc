@@ -313,7 +313,7 @@ Result<Quantized> quantize_folder(const ModelSource& source, const FolderScheme&
   const auto copy = [&](const std::vector<std::string>& names) -> Status {
     for (const std::string& name : names) {
       const TensorView& tensor = *source.find(name);
-      PAGODA_RETURN_IF_ERROR((*writer)->write({tensor.data, static_cast<std::size_t>(tensor.bytes())}));
+      PAGODA_RETURN_IF_ERROR((*writer)->write(stored_bytes(tensor)));
       source.give_back(tensor);
       on_progress(result.bytes_before += tensor.bytes());
     }

@@ -1,15 +1,12 @@
 // Xielu: two matrices with a curve between them whose shape each layer has learned (arXiv 2411.13010):
 //   x > 0:  p x^2 + beta x            p = softplus(alpha_p)
 //   else:   n (e^min(x, eps) - 1 - x) + beta x,   n = beta + softplus(alpha_n)
-#include <cmath>
-
+#include "kernels/activation.h"
 #include "kernels/rows.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
 namespace {
-
-float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
 class Xielu final : public FeedForward {
  public:

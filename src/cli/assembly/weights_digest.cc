@@ -47,7 +47,7 @@ Result<KvDigest> weights_digest(const ModelSource& source, ThreadPool& pool) {
   for (const std::string& name : source.tensor_names()) {
     const TensorView& tensor = *source.find(name);
     PAGODA_RETURN_IF_ERROR(source.bring_in(tensor, &pool));
-    const std::span bytes(tensor.data, static_cast<std::size_t>(tensor.bytes()));
+    const std::span bytes = stored_bytes(tensor);
     chunks.resize((bytes.size() + kChunk - 1) / kChunk);
     pool.parallel_for(static_cast<std::int64_t>(chunks.size()), [&](std::int64_t chunk, int) {
       const auto at = static_cast<std::size_t>(chunk) * kChunk;
