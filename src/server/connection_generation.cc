@@ -244,7 +244,9 @@ asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::s
       more = call->pump(piece, server_.config.max_unsent_bytes);
     }
     const bool last = call->finished() && !more;
-    if (call->finished() && !head_sent && !call->answer().error().ok())
+    // Text that a client is to have comes before the error that ended it, however late this is reached.
+    const bool has_text = call->streaming() && call->used().completion > 0;
+    if (call->finished() && !head_sent && !has_text && !call->answer().error().ok())
       co_return co_await send(error_response(call->answer().error(), route.protocol));
     if (last && !head_sent && !call->streaming()) {
       HttpResponse response;

@@ -38,6 +38,8 @@ class FakeEngine final : public EngineClient {
   std::atomic<bool> is_healthy{true};
   std::atomic<bool> draining{false};
   std::atomic<int> num_aborted{0};
+  // Requests end within submit(): a token, then an error, before their client's connection runs again.
+  std::atomic<bool> fails_at_once{false};
 
   // Takes requests and computes nothing of them, until it is let go on.
   void hold(bool held) {
@@ -96,6 +98,18 @@ class FakeEngine final : public EngineClient {
 
   Status submit(Request request, std::shared_ptr<OutputSink> sink) override {
     if (draining) return unavailable("The engine is draining.");
+    if (fails_at_once) {
+      Running running;
+      running.request = std::move(request);
+      running.over = {false};
+      sink->on_output(next_output(running));
+      RequestOutput failed;
+      failed.id = running.request.id;
+      failed.error = invalid_argument("A dead end.");
+      failed.finished = true;
+      sink->on_output(std::move(failed));
+      return {};
+    }
     {
       std::lock_guard lock(mutex_);
       if (running_.size() >= capacity) return resource_exhausted("The queue of waiting requests is full.");

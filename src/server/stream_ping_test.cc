@@ -115,6 +115,22 @@ TEST(StreamPings, AnEngineThatDiesLaterEndsTheStreamWithAnEvent) {
   EXPECT_NE(messages.read_response().body.find("event: error\n"), std::string::npos);
 }
 
+TEST(StreamPings, TextComesBeforeTheErrorThatEndedItAtOnce) {
+  RunningServer running(with_pings(kNever));
+  running.engine.fails_at_once = true;
+  TestClient client(running.port());
+  const std::pair<std::string_view, std::string_view> rows[] = {{"/v1/chat/completions", kChat},
+                                                                {"/v1/responses", kResponses},
+                                                                {"/v1/messages", kMessages},
+                                                                {"/api/chat", kOllama}};
+  for (const auto& [path, body] : rows) {
+    const TestResponse response = client.post(path, body);
+    EXPECT_EQ(response.status, 200) << path;
+    EXPECT_NE(response.body.find("A dead end."), std::string::npos) << path << response.body;
+  }
+  EXPECT_EQ(client.post("/v1/responses", R"({"input":"abc"})").status, 400);
+}
+
 TEST(RequestIds, StandWhereEachProtocolsClientsLook) {
   RunningServer running;
   TestClient client(running.port());
