@@ -11,7 +11,6 @@
 #include "cli/assembly/connect_api.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/engine_plan.h"
-#include "cli/assembly/hub_paths.h"
 #include "cli/assembly/kv_disk.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
@@ -186,14 +185,10 @@ Status AssembledEngine::Parts::load_tokenizer_of(const EngineFlags& flags, const
 }
 
 Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
-  auto path = model_path(flags);
-  if (!path) return path.error();
   auto joined = join_ranks(flags);
   if (!joined) return joined.error();
   ranks = *std::move(joined);
-  const auto overrides = model_overrides(flags);
-  if (!overrides) return overrides.error();
-  auto opened = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
+  auto opened = open_model(flags);
   if (!opened) return opened.error();
   auto info = read_model_config(**opened);
   if (!info) return info.error();

@@ -1,9 +1,15 @@
 #include "cli/assembly/model_overrides.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <iterator>
 
 #include "base/strings.h"
+#include "cli/assembly/hub_paths.h"
+#include "cli/assembly/runner_options.h"
 #include "loader/json_overrides.h"
+#include "loader/printable.h"
+#include "loader/quantization.h"
 
 namespace pagoda {
 namespace {
@@ -34,6 +40,33 @@ Result<json::object> rope_fields(const EngineFlags& flags) {
   return scaling;
 }
 
+// A value of --quantization, and the types of `pagoda quantize` that make such a model; empty: none does.
+struct QuantizationValue {
+  std::string_view name;
+  QuantizationMethod method;
+  std::string_view types = {};
+};
+constexpr QuantizationValue kQuantizations[] = {
+    {"awq", QuantizationMethod::awq},
+    {"awq_marlin", QuantizationMethod::awq},
+    {"bitsandbytes", QuantizationMethod::bitsandbytes},
+    {"compressed-tensors", QuantizationMethod::compressed_tensors, "w8a8|w4a16|fp8|mxfp4"},
+    {"fbgemm_fp8", QuantizationMethod::fp8, "fp8"},
+    {"fp8", QuantizationMethod::fp8, "fp8"},
+    {"gptq", QuantizationMethod::gptq},
+    {"gptq_marlin", QuantizationMethod::gptq},
+    {"modelopt", QuantizationMethod::modelopt},
+    {"modelopt_fp4", QuantizationMethod::modelopt},
+    {"mxfp4", QuantizationMethod::mxfp4, "mxfp4"},
+};
+
+// How config.json, or else the tensors alone, say that a folder is quantised.
+bool is_quantized_by(QuantizationMethod method, const ModelSource& source) {
+  const auto how = read_quantization_files(source.config_json(), source.side_file("hf_quant_config.json"));
+  if (how && how->method != QuantizationMethod::none) return how->method == method;
+  return source.weight_type().starts_with(quantization_name(method));
+}
+
 }  // namespace
 
 Result<ModelOverrides> model_overrides(const EngineFlags& flags) {
@@ -53,6 +86,35 @@ Result<ModelOverrides> model_overrides(const EngineFlags& flags) {
   if (!longer) return invalid_argument(longer.error().message()).annotate("--hf-overrides");
   overrides.config = *std::move(longer);
   return overrides;
+}
+
+Status check_quantization(std::string_view quantization, const ModelSource& source) {
+  const auto refused = [&](auto... why) {
+    return invalid_argument(concat("--quantization ", quantization, ": '", printable(source.path()), "' ",
+                                   why..., "; leave the flag out"));
+  };
+  if (quantization.empty()) return ok_status();
+  if (quantization == "gguf" || source.gguf() != nullptr)
+    return quantization == "gguf" && source.gguf() != nullptr
+               ? ok_status()
+               : refused(source.gguf() != nullptr ? "is a GGUF file, whose tensors say their types"
+                                                  : "is no GGUF file");
+  const auto value = std::ranges::find(kQuantizations, quantization, &QuantizationValue::name);
+  if (value == std::end(kQuantizations) || is_quantized_by(value->method, source)) return ok_status();
+  if (value->types.empty()) return refused("has ", source.weight_type(), " weights, used as they are stored");
+  return refused("has ", source.weight_type(), " weights, used as they are stored: `pagoda quantize --type ",
+                 value->types, "` makes a folder quantised so");
+}
+
+Result<std::unique_ptr<ModelSource>> open_model(const EngineFlags& flags) {
+  const auto path = model_path(flags);
+  if (!path) return path.error();
+  const auto overrides = model_overrides(flags);
+  if (!overrides) return overrides.error();
+  auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
+  if (!source) return source.error();
+  PAGODA_RETURN_IF_ERROR(check_quantization(flags.quantization, **source));
+  return source;
 }
 
 }  // namespace pagoda

@@ -1,6 +1,9 @@
 #pragma once
-// Flags that replace values of the model's files: --hf-overrides, --override-kv, and those of its rotation.
-// For cli/ alone.
+// Opens the model that flags name, with the flags that replace values of its files: --hf-overrides,
+// --override-kv, and those of its rotation. For cli/ alone.
+#include <memory>
+#include <string_view>
+
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
 #include "loader/model_source.h"
@@ -9,5 +12,11 @@ namespace pagoda {
 
 // invalid_argument: --hf-overrides is no JSON object, or flags contradict each other.
 Result<ModelOverrides> model_overrides(const EngineFlags& flags);
+
+// invalid_argument: --quantization names another method than the one that the model is quantised by.
+Status check_quantization(std::string_view quantization, const ModelSource& source);
+
+// The model of --model, its overrides applied and --quantization checked.
+Result<std::unique_ptr<ModelSource>> open_model(const EngineFlags& flags);
 
 }  // namespace pagoda

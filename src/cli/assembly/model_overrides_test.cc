@@ -135,6 +135,40 @@ TEST(SamplingDefaults, FlagsComeBeforeTheModel) {
   EXPECT_EQ(describe({}), "default sampling parameters: temperature 1");
 }
 
+TEST(ModelOverrides, QuantizationIsTheModelsOwn) {
+  const std::string fixtures = PAGODA_SOURCE_DIR "/tests/fixtures/";
+  const auto answer = [&](const std::string& model, const std::string& quantization) {
+    EngineFlags flags;
+    flags.model = fixtures + model;
+    flags.quantization = quantization;
+    const auto source = open_model(flags);
+    const std::string message = source ? "" : source.error().message();
+    const std::size_t end = message.find("' ");
+    return end == message.npos ? message : message.substr(end + 2);
+  };
+  EXPECT_EQ(answer("tiny_models/llama", ""), "");
+  EXPECT_EQ(answer("tiny_models/llama", "fp8"),
+            "has F32 weights, used as they are stored: `pagoda quantize --type fp8` makes a folder quantised "
+            "so; leave the flag out");
+  EXPECT_EQ(answer("tiny_models/llama", "bitsandbytes"),
+            "has F32 weights, used as they are stored; leave the flag out");
+  EXPECT_EQ(answer("tiny_models/llama", "gguf"), "is no GGUF file; leave the flag out");
+  EXPECT_EQ(answer("tiny_models/llama_gguf_f16", "fp8"),
+            "is a GGUF file, whose tensors say their types; leave the flag out");
+  EXPECT_EQ(answer("tiny_models/llama_gguf_f16", "gguf"), "");
+  for (const auto& [model, own] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"awq", "awq_marlin"},
+                                                                  {"gptq", "gptq"},
+                                                                  {"fp8_block", "fp8"},
+                                                                  {"w8a8", "compressed-tensors"},
+                                                                  {"nf4", "bitsandbytes"},
+                                                                  {"modelopt_nvfp4", "modelopt_fp4"}}) {
+    const std::string path = std::string("quantized/") + model;
+    EXPECT_EQ(answer(path, own), "");
+    EXPECT_NE(answer(path, "mxfp4").find(" weights, used as they are stored"), std::string::npos) << model;
+  }
+}
+
 TEST(ModelOverrides, ActivationsAreTheSchemesButInFloat32) {
   const auto quantized = [](const std::string& activations, const std::string& dtype) {
     EngineFlags flags;

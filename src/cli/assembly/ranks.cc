@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/model_overrides.h"
 #include "cli/assembly/pooling.h"
@@ -37,11 +36,7 @@ std::string mpi_library() {
 }
 
 Status serve(const EngineFlags& flags, Communicator& communicator) {
-  auto path = model_path(flags);
-  if (!path) return path.error();
-  const auto overrides = model_overrides(flags);
-  if (!overrides) return overrides.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
+  auto source = open_model(flags);
   if (!source) return source.error();
   const auto config = read_model_config(**source);
   if (!config) return config.error();
@@ -63,11 +58,7 @@ void ignore_signals() {
 
 // A model that cannot be split is one process's answer, given before there are others.
 Status check_split(const EngineFlags& flags) {
-  auto path = model_path(flags);
-  if (!path) return path.error();
-  const auto overrides = model_overrides(flags);
-  if (!overrides) return overrides.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
+  auto source = open_model(flags);
   if (!source) return source.error();
   return DecoderModel::check_split(**source, flags.dtype, flags.tensor_parallel_size,
                                    flags.deterministic_allreduce ? ExchangeKind::gather : ExchangeKind::sum);

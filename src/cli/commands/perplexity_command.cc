@@ -7,9 +7,9 @@
 
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
-#include "cli/assembly/hub_paths.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/assembly/loaded_runner.h"
+#include "cli/assembly/model_overrides.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/commands/progress_bar.h"
@@ -62,13 +62,11 @@ Status run_perplexity(const PerplexityArgs& args) {
   if (args.context < 2) return invalid_argument("--context must be at least 2");
   auto text = read_text(args.file);
   if (!text) return text.error();
-  auto model = model_path(args.engine);
-  if (!model) return model.error();
   PAGODA_RETURN_IF_ERROR(check_device_flags(args.engine));
   EngineFlags flags = args.engine;
   auto ranks = join_ranks(flags);
   if (!ranks) return ranks.error();
-  auto opened = ModelSource::open(*model, hub_paths_from_environment());
+  auto opened = open_model(args.engine);
   if (!opened) return opened.error();
   const std::shared_ptr<const ModelSource> source = *std::move(opened);
   auto tokenizer = flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer);

@@ -165,6 +165,15 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
                   "`float16` (or `half`) keeps float16 weights as they are, multiplies in float32, and uses "
                   "a float16 KV cache unless told otherwise. `int8` rounds unquantised weights to 8 bits, "
                   "with one scale per 32 of them"},
+      {.name = "quantization",
+       .value = flags::choice(flags.quantization,
+                              {"awq", "awq_marlin", "bitsandbytes", "compressed-tensors", "fbgemm_fp8", "fp8",
+                               "gguf", "gptq", "gptq_marlin", "modelopt", "modelopt_fp4", "mxfp4"}),
+       .help = "refuse a model that is not quantised so",
+       .details = "refuse a model that is not quantised so. How a model is quantised, its files say, and "
+                  "weights are used as they are stored: `pagoda quantize` makes a quantised model of one "
+                  "that is not",
+       .default_text = "as the model is"},
       {.name = "quantize-activations",
        .value = flags::choice(flags.quantize_activations, {"auto", "on", "off"}),
        .help =

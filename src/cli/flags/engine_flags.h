@@ -102,6 +102,7 @@ struct EngineFlags {
   std::string default_chat_template_kwargs;     // a JSON object; empty: none
   bool any_model_name = false;                  // requests may name any model
   std::string dtype = "auto";                   // auto, float32, bfloat16, float16, int8
+  std::string quantization;                     // the one the model must have; empty: any
   std::string quantize_activations = "auto";    // auto, on, off
   std::string hf_overrides, override_generation_config;  // JSON objects; empty: the model's own files
   std::string generation_config = "auto";                // auto, vllm or a path

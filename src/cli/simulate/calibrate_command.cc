@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
-#include "cli/assembly/hub_paths.h"
+#include "cli/assembly/model_overrides.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/bench/page_call_times.h"
 #include "cli/commands/output_collector.h"
@@ -126,9 +126,7 @@ double copied_bytes_per_second() {
 }
 
 Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engine) {
-  auto path = model_path(flags);
-  if (!path) return path.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment());
+  auto source = open_model(flags);
   if (!source) return source.error();
   const auto read = read_model_config(**source);
   if (!read) return read.error();
@@ -201,9 +199,7 @@ Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>&
 }
 
 Status calibrate_served(const CalibrateArgs& args) {
-  auto path = model_path(args.engine);
-  if (!path) return path.error();
-  const auto source = ModelSource::open(*path, hub_paths_from_environment());
+  const auto source = open_model(args.engine);
   if (!source) return source.error();
   const auto config = read_model_config(**source);
   if (!config) return config.error();
