@@ -33,7 +33,11 @@ Status WeightWriting::finish(const std::function<bool(const State&)>& stop) {
   begun_ = hurried_ = true;
   changed_.notify_all();
   while (active_ > 0) {
-    if (stop(state_)) return {StatusCode::cancelled, "stopped while the weight cache was being written"};
+    if (stop(state_)) {
+      given_up_ = true;
+      changed_.notify_all();
+      return {StatusCode::cancelled, "stopped while the weight cache was being written"};
+    }
     changed_.wait_for(lock, kAskAgain);
   }
   return failure_;
@@ -93,16 +97,16 @@ void WeightWriter::run() {
 
 bool WeightWriter::wait_for_begin() {
   std::unique_lock lock(shared_->mutex_);
-  shared_->changed_.wait_for(lock, WeightWriting::kGrace, [this] { return cancelled_ || shared_->begun_; });
-  return !cancelled_;
+  shared_->changed_.wait_for(lock, WeightWriting::kGrace, [this] { return ends() || shared_->begun_; });
+  return !ends();
 }
 
 bool WeightWriter::may_write(std::int64_t bytes) {
   std::unique_lock lock(shared_->mutex_);
-  shared_->changed_.wait_until(lock, next_, [this] { return cancelled_ || shared_->hurried_; });
+  shared_->changed_.wait_until(lock, next_, [this] { return ends() || shared_->hurried_; });
   next_ = std::max(next_, Clock::now()) +
           std::chrono::nanoseconds(bytes * 1'000'000'000 / WeightWriting::kBytesPerSecond);
-  if (cancelled_) return false;
+  if (ends()) return false;
   written_ += bytes;
   shared_->state_.written_bytes += bytes;
   if (shared_->on_change_) shared_->on_change_(shared_->state_);

@@ -45,7 +45,7 @@ class WeightWriting {
     std::int64_t failures = 0;
   };
   // Begins, writes as fast as the disk takes it, and waits for the end. The first failure; cancelled: `stop`,
-  // which is asked again and again, said so, or weights were released.
+  // which is asked again and again, said so, and writers end without a file; or weights were released.
   Status finish(const std::function<bool(const State&)>& stop);
   // `on_change` is called at once, and from then on by writers, with one call at a time.
   void watch(std::function<void(const State&)> on_change);
@@ -56,7 +56,7 @@ class WeightWriting {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool begun_ = false, hurried_ = false;
+  bool begun_ = false, hurried_ = false, given_up_ = false;
   int active_ = 0;  // writers that have not ended
   State state_;
   std::function<void(const State&)> on_change_;
@@ -79,6 +79,7 @@ class WeightWriter {
 
  private:
   void run();
+  bool ends() const { return cancelled_ || shared_->given_up_; }  // with the mutex held
   bool wait_for_begin();
   bool may_write(std::int64_t bytes);
   Status write();

@@ -137,10 +137,10 @@ TEST(WeightWriter, EndsAtOnceWithoutAFile) {
 
 TEST(WeightWriter, WhoeverWaitsMayGiveUp) {
   Case test(64 * kMiB);
-  auto writer = test.start();
+  const auto writer = test.start();
   EXPECT_EQ(test.shared->finish([](const WeightWriting::State&) { return true; }).code(),
             StatusCode::cancelled);
-  writer.reset();
+  EXPECT_EQ(test.finish().code(), StatusCode::cancelled) << "the writer has ended, too";
   EXPECT_TRUE(test.names().empty());
 }
 

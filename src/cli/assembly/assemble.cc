@@ -375,8 +375,14 @@ const RankSteps* AssembledEngine::rank_steps() const {
 std::optional<std::uint64_t> AssembledEngine::beat() const { return parts_->engine->beat(); }
 void AssembledEngine::give_up() { parts_->engine->give_up(); }
 void AssembledEngine::stop() { parts_->engine->stop(); }
-Status AssembledEngine::finish_weight_writing() {
-  return pagoda::finish_weight_writing(*parts_->weight_caching->writing);
+void AssembledEngine::finish_weight_writing() {
+  constexpr std::chrono::seconds kPatience{10};
+  const Status written = pagoda::finish_weight_writing(*parts_->weight_caching->writing, kPatience);
+  if (written.code() == StatusCode::cancelled)
+    log_info("weights", "packed weights are not on disk: `pagoda pack` writes them");
+}
+Status AssembledEngine::write_weights() {
+  return pagoda::finish_weight_writing(*parts_->weight_caching->writing, std::chrono::hours{24 * 365});
 }
 
 }  // namespace pagoda

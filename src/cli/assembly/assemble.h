@@ -70,8 +70,10 @@ class AssembledEngine {
   void stop();
 
   // Packed weights that are not in the weight cache yet are written now (weight_caching.h). For commands that
-  // measure, or that end before the writer behind their answers would.
-  Status finish_weight_writing();
+  // measure, or that end before the writer behind their answers would: those wait for so long at most, and
+  // leave no file where it is not written by then.
+  void finish_weight_writing();
+  Status write_weights();  // waits for as long as it takes
 
  private:
   AssembledEngine();

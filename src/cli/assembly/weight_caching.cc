@@ -95,14 +95,15 @@ void count_weight_writing(WeightWriting& writing, MetricsRegistry& metrics) {
   });
 }
 
-Status finish_weight_writing(WeightWriting& writing) {
+Status finish_weight_writing(WeightWriting& writing, std::chrono::seconds patience) {
   const HeededSignals signals;
+  const auto begin = std::chrono::steady_clock::now();
   constexpr std::string_view kWhat = "writing packed weights";
   PatientBar bar;
   bar.update(kWhat, 0, 1);
   return writing.finish([&](const WeightWriting::State& state) {
     if (state.written_bytes >= kMiB) bar.update(kWhat, state.written_bytes / kMiB, state.bytes / kMiB);
-    return stop_signal != 0;
+    return stop_signal != 0 || std::chrono::steady_clock::now() - begin >= patience;
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The cache of packed weights as flags and environment have it: in the cache directory (default_model.h),
 // with a progress bar where packing takes long, lines in the log, and metrics.
+#include <chrono>
 #include <memory>
 
 #include "base/metrics.h"
@@ -27,8 +28,8 @@ class WeightWritingObserver final : public StepObserver {
 
 void count_weight_writing(WeightWriting& writing, MetricsRegistry& metrics);
 
-// Writes them now, where it has not been done, with a progress bar. SIGINT and SIGTERM end it, leaving no
-// file.
-Status finish_weight_writing(WeightWriting& writing);
+// Writes them now, where it has not been done, with a progress bar. SIGINT, SIGTERM and the end of `patience`
+// end it, leaving no file: cancelled.
+Status finish_weight_writing(WeightWriting& writing, std::chrono::seconds patience);
 
 }  // namespace pagoda

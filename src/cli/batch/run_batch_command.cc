@@ -268,7 +268,7 @@ Status run_batch(const RunBatchArgs& args) {
     status = run.run(input, static_cast<std::size_t>(max_running));
   }
   (*engine)->stop();
-  if (status.ok()) (void)(*engine)->finish_weight_writing();  // says itself what goes wrong
+  if (status.ok()) (*engine)->finish_weight_writing();
   return status;
 }
 

@@ -94,7 +94,7 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
   flags.max_queue = std::max(flags.max_queue, shape.num_requests);
   auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();
-  (void)(*engine)->finish_weight_writing();  // says itself what goes wrong
+  (*engine)->finish_weight_writing();
   auto figures = measure(**engine, name, flags, shape, warmup, iterations);
   if (!figures) return figures.error();
   (*engine)->stop();

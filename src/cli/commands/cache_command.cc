@@ -34,7 +34,7 @@ Status run_pack(const PackArgs& args) {
         "pack writes to the weight cache, which --no-weight-cache and --backend reference do not use");
   auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();
-  const Status written = (*engine)->finish_weight_writing();
+  const Status written = (*engine)->write_weights();
   (*engine)->stop();
   if (!written.ok()) return written;
   const MemoryTable& memory = (*engine)->memory();

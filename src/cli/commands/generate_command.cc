@@ -256,7 +256,7 @@ Status run_generate(const GenerateArgs& args) {
       is_typed ? write_text(**engine, prompt, args.max_tokens, output, output_path)
                : Generation(**engine, input, output, output_path, num_lines, from_stdin).run(max_in_flight);
   (*engine)->stop();
-  if (status.ok()) (void)(*engine)->finish_weight_writing();  // says itself what goes wrong
+  if (status.ok()) (*engine)->finish_weight_writing();
   return status;
 }
 

@@ -227,7 +227,7 @@ Status run_bench_calibrate(const CalibrateArgs& args) {
   StepTimes times;
   auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet, &times);
   if (!engine) return engine.error();
-  (void)(*engine)->finish_weight_writing();  // says itself what goes wrong
+  (*engine)->finish_weight_writing();
   EngineClient& client = (*engine)->client();
   if (!args.logs.empty()) {
     std::vector<MeasuredStep> steps;
