@@ -160,6 +160,58 @@ void bench_linear(const Options& options, const KernelContext& context, const Pe
   }
 }
 
+// Every type of 8-bit products on one shape: microseconds of a call, and those of Q8_0 in between over them.
+void bench_panels(const Options& options, const KernelContext& context) {
+  constexpr std::int64_t kN = 2048, kK = 4096;
+  constexpr std::int64_t kRows[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 64};
+  if (options.only.find("panels") == std::string::npos) return;
+  const std::string wanted = options.only.substr(std::min(options.only.size(), options.only.find(' ') + 1));
+  std::printf("\npanels %ldx%ld: time, and over Q8_0's\n%-8s", static_cast<long>(kN), static_cast<long>(kK),
+              "type");
+  for (const std::int64_t m : kRows) std::printf("  M=%-12ld", static_cast<long>(m));
+  std::printf("\n");
+  const auto copies_of = [&](DType stored) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(dtype_bytes(stored, kN * kK)));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>((i * 7919 >> 3) & 0x3b);
+    const TensorView view{stored, {kN, kK}, bytes.data()};
+    std::vector<PackedLinear> copies;
+    for (std::int64_t total = 0; copies.empty() || total < options.rotate_mib << 20;) {
+      auto packed = PackedLinear::pack(context, LinearType::int8, {&view, 1});
+      CHECK(packed);
+      total += packed->packed_bytes();
+      copies.push_back(std::move(*packed));
+    }
+    return copies;
+  };
+  const std::vector<PackedLinear> bytes = copies_of(DType::q8_0);
+  for (std::size_t i = 0; i < std::size(kDTypes); ++i) {
+    const auto stored = static_cast<DType>(i);
+    if (!is_quantized(stored) || (wanted != options.only && wanted.find(kDTypes[i].name) == wanted.npos))
+      continue;
+    const std::vector<PackedLinear> copies = copies_of(stored);
+    std::printf("%-8s", std::string(kDTypes[i].name).c_str());
+    for (const std::int64_t m : kRows) {
+      const std::vector<float> x = floats(static_cast<std::size_t>(m * kK));
+      std::vector<float> y(static_cast<std::size_t>(m * kN));
+      const auto time = [&](const std::vector<PackedLinear>& of) {
+        std::size_t next = 0;
+        return best_time(options, [&] {
+          linear(context, of[next++ % of.size()], LinearInput::rows(x.data(), kK), m,
+                 Buffer::of(y.data(), kN));
+        });
+      };
+      double own = 1e9, wide = 1e9;
+      for (int turn = 0; turn < 3; ++turn) {
+        own = std::min(own, time(copies));
+        wide = std::min(wide, time(bytes));
+      }
+      std::printf("  %7.0f %5.2f ", own * 1e6, own / wide);
+      std::fflush(stdout);
+    }
+    std::printf("\n");
+  }
+}
+
 void bench_attention(const Options& options, const KernelContext& context, const Peak& peak) {
   std::printf("\nattention, 9 query heads, 3 KV heads of 64, block 16\n");
   struct Load {
@@ -313,6 +365,7 @@ int run(const Options& options) {
   bench_linear(options, context, peak, gbps);
   bench_attention(options, context, peak);
   bench_latent_attention(options, context, peak);
+  bench_panels(options, context);
   bench_rows(options, context);
   std::printf("\nRead after: %.1f GB/s.\n", bandwidth(options, context));
   return 0;

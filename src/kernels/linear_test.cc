@@ -80,6 +80,33 @@ TEST(Linear, EveryLevelAgreesWithReference) {
   }
 }
 
+// Every layout of 8-bit products, with each number of rows that makes panels of another height: narrow
+// weights are widened in registers, or some inputs at a time for all rows.
+TEST(Linear, EveryTypeHasTheSameBitsForAnyNumberOfRows) {
+  constexpr std::int64_t kRows = 70, kN = 37;
+  for (const CpuLevel level : levels_here()) {
+    const KernelContext cpu{.backend = Backend::cpu, .level = level}, plain{.backend = Backend::reference};
+    for (const DType stored : weight_types()) {
+      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(stored).name);
+      const std::int64_t block = dtype_info(stored).block_elements, k = (1100 + block - 1) / block * block;
+      Weights weights;
+      weights.add(21, stored, kN, k);
+      const std::vector<float> x = random_floats(22, static_cast<std::size_t>(kRows * k)),
+                               bias = random_floats(23, kN);
+      const PackedLinear packed = pack(cpu, LinearType::int8, weights, bias);
+      const std::vector<float> all = run(cpu, packed, x.data(), kRows);
+      expect_close(all, run(plain, pack(plain, LinearType::int8, weights, bias), x.data(), kRows), 1e-5);
+      if (testing::Test::HasFatalFailure()) return;
+      for (std::int64_t m = 1; m < kRows; m += level == CpuLevel::portable ? 11 : 1) {
+        const std::int64_t start = m * 37 % (kRows - m + 1);
+        const auto begin = all.begin() + start * kN;
+        const std::vector<float> some = run(cpu, packed, x.data() + start * k, m);
+        EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * kN))) << m << " rows";
+      }
+    }
+  }
+}
+
 // So many inputs that a tile's share of the rows, by their size, is less than a panel.
 TEST(Linear, InputsWiderThanACacheHolds) {
   constexpr std::int64_t kK = 40960, kN = 40, kM = 30;

@@ -18,11 +18,12 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const st
   Kernel::template run<kRows, kCols, true>(t, row, panel, strip, ahead);
 }
 
-// The lines that the tile prefetches for others, for all panels of all its strips.
-LaterReads later_reads(const LinearTile& t) {
+// The lines that the tile prefetches for others, for all panels of all its strips, each of which is passed in
+// so many parts.
+LaterReads later_reads(const LinearTile& t, std::int64_t parts) {
   const std::int64_t at_once = t.panels.two_strips ? kStrips : 1;
   const std::int64_t panels = (t.num_strips + at_once - 1) / at_once * (t.last_panel - t.first_panel);
-  return {{t.later, t.later_piece_bytes}, t.later_begin, t.later_end, panels};
+  return {{t.later, t.later_piece_bytes}, t.later_begin, t.later_end, panels * parts};
 }
 
 // All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the
@@ -61,7 +62,7 @@ const std::byte* weights_ahead(const LinearTile& t, std::int64_t strip, std::int
 
 template <class Kernel>
 void run_tile(const LinearTile& t) {
-  LaterReads later = later_reads(t);
+  LaterReads later = later_reads(t, 1);
   for (std::int64_t strip = 0; strip < t.num_strips;) {
     const bool pair = Kernel::kTwoStrips && t.panels.two_strips && strip + kStrips <= t.num_strips;
     const std::int64_t count = pair ? kStrips : 1, bytes = count * t.strip_bytes;
@@ -71,26 +72,34 @@ void run_tile(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
-// Narrow weights are widened once for all panels; a single panel widens them on the way.
+// Few rows, in one panel, widen narrow weights in registers. For more they are widened once for all panels,
+// so many inputs at a time that they stay in the first-level cache.
 template <PackedFormat kFormat>
 void run_narrow(const LinearTile& t) {
-  if (t.panels.count == 1) return run_tile<Int8Kernel<kFormat>>(t);
+  if (!t.panels.two_strips) return run_tile<Int8Kernel<kFormat>>(t);
   constexpr PackedFormat kWide = panel_layout(kFormat).wide;
   LinearTile wide = t;
   wide.weights = t.scratch;
-  wide.strip_bytes = strip_bytes(kWide, t.k);
-  LaterReads later = later_reads(t);
+  wide.strip_bytes = strip_bytes(kWide, kWidenedInputs);
+  LaterReads later = later_reads(t, (t.k + kWidenedInputs - 1) / kWidenedInputs);
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
-    for (std::int64_t s = 0; s < count; ++s)
-      widen_strip<kFormat>(t.weights + (strip + s) * t.strip_bytes, t.k, t.scratch + s * wide.strip_bytes);
     wide.num_strips = count;
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
-    const bool pair = count == kStrips && t.panels.two_strips;
-    for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
-      run_strips<Int8Kernel<kWide>>(wide, s, pair,
-                                    s == 0 ? weights_ahead(t, strip, kStrips * t.strip_bytes) : nullptr,
-                                    kStrips * t.strip_bytes, later);
+    const std::int64_t bytes = count * t.strip_bytes;
+    const std::byte* next = weights_ahead(t, strip, bytes);
+    for (std::int64_t begin = 0; begin < t.k; begin += kWidenedInputs) {
+      wide.first_input = begin;
+      wide.k = t.k - begin < kWidenedInputs ? t.k - begin : kWidenedInputs;
+      wide.is_first_part = begin == 0;
+      wide.is_last_part = begin + wide.k == t.k;
+      for (std::int64_t s = 0; s < count; ++s)
+        widen_strip<kFormat>(t.weights + (strip + s) * t.strip_bytes, begin, wide.k,
+                             t.scratch + s * wide.strip_bytes);
+      const std::int64_t share = (bytes * wide.k / t.k + 63) / 64 * 64;
+      run_strips<Int8Kernel<kWide>>(wide, 0, count == kStrips, next, share, later);
+      if (next != nullptr) next += share;
+    }
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
   }
@@ -227,8 +236,7 @@ constexpr LinearKernels kLinearKernels = {
     .bf16_rows = kBf16Rows,
     .int8_rows = kInt8Rows,
     .stream_bytes_rows = kStreamInt8Rows,
-    .stream_narrow_rows = kStreamNibbleRows,
-    .stream_halves_rows = kStreamHalvesRows,
+    .stream_narrow_rows = kStreamNarrowRows,
     .quantize_row = quantize_row<false>,
     .store_numbers = quantize_row<true>,
     .quantize_inputs = quantize_inputs,

@@ -115,8 +115,7 @@ template <PackedFormat kFormat>
 struct Int8Kernel {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
   static constexpr bool kNarrow = is_narrow(kFormat), kInHalves = kPanel.scale_inputs == 16;
-  static constexpr int kMaxRows = kInt8Rows,
-                       kStreamHeight = kNarrow && kInHalves ? kStreamHalvesRows : kStreamNibbleRows;
+  static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kNarrow ? kStreamNarrowRows : kStreamInt8Rows;
   static constexpr bool kTwoStrips = !kNarrow;  // narrow weights are those of a single panel
   static constexpr int kStep = 64;
   static constexpr int kHalvesOfScale = kInHalves ? 1 : kPanel.scale_inputs / 32;
@@ -230,14 +229,12 @@ struct Int8Kernel {
     constexpr std::int64_t kBlockGroups = kPanel.block_inputs / 64;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
-    const std::byte* x = panel;
+    const std::byte* x = panel + t.first_input / 64 * group_bytes(kRows);
     const std::int64_t num_blocks = (t.k + kPanel.block_inputs - 1) / kPanel.block_inputs;
     const std::byte* const w = t.weights + strip * t.strip_bytes;
     const std::byte* data = w + kPanel.header_bytes;
     F acc[kRows][kCols];
-    PAGODA_UNROLL
-    for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
-    for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+    load_sums(t, row, strip, acc);
     for (std::int64_t block = 0; block < num_blocks; ++block, data += kPanel.block_bytes) {
       Block blocks[kCols];
       PAGODA_UNROLL
@@ -249,6 +246,7 @@ struct Int8Kernel {
         add_sublayer<kRows, kCols, kOneByOne>(t, ahead, blocks, x, 2 * group + 1, acc);
       }
     }
+    if (!t.is_last_part) return store_sums(t, row, strip, acc);
     if constexpr (kPanel.scales == PanelScales::shares) {
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
@@ -261,15 +259,16 @@ struct Int8Kernel {
   }
 };
 
-// One strip of narrow weights in bytes, as kPanel.wide has them.
+// `count` inputs from `first` on, which begins a block, of one strip of narrow weights in bytes, as
+// kPanel.wide has them.
 template <PackedFormat kFormat>
-void widen_strip(const std::byte* in, std::int64_t k, std::byte* out) {
+void widen_strip(const std::byte* in, std::int64_t first, std::int64_t count, std::byte* out) {
   constexpr PanelLayout kPanel = panel_layout(kFormat), kWide = panel_layout(kPanel.wide);
   constexpr int kGroups = 64 / kPanel.scale_inputs;
   std::memcpy(out, in, static_cast<std::size_t>(kWide.header_bytes));
   out += kWide.header_bytes;
-  const std::byte* block = in + kPanel.header_bytes;
-  for (std::int64_t begin = 0; begin < k; begin += kPanel.block_inputs, block += kPanel.block_bytes) {
+  const std::byte* block = in + kPanel.header_bytes + first / kPanel.block_inputs * kPanel.block_bytes;
+  for (std::int64_t begin = 0; begin < count; begin += kPanel.block_inputs, block += kPanel.block_bytes) {
     const Block steps = block_at<kFormat>(block);
     const std::byte* planes = block + kPanel.scale_bytes;
     for (int group = 0; group < kPanel.block_inputs / 64; ++group) {

@@ -43,10 +43,34 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
   }
 }
 
+// A panel's sums so far: zeros, or those of the inputs before.
+template <int kRows, int kCols>
+PAGODA_INLINE void load_sums(const LinearTile& t, std::int64_t row, std::int64_t strip,
+                             F (&acc)[kRows][kCols]) {
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c)
+      acc[r][c] = t.is_first_part
+                      ? zero()
+                      : load(t.sums + ((row - t.first_row + r) * kMaxStrips + strip + c) * kStrip);
+  }
+}
+template <int kRows, int kCols>
+PAGODA_INLINE void store_sums(const LinearTile& t, std::int64_t row, std::int64_t strip,
+                              const F (&acc)[kRows][kCols]) {
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c)
+      store(t.sums + ((row - t.first_row + r) * kMaxStrips + strip + c) * kStrip, acc[r][c]);
+  }
+}
+
 // The products' places are most likely in another core's cache, from when they were last read there.
 template <int kRows, int kCols>
 PAGODA_INLINE void prefetch_results(const LinearTile& t, std::int64_t row, std::int64_t strip) {
-  if (t.past_caches) return;
+  if (t.past_caches || !t.is_last_part) return;
   PAGODA_UNROLL
   for (int r = 0; r < kRows; ++r) {
     PAGODA_UNROLL

@@ -11,19 +11,13 @@
 namespace pagoda::cpu {
 namespace {
 
-// Whether two strips are multiplied at once. One alone is read as one long stream, but leaves Zen 5's units
-// waiting for each other's results; so far as several panels share a strip, that is what bounds them there.
-bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight,
-                      std::int64_t num_rows) {
-  constexpr std::int64_t kOnePanel = 12;
-  const bool wide_zen5 = context.tuning == CpuTuning::zen5 && context.level == CpuLevel::avx512;
-  const bool narrow = std::any_of(weight.runs.begin(), weight.runs.end(),
-                                  [](const LinearSegment& run) { return is_narrow(run.format); });
-  const bool waits = weight.type == LinearType::bfloat16 || narrow;
-  return num_rows > (wide_zen5 && waits ? kOnePanel : kStreamRows);
+bool has_narrow(const PackedLinear::Storage& weight) {
+  return std::any_of(weight.runs.begin(), weight.runs.end(),
+                     [](const LinearSegment& run) { return is_narrow(run.format); });
 }
 
-std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight, bool two_strips) {
+// Rows of a full panel that is multiplied one strip at a time.
+std::int64_t stream_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight) {
   switch (weight.type) {
     case LinearType::float32:
     case LinearType::float16:
@@ -33,16 +27,22 @@ std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storag
     case LinearType::int8:
       break;
   }
-  if (two_strips) return kernels.int8_rows;
-  std::int64_t rows = kStreamRows;
-  for (const LinearSegment& run : weight.runs) {
-    const PanelLayout& panel = panel_layout(run.format);
-    const bool low = panel.scale_inputs == 16 || panel.bits == 5 || panel.bytes != nullptr;
-    rows = std::min(rows, !is_narrow(run.format) ? kernels.stream_bytes_rows
-                          : low                  ? kernels.stream_halves_rows
-                                                 : kernels.stream_narrow_rows);
-  }
-  return rows;
+  return has_narrow(weight) ? kernels.stream_narrow_rows : kernels.stream_bytes_rows;
+}
+
+// Whether two strips are multiplied at once. One alone is read as one long stream, but leaves Zen 5's units
+// waiting for each other's results; so far as several panels share a strip, that is what bounds them there.
+// Narrow weights that several panels share are no stream: they come from where they were widened to.
+bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight,
+                      std::int64_t num_rows) {
+  constexpr std::int64_t kOnePanel = 12;
+  if (has_narrow(weight)) return num_rows > stream_rows(linear_kernels(context.level), weight);
+  const bool wide_zen5 = context.tuning == CpuTuning::zen5 && context.level == CpuLevel::avx512;
+  return num_rows > (wide_zen5 && weight.type == LinearType::bfloat16 ? kOnePanel : kStreamRows);
+}
+
+std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight, bool two_strips) {
+  return two_strips && weight.type == LinearType::int8 ? kernels.int8_rows : stream_rows(kernels, weight);
 }
 
 // The caller's rows, and what makes them the input.

@@ -66,13 +66,15 @@ std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, cons
 
 void multiply_tile(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
                    const LinearSegment& run, const Panels& panels, const RunTile& tile, const Products& out) {
-  static thread_local Scratch wide, products;
+  static thread_local Scratch wide, sums, products;
   const std::int64_t strips = ceil_div(run.n, kStrip);
   const std::int64_t column = run.n_begin + tile.strip * kStrip, columns = tile.num_strips * kStrip;
   const std::int64_t first_row = panels.begin(tile.first_panel),
                      rows = panels.begin(tile.last_panel) - first_row;
-  const std::int64_t scratch_bytes =
-      is_narrow(run.format) ? kMaxStrips * strip_bytes(panel_layout(run.format).wide, weight.k) : 0;
+  const bool widened = is_narrow(run.format) && panels.two_strips;
+  const std::int64_t wide_bytes =
+      widened ? kMaxStrips * strip_bytes(panel_layout(run.format).wide, kWidenedInputs) : 0;
+  const std::int64_t sum_bytes = widened ? rows * kMaxStrips * kStrip * 4 : 0;
   const bool straight_to_y = !out.output.activation && out.largest == nullptr;
   float* const buffer =
       straight_to_y ? nullptr
@@ -91,7 +93,8 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
           .first_panel = tile.first_panel,
           .last_panel = tile.last_panel,
           .x = tile.x,
-          .scratch = wide.take(static_cast<std::size_t>(scratch_bytes)),
+          .scratch = wide.take(static_cast<std::size_t>(wide_bytes)),
+          .sums = reinterpret_cast<float*>(sums.take(static_cast<std::size_t>(sum_bytes))),
           .later = later != nullptr ? later->pieces.data() : nullptr,
           .later_piece_bytes = later != nullptr ? later->piece_bytes : 1,
           .later_begin = tile.later.begin,

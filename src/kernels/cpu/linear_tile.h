@@ -46,7 +46,10 @@ struct LinearTile {
   Panels panels;
   std::int64_t first_panel = 0, last_panel = 0;
   const std::byte* x = nullptr;  // the first of all panels: floats, bf16 (or floats rounded to it), or int8
-  std::byte* scratch = nullptr;  // narrow weights: room for kMaxStrips strips of wide_panels()
+  // Narrow weights of more rows than stream_narrow_rows become wide ones, kWidenedInputs at a time: room for
+  // so many of kMaxStrips strips, and for sums of all rows of the tile and these strips.
+  std::byte* scratch = nullptr;
+  float* sums = nullptr;
 
   // Bytes [later_begin, later_end) of these pieces, one after the other, come into the cache meanwhile.
   const std::byte* const* later = nullptr;
@@ -58,6 +61,9 @@ struct LinearTile {
   const float* row_scales = nullptr;  // each row's factor of its products, or null
   const float* bias = nullptr;        // the first column's, or null
   bool accumulate = false;
+  // The part of the inputs: `k` of them from `first_input` on of x, while the weights are those of the part.
+  std::int64_t first_input = 0;
+  bool is_first_part = true, is_last_part = true;
   bool past_caches = false;  // whole lines of y go straight to memory; y and its rows are aligned to lines
 };
 
@@ -77,9 +83,9 @@ struct QuantizedRow {
 struct LinearKernels {
   LinearTileFunction tiles[kNumPackedFormats];  // unpack and multiply panels of each PackedFormat
   std::int64_t f32_rows, bf16_rows, int8_rows;  // rows of a full panel
-  // Rows of a panel in 8 bits, one strip at a time: beside bytes, beside narrow numbers, and beside those
-  // that take more registers or steps: with a scale for 16, in 5 bits, or out of a table.
-  std::int64_t stream_bytes_rows, stream_narrow_rows, stream_halves_rows;
+  // Rows of a panel in 8 bits, one strip at a time: beside bytes, and beside narrow numbers, which more rows
+  // than these share once they are widened.
+  std::int64_t stream_bytes_rows, stream_narrow_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
   // The same of whole numbers -128..127, which are kept: every scale is 1.
   void (*store_numbers)(const float* x, std::int64_t k, const QuantizedRow& out);
@@ -105,6 +111,8 @@ const LinearKernels& linear_kernels_portable();
 const LinearKernels& linear_kernels(CpuLevel level);
 
 constexpr std::int64_t kMaxStrips = 2;  // that a register tile may be wide
+// So many inputs of kMaxStrips strips stay in the first-level cache, whatever they are widened to.
+constexpr std::int64_t kWidenedInputs = 512;
 
 // The scales of 8-bit products' weights.
 enum class PanelScales : std::uint8_t {
@@ -126,7 +134,7 @@ struct PanelLayout {
   int scale_inputs = 32;  // that have one scale
   bool minima = false;
   int zero = 0;                             // the byte that stands for 0, where there are no minima
-  PackedFormat wide = PackedFormat::plain;  // a strip is widened to it for several panels of rows
+  PackedFormat wide = PackedFormat::plain;  // is widened to it for many rows
   const std::uint8_t* bytes = nullptr;      // the 16 that 4-bit numbers stand for; null: themselves
 };
 struct ByteTable {

@@ -21,11 +21,11 @@ constexpr int kInt8RowHeads = 6;
 constexpr int int8_columns(int row_heads) { return row_heads <= 3 ? 2 : 1; }
 
 #ifdef PAGODA_SMALL_TILES
-constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 3,
-              kStreamHalvesRows = 2, kStrips = 1;
+constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNarrowRows = 2,
+              kStrips = 1;
 #else
-constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 5, kStreamInt8Rows = 5, kStreamNibbleRows = 5,
-              kStreamHalvesRows = 4, kStrips = 1;
+constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 5, kStreamInt8Rows = 5, kStreamNarrowRows = 3,
+              kStrips = 1;
 #endif
 
 struct F {

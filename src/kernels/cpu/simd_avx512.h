@@ -19,11 +19,11 @@ constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
 
 // Register tiles of linear (rows x strips) and of attention (row-heads).
 #ifdef PAGODA_SMALL_TILES
-constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 3,
-              kStreamHalvesRows = 2, kStrips = 2, kRowHeads = 3;
+constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNarrowRows = 2,
+              kStrips = 2, kRowHeads = 3;
 #else
-constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kStreamInt8Rows = 12, kStreamNibbleRows = 16,
-              kStreamHalvesRows = 8, kStrips = 2, kRowHeads = 12;
+constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kStreamInt8Rows = 12, kStreamNarrowRows = 8,
+              kStrips = 2, kRowHeads = 12;
 #endif
 
 constexpr int kStateVectors = 2;  // a row of a state in linear attention

@@ -20,8 +20,8 @@ constexpr int kStateVectors = 1;  // a row of a state in linear attention
 constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
-constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 2,
-              kStreamHalvesRows = 2, kStrips = 1;
+constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNarrowRows = 2,
+              kStrips = 1;
 
 struct F {
   float v[16];
