@@ -140,24 +140,26 @@ class Bench {
     if (!partial) return partial.error();
     args.partial = reinterpret_cast<float*>(*partial);
 
-    double micros[2] = {};
-    for (const bool tiles : {false, true}) {
+    double micros[4] = {};
+    for (std::size_t form = 0; form < std::size(micros); ++form) {
       KernelLaunches launches(device_, stream_);
       const auto go = [&] {
-        return tiles ? launches.attend_tile_splits(args, rows)
-                     : launches.attend_splits(Element::bf16, args, rows);
+        return form == 0   ? launches.attend_splits(Element::bf16, args, rows)
+               : form == 1 ? launches.attend_tile_decode(args, rows)
+               : form == 2 ? launches.attend_tile_splits(args, rows)
+                           : launches.attend_tile_walk(args, rows);
       };
       PAGODA_RETURN_IF_ERROR(go());
       PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
       const TimeNs start = clock_.now();
       for (std::int32_t i = 0; i < sizes_.rounds; ++i) PAGODA_RETURN_IF_ERROR(go());
       PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
-      micros[tiles ? 1 : 0] = micros_since(clock_, start) / sizes_.rounds;
+      micros[form] = micros_since(clock_, start) / sizes_.rounds;
     }
     std::printf(
         "{\"case\": \"attention\", \"memory\": \"%s\", \"rows\": %d, \"context\": %d, \"plain_us\": %.2f, "
-        "\"tiles_us\": %.2f}\n",
-        memory.c_str(), rows, context, micros[0], micros[1]);
+        "\"tiles_us\": %.2f, \"splits_us\": %.2f, \"walk_us\": %.2f}\n",
+        memory.c_str(), rows, context, micros[0], micros[1], micros[2], micros[3]);
     std::fflush(stdout);
     return clear();
   }

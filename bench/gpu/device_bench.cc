@@ -3,6 +3,8 @@
 // microseconds of each call of its virtual memory. On the emulated device the numbers say nothing; it is
 // there to rehearse.
 //   device_bench cuda|emulated [MIB]     copies of so much (default 1024; emulated 4)
+//   device_bench code                    the device code and the library of products that it would use, a
+//   line each
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -129,6 +131,10 @@ Status run(Device& device, std::size_t bytes, std::int64_t matrix) {
 }
 
 int main_of(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "code") {
+    std::printf("%s\n%s\n", cuda_build().c_str(), cuda_products().c_str());
+    return 0;
+  }
   return bench_main(
       "device_bench", " [MIB]", false, argc, argv, [&](std::unique_ptr<Device> device, bool is_gpu) {
         const std::size_t mib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : is_gpu ? 1024 : 4;

@@ -3,6 +3,8 @@
 // many copies that no cache has them. bytes_per_s: of weights that tiles read; flops: of tiles. On the
 // emulated device the numbers say nothing; it is there to rehearse.
 //   products_bench cuda|emulated [ROWS [WEIGHTS]]     1,16 q4_k,q6_k: those alone
+//   products_bench choices                            the sizes of choices.def that it was built with, as
+//   JSON
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -195,7 +197,18 @@ class Bench {
   bool library_ = false;
 };
 
+int print_choices() {
+  const char* before = "{";
+  for (const KernelLaunches::Choice& choice : KernelLaunches::choices()) {
+    std::printf("%s\"%s\": %d", before, choice.name, choice.value);
+    before = ", ";
+  }
+  std::printf("}\n");
+  return 0;
+}
+
 int main_of(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "choices") == 0) return print_choices();
   return bench_main(
       "products_bench", " [ROWS [WEIGHTS]]", argc > 4, argc, argv,
       [&](std::unique_ptr<Device> device, bool is_gpu) {

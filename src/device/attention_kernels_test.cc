@@ -17,7 +17,7 @@ namespace {
 
 const KernelContext kReference = {.backend = Backend::reference};
 
-enum class Way { rows, splits, tiles, tile_splits };
+enum class Way { rows, splits, tiles, tile_splits, tile_walk };
 
 struct Shape {
   Element element = Element::f32;
@@ -241,6 +241,7 @@ class World {
     if (way == Way::splits) return bench_.run().attend_splits(shape_.element, args, count);
     if (way == Way::rows) return bench_.run().attend_rows(shape_.element, args, count);
     if (way == Way::tile_splits) return bench_.run().attend_tile_splits(args, count);
+    if (way == Way::tile_walk) return bench_.run().attend_tile_walk(args, count);
     const std::int32_t most = KernelLaunches::rows_of_tile(shape_.heads(), shape_.kv_heads, shape_.head_size);
     std::vector<std::int32_t> tiles = {0};
     for (std::int32_t r = 1; r < count; ++r)
@@ -275,7 +276,7 @@ class World {
 // All at once; or in chunks of changing sizes, computed by turns by this way and the other of the kind.
 enum class Steps { one, chunks };
 Outputs run(const Shape& shape, std::uint64_t seed, Steps steps, Way way) {
-  const bool tiles = way == Way::tiles || way == Way::tile_splits;
+  const bool tiles = way != Way::rows && way != Way::splits;
   World world(shape, seed);
   for (std::uint64_t step = 0; !world.done() && !::testing::Test::HasFatalFailure(); ++step) {
     std::vector<std::int32_t> counts;
@@ -283,8 +284,10 @@ Outputs run(const Shape& shape, std::uint64_t seed, Steps steps, Way way) {
       counts.push_back(steps == Steps::one ? 1 << 20
                                            : static_cast<std::int32_t>(random_bits(seed, 40 + s, step) %
                                                                        (step == 0 ? 300 : 60)));
-    const Way alternating =
-        step % 2 == 1 ? (tiles ? Way::tile_splits : Way::splits) : (tiles ? Way::tiles : Way::rows);
+    const Way alternating = step % 2 == 0   ? (tiles ? Way::tiles : Way::rows)
+                            : !tiles        ? Way::splits
+                            : step % 4 == 1 ? Way::tile_walk
+                                            : Way::tile_splits;
     world.step(counts, steps == Steps::one ? way : alternating);
   }
   return world.outputs();
@@ -337,8 +340,37 @@ TEST(DeviceAttention, TilesAgreeWithTheReferenceAndAmongEachOther) {
       for (std::size_t i = 0; i < wanted[s].size(); ++i)
         ASSERT_NEAR(tiles[s][i], wanted[s][i], 3e-2f) << "sequence " << s << ", element " << i;
     expect_same_bits(tiles, run(shape, seed + 100, Steps::one, Way::tile_splits));
+    expect_same_bits(tiles, run(shape, seed + 300, Steps::one, Way::tile_walk));
     expect_same_bits(tiles, run(shape, seed + 200, Steps::chunks, Way::tiles));
   }
+}
+
+// More splits than a block has warps, from the beginning and from a window's.
+TEST(DeviceAttention, AWalkGoesOnBehindTheFirstSplits) {
+  for (const std::int32_t window : {0, 300}) {
+    SCOPED_TRACE(window);
+    const Shape shape = {.element = Element::bf16,
+                         .kv_heads = 2,
+                         .group = 2,
+                         .head_size = 16,
+                         .rotary = 16,
+                         .sinks = true,
+                         .window = window,
+                         .lengths = {600, 64, 321}};
+    expect_same_bits(run(shape, 1, Steps::one, Way::tiles), run(shape, 2, Steps::one, Way::tile_walk));
+  }
+}
+
+TEST(DeviceAttention, ManyRowsOfOneLengthAreWalked) {
+  AttentionArgs args;
+  args.cache.num_kv_heads = 8;
+  args.splits = 16;
+  EXPECT_TRUE(KernelLaunches::walks(args, 32));
+  EXPECT_FALSE(KernelLaunches::walks(args, 15));  // processors would stay idle
+  args.all_splits = 16 + 31 * 2;                  // a long context among short ones
+  EXPECT_FALSE(KernelLaunches::walks(args, 32));
+  args.all_splits = 32 * 9;
+  EXPECT_TRUE(KernelLaunches::walks(args, 32));
 }
 
 TEST(DeviceAttention, WhatTilesTake) {

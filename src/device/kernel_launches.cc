@@ -10,7 +10,9 @@ namespace {
 // A limit of choices.def.
 constexpr bool fits(std::uint32_t shared_bytes) { return shared_bytes <= kMaxSharedBytes; }
 static_assert(fits(few_shared_bytes(64)) && fits(product_shared_bytes(kSeveralRows, 64)) &&
-              fits(product_shared_bytes(kSomeRows, 64)) && fits(product_shared_bytes(kManyRows, 64)));
+              fits(product_shared_bytes(kSomeRows, 64)) && fits(product_shared_bytes(kWideRows, 64)) &&
+              fits(product_shared_bytes(kManyRows, 64)) && fits(walk_shared_bytes(256, kMaxHeadGroup)) &&
+              fits(walk_shared_bytes(64, kMaxHeadGroup)));
 
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -28,10 +30,10 @@ KernelId for_weights(Element weight, KernelId of_f32) {
 
 std::int32_t padded(std::int32_t head_size) { return head_size > 128 ? 256 : head_size > 64 ? 128 : 64; }
 
-// Kernels for heads of up to 64, 128 and 256, which follow each other in kernels.def by pairs.
-KernelId tile_kernel(KernelId of_64, std::int32_t head_size) {
+// Kernels for heads of up to 64, 128 and 256, which lie `apart` from each other in kernels.def.
+KernelId tile_kernel(KernelId of_64, std::int32_t head_size, std::int32_t apart) {
   const std::int32_t which = head_size > 128 ? 2 : head_size > 64 ? 1 : 0;
-  return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + 2 * which);
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + apart * which);
 }
 
 Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
@@ -71,6 +73,15 @@ LaunchShape whole_rows(std::int64_t rows, std::int32_t width) {
 }
 
 }  // namespace
+
+std::span<const KernelLaunches::Choice> KernelLaunches::choices() {
+  static constexpr Choice kAll[] = {
+#define PAGODA_CHOICE(name, value) {#name, device::choices::name},
+#include "device/kernels/choices.def"
+#undef PAGODA_CHOICE
+  };
+  return kAll;
+}
 
 Status KernelLaunches::embedding(Element table, const EmbeddingArgs& args, std::int64_t rows) {
   return put(for_weights(table, KernelId::embedding_f32), shared_rows(rows, args.width), args);
@@ -141,9 +152,12 @@ Status KernelLaunches::linear(Element weight, LinearArgs args) {
 KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std::int32_t n) {
   if (rows <= kFewRows.rows) return ProductForm::few;
   if (rows <= kSeveralRows.rows) return ProductForm::several;
-  if (rows <= kSomeRows.rows) return ProductForm::some;
-  const std::int64_t blocks = blocks_of(kManyRows, rows, n).x * std::int64_t{blocks_of(kManyRows, rows, n).y};
-  return blocks >= kManyBlocks ? ProductForm::many : ProductForm::some;
+  const auto blocks = [&](const ProductTile& tile) {
+    const Dim3 grid = blocks_of(tile, rows, n);
+    return std::int64_t{grid.x} * grid.y;
+  };
+  if (rows > kSomeRows.rows && blocks(kManyRows) >= kManyBlocks) return ProductForm::many;
+  return blocks(kWideRows) >= kWideBlocks ? ProductForm::wide : ProductForm::some;
 }
 
 Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm form) {
@@ -154,6 +168,7 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   const ProductTile& tile = form == ProductForm::few       ? kFewRows
                             : form == ProductForm::several ? kSeveralRows
                             : form == ProductForm::some    ? kSomeRows
+                            : form == ProductForm::wide    ? kWideRows
                                                            : kManyRows;
   const bool few = form == ProductForm::few;
   if (!few) {
@@ -176,6 +191,18 @@ Status KernelLaunches::group_pairs(const GroupPairsArgs& args) {
   if (args.pairs == 0) return ok_status();
   return put(KernelId::group_pairs, {1}, {kWarp * u32(group_warps(args.pairs))},
              group_shared_bytes(args.pairs, args.experts), args);
+}
+
+Status KernelLaunches::route_and_group(const RouteArgs& args, std::int64_t rows) {
+  if (rows == 1) return route(args, rows);
+  RouteArgs many = args;
+  many.slots = nullptr;
+  PAGODA_RETURN_IF_ERROR(route(many, rows));
+  return group_pairs({.chosen = args.chosen,
+                      .slots = args.slots,
+                      .tiles = args.tiles,
+                      .pairs = static_cast<std::int32_t>(rows * args.per_token),
+                      .experts = args.experts});
 }
 
 Status KernelLaunches::grouped_linear(Element weight, const GroupedLinearArgs& args) {
@@ -220,11 +247,23 @@ Status KernelLaunches::attend_rows(Element cache, const AttentionArgs& args, std
   return put(id, {u32(rows), kv_heads}, {kWarp * u32(args.num_query_heads) / kv_heads}, 0, args);
 }
 
+bool KernelLaunches::walks(const AttentionArgs& args, std::int64_t rows) {
+  const std::int64_t longest = rows * args.splits;
+  return rows * args.cache.num_kv_heads >= kWalkBlocks &&
+         2 * (args.all_splits == 0 ? longest : args.all_splits) >= longest;
+}
+
+Status KernelLaunches::attend_tile_walk(const AttentionArgs& args, std::int64_t rows) {
+  const std::int32_t size = args.cache.head_size, kv = args.cache.num_kv_heads;
+  return put(tile_kernel(KernelId::attend_tile_walk_64, size, 1), {u32(rows), u32(kv)}, {kWarp * kTileWarps},
+             walk_shared_bytes(padded(size), args.num_query_heads / kv), args);
+}
+
 Status KernelLaunches::attend_tile_splits(const AttentionArgs& args, std::int64_t rows) {
   const std::int32_t size = args.cache.head_size;
   const std::uint32_t warps = u32(split_warps(padded(size)));
   PAGODA_RETURN_IF_ERROR(
-      put(tile_kernel(KernelId::attend_tile_splits_64, size),
+      put(tile_kernel(KernelId::attend_tile_splits_64, size, 2),
           {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps}, {kWarp * warps},
           warps * tile_shared_bytes(padded(size)), args));
   return merge_splits(args, rows);
@@ -237,7 +276,7 @@ Status KernelLaunches::merge_splits(const AttentionArgs& args, std::int64_t rows
 
 Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tiles) {
   const std::int32_t size = args.cache.head_size;
-  return put(tile_kernel(KernelId::attend_tiles_64, size), {u32(tiles), u32(args.cache.num_kv_heads)},
+  return put(tile_kernel(KernelId::attend_tiles_64, size, 2), {u32(tiles), u32(args.cache.num_kv_heads)},
              {kWarp * kTileWarps}, tile_shared_bytes(padded(size)), args);
 }
 
@@ -258,7 +297,14 @@ Status KernelLaunches::edit_logits(const EditLogitsArgs& args, std::int64_t rows
 }
 
 Status KernelLaunches::sample_rows(const SampleRowsArgs& args, std::int64_t rows) {
-  return put(KernelId::sample_rows, select_rows(rows, args.vocabulary), args);
+  LaunchShape shape = select_rows(rows, args.vocabulary);
+  const std::int32_t groups = token_groups(args.vocabulary);
+  CHECK(groups <= static_cast<std::int32_t>(shape.block.x));
+  PAGODA_RETURN_IF_ERROR(put(KernelId::best_of_groups,
+                             {u32(rows), u32((groups + kGroupWarps - 1) / kGroupWarps)},
+                             {kWarp * kGroupWarps}, 0, args));
+  shape.shared_bytes = sample_shared_bytes(static_cast<std::int32_t>(shape.block.x));
+  return put(KernelId::sample_rows, shape, args);
 }
 
 Status KernelLaunches::score_rows(const ScoreRowsArgs& args, std::int64_t rows) {

@@ -28,10 +28,12 @@ class KernelLaunches {
   Status linear_tiles(Element weight, const LinearArgs& args) {
     return linear_tiles(weight, args, product_form(args.rows, args.n));
   }
-  enum class ProductForm : std::uint8_t { few, several, some, many };
+  enum class ProductForm : std::uint8_t { few, several, some, wide, many };
   Status linear_tiles(Element weight, LinearArgs args, ProductForm form);
   Status route(const RouteArgs& args, std::int64_t rows);
   Status group_pairs(const GroupPairsArgs& args);
+  // Both, into args.slots and args.tiles: one launch for a single row.
+  Status route_and_group(const RouteArgs& args, std::int64_t rows);
   Status grouped_linear(Element weight, const GroupedLinearArgs& args);
   // By tiles, where supports_product_tiles(); a pair has the bits of linear_tiles().
   Status grouped_tiles(Element weight, const GroupedLinearArgs& args);
@@ -45,6 +47,12 @@ class KernelLaunches {
   // of the two above, and the same among each other. A tile's rows are of one sequence, at ascending
   // positions.
   Status attend_tile_splits(const AttentionArgs& args, std::int64_t rows);
+  // A block walks through the context of a row and KV head: no args.partial, for many rows.
+  Status attend_tile_walk(const AttentionArgs& args, std::int64_t rows);
+  // The one of the two that is made for so many rows.
+  Status attend_tile_decode(const AttentionArgs& args, std::int64_t rows) {
+    return walks(args, rows) ? attend_tile_walk(args, rows) : attend_tile_splits(args, rows);
+  }
   Status attend_tiles(const AttentionArgs& args, std::int64_t tiles);
   Status copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs);
   Status count_tokens(const CountTokensArgs& args, std::int64_t rows);
@@ -52,6 +60,15 @@ class KernelLaunches {
   Status sample_rows(const SampleRowsArgs& args, std::int64_t rows);
   Status score_rows(const ScoreRowsArgs& args, std::int64_t rows);
 
+  // Whether attend_tile_decode() walks: where there are enough blocks, and contexts of about one length,
+  // since the longest one ends last.
+  static bool walks(const AttentionArgs& args, std::int64_t rows);
+  // The sizes that this program's kernels have of choices.def.
+  struct Choice {
+    const char* name;
+    std::int32_t value;
+  };
+  static std::span<const Choice> choices();
   // Floats of AttentionArgs::partial.
   static std::int64_t partial_floats(const AttentionArgs& args, std::int64_t rows) {
     return rows * args.num_query_heads * args.splits * (2 + args.cache.head_size);

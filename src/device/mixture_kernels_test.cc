@@ -70,6 +70,39 @@ TEST(MixtureKernels, RouteAsTheReference) {
   }
 }
 
+// route_and_group() sorts as group_pairs() does.
+TEST(MixtureKernels, ASingleRowIsSortedWhileItIsRouted) {
+  for (const auto& [per_token, experts] : {std::pair{1, 4}, {8, 128}, {33, 40}}) {
+    SCOPED_TRACE(testing::Message() << per_token << " of " << experts);
+    const auto pairs = static_cast<std::size_t>(per_token);
+    const auto most = static_cast<std::size_t>(most_tiles(per_token, experts));
+    KernelBench bench(1);
+    RouteArgs args = {.logits = bench.put(random_floats(5, 2 * static_cast<std::size_t>(experts), 3)),
+                      .chosen = bench.make<std::int32_t>(2 * pairs),
+                      .weights = bench.make<float>(2 * pairs),
+                      .experts = experts,
+                      .per_token = per_token,
+                      .slots = bench.make<std::int32_t>(2 * pairs),
+                      .tiles = bench.make<TileOfPairs>(2 * most)};
+    ASSERT_TRUE(bench.run().route_and_group(args, 1).ok());
+    auto* const slots = bench.make<std::int32_t>(pairs);
+    auto* const tiles = bench.make<TileOfPairs>(most);
+    ASSERT_TRUE(bench.run().group_pairs({args.chosen, slots, tiles, per_token, experts}).ok());
+    EXPECT_EQ(bench.get(args.slots, pairs), bench.get(slots, pairs));
+    const auto got = bench.get(args.tiles, most), wanted = bench.get(tiles, most);
+    for (std::size_t i = 0; i < most; ++i)
+      EXPECT_EQ(std::tie(got[i].expert, got[i].first, got[i].behind),
+                std::tie(wanted[i].expert, wanted[i].first, wanted[i].behind));
+    // Two rows are sorted by a launch of their own.
+    EXPECT_TRUE(bench.run().route_and_group(args, 2).ok());
+    auto sorted = bench.get(args.slots, 2 * pairs);
+    std::ranges::sort(sorted);
+    std::vector<std::int32_t> all(2 * pairs);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(sorted, all);
+  }
+}
+
 TEST(MixtureKernels, PairsAreSortedByExpert) {
   for (const auto& [pairs, experts] :
        {std::pair{1, 1}, {1, 128}, {8, 128}, {64, 3}, {65, 5}, {333, 1024}, {2000, 60}}) {

@@ -13,7 +13,7 @@ namespace pagoda::device {
 namespace {
 
 using Form = KernelLaunches::ProductForm;
-constexpr Form kForms[] = {Form::few, Form::several, Form::some, Form::many};
+constexpr Form kForms[] = {Form::few, Form::several, Form::some, Form::wide, Form::many};
 constexpr Element kElements[] = {Element::bf16, Element::q4, Element::q8, Element::q4_k, Element::q6_k};
 
 float rounded(float value) { return bfloat16_to_float(float_to_bfloat16(value)); }
@@ -167,8 +167,8 @@ std::size_t between(std::uint64_t seed, std::uint64_t what, std::size_t least, s
 
 TEST(ProductKernels, AreRightOverRandomShapes) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const Form form = kForms[seed % 4];
-    const Element element = kElements[seed / 4 % 5];
+    const Form form = kForms[seed % std::size(kForms)];
+    const Element element = kElements[seed / 5 % 5];
     const std::size_t step = element == Element::bf16 ? 8 : element == Element::q4 ? 64 : 128;
     const Case of = {.element = element,
                      .rows = between(seed, 0, 1, form == Form::few ? 20 : 70),
@@ -328,8 +328,9 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::product_form(16, 128256), Form::few);
   EXPECT_EQ(KernelLaunches::product_form(17, 4096), Form::several);
   EXPECT_EQ(KernelLaunches::product_form(33, 4096), Form::some);
-  EXPECT_EQ(KernelLaunches::product_form(64, 128256), Form::some);
-  EXPECT_EQ(KernelLaunches::product_form(256, 4096), Form::some);
+  EXPECT_EQ(KernelLaunches::product_form(64, 128256), Form::wide);
+  EXPECT_EQ(KernelLaunches::product_form(256, 4096), Form::wide);
+  EXPECT_EQ(KernelLaunches::product_form(65, 4096), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(256, 28672), Form::many);
   EXPECT_EQ(KernelLaunches::product_form(2048, 4096), Form::many);
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::f32, 128));

@@ -393,6 +393,7 @@ Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, const Dev
                         .num_query_heads = attention.num_heads,
                         .table_width = batch.table_width,
                         .splits = batch.splits,
+                        .all_splits = batch.all_splits,
                         .window = attention.sliding_window,
                         .chunks = attention.chunks ? 1 : 0,
                         .scale = attention.scale,
@@ -400,12 +401,16 @@ Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, const Dev
 }
 
 Status DeviceDecoder::attend(const DeviceBatch& batch, device::AttentionArgs args) {
-  const std::int64_t at_once = std::max<std::int64_t>(
-      1, args.splits > 0 ? partial_.count() / device::KernelLaunches::partial_floats(args, 1) : 1);
+  using device::KernelLaunches;
+  const bool walks = rows_of_tile_ > 0 && KernelLaunches::walks(args, batch.num_split_rows);
+  const std::int64_t at_once =
+      std::max<std::int64_t>(1, walks             ? batch.num_split_rows
+                                : args.splits > 0 ? partial_.count() / KernelLaunches::partial_floats(args, 1)
+                                                  : 1);
   for (std::int64_t first = 0; first < batch.num_split_rows; first += at_once) {
     args.rows = batch.split_rows + first;
     const std::int64_t rows = std::min(at_once, batch.num_split_rows - first);
-    PAGODA_RETURN_IF_ERROR(rows_of_tile_ > 0 ? launches_.attend_tile_splits(args, rows)
+    PAGODA_RETURN_IF_ERROR(rows_of_tile_ > 0 ? launches_.attend_tile_decode(args, rows)
                                              : launches_.attend_splits(options_.cache, args, rows));
   }
   args.rows = batch.whole_rows;

@@ -27,7 +27,8 @@ struct DeviceBatch {
   // With rows_of_tile(): the whole rows in tiles, each of one sequence. [tiles + 1]: their first rows.
   const std::int32_t* tiles = nullptr;
   std::int64_t num_tiles = 0;
-  std::int32_t splits = 0;  // splits of the longest context of split_rows
+  std::int32_t splits = 0;      // splits of the longest context of split_rows
+  std::int64_t all_splits = 0;  // the sum over those rows
   const std::int32_t* output_rows = nullptr;
   std::int64_t num_output_rows = 0;
 };

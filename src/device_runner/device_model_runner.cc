@@ -276,7 +276,11 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   for (std::int32_t i = 0; i < step_.num_sequences(); ++i) {
     const std::int32_t first = step_.first_rows()[as_size(i)], count = step_.row_counts()[as_size(i)];
     const bool few = count <= kFewTokens;
-    if (few) out.splits = std::max(out.splits, (step_.context_len(i) - 1) / device::kSplitTokens + 1);
+    const std::int32_t splits = (step_.context_len(i) - 1) / device::kSplitTokens + 1;
+    if (few) {
+      out.splits = std::max(out.splits, splits);
+      out.all_splits += std::int64_t{count} * splits;
+    }
     for (std::int32_t row = 0; row < count; ++row) {
       if (!few && rows_of_tile > 0 && row % rows_of_tile == 0)
         tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));

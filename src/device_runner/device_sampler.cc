@@ -48,6 +48,7 @@ Status DeviceSampler::reserve() {
   PAGODA_RETURN_IF_ERROR(make(logits_, rows * vocabulary, "logits"));
   PAGODA_RETURN_IF_ERROR(make(copies_, std::min(rows, kCopies) * vocabulary, "copies of logits"));
   PAGODA_RETURN_IF_ERROR(make(best_, rows, "best of rows"));
+  PAGODA_RETURN_IF_ERROR(make(groups_, rows * device::token_groups(shape_.vocab_size), "best of groups"));
   PAGODA_RETURN_IF_ERROR(make(drawn_, tokens, "drawn tokens"));
   PAGODA_RETURN_IF_ERROR(make(normalizers_, rows, "normalizers of rows"));
   PAGODA_RETURN_IF_ERROR(make(scores_, tokens, "scores of tokens"));
@@ -66,8 +67,9 @@ Status DeviceSampler::reserve() {
 }
 
 std::int64_t DeviceSampler::size_bytes() const {
-  return logits_.size_bytes() + copies_.size_bytes() + best_.size_bytes() + drawn_.size_bytes() +
-         normalizers_.size_bytes() + scores_.size_bytes() + top_.size_bytes() + counts_.size_bytes();
+  return logits_.size_bytes() + copies_.size_bytes() + best_.size_bytes() + groups_.size_bytes() +
+         drawn_.size_bytes() + normalizers_.size_bytes() + scores_.size_bytes() + top_.size_bytes() +
+         counts_.size_bytes();
 }
 
 // The host's copy of a row, behind the next synchronize().
@@ -176,6 +178,7 @@ Status DeviceSampler::launch_and_take() {
   const device::SampleRowsArgs sample = {.logits = logits_.data(),
                                          .rows = arena_.put(plan_.draw_rows),
                                          .best = best_.data(),
+                                         .groups = groups_.data(),
                                          .tokens = drawn_.data(),
                                          .vocabulary = vocabulary};
   const std::int32_t* const of_prompts = arena_.put(plan_.prompt_tokens);

@@ -48,6 +48,7 @@ class DeviceSampler {
   Shape shape_;
   device::DeviceArray<float> logits_, copies_;  // [rows, vocabulary]; copies_: behind masks, before edits
   device::DeviceArray<std::int32_t> best_, drawn_;
+  device::DeviceArray<std::uint64_t> groups_;  // [rows, token_groups]
   device::DeviceArray<float> normalizers_;
   device::DeviceArray<device::TokenScore> scores_;
   device::DeviceArray<device::ScoredToken> top_;

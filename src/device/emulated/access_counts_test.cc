@@ -89,7 +89,7 @@ class CountedKernels {
 
   void products() {
     for (const Element element : {Element::bf16, Element::q4, Element::q8, Element::q4_k, Element::q6_k})
-      for (const std::int32_t rows : {16, 32, 64, 128}) {
+      for (const std::int32_t rows : {16, 32, 63, 64, 128}) {
         const std::int32_t n = 128, k = 1024;
         LinearArgs args;
         args.x = reinterpret_cast<const float*>(room(static_cast<std::size_t>(rows * k) * 4));
@@ -97,10 +97,11 @@ class CountedKernels {
         args.y = reinterpret_cast<float*>(room(static_cast<std::size_t>(rows * n) * 4));
         args.rounded = reinterpret_cast<std::uint16_t*>(room(static_cast<std::size_t>(rows * k) * 2));
         args.rows = rows, args.n = n, args.k = k;
-        const auto form = rows > 64   ? KernelLaunches::ProductForm::many
-                          : rows > 32 ? KernelLaunches::ProductForm::some
-                          : rows > 16 ? KernelLaunches::ProductForm::several
-                                      : KernelLaunches::ProductForm::few;
+        const auto form = rows > 64    ? KernelLaunches::ProductForm::many
+                          : rows == 64 ? KernelLaunches::ProductForm::wide
+                          : rows > 32  ? KernelLaunches::ProductForm::some
+                          : rows > 16  ? KernelLaunches::ProductForm::several
+                                       : KernelLaunches::ProductForm::few;
         EXPECT_TRUE(run().linear_tiles(element, args, form).ok());
       }
   }
@@ -131,6 +132,7 @@ class CountedKernels {
         room(static_cast<std::size_t>(KernelLaunches::partial_floats(args, std::ssize(rows))) * 4));
     args.tiles = put(std::vector<std::int32_t>{0, 16, 32});
     EXPECT_TRUE(run().attend_tile_splits(args, std::ssize(rows)).ok());
+    EXPECT_TRUE(run().attend_tile_walk(args, std::ssize(rows)).ok());
     EXPECT_TRUE(run().attend_tiles(args, sequences).ok());
   }
 
@@ -157,7 +159,7 @@ TEST(AccessCounts, KernelsHaveNoConflictsAndWholeSectors) {
   kernels.products();
   kernels.attention();
   EXPECT_EQ(kernels.counts().size(),
-            24u);  // products in 4 forms of 5 types, attention, what they need beside
+            30u);  // products in 5 forms of 5 types, attention, what they need beside
   for (const auto& [name, counts] : kernels.counts()) {
     SCOPED_TRACE(name);
     // Groups of 24 bytes lie in rows of 112: codes of some lanes are in one bank.

@@ -63,6 +63,7 @@ void BlockRunner::run_block() {
   std::memset(shared_.data(), 0xFF, shape_->shared_bytes);
   ++blocks_run_;
   block_phase_ = 0;
+  votes_ = {};
   for (Warp& warp : warps_) warp.phase = 0;
   if (std::exchange(has_groups_, false))  // groups of the block before, which may have failed
     for (Copies& copies : copies_) copies = {};
@@ -113,6 +114,7 @@ bool BlockRunner::release() {
   if (!std::ranges::all_of(states_, [](State state) { return state == State::at_block_barrier; }))
     return false;
   ++block_phase_;
+  votes_[block_phase_ % 2] = 0;
   std::ranges::fill(states_, State::runs);
   return true;
 }
@@ -134,6 +136,13 @@ void BlockRunner::pause(State state) {
 }
 
 void BlockRunner::block_barrier() { pause(State::at_block_barrier); }
+
+std::uint32_t BlockRunner::block_count(bool vote) {
+  std::uint32_t& votes = votes_[block_phase_ % 2];
+  votes += vote ? 1 : 0;
+  block_barrier();
+  return votes;
+}
 
 const BlockRunner::Lanes& BlockRunner::exchange(std::uint32_t mask, std::uint64_t value) {
   return exchange_words(mask, {&value, 1})[0];

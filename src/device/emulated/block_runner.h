@@ -42,6 +42,7 @@ class BlockRunner {
   std::byte* shared() { return shared_.data(); }
   // ... barriers, ...
   void block_barrier();
+  std::uint32_t block_count(bool vote);  // a barrier that says how many threads brought true
   // ... of a warp, where each lane brings a value and gets those of all.
   using Lanes = std::array<std::uint64_t, kWarp>;
   const Lanes& exchange(std::uint32_t mask, std::uint64_t value);
@@ -117,6 +118,8 @@ class BlockRunner {
   std::span<const std::byte> args_;
   std::uint32_t launch_ = 0, num_threads_ = 0, block_number_ = 0, block_phase_ = 0, current_ = 0,
                 blocks_run_ = 0;
+  std::array<std::uint32_t, 2> votes_ =
+      {};  // those of this phase, and of the one before, which is still read
   bool backwards_ = false;
   Dim3 block_;
   std::string fault_;

@@ -13,6 +13,7 @@ Dim3 block_size() { return BlockRunner::running().shape().block; }
 Dim3 grid_size() { return BlockRunner::running().shape().grid; }
 void* shared_memory() { return BlockRunner::running().shared(); }
 void block_barrier() { BlockRunner::running().block_barrier(); }
+std::uint32_t block_count(bool vote) { return BlockRunner::running().block_count(vote); }
 
 std::uint64_t from_lane(std::uint32_t mask, std::uint64_t value, std::uint32_t lane) {
   return BlockRunner::running().exchange(mask, value)[lane % kWarp];

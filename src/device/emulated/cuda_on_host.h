@@ -32,6 +32,7 @@ Dim3 block_size();
 Dim3 grid_size();
 void* shared_memory();
 void block_barrier();
+std::uint32_t block_count(bool vote);
 std::uint64_t from_lane(std::uint32_t mask, std::uint64_t value, std::uint32_t lane);
 std::uint64_t from_lane_xor(std::uint32_t mask, std::uint64_t value, std::uint32_t other);
 std::uint64_t from_lane_up(std::uint32_t mask, std::uint64_t value, std::uint32_t distance);
@@ -60,6 +61,9 @@ T of_bits(std::uint64_t bits) {
 }  // namespace pagoda::device::emulated
 
 inline void __syncthreads() { ::pagoda::device::emulated::block_barrier(); }
+inline int __syncthreads_count(int vote) {
+  return static_cast<int>(::pagoda::device::emulated::block_count(vote != 0));
+}
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFu) { ::pagoda::device::emulated::from_lane(mask, 0, 0); }
 template <class T>
 T __shfl_sync(unsigned mask, T value, int lane) {

@@ -74,6 +74,15 @@ __global__ void some_at_barrier(PlantedArgs args) {
   args.out[threadIdx.x] = 0;
 }
 
+// Counts of three barriers, each of which begins at nothing: a wrong one would be written beyond the end.
+template <bool all>
+__global__ void some_at_count(PlantedArgs args) {
+  const int t = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  bool right = __syncthreads_count(t < 5 ? 1 : 0) == 5 && __syncthreads_count(1) == threads;
+  if (all || t < 32) right = __syncthreads_count(t % 2) == threads / 2 && right;
+  args.out[right ? t : args.size + t] = 0;
+}
+
 template <bool all>
 __global__ void some_at_shuffle(PlantedArgs args) {
   float x = 1;
@@ -162,13 +171,14 @@ __global__ void end_without_wait(PlantedArgs args) {
   {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {           \
     #name " (wrong)", entry<name<false>>(#name), false, __VA_ARGS__ \
   }
-const std::array<Planted, 32> planted = {{
+const std::array<Planted, 34> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
     PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
     PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
     PAIR(copy_all, 1, "at offset 256 of 'in', which has 256 bytes"),
     PAIR(beyond_shared, 1, "at offset 256 of the block's 256 bytes of shared memory"),
     PAIR(some_at_barrier, 1, "waits at a barrier that thread"),
+    PAIR(some_at_count, 1, "waits at a barrier that thread"),
     PAIR(some_at_shuffle, 1, "waits at a barrier that thread"),
     PAIR(part_of_mask, 1, "a mask that is not full"),
     PAIR(count_up, 2, "of 'count' in a race with thread"),

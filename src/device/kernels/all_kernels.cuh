@@ -2,6 +2,7 @@
 // Every kernel of kernels.def.
 #include "device/kernels/attention.cuh"
 #include "device/kernels/attention_tiles.cuh"
+#include "device/kernels/attention_walk.cuh"
 #include "device/kernels/linear.cuh"
 #include "device/kernels/linear_few.cuh"
 #include "device/kernels/linear_router.cuh"

@@ -4,7 +4,9 @@
 // tile: its token i / group, query head i % group), 16 of them a warp. The context is cut into splits of
 // kSplitTokens at multiples of that, each with a softmax of its own: its largest score, weights rounded to
 // bfloat16, and a chain over its tokens. Splits are added in ascending order by merge() of attention.cuh.
-//   decode   a warp a split of one row: it copies keys and values, and waits for nobody; then merge_splits
+//   decode   a warp a split of one row: it copies keys and values, and waits for nobody; then merge_splits.
+//   Where
+//            there are enough rows, a block walks a whole context instead: attention_walk.cuh
 //   prefill  a block of kTileWarps warps goes through the splits; the copies of the next one's keys and
 //            values are under way while it computes
 //
@@ -124,10 +126,10 @@ __device__ __forceinline__ SplitLines<lines> find_lines(const AttentionArgs& arg
   return found;
 }
 
-// Starts the warp's copies of those tokens' keys, or of their values. Zero are tokens that no row sees, and
-// what a head has not of its last 16 elements.
-template <int padded, int lines>
-__device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<lines>& found,
+// Starts the warp's copies of the keys, or of the values, of `lines` of those tokens, from token `begin` of
+// them on. Zero are tokens that no row sees, and what a head has not of its last 16 elements.
+template <int padded, int lines, int all>
+__device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<all>& found, int begin,
                                            bool values, Bf16* to) {
   constexpr int kPieces = padded / 8, kAtOnce = 32 / kPieces;
   const CacheArgs& cache = args.cache;
@@ -138,7 +140,7 @@ __device__ __forceinline__ void copy_lines(const AttentionArgs& args, const Spli
 #pragma unroll
   for (int first = 0; first < lines; first += kAtOnce) {
     const int line = first + lane / kPieces;
-    const std::int64_t key = __shfl_sync(kAllLanes, found.keys[first / 32], line % 32);
+    const std::int64_t key = __shfl_sync(kAllLanes, found.keys[(begin + first) / 32], (begin + line) % 32);
     const bool there = key >= 0 && column < cache.head_size;
     if (column < (cache.head_size + 15) / 16 * 16)
       copy_async(to + line * TileSizes<padded>::kStride + column, from + (there ? key + column : 0), there);
@@ -158,28 +160,33 @@ __device__ __forceinline__ float sum_of_row(float x) {
   return x;
 }
 
-// Products of the warp's queries with a split's keys.
+// Products of the warp's queries with the keys of the n-th 16 tokens of a split.
 using SplitScores = float[kSplitTokens / 8][4];
+template <int padded>
+__device__ __forceinline__ void multiply_16_keys(const AttentionArgs& args,
+                                                 const std::uint32_t (&query)[padded / 16][4],
+                                                 const Bf16* keys, int n, SplitScores& scores) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int low8 = lane % 8, second = lane / 8 % 2 * 8, third = lane / 16 * 8;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) scores[2 * n][i] = scores[2 * n + 1][i] = 0;
+#pragma unroll
+  for (int k = 0; k < padded / 16; ++k) {
+    if (16 * k >= args.cache.head_size) continue;
+    std::uint32_t pairs[4];
+    load_matrices<false>(keys + (third + low8) * TileSizes<padded>::kStride + 16 * k + second, pairs);
+    multiply_matrices(scores[2 * n], query[k], {pairs[0], pairs[1]});
+    multiply_matrices(scores[2 * n + 1], query[k], {pairs[2], pairs[3]});
+  }
+}
+// The same of all of a split's keys.
 template <int padded>
 __device__ __forceinline__ void multiply_keys(const AttentionArgs& args,
                                               const std::uint32_t (&query)[padded / 16][4], const Bf16* keys,
                                               SplitScores& scores) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int low8 = lane % 8, second = lane / 8 % 2 * 8, third = lane / 16 * 8;
 #pragma unroll
-  for (int n = 0; n < kSplitTokens / 16; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) scores[2 * n][i] = scores[2 * n + 1][i] = 0;
-#pragma unroll
-    for (int k = 0; k < padded / 16; ++k) {
-      if (16 * k >= args.cache.head_size) continue;
-      std::uint32_t pairs[4];
-      load_matrices<false>(keys + (16 * n + third + low8) * TileSizes<padded>::kStride + 16 * k + second,
-                           pairs);
-      multiply_matrices(scores[2 * n], query[k], {pairs[0], pairs[1]});
-      multiply_matrices(scores[2 * n + 1], query[k], {pairs[2], pairs[3]});
-    }
-  }
+  for (int n = 0; n < kSplitTokens / 16; ++n)
+    multiply_16_keys<padded>(args, query, keys + 16 * n * TileSizes<padded>::kStride, n, scores);
 }
 
 // A split's softmax: weights of its tokens in bfloat16, as the left matrices of products.
@@ -230,21 +237,25 @@ __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, 
   return out;
 }
 
+// Adds 16 columns of the values of 16 tokens, which begin at `values`, by their weights.
+template <int padded>
+__device__ __forceinline__ void add_16_values(const std::uint32_t (&weights)[4], const Bf16* values,
+                                              float (&first)[4], float (&second)[4]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  std::uint32_t pairs[4];
+  load_matrices<true>(values + lane % 16 * TileSizes<padded>::kStride + lane / 16 * 8, pairs);
+  multiply_matrices(first, weights, {pairs[0], pairs[1]});
+  multiply_matrices(second, weights, {pairs[2], pairs[3]});
+}
 // The weighted sums of 16 columns of a split's values, which begin at `values`.
 template <int padded>
 __device__ __forceinline__ void multiply_values(const SplitWeights& weights, const Bf16* values,
                                                 float (&part)[2][4]) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int low8 = lane % 8, second = lane / 8 % 2 * 8, third = lane / 16 * 8;
 #pragma unroll
   for (int i = 0; i < 4; ++i) part[0][i] = part[1][i] = 0;
 #pragma unroll
-  for (int k = 0; k < kSplitTokens / 16; ++k) {
-    std::uint32_t pairs[4];
-    load_matrices<true>(values + (16 * k + second + low8) * TileSizes<padded>::kStride + third, pairs);
-    multiply_matrices(part[0], weights.weights[k], {pairs[0], pairs[1]});
-    multiply_matrices(part[1], weights.weights[k], {pairs[2], pairs[3]});
-  }
+  for (int k = 0; k < kSplitTokens / 16; ++k)
+    add_16_values<padded>(weights.weights[k], values + 16 * k * TileSizes<padded>::kStride, part[0], part[1]);
 }
 
 // A warp a split of a row. grid: (rows, KV heads, splits / split_warps()); block: 32 * split_warps(); shared:
@@ -260,9 +271,9 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
   Bf16* const keys = shared + warp * 2 * Sizes::kHalf;
   Bf16* const values = keys + Sizes::kHalf;
   const SplitLines<kSplitTokens> lines = find_lines<kSplitTokens>(args, tile, token);
-  copy_lines<padded>(args, lines, false, keys);
+  copy_lines<padded, kSplitTokens>(args, lines, 0, false, keys);
   copies_commit();
-  copy_lines<padded>(args, lines, true, values);
+  copy_lines<padded, kSplitTokens>(args, lines, 0, true, values);
   copies_commit();
   const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
   std::uint32_t query[padded / 16][4];
@@ -316,7 +327,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
   // Each warp copies 16 tokens of a split.
   const int own = 16 * warp;
   const auto copy = [&](const SplitLines<16>& lines, bool is_value) {
-    copy_lines<padded>(args, lines, is_value, (is_value ? values : keys) + own * Sizes::kStride);
+    copy_lines<padded, 16>(args, lines, 0, is_value, (is_value ? values : keys) + own * Sizes::kStride);
     copies_commit();
   };
   int token = tile.low / kSplitTokens * kSplitTokens;

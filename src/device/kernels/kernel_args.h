@@ -139,6 +139,7 @@ struct LinearArgs {
 
 // Which experts a row goes through, by kernels/routing_rule.h, ascending; NaN is chosen last.
 enum class Score : std::int32_t { softmax, softmax_of_chosen, sigmoid };
+struct TileOfPairs;
 struct RouteArgs {
   const float* logits = nullptr;      // [rows, experts]
   const float* correction = nullptr;  // [experts], of what experts are chosen by; or null
@@ -149,6 +150,9 @@ struct RouteArgs {
   Score score = Score::softmax;
   std::int32_t renormalize = 0;
   float scale = 1;
+  // GroupPairsArgs', for a single row, whose choices are sorted already; or null.
+  std::int32_t* slots = nullptr;
+  TileOfPairs* tiles = nullptr;
 };
 
 // Pairs of a row and one of its choices, sorted by expert: those of expert e follow each other in `slots`,
@@ -239,8 +243,9 @@ struct AttentionArgs {
       nullptr;           // [tiles + 1], of attend_tiles: where each tile's rows begin in `rows`
   float* out = nullptr;  // [all rows, query heads * head_size]
   std::int32_t num_query_heads = 0, table_width = 0, splits = 0;
-  std::int32_t window = 0;  // sees so many tokens, itself included; 0: all
-  std::int32_t chunks = 0;  // chunks of `window` tokens: a token sees its own chunk alone
+  std::int64_t all_splits = 0;  // the sum over the launch's rows; 0: all have `splits`
+  std::int32_t window = 0;      // sees so many tokens, itself included; 0: all
+  std::int32_t chunks = 0;      // chunks of `window` tokens: a token sees its own chunk alone
   float scale = 1, softcap = 0;
 };
 
@@ -310,6 +315,7 @@ struct SampleRowsArgs {
   const float* logits = nullptr;  // [rows, vocabulary]
   const DrawRow* rows = nullptr;  // [gridDim.x]
   const std::int32_t* best = nullptr;
+  std::uint64_t* groups = nullptr;  // [gridDim.x, token_groups()]: room for the best of each group of tokens
   std::int32_t* tokens = nullptr;
   std::int32_t vocabulary = 0;
 };

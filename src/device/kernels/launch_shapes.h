@@ -31,12 +31,16 @@ struct ProductTile {
 inline constexpr ProductTile kFewRows = {16, 8 * choices::few_warps, 128,
                                          1,  choices::few_warps,     choices::few_stages};
 inline constexpr ProductTile kSeveralRows = {32, 32, 128, 1, 4, choices::several_stages};
-inline constexpr ProductTile kSomeRows = {64, 64, 64, 2, 2, choices::some_stages};
+// So many rows read as much as the weights where blocks have few columns: kWideRows takes more, where that
+// leaves enough blocks.
+inline constexpr ProductTile kSomeRows = {64, 32, 128, 2, 2, choices::some_stages};
+inline constexpr ProductTile kWideRows = {64, 128, 64, 2, 2, choices::wide_stages};
 inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, choices::many_stages};
 // Bytes of x in bfloat16 that a block of kFewRows holds at once.
 inline constexpr std::int32_t kFewInputBytes = choices::few_input_kib * 1024;
-// So many blocks of kManyRows are worth having: fewer leave processors idle, and kSomeRows' are smaller.
-inline constexpr std::int64_t kManyBlocks = choices::many_blocks;
+// So many blocks of kManyRows, and of kWideRows, are worth having: fewer leave processors idle, and
+// kSomeRows' are smaller.
+inline constexpr std::int64_t kManyBlocks = choices::many_blocks, kWideBlocks = choices::wide_blocks;
 
 constexpr std::int32_t product_threads(const ProductTile& tile) {
   return 32 * tile.warps_of_rows * tile.warps_of_columns;
@@ -84,6 +88,14 @@ constexpr std::int32_t tile_stride(std::int32_t padded) { return padded + 8; }
 constexpr std::uint32_t tile_shared_bytes(std::int32_t padded) {
   return static_cast<std::uint32_t>(2 * 2 * kSplitTokens * tile_stride(padded));
 }
+// A block that walks a context (attention_walk.cuh): pieces of 16 tokens in a warp's ring, 16 KiB of them;
+// from so many blocks on they keep the device busy.
+constexpr std::int32_t walk_stages(std::int32_t padded) { return 512 / padded; }
+constexpr std::uint32_t walk_shared_bytes(std::int32_t padded, std::int32_t group) {
+  return static_cast<std::uint32_t>(2 * 16 * tile_stride(padded) * (kTileWarps * walk_stages(padded) + 1) +
+                                    4 * (2 * kMaxHeadGroup + group * tile_stride(padded)));
+}
+inline constexpr std::int64_t kWalkBlocks = choices::walk_blocks;
 // Threads that add the splits of a row and head.
 inline constexpr std::int32_t kMostMergeThreads = 128;
 constexpr std::int32_t merge_threads(std::int32_t head_size) {
@@ -123,6 +135,18 @@ constexpr std::int32_t sample_threads(std::int32_t vocabulary) {
 }
 constexpr std::uint32_t select_shared_bytes(std::int32_t threads) {
   return static_cast<std::uint32_t>(2 * kSelectSums * 32 * 8 + threads * kListedOfThread * 8);
+}
+// Neighbouring tokens of which a warp finds the best (best_of_groups): whole steps of 32, and no more groups
+// than a row's block has threads.
+inline constexpr std::int32_t kGroupWarps = 8;
+PAGODA_HOST_DEVICE constexpr std::int32_t group_tokens(std::int32_t vocabulary) {
+  return 32 * ((vocabulary + 32 * kMostSampleThreads - 1) / (32 * kMostSampleThreads));
+}
+PAGODA_HOST_DEVICE constexpr std::int32_t token_groups(std::int32_t vocabulary) {
+  return (vocabulary + group_tokens(vocabulary) - 1) / group_tokens(vocabulary);
+}
+constexpr std::uint32_t sample_shared_bytes(std::int32_t threads) {
+  return select_shared_bytes(threads) + static_cast<std::uint32_t>(4 * threads);
 }
 constexpr std::uint32_t score_shared_bytes(std::int32_t threads) {
   return select_shared_bytes(threads) + static_cast<std::uint32_t>(8 * kMostTop);

@@ -88,31 +88,28 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Lines
   }
 }
 
-// Adds a stage's depth of k. `rows`: for two steps of 32 and their halves, where this lane's row of x is
-// that it loads for all.
-template <class T>
-__device__ __forceinline__ void multiply_few(const unsigned char* stage,
-                                             const unsigned char* const (&rows)[4], int first_byte,
-                                             ProductSums<T, kFewRows>& sums) {
-  // One sum: nothing else hides how long loads take, so all of them come first.
-  constexpr int kSteps = kFewRows.depth / 32;
+// A stage's matrices in registers, in steps of 32 of k. `rows`: for two steps and their halves, where this
+// lane's row of x is that it loads for all; `first_byte`: of the stage in it.
+struct FewFragments {
+  static constexpr int kSteps = kFewRows.depth / 32;
   std::uint32_t left[kSteps][2][4], right[kSteps][4];
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step)
+
+  template <class T>
+  __device__ __forceinline__ void load(const unsigned char* stage, const unsigned char* const (&rows)[4],
+                                       int first_byte, int step) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       load_matrices<false>(
           reinterpret_cast<const Bf16*>(rows[2 * (step % 2) + half] + first_byte + 128 * (step / 2)),
           left[step][half]);
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step)
     load_weights(stage, FewSizes<T>::kPitch, static_cast<const T*>(nullptr), 32 * step, 0, right[step]);
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step)
+  }
+  __device__ __forceinline__ void multiply(float (&sum)[4], int step) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      multiply_matrices(sums.at[0][0], left[step][half], {right[step][2 * half], right[step][2 * half + 1]});
-}
+      multiply_matrices(sum, left[step][half], {right[step][2 * half], right[step][2 * half + 1]});
+  }
+};
 
 // `lines` say which rows; args all else.
 template <class T, class Lines>
@@ -139,7 +136,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const Lines& 
     copies_commit();
     to = further(to);
   };
-  for (int i = 0; i < kStages - 1; ++i) copy(i);
+  for (int i = 0; i < kStages; ++i) copy(i);
   // Lines behind the last one are products of the first, which nobody stores.
   const int line = lane % 16 < count ? lane % 16 : 0;
   const unsigned char* rows[4];
@@ -152,13 +149,31 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const Lines& 
     round_inputs(args, lines, count, first * kDepth, at_once * kDepth, inputs);
     __syncthreads();
     const int behind = first + at_once < stages ? first + at_once : stages;
-    for (int i = first; i < behind; ++i) {
+    if (!has_work) continue;
+    copies_wait<kStages - 1>();
+    __syncwarp();  // the copies of all lanes are there
+    FewFragments fragments;
+#pragma unroll
+    for (int step = 0; step < FewFragments::kSteps; ++step) fragments.load<T>(ring + from, rows, 0, step);
+    const auto next_stage = [&](int i) {
       copies_wait<kStages - 2>();
-      __syncwarp();  // the copies of all lanes are there, and the stage before is free
-      copy(i + kStages - 1);
-      if (has_work) multiply_few<T>(ring + from, rows, 2 * kDepth * (i - first), sums);
+      __syncwarp();  // and nobody reads stage i any more
+      copy(i + kStages);
       from = further(from);
+    };
+    // One sum is one chain of products: while it goes on, the next stage comes into the registers that are
+    // free.
+    for (int i = first; i + 1 < behind; ++i) {
+      next_stage(i);
+#pragma unroll
+      for (int step = 0; step < FewFragments::kSteps; ++step) {
+        fragments.multiply(sums.at[0][0], step);
+        fragments.load<T>(ring + from, rows, 2 * kDepth * (i + 1 - first), step);
+      }
     }
+    next_stage(behind - 1);
+#pragma unroll
+    for (int step = 0; step < FewFragments::kSteps; ++step) fragments.multiply(sums.at[0][0], step);
   }
   if (!has_work) return;
   if ((args.n | args.stride) % 2 == 0)

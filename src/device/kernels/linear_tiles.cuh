@@ -241,6 +241,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
 #define PAGODA_PRODUCT_KERNELS(name, T)                     \
   PAGODA_PRODUCT_KERNEL(several_##name, T, kSeveralRows, 2) \
   PAGODA_PRODUCT_KERNEL(some_##name, T, kSomeRows, 2)       \
+  PAGODA_PRODUCT_KERNEL(wide_##name, T, kWideRows, 2)       \
   PAGODA_PRODUCT_KERNEL(many_##name, T, kManyRows, 2)
 PAGODA_PRODUCT_KERNELS(bf16, Bf16)
 PAGODA_PRODUCT_KERNELS(q4, Quantized4)

@@ -100,6 +100,10 @@ __global__ void __launch_bounds__(32) route(RouteArgs args) {
     const unsigned lanes = __ballot_sync(kAllLanes, is_taken ? 1 : 0);
     const int place = count + __popc(lanes & ((1u << lane) - 1));
     if (is_taken) args.chosen[first + place] = i;
+    if (is_taken && args.slots != nullptr) {
+      args.slots[place] = place;
+      args.tiles[place] = {i, place, place + 1};
+    }
     if (is_taken) rank[place] = score[i];
     if (is_taken) top = score[i] > top ? score[i] : top;
     count += __popc(lanes);

@@ -184,6 +184,37 @@ __device__ __forceinline__ int token_of(Weight best) {
   return static_cast<int>(0xFFFFFFFFu - static_cast<unsigned>(best));
 }
 
+// The same of one key a thread, 0 where it has none: a barrier a bit counts. Not the largest such key, but
+// one that the same threads reach, where exactly `k` do.
+__device__ __forceinline__ unsigned kth_key_of_threads(unsigned own, int k) {
+  unsigned found = 0;
+  for (int shift = 31; shift >= 0; --shift) {
+    const unsigned bit = found | 1u << shift;
+    const int count = __syncthreads_count(own >= bit ? 1 : 0);
+    if (count >= k) found = bit;
+    if (count == k) break;
+  }
+  return found;
+}
+
+// The largest of a group of tokens, as best_of_thread() has it; the same in all lanes.
+__device__ __forceinline__ Weight best_of_group(const float* logits, int group, int vocabulary) {
+  const int size = group_tokens(vocabulary), first = group * size;
+  const int end = first + size < vocabulary ? first + size : vocabulary;
+  Weight best = 0;
+#pragma unroll 4
+  for (int i = first + lane_of_warp(); i < end; i += 32) {
+    const Weight here =
+        static_cast<Weight>(order_key(logits[i])) << 32 | (0xFFFFFFFFu - static_cast<unsigned>(i));
+    best = here > best ? here : best;
+  }
+  for (int other = 16; other > 0; other /= 2) {
+    const Weight there = __shfl_xor_sync(kAllLanes, best, other);
+    best = there > best ? there : best;
+  }
+  return best;
+}
+
 // A key that `k` threads' largest reach, and so `k` tokens do; with tokens spread at random few more.
 __device__ __forceinline__ unsigned reached_by(Select& select, Weight best_of_thread, Weight k) {
   return kth_key(select, k, [&](const auto& each) { each(key_of(best_of_thread)); });
@@ -225,6 +256,47 @@ __device__ __forceinline__ ListedTokens list_tokens(Select& select, const RowTok
                            });
   __syncthreads();
   return {select.logits, select.tokens, count};
+}
+// The same, where each thread knows the best of a group of tokens (0: it has none): of groups that reach the
+// bound. They are listed first, in `hits`, and then the warps share them.
+__device__ __forceinline__ ListedTokens list_groups(Select& select, const RowTokens& row, Weight best_of_own,
+                                                    unsigned bound, int* hits) {
+  const int lane = lane_of_warp(), warps = warps_of_block(), capacity = kListedOfThread * 32 * warps;
+  const unsigned below = (1u << lane) - 1;
+  const bool is_hit = best_of_own != 0 && key_of(best_of_own) >= bound;
+  const unsigned lanes = __ballot_sync(kAllLanes, is_hit ? 1 : 0);
+  Weight total = 0;
+  const Weight before = sum_before_warp(select, static_cast<Weight>(__popc(lanes)), total);
+  if (is_hit) hits[static_cast<int>(before) + __popc(lanes & below)] = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  const int all = static_cast<int>(total), each = (all + warps - 1) / warps, size = group_tokens(row.count);
+  const int begin = warp_of_block() * each, end = begin + each < all ? begin + each : all;
+  const auto for_steps = [&](const auto& step) {
+    for (int hit = begin; hit < end; ++hit) {
+      const int first = hits[hit] * size;
+#pragma unroll 4
+      for (int i = first + lane; i < first + size; i += 32) {
+        const float logit = i < row.count ? row.logits[i] : 0;
+        step(i, logit, i < row.count && order_key(logit) >= bound);
+      }
+    }
+  };
+  Weight own = 0;
+  for_steps([&](int, float, bool is_in) {
+    own += static_cast<Weight>(__popc(__ballot_sync(kAllLanes, is_in ? 1 : 0)));
+  });
+  int at = static_cast<int>(sum_before_warp(select, own, total));
+  for_steps([&](int i, float logit, bool is_in) {
+    const unsigned in = __ballot_sync(kAllLanes, is_in ? 1 : 0);
+    const int place = at + __popc(in & below);
+    if (is_in && place < capacity) {
+      select.tokens[place] = i;
+      select.logits[place] = logit;
+    }
+    at += __popc(in);
+  });
+  __syncthreads();
+  return {select.logits, select.tokens, static_cast<int>(total)};
 }
 __device__ __forceinline__ bool fits(const ListedTokens& list) {
   return list.count <= kListedOfThread * static_cast<int>(blockDim.x);

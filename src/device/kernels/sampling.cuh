@@ -5,8 +5,9 @@
 //   threshold   the least logit that top_k and min_p leave
 //   edge        the least weight that top_p leaves, and how many of those that have it
 //   draw        inverse CDF over tokens in ascending order at (seed, stream, position)
-// The cuts are searched for among the largest logits (row_select.cuh), and in the whole row where those are
-// not enough: flat distributions, many ties.
+// A first kernel finds the best of each group of neighbouring tokens, with a warp for each, so that all of
+// the device reads the row. The cuts are searched for among the largest logits (row_select.cuh) of the groups
+// that have them, and in the whole row where those are not enough: flat distributions, many ties.
 #include "device/kernels/row_select.cuh"
 
 namespace pagoda::device::kernels {
@@ -101,6 +102,18 @@ __global__ void edit_logits(EditLogitsArgs args) {
   for (int e = first; e < row.edits; e += step) logits[edits[e].token] = edits[e].value;
 }
 
+// The best of each group of tokens, which spares sample_rows the row: it reads the groups that matter alone.
+// grid: (rows, groups / kGroupWarps); block: 32 * kGroupWarps.
+__global__ void __launch_bounds__(32 * kGroupWarps) best_of_groups(SampleRowsArgs args) {
+  const int groups = token_groups(args.vocabulary);
+  const int group = static_cast<int>(blockIdx.y) * kGroupWarps + warp_of_block();
+  if (group >= groups) return;
+  const float* const logits =
+      args.logits + static_cast<std::int64_t>(args.rows[blockIdx.x].row) * args.vocabulary;
+  const Weight best = best_of_group(logits, group, args.vocabulary);
+  if (lane_of_warp() == 0) args.groups[static_cast<std::int64_t>(blockIdx.x) * groups + group] = best;
+}
+
 // A draw's parameters: what a logit weighs.
 struct Weigh {
   float largest, threshold, scale;
@@ -140,6 +153,40 @@ __device__ __forceinline__ Edge nucleus_edge(Select& select, const Tokens& from,
   });
   above = sum_of_block(select, above);
   return {edge, (target - above + edge - 1) / edge};
+}
+
+// The same of a short list, by one pass for all of its tokens at once: a thread has a token, and adds up what
+// weighs as much as it or more.
+constexpr int kShortList = 256;
+__device__ __forceinline__ Edge nucleus_edge_of_short(Select& select, const ListedTokens& list,
+                                                      const Weigh& weigh, Weight mass) {
+  const Weight target = mass > 0 ? mass : 1;
+  // A short list leaves room behind its logits.
+  Weight* const weights = reinterpret_cast<Weight*>(select.logits + kShortList);
+  const int i = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  for (int j = i; j < list.count; j += step) weights[j] = weigh(list.logits[j]);
+  __syncthreads();
+  Weight edge = 0, above = 0;
+  for (int own = i; own < list.count; own += step) {
+    const Weight weight = weights[own];
+    Weight more = 0, as_much = 0;
+    for (int j = 0; j < list.count; ++j) {
+      const Weight other = weights[j];
+      more += other > weight ? other : 0;
+      as_much += other == weight ? other : 0;
+    }
+    if (more + as_much < target || weight <= edge) continue;
+    edge = weight;
+    above = more;
+  }
+  const Weight own_edge = edge;
+  edge = largest_of_block(select, edge);
+  above = largest_of_block(select, own_edge == edge ? above : 0);
+  if (edge == 0) return {0, 0};
+  return {edge, (target - above + edge - 1) / edge};
+}
+__device__ __forceinline__ bool is_short(const ListedTokens& list) {
+  return list.count <= kShortList && kListedOfThread * static_cast<int>(blockDim.x) >= 3 * kShortList;
 }
 
 template <class Tokens>
@@ -203,7 +250,7 @@ __device__ __forceinline__ void draw(Select& select, const Tokens& from, const W
 }
 
 // The cuts of a row, then its draws. row.temperature > 0.
-__device__ __forceinline__ void cut_and_draw(Select& select, const RowTokens& all, Weight best_of_thread,
+__device__ __forceinline__ void cut_and_draw(Select& select, const RowTokens& all, Weight best_of_own,
                                              float largest, const DrawRow& row, std::int32_t* tokens) {
   Weigh weigh = {largest, largest + row.min_p_distance, 1.0f / row.temperature};
   const Weight k = row.top_k > 0 && row.top_k < all.count ? static_cast<Weight>(row.top_k) : 0;
@@ -213,24 +260,33 @@ __device__ __forceinline__ void cut_and_draw(Select& select, const RowTokens& al
   };
   const unsigned least = order_key(weigh.threshold);
   if (k > 0 || nucleus || least > order_key(-INFINITY)) {
-    const Weight threads = blockDim.x;
-    const unsigned reached = reached_by(select, best_of_thread, k > 0 && k <= threads ? k : 3 * threads / 4);
+    const int threads = static_cast<int>(blockDim.x), groups = token_groups(all.count);
+    const int wanted = k > 0 && k <= static_cast<Weight>(groups) ? static_cast<int>(k) : (3 * groups + 3) / 4;
+    const unsigned reached = kth_key_of_threads(key_of(best_of_own), wanted);
     const unsigned bound = reached > least ? reached : least;
-    const ListedTokens list = list_tokens(select, all, bound);
+    int* const hits = reinterpret_cast<int*>(select.logits + kListedOfThread * threads);
+    const ListedTokens list = list_groups(select, all, best_of_own, bound, hits);
+    const auto edge_of = [&](Weight mass) {
+      return is_short(list) ? nucleus_edge_of_short(select, list, weigh, mass)
+                            : nucleus_edge(select, list, weigh, mass);
+    };
     if (fits(list) && (bound == least || (k > 0 && static_cast<Weight>(list.count) >= k))) {
       // Whatever stays is listed.
       if (k > 0 && static_cast<Weight>(list.count) > k) {
-        const float kth = of_key(kth_key_of(select, list, k));
+        const int own = static_cast<int>(threadIdx.x);
+        const float kth = of_key(
+            list.count <= threads
+                ? kth_key_of_threads(own < list.count ? order_key(list.logits[own]) : 0, static_cast<int>(k))
+                : kth_key_of(select, list, k));
         weigh.threshold = kth > weigh.threshold ? kth : weigh.threshold;
       }
       Edge edge = {0, 0};
-      if (nucleus) edge = nucleus_edge(select, list, weigh, mass_to_keep(mass_of(select, list, weigh)));
+      if (nucleus) edge = edge_of(mass_to_keep(mass_of(select, list, weigh)));
       return draw(select, list, weigh, edge, row, tokens);
     }
     if (fits(list) && k == 0) {
       const Weight mass = mass_to_keep(mass_of(select, all, weigh));
-      if (mass_of(select, list, weigh) >= mass)
-        return draw(select, list, weigh, nucleus_edge(select, list, weigh, mass), row, tokens);
+      if (mass_of(select, list, weigh) >= mass) return draw(select, list, weigh, edge_of(mass), row, tokens);
     }
   }
   if (k > 0) {
@@ -242,12 +298,15 @@ __device__ __forceinline__ void cut_and_draw(Select& select, const RowTokens& al
   draw(select, all, weigh, edge, row, tokens);
 }
 
-// grid: rows; block: sample_threads(); shared: select_shared_bytes().
+// Behind best_of_groups. grid: rows; block: sample_threads(); shared: sample_shared_bytes().
 __global__ void __launch_bounds__(kMostSampleThreads) sample_rows(SampleRowsArgs args) {
   const DrawRow& row = args.rows[blockIdx.x];
   const RowTokens all = {args.logits + static_cast<std::int64_t>(row.row) * args.vocabulary, args.vocabulary};
   Select select = begin_select();
-  const Weight own = best_of_thread(all), best = largest_of_block(select, own);
+  const int groups = token_groups(args.vocabulary), thread = static_cast<int>(threadIdx.x);
+  const Weight own =
+      thread < groups ? args.groups[static_cast<std::int64_t>(blockIdx.x) * groups + thread] : 0;
+  const Weight best = largest_of_block(select, own);
   const float largest = of_key(key_of(best));
   if (row.temperature > 0 && largest != -INFINITY)
     return cut_and_draw(select, all, own, largest, row, args.tokens);

@@ -1,20 +1,31 @@
 """Device code as far as it can be tried without a GPU: it is compiled, what each kernel uses is held against the table
 src/device/cuda/resources.txt, its instructions pass the gates of tools/cuda_sass, bench/gpu/estimate gives what was
-measured, and a program that holds it starts here and says what it holds. Nothing is run on a GPU.
+measured and meets its bars, a program that holds it starts here and says what it holds, and another file of sizes
+makes another program. Nothing is run on a GPU.
 
-A new table, where a kernel changed: tools/cuda_resources build-cuda/cuda/ptxas.txt > src/device/cuda/resources.txt"""
+A new table, where a kernel changed:
+tools/cuda_resources build-tier-cuda/cuda/ptxas.txt > src/device/cuda/resources.txt"""
 
-import os
+import json
 import pathlib
+import re
 import subprocess
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = ROOT / "build-cuda"
+BUILD = ROOT / "build-tier-cuda"
 TABLE = ROOT / "src/device/cuda/resources.txt"
 TOOL = ROOT / "tools/cuda_resources"
 SASS = ROOT / "tools/cuda_sass"
+CHOICES = ROOT / "src/device/kernels/choices.def"
+VARIANTS = ROOT / "bench/gpu/variants"
+MISSED = [
+    "8B Q4_K_M, one sequence",
+    "bf16 6144 x 4096, 64 rows: the library",
+    "bf16 4096 x 4096, 64 rows: the library",
+    "bf16 4096 x 14336, 64 rows: the library",
+]
 
 
 def run(*command, **how):
@@ -23,7 +34,7 @@ def run(*command, **how):
 
 @pytest.fixture(scope="module")
 def build():
-    """The whole program with device code; objects that do not differ come from ccache."""
+    """The benches of the device, which need little of the rest, with device code."""
     configured = run(
         "cmake",
         "-S",
@@ -35,10 +46,12 @@ def build():
         "-DCMAKE_C_COMPILER=clang-19",
         "-DCMAKE_CXX_COMPILER=clang++-19",
         "-DPAGODA_CUDA=ON",
+        "-DPAGODA_CORE_ONLY=ON",
+        "-DPAGODA_BENCH=ON",
         "-DPAGODA_TESTS=OFF",
     )
     assert configured.returncode == 0, configured.stderr
-    built = run("ninja", "-C", BUILD, "pagoda")
+    built = run("ninja", "-C", BUILD, "device_bench", "products_bench")
     assert built.returncode == 0, built.stdout + built.stderr
     return BUILD
 
@@ -108,14 +121,53 @@ def test_the_estimator_gives_what_was_measured():
     assert "8B Q4_K_M" in run(ROOT / "bench/gpu/estimate").stdout
 
 
-def test_the_program_starts_without_a_gpu_and_says_what_it_holds(build, tmp_path):
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PAGODA_CACHE": str(tmp_path), "HF_HOME": str(tmp_path)}
-    done = run(build / "pagoda", "doctor", env=environment, timeout=120)
-    line = next(line for line in done.stdout.splitlines() if line.startswith("device code"))
-    assert "kernels for sm_80 and sm_90a, PTX for later ones, CUDA 13.0" in line
-    products = next(line for line in done.stdout.splitlines() if line.startswith("device products"))
+def test_bars():
+    """The estimate is known to miss some; one more is a change for the worse."""
+    page = ROOT / "bench/results/2026-11-26-gpu-h200.md"
+    lines = run(ROOT / "bench/gpu/estimate", "--bars", page).stdout.splitlines()
+    bars = [line for line in lines if re.search(r" (holds|MISSED)", line)]
+    missed = [line[:44].strip() for line in bars if "MISSED" in line]
+    assert len(bars) == 23
+    assert missed == MISSED
+    assert lines[-1] == f"{len(missed)} missed"
+
+
+def test_a_program_starts_without_a_gpu_and_says_what_it_holds(build):
+    code, products = run(build / "bench/device_bench", "code").stdout.splitlines()
+    assert "kernels for sm_80 and sm_90a, PTX for later ones, CUDA 13.0" in code
     assert "there is no libcublasLt.so.13 here" in products or ", version " in products
-    done = run(build / "pagoda", "serve", "--device", "cuda", "--port", "0", env=environment, timeout=120)
-    if done.returncode == 2:  # no GPU here
-        assert done.stderr.startswith("pagoda: --device cuda: no CUDA device can be used here: ")
+    done = run(build / "bench/device_bench", "cuda", timeout=60)
+    if done.returncode != 0:  # no GPU here
+        assert done.stderr.startswith("device_bench: no CUDA device can be used here: ")
         assert done.stderr.count("\n") == 1
+
+
+def sizes(path):
+    return {name: int(value) for name, value in re.findall(r"^PAGODA_CHOICE\((\w+), (\d+)\)", path.read_text(), re.M)}
+
+
+def test_a_build_reads_another_file_of_sizes(build, tmp_path):
+    """bench/gpu/variants builds one around a file such as bench/gpu/tune leaves, and it passes the gates."""
+    kept = sizes(CHOICES)
+    assert json.loads(run(build / "bench/products_bench", "choices").stdout) == kept
+    tuned = tmp_path / "tuned.def"
+    tuned.write_text(CHOICES.read_text().replace("PAGODA_CHOICE(many_blocks, 128)", "PAGODA_CHOICE(many_blocks, 96)"))
+    out = tmp_path / "variants"
+    done = run(VARIANTS, "--out", out, "--only", "many-stages-2", "--choices", tuned, timeout=1200)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "left out" not in done.stdout
+    for name, more in (("kept", {}), ("many-stages-2", {"many_stages": 2})):
+        wanted = {**kept, "many_blocks": 96, **more}
+        assert sizes(out / name / "choices.def") == wanted
+        assert json.loads(run(out / name / "products_bench", "choices").stdout) == wanted
+    # Sizes that do not fit into shared memory do not become a program.
+    tuned.write_text(CHOICES.read_text().replace("PAGODA_CHOICE(some_stages, 4)", "PAGODA_CHOICE(some_stages, 9)"))
+    done = run(VARIANTS, "--out", out, "--only", "nothing", "--choices", tuned, timeout=1200)
+    assert done.returncode == 1 and "kept: left out: " in done.stdout
+
+
+def test_the_plan_of_a_gpu_run_fits_into_six_minutes(build):
+    done = run(ROOT / "bench/gpu/run", "--device", "cuda", "--dry-run", "--build", build)
+    assert re.search(r"^3\d\d s of 360, ", done.stdout, re.M), done.stdout
+    assert done.returncode == 1 and "src/device_test          is not there" in done.stdout

@@ -1,0 +1,184 @@
+#pragma once
+// Decode's attention by tiles where the rows alone keep the device busy: a block walks the whole context of a
+// row and KV head, and nothing of it goes through memory twice, as the parts of attend_tile_splits do. Each
+// warp has every kTileWarps-th split of the context and a ring of pieces of its own, 16 tokens of keys or of
+// values each, which it fills and empties without waiting for another warp. Then the warps add their splits
+// to the block's sum one after the other, in ascending order, by merge() of attention.cuh: the bits are those
+// of attend_tile_splits and attend_tiles. Source: FlashAttention-2 (Dao 2023); the order of sums:
+// attention_tiles.cuh.
+#include "device/kernels/attention_tiles.cuh"
+
+namespace pagoda::device::kernels {
+
+template <int padded>
+struct WalkSizes {
+  static constexpr int kStages = walk_stages(padded);
+  static constexpr int kPiece = 16 * TileSizes<padded>::kStride;  // elements
+  static constexpr int kPieces = 2 * kSplitTokens / 16;           // a split has: its keys, then its values
+  static constexpr int kTotalStride = tile_stride(padded);  // floats from a row's sums to the next one's
+  static_assert(kPieces % kStages == 0 && kStages >= 2);    // a piece's place is known when it is compiled
+};
+
+// The block's sums of its rows, one for each query head, in shared memory.
+struct WalkTotal {
+  float *largest, *sum;  // [kMaxHeadGroup]
+  float* values;         // [query heads of the KV head][kTotalStride]
+};
+
+// The block's queries, rounded, as a left matrix of 16 rows: zeros where there is no head or no element of
+// one.
+template <int padded>
+__device__ __forceinline__ void put_queries(const AttentionArgs& args, const TileOfRows& tile, Bf16* query) {
+  constexpr int kChunks = padded / 8;
+  const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
+  const float* const from = args.qkv + (static_cast<std::int64_t>(args.rows[tile.begin]) *
+                                            (args.num_query_heads + 2 * args.cache.num_kv_heads) +
+                                        tile.kv_head * group) *
+                                           size;
+  for (int i = static_cast<int>(threadIdx.x); i < 16 * kChunks; i += static_cast<int>(blockDim.x)) {
+    const int row = i / kChunks, column = i % kChunks * 8;
+    FourWords words = {};
+    if (row < group && column < size) {
+      const auto low = load_whole<FourFloats>(from + row * size + column),
+                 high = load_whole<FourFloats>(from + row * size + column + 4);
+      words = {{pack(low.at[0], low.at[1]), pack(low.at[2], low.at[3]), pack(high.at[0], high.at[1]),
+                pack(high.at[2], high.at[3])}};
+    }
+    store_whole(query + row * TileSizes<padded>::kStride + column, words);
+  }
+}
+
+// Adds a warp's split to the block's sums. One warp at a time, between barriers.
+template <int padded>
+__device__ __forceinline__ void add_split(const TileRow (&rows)[2], const SplitWeights& weights,
+                                          const float (&part)[padded / 8][4], int size,
+                                          const WalkTotal& total) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  Shares shares[2];
+  float largest[2], sum[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    largest[h] = total.largest[lane / 4 + 8 * h];
+    sum[h] = total.sum[lane / 4 + 8 * h];
+    shares[h] = merge(largest[h], sum[h], weights.largest[h], weights.sum[h]);
+  }
+  __syncwarp();  // the lanes of a row have read
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (!rows[h].there) continue;
+    const int row = lane / 4 + 8 * h;
+    if (lane % 4 == 0) {
+      total.largest[row] = largest[h];
+      total.sum[row] = sum[h];
+    }
+    float* const values = total.values + row * WalkSizes<padded>::kTotalStride + 2 * (lane % 4);
+#pragma unroll
+    for (int n = 0; n < padded / 8; ++n) {
+      if (8 * n >= size) continue;
+      auto two = load_whole<TwoFloats>(values + 8 * n);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) two.at[i] = merged(two.at[i], part[n][2 * h + i], shares[h]);
+      store_whole(values + 8 * n, two);
+    }
+  }
+}
+
+// grid: (rows, KV heads); block: 32 * kTileWarps; shared: walk_shared_bytes().
+template <int padded>
+__device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
+  using Sizes = WalkSizes<padded>;
+  constexpr int kStages = Sizes::kStages, kPieces = Sizes::kPieces;
+  PAGODA_SHARED(Bf16, shared);
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
+  Bf16* const query_rows = shared + kTileWarps * kStages * Sizes::kPiece;
+  WalkTotal total;
+  total.largest = reinterpret_cast<float*>(query_rows + 16 * TileSizes<padded>::kStride);
+  total.sum = total.largest + kMaxHeadGroup;
+  total.values = total.sum + kMaxHeadGroup;
+  Bf16* const ring = shared + warp * kStages * Sizes::kPiece;
+  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1);
+  const int last = tile.high / kSplitTokens;
+  int split = tile.low / kSplitTokens + warp;
+  // Piece `piece` of a split, and those of the next one, if there is one: of `ahead`.
+  SplitLines<kSplitTokens> lines = find_lines<kSplitTokens>(args, tile, split * kSplitTokens), ahead = lines;
+  const auto copy = [&](int piece) {
+    const bool next = piece >= kPieces;
+    const int at = piece % kPieces;
+    if (split + (next ? kTileWarps : 0) <= last)
+      copy_lines<padded, 16>(args, next ? ahead : lines, at % (kPieces / 2) * 16, at >= kPieces / 2,
+                             ring + piece % kStages * Sizes::kPiece);
+    copies_commit();
+  };
+#pragma unroll
+  for (int i = 0; i < kStages - 1; ++i) copy(i);
+  put_queries<padded>(args, tile, query_rows);
+  const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
+  for (int i = static_cast<int>(threadIdx.x); i < group * Sizes::kTotalStride; i += 32 * kTileWarps)
+    total.values[i] = 0;
+  if (const int row = static_cast<int>(threadIdx.x); row < kMaxHeadGroup) {
+    float largest = -INFINITY, sum = 0;
+    if (row < group) begin_total(args, tile.kv_head * group + row, largest, sum);
+    total.largest[row] = largest;
+    total.sum[row] = sum;
+  }
+  __syncthreads();
+  for (int first = split - warp; first <= last; first += kTileWarps, split += kTileWarps) {
+    const bool mine = split <= last;
+    ahead = find_lines<kSplitTokens>(args, tile, (split + kTileWarps) * kSplitTokens);
+    SplitWeights weights;
+    float part[padded / 8][4];
+    // The piece that came, once all lanes are done with the one before, whose place the next copy takes.
+    const auto next_piece = [&](int piece) {
+      copies_wait<kStages - 2>();
+      __syncwarp();
+      copy(piece + kStages - 1);
+      return ring + piece % kStages * Sizes::kPiece;
+    };
+    if (mine) {
+      std::uint32_t query[padded / 16][4];
+#pragma unroll
+      for (int k = 0; k < padded / 16; ++k)
+        load_matrices<false>(query_rows + lane % 16 * TileSizes<padded>::kStride + 16 * k + lane / 16 * 8,
+                             query[k]);
+      SplitScores scores;
+#pragma unroll
+      for (int n = 0; n < kPieces / 2; ++n) multiply_16_keys<padded>(args, query, next_piece(n), n, scores);
+      weights = weigh_scores(args, rows, split * kSplitTokens, scores);
+#pragma unroll
+      for (int n = 0; n < padded / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) part[n][i] = 0;
+#pragma unroll
+      for (int k = 0; k < kPieces / 2; ++k) {
+        const Bf16* const values = next_piece(kPieces / 2 + k);
+#pragma unroll
+        for (int n = 0; n < padded / 16; ++n)
+          if (16 * n < size)
+            add_16_values<padded>(weights.weights[k], values + 16 * n, part[2 * n], part[2 * n + 1]);
+      }
+    }
+    for (int turn = 0; turn < kTileWarps; ++turn) {
+      if (turn == warp && mine) add_split<padded>(rows, weights, part, size, total);
+      __syncthreads();
+    }
+    lines = ahead;
+  }
+  float* const out =
+      args.out +
+      (static_cast<std::int64_t>(args.rows[tile.begin]) * args.num_query_heads + tile.kv_head * group) * size;
+  for (int row = 0; row < group; ++row)
+    for (int i = static_cast<int>(threadIdx.x); i < size; i += 32 * kTileWarps)
+      out[row * size + i] = quotient(total.values[row * Sizes::kTotalStride + i], total.sum[row]);
+}
+
+#define PAGODA_WALK_KERNEL(padded)                                                                      \
+  __global__ void __launch_bounds__(32 * kTileWarps, 2) attend_tile_walk_##padded(AttentionArgs args) { \
+    attend_tile_walk<padded>(args);                                                                     \
+  }
+PAGODA_WALK_KERNEL(64)
+PAGODA_WALK_KERNEL(128)
+PAGODA_WALK_KERNEL(256)
+#undef PAGODA_WALK_KERNEL
+
+}  // namespace pagoda::device::kernels
