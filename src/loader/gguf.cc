@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/byte_cursor.h"
 #include "base/strings.h"
 #include "loader/ggml_types.h"
 #include "loader/no_model_bytes.h"
@@ -13,8 +14,6 @@
 
 namespace pagoda {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "GGUF is read in place");
 
 // Far above any real model (262,144 tokens, 512,000 merges), and small enough that no file makes us
 // allocate more than a few hundred MB.
@@ -46,33 +45,15 @@ enum ValueType : std::uint32_t {
 // Bytes of a value; of a string or an array at least.
 constexpr std::uint64_t kValueBytes[kNumValueTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  std::uint64_t position() const { return position_; }
-  std::uint64_t remaining() const { return bytes_.size() - position_; }
-
-  template <class T>
-  bool read(T& out) {
-    if (remaining() < sizeof(T)) return false;
-    std::memcpy(&out, bytes_.data() + position_, sizeof(T));
-    position_ += sizeof(T);
-    return true;
-  }
-
-  bool read_string(std::string_view& out) {
-    std::uint64_t length = 0;
-    if (!read(length) || length > remaining()) return false;
-    out = {reinterpret_cast<const char*>(bytes_.data()) + position_, static_cast<std::size_t>(length)};
-    position_ += length;
-    return true;
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-  std::uint64_t position_ = 0;
-};
+// Calls take(zero of its type) for a type of numbers; false: GGUF has no such type, or it is none of numbers.
+template <class Take>
+bool with_number(std::uint32_t type, const Take& take) {
+  const auto when = [&](std::uint32_t each, auto zero) { return type == each && (take(zero), true); };
+  return when(kUint8, std::uint8_t{}) || when(kInt8, std::int8_t{}) || when(kUint16, std::uint16_t{}) ||
+         when(kInt16, std::int16_t{}) || when(kUint32, std::uint32_t{}) || when(kInt32, std::int32_t{}) ||
+         when(kUint64, std::uint64_t{}) || when(kInt64, std::int64_t{}) || when(kFloat32, float{}) ||
+         when(kFloat64, double{});
+}
 
 // The parser's state: one file, one pass, the first error ends it.
 class Parser {
@@ -87,8 +68,6 @@ class Parser {
   Status value(std::string_view key, std::uint32_t type, GgufValue& out);
   Status array(std::string_view key, GgufValue& out);
   Status tensor(GgufTensor& out, std::uint64_t& offset);
-  template <class T>
-  Status scalar(std::string_view key, GgufValue& out);
   template <class T, class To>
   bool elements(std::uint64_t count, std::vector<To>& out);
 
@@ -103,7 +82,7 @@ class Parser {
   }
 
   std::span<const std::byte> bytes_;
-  Reader in_;
+  ByteCursor in_;
   std::uint64_t num_tensors_ = 0, num_entries_ = 0;
   std::uint64_t array_elements_left_ = kMaxArrayElements;
 };
@@ -138,7 +117,7 @@ Status Parser::metadata(std::map<std::string, GgufValue, std::less<>>& out) {
   for (std::uint64_t i = 0; i < num_entries_; ++i) {
     std::string_view key;
     std::uint32_t type = 0;
-    if (!in_.read_string(key)) return truncated(concat("metadata key ", i));
+    if (!in_.read(key)) return truncated(concat("metadata key ", i));
     if (key.empty() || key.size() > kMaxNameBytes) {
       return corrupt_data(concat("GGUF metadata key ", i, " has a name of ", key.size(), " bytes"));
     }
@@ -150,62 +129,28 @@ Status Parser::metadata(std::map<std::string, GgufValue, std::less<>>& out) {
   return ok_status();
 }
 
-template <class T>
-Status Parser::scalar(std::string_view key, GgufValue& out) {
-  T value{};
-  if (!in_.read(value)) return truncated(concat("metadata '", printable(key), "'"));
-  if constexpr (std::is_floating_point_v<T>) {
-    out = static_cast<double>(value);
-  } else if constexpr (std::is_signed_v<T>) {
-    out = static_cast<std::int64_t>(value);
-  } else {
-    out = static_cast<std::uint64_t>(value);
-  }
-  return ok_status();
-}
-
 Status Parser::value(std::string_view key, std::uint32_t type, GgufValue& out) {
-  switch (type) {
-    case kUint8:
-      return scalar<std::uint8_t>(key, out);
-    case kInt8:
-      return scalar<std::int8_t>(key, out);
-    case kUint16:
-      return scalar<std::uint16_t>(key, out);
-    case kInt16:
-      return scalar<std::int16_t>(key, out);
-    case kUint32:
-      return scalar<std::uint32_t>(key, out);
-    case kInt32:
-      return scalar<std::int32_t>(key, out);
-    case kUint64:
-      return scalar<std::uint64_t>(key, out);
-    case kInt64:
-      return scalar<std::int64_t>(key, out);
-    case kFloat32:
-      return scalar<float>(key, out);
-    case kFloat64:
-      return scalar<double>(key, out);
-    case kBool: {
-      std::uint8_t byte = 0;
-      if (!in_.read(byte)) return truncated(concat("metadata '", printable(key), "'"));
-      if (byte > 1) return bad_key(key, "is a boolean that is neither 0 nor 1");
-      out = byte == 1;
-      return ok_status();
-    }
-    case kString: {
-      std::string_view text;
-      if (!in_.read_string(text)) return truncated(concat("metadata '", printable(key), "'"));
-      if (text.size() > kMaxStringBytes)
-        return bad_key(key, concat("has a string of ", text.size(), " bytes"));
-      out = std::string(text);
-      return ok_status();
-    }
-    case kArray:
-      return array(key, out);
-    default:
-      return bad_key(key, concat("has value type ", type, ", which GGUF does not define"));
+  if (type == kArray) return array(key, out);
+  bool read = false;
+  if (type == kBool) {
+    std::uint8_t byte = 0;
+    read = in_.read(byte);
+    if (byte > 1) return bad_key(key, "is a boolean that is neither 0 nor 1");
+    out = byte == 1;
+  } else if (type == kString) {
+    std::string_view text;
+    read = in_.read(text);
+    if (text.size() > kMaxStringBytes) return bad_key(key, concat("has a string of ", text.size(), " bytes"));
+    out = std::string(text);
+  } else {
+    const bool known = with_number(type, [&]<class T>(T number) {
+      using Integer = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+      read = in_.read(number);
+      out = static_cast<std::conditional_t<std::is_floating_point_v<T>, double, Integer>>(number);
+    });
+    if (!known) return bad_key(key, concat("has value type ", type, ", which GGUF does not define"));
   }
+  return read ? ok_status() : truncated(concat("metadata '", printable(key), "'"));
 }
 
 template <class T, class To>
@@ -213,11 +158,7 @@ bool Parser::elements(std::uint64_t count, std::vector<To>& out) {
   out.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     T element{};
-    if constexpr (std::is_same_v<T, std::string_view>) {
-      if (!in_.read_string(element)) return false;
-    } else if (!in_.read(element)) {
-      return false;
-    }
+    if (!in_.read(element)) return false;
     if constexpr (std::is_same_v<T, std::uint64_t>) {  // over INT64_MAX: no key has a use for it
       if (element > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return false;
     }
@@ -247,51 +188,22 @@ Status Parser::array(std::string_view key, GgufValue& out) {
   auto result = std::make_shared<GgufArray>();
   GgufArray& to = *result;
   bool good = false;
-  switch (type) {
-    case kUint8:
-      good = elements<std::uint8_t>(count, to.integers);
-      break;
-    case kInt8:
-      good = elements<std::int8_t>(count, to.integers);
-      break;
-    case kUint16:
-      good = elements<std::uint16_t>(count, to.integers);
-      break;
-    case kInt16:
-      good = elements<std::int16_t>(count, to.integers);
-      break;
-    case kUint32:
-      good = elements<std::uint32_t>(count, to.integers);
-      break;
-    case kInt32:
-      good = elements<std::int32_t>(count, to.integers);
-      break;
-    case kUint64:
-      good = elements<std::uint64_t>(count, to.integers);
-      break;
-    case kInt64:
-      good = elements<std::int64_t>(count, to.integers);
-      break;
-    case kFloat32:
-      good = elements<float>(count, to.floats);
-      break;
-    case kFloat64:
-      good = elements<double>(count, to.floats);
-      break;
-    case kBool:
-      good = elements<std::uint8_t>(count, to.booleans);
-      break;
-    case kString:
-      good = elements<std::string_view>(count, to.strings);
-      break;
-    default:
-      break;
+  if (type == kString) {
+    to.element = GgufElement::string;
+    good = elements<std::string_view>(count, to.strings);
+  } else if (type == kBool) {
+    to.element = GgufElement::boolean;
+    good = elements<std::uint8_t>(count, to.booleans);
+  } else {
+    with_number(type, [&]<class T>(T) {
+      to.element = std::is_floating_point_v<T> ? GgufElement::floating : GgufElement::integer;
+      if constexpr (std::is_floating_point_v<T>)
+        good = elements<T>(count, to.floats);
+      else
+        good = elements<T>(count, to.integers);
+    });
   }
   if (!good) return bad_key(key, "is an array cut short or with an element out of range");
-  to.element = type == kString                        ? GgufElement::string
-               : type == kBool                        ? GgufElement::boolean
-               : type == kFloat32 || type == kFloat64 ? GgufElement::floating
-                                                      : GgufElement::integer;
   out = std::move(result);
   return ok_status();
 }
@@ -299,7 +211,7 @@ Status Parser::array(std::string_view key, GgufValue& out) {
 // One entry of the tensor table; `offset` is relative to the data section.
 Status Parser::tensor(GgufTensor& out, std::uint64_t& offset) {
   std::string_view name;
-  if (!in_.read_string(name)) return truncated("the table of tensors");
+  if (!in_.read(name)) return truncated("the table of tensors");
   if (name.empty() || name.size() > kMaxNameBytes) {
     return corrupt_data(concat("a GGUF tensor has a name of ", name.size(), " bytes"));
   }

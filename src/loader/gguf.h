@@ -71,6 +71,8 @@ class GgufFile {
   Status add_part(const GgufFile& part);
   // unimplemented, naming the first tensor that is not of a supported type and what is supported.
   Status check_supported() const;
+  // unimplemented: it is no model, but an adapter, or the vision or audio part of a model.
+  Status check_is_model() const;
 
   std::uint32_t version() const { return version_; }
   // Keeps views into the mapping valid; null after parse().

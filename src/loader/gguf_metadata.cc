@@ -1,7 +1,9 @@
-// GgufFile: its metadata by key.
+// GgufFile: its metadata by key, and what it is by them.
 #include <limits>
 
+#include "base/strings.h"
 #include "loader/gguf.h"
+#include "loader/printable.h"
 
 namespace pagoda {
 
@@ -39,6 +41,20 @@ const std::string* GgufFile::string(std::string_view key) const { return get<std
 const GgufArray* GgufFile::array(std::string_view key) const {
   const auto* value = get<std::shared_ptr<GgufArray>>(metadata_, key);
   return value == nullptr ? nullptr : value->get();
+}
+
+Status GgufFile::check_is_model() const {
+  if (const std::string* type = string("general.type"); type != nullptr && *type == "adapter") {
+    const std::string *kind = string("adapter.type"), *of = string("general.base_model.0.name");
+    return unimplemented(concat("the file is an adapter (", kind != nullptr ? printable(*kind) : "LoRA", ")",
+                                of != nullptr ? concat(" of ", printable(*of)) : "",
+                                ", not a model; adapters are not supported: merge it into its model"));
+  }
+  if (const std::string* own = string("general.architecture"); own != nullptr && *own == "clip")
+    return unimplemented(
+        "the file is the vision or audio part of a model (mmproj), not the model: give the model's own .gguf "
+        "file");
+  return ok_status();
 }
 
 }  // namespace pagoda

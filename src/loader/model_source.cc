@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "loader/gguf_kind.h"
 #include "loader/gguf_overrides.h"
 #include "loader/hf_source.h"
 #include "loader/json_overrides.h"
@@ -108,7 +107,7 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files, const Mo
   if (const Status status = override_rope(*file, overrides.rope); !status.ok()) return status;
   if (const Status status = override_metadata(*file, overrides.metadata); !status.ok())
     return status.annotate("--override-kv");
-  if (const Status status = check_is_model(*file); !status.ok())
+  if (const Status status = file->check_is_model(); !status.ok())
     return status.annotate(printable(files.path));
   if (const Status status = file->check_supported(); !status.ok())
     return status.annotate(printable(files.path));

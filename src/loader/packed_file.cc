@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/byte_cursor.h"
 #include "base/strings.h"
 #include "base/xxh64.h"
 #include "loader/mapped_file.h"
@@ -19,8 +19,6 @@
 
 namespace pagoda {
 namespace {
-
-static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint64_t kMagic = 0x314B434150474450u;  // "PDGPACK1"
 constexpr std::uint64_t kAlignment = 4096;
@@ -41,13 +39,10 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-std::uint64_t header_checksum(const Header& header) {
-  return xxh64(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, checksum)));
-}
+std::span<const std::byte> bytes_of(const Header& header) { return std::as_bytes(std::span(&header, 1)); }
 
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
+std::uint64_t header_checksum(const Header& header) {
+  return xxh64(bytes_of(header).first(offsetof(Header, checksum)));
 }
 
 // A checksum of every kChunk bytes of each of `pieces`, in order.
@@ -93,28 +88,6 @@ void put(std::string& out, std::string_view text) {
   out.append(text);
 }
 
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-  bool number(std::uint64_t& out) {
-    if (rest_.size() < sizeof out) return false;
-    std::memcpy(&out, rest_.data(), sizeof out);
-    rest_ = rest_.subspan(sizeof out);
-    return true;
-  }
-  bool text(std::string& out) {
-    std::uint64_t size = 0;
-    if (!number(size) || size > rest_.size()) return false;
-    out.assign(reinterpret_cast<const char*>(rest_.data()), static_cast<std::size_t>(size));
-    rest_ = rest_.subspan(static_cast<std::size_t>(size));
-    return true;
-  }
-  bool done() const { return rest_.empty(); }
-
- private:
-  std::span<const std::byte> rest_;
-};
-
 Status damaged(std::string_view what) { return corrupt_data(concat("a packed file ", what)); }
 
 Status system_error(const std::string& path, std::string_view what) {
@@ -159,16 +132,16 @@ Result<PackedFile::Parsed> PackedFile::parse_index(std::span<const std::byte> by
   if (xxh64(index) != header.index_checksum) return damaged("has a damaged index");
 
   Parsed parsed;
-  Reader in(index);
+  ByteCursor in(index);
   std::uint64_t end = kAlignment;
-  if (!in.text(parsed.head.key) || !in.text(parsed.head.source))
+  if (!in.read(parsed.head.key) || !in.read(parsed.head.source))
     return damaged("has an index that ends early");
-  while (!in.done()) {
+  while (in.remaining() > 0) {
     std::string name;
     PackedPiece piece;
     std::uint64_t offset = 0, size = 0, checksum = 0;
-    if (!in.text(name) || !in.text(piece.description) || !in.number(offset) || !in.number(size) ||
-        !in.number(checksum))
+    if (!in.read(name) || !in.read(piece.description) || !in.read(offset) || !in.read(size) ||
+        !in.read(checksum))
       return damaged("has an index that ends early");
     if (offset < end || offset % kAlignment != 0 || offset > header.index_offset ||
         size > header.index_offset - offset)

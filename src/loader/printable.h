@@ -12,7 +12,4 @@ std::string printable(std::string_view text, std::size_t max_bytes = 200);
 // `text` with every byte that is not part of well-formed UTF-8 replaced by U+FFFD: for JSON output.
 std::string valid_utf8(std::string_view text);
 
-// Length of the well-formed UTF-8 character at the start of `text`; 0 when there is none.
-std::size_t utf8_length(std::string_view text);
-
 }  // namespace pagoda

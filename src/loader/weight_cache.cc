@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -21,12 +23,6 @@ namespace pagoda {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string hex(std::uint64_t value) {
-  std::string out;
-  for (int shift = 60; shift >= 0; shift -= 4) out.push_back("0123456789abcdef"[value >> shift & 15]);
-  return out;
-}
 
 // Whether a name is one of ours: 32 hex digits and this suffix.
 bool is_ours(const std::string& name, std::string_view suffix) {
@@ -49,7 +45,9 @@ void each_file(const std::string& folder, const Visit& visit) {
 }  // namespace
 
 std::string WeightCache::path(std::string_view key, std::string_view suffix) const {
-  return concat(folder_, "/", hex(xxh64(key)), hex(xxh64(key, 1)), suffix);
+  char name[33];
+  std::snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64, xxh64(key), xxh64(key, 1));
+  return concat(folder_, "/", name, suffix);
 }
 
 Result<std::shared_ptr<const PackedFile>> WeightCache::open(std::string_view key, ThreadPool* pool,

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/strings.h"
-#include "loader/gguf_kind.h"
 #include "loader/gguf_turn_ends.h"
 #include "loader/hyperparameters.h"
 #include "loader/json_object.h"
@@ -187,7 +186,7 @@ Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::str
 }
 
 Result<ModelInfo> read_gguf_config(const GgufFile& file) {
-  PAGODA_RETURN_IF_ERROR(check_is_model(file));
+  PAGODA_RETURN_IF_ERROR(file.check_is_model());
   const std::string* architecture = file.string("general.architecture");
   if (architecture == nullptr) return corrupt_data("GGUF metadata 'general.architecture' is missing");
   Status status;
@@ -224,14 +223,10 @@ Result<ModelInfo> read_model_config(const ModelSource& source) {
 Result<std::string> architecture_of_config_json(std::string_view text) {
   Result<json::object> document = parse_json_object(text, "config.json");
   if (!document) return document.error();
-  const json::object& object = *document;
-  if (const json::value* list = object.if_contains("architectures"); list != nullptr && list->is_array()) {
-    if (!list->get_array().empty() && list->get_array().front().is_string()) {
-      return std::string(list->get_array().front().get_string());
-    }
-  }
-  const json::value* type = object.if_contains("model_type");
-  return type != nullptr && type->is_string() ? std::string(type->get_string()) : std::string();
+  Status ignored;  // read_config_json() tells what is wrong
+  Hyperparameters h(*document, ignored);
+  std::string name = class_name_of(h);
+  return name.empty() ? h.string("model_type", "") : std::move(name);
 }
 
 }  // namespace pagoda
