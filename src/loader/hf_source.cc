@@ -15,46 +15,32 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;
-constexpr std::size_t kMaxIndexBytes = std::size_t{16} << 20;
-
 std::string in_folder(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-std::optional<std::string> optional_text(const std::string& path, std::size_t max_bytes) {
-  Result<std::string> text = read_text_file(path, max_bytes);
-  return text ? std::optional(*std::move(text)) : std::nullopt;
-}
-
 class HuggingFaceSource final : public ModelSource {
  public:
-  HuggingFaceSource(std::string path, std::string name, std::string overrides, std::string config,
-                    std::string weight_type, std::vector<SafetensorsFile> files,
-                    std::map<std::string, TensorView, std::less<>> tensors,
-                    std::unique_ptr<QuantizedTensors> quantized, bool quantize_activations)
-      : path_(std::move(path)),
-        name_(std::move(name)),
-        overrides_(std::move(overrides)),
-        config_(std::move(config)),
-        weight_type_(std::move(weight_type)),
-        files_(std::move(files)),
-        tensors_(std::move(tensors)),
-        quantized_(std::move(quantized)),
-        quantize_activations_(quantize_activations) {}
+  struct Parts {
+    std::string path, name, overrides, config;
+    std::vector<SafetensorsFile> files;  // keep the mappings alive
+    ReadableTensors readable;
+    bool quantize_activations = true;
+  };
+  explicit HuggingFaceSource(Parts parts) : parts_(std::move(parts)) {}
 
   ModelFormat format() const override { return ModelFormat::hugging_face; }
-  std::string_view config_json() const override { return config_; }
-  std::string name() const override { return name_; }
-  std::string weight_type() const override { return weight_type_; }
+  std::string_view config_json() const override { return parts_.config; }
+  std::string name() const override { return parts_.name; }
+  std::string weight_type() const override { return describe_types(parts_.readable.bytes_by_type); }
   const TensorView* find(std::string_view name) const override {
-    const auto tensor = tensors_.find(name);
-    return tensor == tensors_.end() ? nullptr : &tensor->second;
+    const auto tensor = parts_.readable.tensors.find(name);
+    return tensor == parts_.readable.tensors.end() ? nullptr : &tensor->second;
   }
   std::vector<std::string> tensor_names() const override {
     std::vector<std::string> names;
-    names.reserve(tensors_.size());
-    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    names.reserve(parts_.readable.tensors.size());
+    for (const auto& [name, tensor] : parts_.readable.tensors) names.push_back(name);
     return names;
   }
   std::optional<std::string> side_file(std::string_view name) const override {
@@ -62,51 +48,46 @@ class HuggingFaceSource final : public ModelSource {
     if (!plain_file_name(name.substr(slash == std::string_view::npos ? 0 : slash + 1)) ||
         (slash != std::string_view::npos && !plain_file_name(name.substr(0, slash))))
       return std::nullopt;
-    Result<std::string> text = read_text_file(in_folder(path_, name));
-    if (!text) return std::nullopt;
-    return std::move(*text);
+    return optional_text_file(in_folder(parts_.path, name));
   }
-  const std::string& path() const override { return path_; }
+  const std::string& path() const override { return parts_.path; }
   std::string identity() const override {
     // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
     std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
                               xxh64(side_file("model.safetensors.index.json").value_or("")));
     if (const auto beside = side_file("hf_quant_config.json")) text += concat(" quantised ", xxh64(*beside));
-    if (!quantize_activations_) text += " activations as they are";
-    if (!overrides_.empty()) text += concat(" overrides ", xxh64(overrides_));
-    for (const SafetensorsFile& file : files_)
+    if (!parts_.quantize_activations) text += " activations as they are";
+    if (!parts_.overrides.empty()) text += concat(" overrides ", xxh64(parts_.overrides));
+    for (const SafetensorsFile& file : parts_.files)
       text += concat("\n", file.file()->identity(header_bytes(*file.file(), file.tensor_list())));
     return text;
   }
   bool unchanged() const override {
-    return std::ranges::all_of(files_, [](const SafetensorsFile& file) { return file.file()->unchanged(); });
+    return std::ranges::all_of(parts_.files,
+                               [](const SafetensorsFile& file) { return file.file()->unchanged(); });
   }
   LinearArithmetic inputs_of(const TensorView& tensor) const override {
-    return quantize_activations_ ? quantized_->inputs_of(tensor) : LinearArithmetic{};
+    return parts_.quantize_activations ? parts_.readable.quantized->inputs_of(tensor) : LinearArithmetic{};
   }
   Status bring_in(const TensorView& tensor, ThreadPool* pool) const override {
-    for (const SafetensorsFile& file : files_) file.file()->read_ahead(stored_bytes(tensor));
-    return quantized_->bring_in(tensor, pool);
+    for (const SafetensorsFile& file : parts_.files) file.file()->read_ahead(stored_bytes(tensor));
+    return parts_.readable.quantized->bring_in(tensor, pool);
   }
   void give_back(const TensorView& tensor) const override {
-    std::vector<TensorView> stored = quantized_->give_back(tensor);
+    std::vector<TensorView> stored = parts_.readable.quantized->give_back(tensor);
     if (stored.empty()) stored.push_back(tensor);
     for (const TensorView& each : stored)
-      for (const SafetensorsFile& file : files_) file.file()->give_back(stored_bytes(each));
+      for (const SafetensorsFile& file : parts_.files) file.file()->give_back(stored_bytes(each));
   }
   void has_read(const TensorView& rows) const override {
-    for (const SafetensorsFile& file : files_) {
+    for (const SafetensorsFile& file : parts_.files) {
       file.file()->give_back(stored_bytes(rows));
       file.file()->read_ahead(stored_bytes(rows));
     }
   }
 
  private:
-  std::string path_, name_, overrides_, config_, weight_type_;
-  std::vector<SafetensorsFile> files_;  // keep the mappings alive
-  std::map<std::string, TensorView, std::less<>> tensors_;
-  std::unique_ptr<QuantizedTensors> quantized_;
-  bool quantize_activations_;
+  Parts parts_;
 };
 
 struct Weights {
@@ -117,15 +98,13 @@ struct Weights {
 Status add_file(const std::string& path, Weights& weights) {
   Result<SafetensorsFile> file = SafetensorsFile::open(path);
   if (!file) return file.error();
-  weights.files.push_back(std::move(*file));
+  weights.files.push_back(*std::move(file));
   return ok_status();
 }
 
 Status open_shards(const ModelFiles& files, Weights& weights) {
-  const Result<std::string> text = read_text_file(files.index, kMaxIndexBytes);
-  if (!text) return text.error();
-  const Result<std::map<std::string, std::string>> index = parse_safetensors_index(*text);
-  if (!index) return index.error().annotate(printable(files.index));
+  const auto index = read_safetensors_index(files.index);
+  if (!index) return index.error();
   std::map<std::string_view, std::size_t> opened;  // shard -> its place in weights.files
   std::map<std::string_view, std::map<std::string_view, const SafetensorsTensor*>> listed;
   for (const auto& [name, shard] : *index) {
@@ -180,6 +159,15 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
   return index;
 }
 
+Result<std::map<std::string, std::string>> read_safetensors_index(const std::string& path) {
+  constexpr std::size_t kMaxIndexBytes = std::size_t{16} << 20;
+  const Result<std::string> text = read_text_file(path, kMaxIndexBytes);
+  if (!text) return text.error();
+  auto index = parse_safetensors_index(*text);
+  if (!index) return index.error().annotate(printable(path));
+  return index;
+}
+
 Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored) {
   const Result<Quantization> how = quantization_by_tensors(said, stored);
   if (!how) return how.error();
@@ -215,19 +203,19 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
 
   Weights weights;
   Result<Quantization> said = read_quantization_files(
-      *config, optional_text(in_folder(files.path, "hf_quant_config.json"), kMaxConfigBytes));
+      *config, optional_text_file(in_folder(files.path, "hf_quant_config.json"), kMaxConfigBytes));
   if (!said) return said.error().annotate(printable(files.path));
-  if (!files.index.empty()) {
-    PAGODA_RETURN_IF_ERROR(open_shards(files, weights));
-  } else {
-    PAGODA_RETURN_IF_ERROR(open_files(files, weights));
-  }
+  PAGODA_RETURN_IF_ERROR(files.index.empty() ? open_files(files, weights) : open_shards(files, weights));
   Result<ReadableTensors> readable = readable_tensors(*said, weights.stored);
   if (!readable) return readable.error().annotate(printable(files.path));
   return std::unique_ptr<ModelSource>(std::make_unique<HuggingFaceSource>(
-      files.path, files.name, concat(overrides, rope), *std::move(config),
-      describe_types(readable->bytes_by_type), std::move(weights.files), std::move(readable->tensors),
-      std::move(readable->quantized), quantize_activations));
+      HuggingFaceSource::Parts{.path = files.path,
+                               .name = files.name,
+                               .overrides = concat(overrides, rope),
+                               .config = *std::move(config),
+                               .files = std::move(weights.files),
+                               .readable = *std::move(readable),
+                               .quantize_activations = quantize_activations}));
 }
 
 }  // namespace pagoda

@@ -21,6 +21,10 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
 // model.safetensors.index.json's weight_map: tensor name -> shard's file name. corrupt_data: not such a
 // file, or a shard name that is not a plain file name (a model must not make us read elsewhere).
 Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_view text);
+// The same of the file.
+Result<std::map<std::string, std::string>> read_safetensors_index(const std::string& path);
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;  // read of config.json and files like it
 
 // The tensors of a folder as a model is read from them.
 struct ReadableTensors {

@@ -160,6 +160,11 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_byte
   return text;
 }
 
+std::optional<std::string> optional_text_file(const std::string& path, std::size_t max_bytes) {
+  Result<std::string> text = read_text_file(path, max_bytes);
+  return text ? std::optional(*std::move(text)) : std::nullopt;
+}
+
 void install_sigbus_handler() {
   struct sigaction action{};
   action.sa_handler = on_sigbus;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -68,6 +69,9 @@ std::size_t header_bytes(const MappedFile& file, const Tensors& tensors) {
 
 // A whole small file as a string; corrupt_data when it is over `max_bytes`, else as MappedFile::open.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{64} << 20);
+// The same; nullopt where it cannot be read, whyever.
+std::optional<std::string> optional_text_file(const std::string& path,
+                                              std::size_t max_bytes = std::size_t{64} << 20);
 
 // For the program's start: a mapped file cut short under us ends the process with one line and code 2.
 void install_sigbus_handler();

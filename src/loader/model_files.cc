@@ -152,12 +152,12 @@ bool plain_file_name(std::string_view name) {
 }
 
 Result<ModelFiles> model_files_in_folder(const std::string& folder) {
+  const std::string shown = concat("folder '", printable(folder), "'");
   std::vector<std::string> gguf, projectors, safetensors, foreign;
   std::error_code error;
   std::size_t count = 0;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (++count > kMaxFolderEntries)
-      return invalid_argument(concat("folder '", printable(folder), "' has too many entries"));
+    if (++count > kMaxFolderEntries) return invalid_argument(concat(shown, " has too many entries"));
     const std::string extension = entry->path().extension().string();
     std::string name = entry->path().filename().string();
     if (extension == ".gguf")
@@ -167,8 +167,7 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
     else if (foreign_weights(extension))
       foreign.push_back(std::move(name));
   }
-  if (error)
-    return invalid_argument(concat("cannot read folder '", printable(folder), "': ", error.message()));
+  if (error) return invalid_argument(concat("cannot read ", shown, ": ", error.message()));
   std::sort(gguf.begin(), gguf.end());
   std::sort(safetensors.begin(), safetensors.end());
 
@@ -196,8 +195,7 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
     }
   }
   if (gguf.empty() && !projectors.empty())
-    return not_found(
-        concat("folder '", printable(folder), "' holds only the vision part of a model: ", join(projectors)));
+    return not_found(concat(shown, " holds only the vision part of a model: ", join(projectors)));
   if (gguf.size() == 1) return from_file(full(gguf.front()));
   // The parts of one model; sorted, the first comes first.
   if (const auto parts = gguf.empty() ? std::vector<std::string>()
@@ -205,22 +203,21 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
       parts == gguf && gguf.size() > 1)
     return from_file(full(gguf.front()));
   if (gguf.size() > 1) {
-    return invalid_argument(
-        concat("folder '", printable(folder), "' has several .gguf files; name one of: ", join(gguf)));
+    return invalid_argument(concat(shown, " has several .gguf files; name one of: ", join(gguf)));
   }
   if (exists(full("adapter_config.json"))) return refuse_adapter(full("adapter_config.json"));
-  if (!safetensors.empty()) return not_found(concat("folder '", printable(folder), "' has no config.json"));
+  if (!safetensors.empty()) return not_found(concat(shown, " has no config.json"));
   if (!foreign.empty()) {
     std::sort(foreign.begin(), foreign.end());
     return refuse_foreign(full(foreign.front()));
   }
   if (exists(full("config.json")))
     return not_found(
-        concat("folder '", printable(folder),
-               "' has config.json but no weights (model.safetensors or its index): the download is "
+        concat(shown,
+               " has config.json but no weights (model.safetensors or its index): the download is "
                "incomplete"));
-  return not_found(concat("folder '", printable(folder),
-                          "' holds no model; expected config.json with "
+  return not_found(concat(shown,
+                          " holds no model; expected config.json with "
                           "model.safetensors, or one .gguf file"));
 }
 

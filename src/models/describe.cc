@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/strings.h"
@@ -21,32 +22,44 @@ namespace {
 namespace json = boost::json;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;
-constexpr std::size_t kMaxIndexBytes = std::size_t{16} << 20;
+Description description_of(const std::string& path, std::string format) {
+  Description out;
+  out.path = path;
+  out.format = std::move(format);
+  return out;
+}
+
+Description description_of_model(const std::string& path, std::string format) {
+  Description out = description_of(path, std::move(format));
+  out.is_model = out.supported = true;
+  return out;
+}
 
 void unsupported(Description& out, const Status& why) {
   out.supported = false;
   if (out.reason.empty()) out.reason = why.message();
 }
 
+// A model that the file does not support is part of what is described; one that is damaged is an error, if
+// there is more than a vocabulary.
+Status add_model(Result<ModelInfo> model, const std::string& path, bool vocabulary, Description& out) {
+  if (model)
+    out.model = *std::move(model);
+  else if (model.error().code() == StatusCode::corrupt_data && !vocabulary)
+    return model.error().annotate(printable(path));
+  else
+    unsupported(out, model.error());
+  return ok_status();
+}
+
 Result<Description> describe_gguf(const std::string& path) {
   Result<GgufFile> file = GgufFile::open(path);
   if (!file) return file.error();
-  Description out;
-  out.path = path;
-  out.format = "gguf";
+  Description out = description_of_model(path, "gguf");
   out.version = file->version();
-  out.is_model = out.supported = true;
   if (const std::string* architecture = file->string("general.architecture"))
     out.architecture = *architecture;
-  Result<ModelInfo> model = read_gguf_config(*file);
-  if (model) {
-    out.model = std::move(*model);
-  } else if (model.error().code() == StatusCode::corrupt_data && !file->tensor_list().empty()) {
-    return model.error().annotate(printable(path));
-  } else {
-    unsupported(out, model.error());
-  }
+  PAGODA_RETURN_IF_ERROR(add_model(read_gguf_config(*file), path, file->tensor_list().empty(), out));
   if (const Status status = file->check_supported(); !status.ok()) unsupported(out, status);
   if (file->tensor_list().empty()) {
     out.supported = false;
@@ -83,19 +96,9 @@ Status add_config(const std::string& path, Description& out) {
   Result<std::string> architecture = architecture_of_config_json(*text);
   if (!architecture) return architecture.error().annotate(printable(path));
   out.architecture = std::move(*architecture);
-  std::optional<std::string> generation;
   const fs::path beside = fs::path(path).parent_path() / "generation_config.json";
-  if (Result<std::string> more = read_text_file(beside.string(), kMaxConfigBytes))
-    generation = std::move(*more);
-  Result<ModelInfo> model = read_config_json(*text, generation);
-  if (model) {
-    out.model = std::move(*model);
-  } else if (model.error().code() == StatusCode::corrupt_data) {
-    return model.error().annotate(printable(path));
-  } else {
-    unsupported(out, model.error());
-  }
-  return ok_status();
+  const auto generation = optional_text_file(beside.string(), kMaxConfigBytes);
+  return add_model(read_config_json(*text, generation), path, false, out);
 }
 
 void add_weights(const ReadableTensors& readable, Description& out) {
@@ -108,30 +111,20 @@ void add_weights(const ReadableTensors& readable, Description& out) {
 }
 
 Result<Description> describe_folder(const ModelFiles& files) {
-  Description out;
-  out.path = files.path;
-  out.format = "hugging_face";
-  out.is_model = out.supported = true;
-  PAGODA_RETURN_IF_ERROR(add_config((fs::path(files.path) / "config.json").string(), out));
-  std::map<std::string, std::string> index;
+  const auto inside = [&](std::string_view name) { return (fs::path(files.path) / name).string(); };
+  Description out = description_of_model(files.path, "hugging_face");
+  PAGODA_RETURN_IF_ERROR(add_config(inside("config.json"), out));
+  std::set<std::string> shards(files.weights.begin(), files.weights.end());
   if (!files.index.empty()) {
-    const Result<std::string> text = read_text_file(files.index, kMaxIndexBytes);
-    if (!text) return text.error();
-    Result<std::map<std::string, std::string>> parsed = parse_safetensors_index(*text);
-    if (!parsed) return parsed.error().annotate(printable(files.index));
-    index = std::move(*parsed);
+    const auto index = read_safetensors_index(files.index);
+    if (!index) return index.error();
+    for (const auto& [tensor, shard] : *index) shards.insert(inside(shard));
   }
-  std::map<std::string, int> shards;
-  for (const auto& [tensor, shard] : index) shards[(fs::path(files.path) / shard).string()] = 0;
-  for (const std::string& path : files.weights) shards[path] = 0;
   StoredTensors stored;
-  for (const auto& [path, ignored] : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
-  const std::string beside = (fs::path(files.path) / "hf_quant_config.json").string();
-  Result<std::string> config =
-      read_text_file((fs::path(files.path) / "config.json").string(), kMaxConfigBytes);
-  const Result<std::string> quantised = read_text_file(beside, kMaxConfigBytes);
+  for (const std::string& path : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
   const auto said =
-      read_quantization_files(config ? *config : "{}", quantised ? std::optional(*quantised) : std::nullopt);
+      read_quantization_files(optional_text_file(inside("config.json"), kMaxConfigBytes).value_or("{}"),
+                              optional_text_file(inside("hf_quant_config.json"), kMaxConfigBytes));
   if (!said) {
     unsupported(out, said.error());
   } else if (const auto readable = readable_tensors(*said, stored); !readable) {
@@ -190,9 +183,7 @@ Result<Description> describe_json_file(const std::string& path) {
   json::monotonic_resource memory;  // one release at the end instead of one a value
   const json::value document = json::parse(*text, error, &memory);
   if (error) return corrupt_data(concat(printable(path), " is not well-formed JSON: ", error.message()));
-  Description out;
-  out.path = path;
-  out.format = "json";
+  Description out = description_of(path, "json");
   const json::object* object = document.if_object();
   if (object == nullptr) {
     if (fs::path(path).filename() == "tokenizer.json" || fs::path(path).filename() == "config.json") {
@@ -221,10 +212,13 @@ Result<Description> describe_json_file(const std::string& path) {
   return out;
 }
 
+// Ends at the largest number.
+void add_up(std::int64_t more, std::int64_t& sum) {
+  if (__builtin_add_overflow(sum, more, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+}
+
 Result<Description> describe_safetensors_file(const std::string& path) {
-  Description out;
-  out.path = path;
-  out.format = "safetensors";
+  Description out = description_of(path, "safetensors");
   StoredTensors stored;
   PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
   if (const auto readable = readable_tensors({}, stored); !readable) unsupported(out, readable.error());
@@ -260,7 +254,7 @@ std::int64_t Description::parameters() const {
     // Extents were checked when the file was read; blocks of a few bits make elements outnumber bytes.
     std::int64_t product = 1;
     for (const std::int64_t extent : tensor.shape) product *= extent;
-    if (__builtin_add_overflow(sum, product, &sum)) return std::numeric_limits<std::int64_t>::max();
+    add_up(product, sum);
   }
   return sum;
 }
@@ -271,18 +265,13 @@ std::string Description::stored_types() const {
 
 std::int64_t Description::weight_bytes() const {
   std::int64_t sum = 0;
-  for (const DescribedTensor& tensor : tensors) {
-    if (__builtin_add_overflow(sum, tensor.bytes, &sum)) return std::numeric_limits<std::int64_t>::max();
-  }
+  for (const DescribedTensor& tensor : tensors) add_up(tensor.bytes, sum);
   return sum;
 }
 
 std::map<std::string, std::int64_t> Description::bytes_by_type() const {
   std::map<std::string, std::int64_t> out;
-  for (const DescribedTensor& tensor : tensors) {
-    std::int64_t& bytes = out[tensor.type];
-    if (__builtin_add_overflow(bytes, tensor.bytes, &bytes)) bytes = std::numeric_limits<std::int64_t>::max();
-  }
+  for (const DescribedTensor& tensor : tensors) add_up(tensor.bytes, out[tensor.type]);
   return out;
 }
 
