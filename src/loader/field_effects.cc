@@ -50,7 +50,7 @@ constexpr std::string_view kHarmlessKeys =
     "rope.scaling.yarn_beta_slow rope.scaling.yarn_ext_factor rope.scaling.yarn_log_multiplier "
     "rope.dimension_sections attention.sliding_window_pattern rope.scaling.original_context_length "
     "rope.scaling.finetuned tensor_data_layout use_parallel_residual expert_count expert_used_count "
-    "pooling_type nextn_predict_layers";
+    "n_deepstack_layers nextn_predict_layers pooling_type";
 
 // GGUF keys that say how the model computes, by their beginning or whole.
 constexpr auto kComputingBeginnings = std::to_array<std::string_view>(

@@ -134,6 +134,11 @@ const json::object* Hyperparameters::object(std::string_view name) {
   return value->if_object();
 }
 
+const json::array* Hyperparameters::list(std::string_view name) const {
+  const json::value* const value = find(name);
+  return value != nullptr ? value->if_array() : nullptr;
+}
+
 std::vector<std::int32_t> Hyperparameters::integers(std::string_view name) {
   std::vector<std::int32_t> out;
   const json::value* value = find(name);
@@ -157,49 +162,41 @@ std::vector<std::int32_t> Hyperparameters::integers(std::string_view name) {
 
 std::vector<float> Hyperparameters::numbers(std::string_view name) {
   std::vector<float> out;
-  const json::value* value = find(name);
-  const json::array* list = value != nullptr ? value->if_array() : nullptr;
-  if (list != nullptr && list->size() <= kMaxElements) {
-    for (const json::value& each : *list)
+  const json::array* const all = list(name);
+  if (all != nullptr && all->size() <= kMaxElements)
+    for (const json::value& each : *all)
       if (each.is_number()) out.push_back(static_cast<float>(each.to_number<double>()));
-  }
-  if (list == nullptr || out.size() != list->size() || out.empty()) fail(name, "a list of numbers");
+  if (all == nullptr || out.size() != all->size() || out.empty()) fail(name, "a list of numbers");
   return out;
 }
 
 std::vector<bool> Hyperparameters::flags(std::string_view name, std::int32_t count) {
   std::vector<bool> out;
-  const json::value* value = find(name);
-  const json::array* list = value != nullptr ? value->if_array() : nullptr;
-  if (list != nullptr && list->size() == static_cast<std::size_t>(count)) {
-    for (const json::value& each : *list) {
-      if (each != 0 && each != 1) break;
-      out.push_back(each == 1);
-    }
-  }
+  const json::array* const all = list(name);
+  if (all != nullptr && all->size() == static_cast<std::size_t>(count))
+    for (const json::value& each : *all)
+      if (each == 0 || each == 1) out.push_back(each == 1);
   if (out.size() != static_cast<std::size_t>(count)) fail(name, "a 0 or 1 for each layer");
   return out;
 }
 
 std::vector<bool> Hyperparameters::booleans(std::string_view name) const {
   std::vector<bool> out;
-  const json::value* value = find(name);
-  if (value == nullptr || !value->is_array()) return out;
-  for (const json::value& each : value->get_array())
-    if (each.is_bool()) out.push_back(each.get_bool());
+  if (const json::array* const all = list(name))
+    for (const json::value& each : *all)
+      if (each.is_bool()) out.push_back(each.get_bool());
   return out;
 }
 
 std::vector<std::int32_t> Hyperparameters::of_layers(std::string_view name, std::int32_t count,
                                                      std::optional<std::int32_t> otherwise) {
   std::vector<std::int32_t> out;
-  const json::value* value = find(name);
-  const json::array* list = value != nullptr ? value->if_array() : nullptr;
-  if (list == nullptr || list->empty() || !list->front().is_number()) {
+  const json::array* const all = list(name);
+  if (all == nullptr || all->empty() || !all->front().is_number()) {
     out.assign(static_cast<std::size_t>(std::clamp(count, 0, 4096)), integer(name, otherwise));
     return out;
   }
-  for (const json::value& each : *list) {
+  for (const json::value& each : *all) {
     boost::system::error_code error;
     const auto wide = each.to_number<std::int64_t>(error);
     out.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(error ? -1 : wide, -1, 1 << 30)));

@@ -50,6 +50,7 @@ class Hyperparameters {
   bool boolean(std::string_view name, bool otherwise);
   std::string string(std::string_view name, std::string_view otherwise);
   const json::object* object(std::string_view name);
+  const json::array* list(std::string_view name) const;       // null: the field is absent, or something else
   std::vector<std::int32_t> integers(std::string_view name);  // one or a list, each once
   std::vector<float> numbers(std::string_view name);          // empty and failed where it is no list of them
   std::vector<bool> flags(std::string_view name, std::int32_t count);  // a list of `count`, each 0 or 1

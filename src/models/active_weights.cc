@@ -1,41 +1,18 @@
 #include "models/active_weights.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 
+#include "models/weight_parts.h"
 #include "models/weight_reader.h"
 
 namespace pagoda {
 namespace {
 
-// `text` without `before`, if it begins so.
-std::optional<std::string_view> behind(std::string_view text, std::string_view before) {
-  if (!text.starts_with(before)) return std::nullopt;
-  return text.substr(before.size());
-}
-
-// Takes a number off the start of `text`.
-std::optional<std::int32_t> take_number(std::string_view& text) {
-  std::int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end == text.data()) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
 // "ffn_gate.{}" of "ffn_gate.3.weight", "ffn_gate_exps" of "ffn_gate_exps.weight".
 bool names_tensor(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return false;
-  const std::size_t hole = pattern.find("{}");
-  auto rest = behind(name, pattern.substr(0, hole));
-  if (!rest) return false;
-  if (hole != pattern.npos) {
-    if (!take_number(*rest)) return false;
-    rest = behind(*rest, pattern.substr(hole + 2));
-    if (!rest) return false;
-  }
-  return rest->empty() || rest->front() == '.' || rest->front() == '_';
+  std::int32_t number = -1;
+  if (pattern.empty() || !take_front(name, pattern, number)) return false;
+  return name.empty() || name.front() == '.' || name.front() == '_';
 }
 
 bool is_expert(const WeightNames& names, std::string_view name) {
@@ -53,14 +30,11 @@ const MixtureConfig* mixture_of(const LayerConfig& layer) {
 // Bytes read of a layer's tensor; 0 for any other, and for layers behind the model's.
 std::int64_t read_of_layer(const DecoderConfig& decoder, const WeightNames& names, const StoredTensor& tensor,
                            std::string_view own_name) {
-  auto rest =
-      behind(own_name, std::string_view(names.layer)
-                           .substr(names.prefix.size(), names.layer.find("{}") - names.prefix.size()));
-  if (!rest) return 0;
-  const std::optional<std::int32_t> index = take_number(*rest);
-  if (!index || *index < 0 || *index >= decoder.num_layers() || !rest->starts_with('.')) return 0;
-  const MixtureConfig* mixture = mixture_of(decoder.layers[static_cast<std::size_t>(*index)]);
-  if (mixture == nullptr || !is_expert(names, rest->substr(1))) return tensor.bytes;
+  std::int32_t index = -1;
+  const std::string_view layer = std::string_view(names.layer).substr(names.prefix.size());
+  if (!take_front(own_name, layer, index) || index >= decoder.num_layers()) return 0;
+  const MixtureConfig* mixture = mixture_of(decoder.layers[static_cast<std::size_t>(index)]);
+  if (mixture == nullptr || !is_expert(names, own_name)) return tensor.bytes;
   return static_cast<std::int64_t>(static_cast<double>(tensor.bytes) * mixture->routing.per_token /
                                    mixture->routing.num_experts);
 }
@@ -89,10 +63,10 @@ std::int64_t active_weight_bytes(const DecoderConfig& decoder, const WeightNames
       continue;
     }
     for (const std::string_view prefix : prefixes) {
-      const auto own_name = behind(name, prefix);
-      if (!own_name) continue;
-      if (decoder.tied_head && names_tensor(embedding, *own_name)) sum += tensor.bytes;
-      sum += read_of_layer(decoder, names, tensor, *own_name);
+      if (!name.starts_with(prefix)) continue;
+      const std::string_view own_name = name.substr(prefix.size());
+      if (decoder.tied_head && names_tensor(embedding, own_name)) sum += tensor.bytes;
+      sum += read_of_layer(decoder, names, tensor, own_name);
       break;
     }
   }

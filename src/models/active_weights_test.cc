@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/family.h"
+#include "models/test_layers.h"
 
 namespace pagoda {
 namespace {
@@ -20,7 +20,7 @@ DecoderConfig two_layers(bool tied) {
 }
 
 TEST(ActiveWeights, OfSafetensors) {
-  const WeightNames names = family_named("qwen3moe").names(ModelFormat::hugging_face);
+  const WeightNames names = testing::names_of("qwen3moe");
   const std::vector<StoredTensor> tensors = {
       {"model.embed_tokens.weight", 1'000'000},
       {"lm_head.weight", 100'000},
@@ -39,7 +39,7 @@ TEST(ActiveWeights, OfSafetensors) {
 }
 
 TEST(ActiveWeights, OfGguf) {
-  const WeightNames names = family_named("mixtral").names(ModelFormat::gguf);
+  const WeightNames names = testing::names_of("mixtral", ModelFormat::gguf);
   const std::vector<StoredTensor> tensors = {
       {"token_embd.weight", 1000},        {"output.weight", 100},
       {"blk.0.ffn_gate.weight", 40},      {"blk.1.ffn_gate_inp.weight", 10},

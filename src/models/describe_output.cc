@@ -8,6 +8,7 @@
 #include "loader/printable.h"
 #include "loader/weight_types.h"
 #include "models/describe.h"
+#include "models/reading.h"
 
 namespace pagoda {
 namespace {
@@ -22,28 +23,19 @@ json::value number_json(double value) {
 
 json::value array_json(const GgufArray& array) {
   json::array first;
-  std::string_view element;
-  const std::size_t count = std::min(array.size(), kArrayPreview);
-  switch (array.element) {
-    case GgufElement::integer:
-      element = "integer";
-      for (std::size_t i = 0; i < count; ++i) first.emplace_back(array.integers[i]);
-      break;
-    case GgufElement::floating:
-      element = "float";
-      for (std::size_t i = 0; i < count; ++i) first.push_back(number_json(array.floats[i]));
-      break;
-    case GgufElement::string:
-      element = "string";
-      for (std::size_t i = 0; i < count; ++i)
-        first.emplace_back(valid_utf8(array.strings[i].substr(0, 1000)));
-      break;
-    case GgufElement::boolean:
-      element = "boolean";
-      for (std::size_t i = 0; i < count; ++i) first.emplace_back(static_cast<bool>(array.booleans[i]));
-      break;
-  }
-  return json::object{{"array_of", element}, {"count", array.size()}, {"first", std::move(first)}};
+  const auto add = [&](const auto& elements, const auto& as_json) {
+    for (std::size_t i = 0; i < std::min(elements.size(), kArrayPreview); ++i)
+      first.push_back(as_json(elements[i]));
+  };
+  // All but one of them are empty.
+  add(array.integers, [](std::int64_t number) { return json::value(number); });
+  add(array.floats, number_json);
+  add(array.strings, [](std::string_view text) { return json::value(valid_utf8(text.substr(0, 1000))); });
+  add(array.booleans, [](bool flag) { return json::value(flag); });
+  constexpr std::string_view kElements[] = {"integer", "float", "string", "boolean"};
+  return json::object{{"array_of", kElements[static_cast<std::size_t>(array.element)]},
+                      {"count", array.size()},
+                      {"first", std::move(first)}};
 }
 
 json::value value_json(const GgufValue& value) {
@@ -60,25 +52,8 @@ std::string_view rope_scaling_name(RopeScaling scaling) {
   return kNames[static_cast<std::size_t>(scaling)];
 }
 
-std::string_view activation_name(Activation activation) {
-  switch (activation) {
-    case Activation::gelu_tanh:
-      return "gelu_new";
-    case Activation::gelu_erf:
-      return "gelu";
-    case Activation::relu:
-      return "relu";
-    case Activation::relu2:
-      return "relu2";
-    case Activation::silu:
-    case Activation::clamped_silu:
-      break;
-  }
-  return "silu";
-}
-
 // The first layer's that has a feed-forward.
-std::string_view activation_name(const DecoderConfig& decoder) {
+std::string_view first_activation(const DecoderConfig& decoder) {
   for (const LayerConfig& layer : decoder.layers) {
     if (const DenseFeedForwardConfig* const dense = layer.dense()) return activation_name(dense->activation);
     if (const MixtureConfig* const mixture = layer.mixture())
@@ -135,7 +110,7 @@ json::object config_json(const ModelInfo& model) {
       {"embedding_size", decoder.embedding_size},
       {"max_positions", decoder.max_positions},
       {"norm_eps", decoder.layers.front().norm.eps},
-      {"activation", activation_name(decoder)},
+      {"activation", first_activation(decoder)},
       {"tie_embeddings", decoder.tied_head},
       {"weight_type", model.weight_type},
       {"bos_token_id", or_null(model.bos_token_id, model.bos_token_id >= 0)},

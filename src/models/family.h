@@ -3,6 +3,7 @@
 // their hyperparameters read, what their tensors are called, and its row of docs/models.md. The build lists
 // the folder, so that a new file there is a new family (families/NAME.cc defines PAGODA_FAMILY(NAME)). Not
 // how a decoder computes: that is decoder.cc, of any DecoderConfig. Owner: nobody, constants. Threads: any.
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -114,6 +115,8 @@ struct Family {
   // Readers may put others into ModelInfo, where models of a family differ.
   WeightNames (*names)(ModelFormat format) = llama_names;
   void (*folder_names)(WeightNames& names) = nullptr;  // changes them for folders
+  void (*gguf_names)(WeightNames& names) = nullptr;    // likewise, for GGUF files
+  std::optional<ExpertPlaces> folder_experts = {};     // likewise
   bool only_experts = false;  // GGUF files of these names that have mixtures of experts
   FamilyRow row;
 

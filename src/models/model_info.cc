@@ -18,7 +18,10 @@ std::string list_of(const Items& items) {
 WeightNames ModelInfo::names(ModelFormat format) const {
   if (own_names != nullptr) return own_names(format);
   WeightNames names = family->names(format);
-  if (family->folder_names != nullptr && format == ModelFormat::hugging_face) family->folder_names(names);
+  const auto change = format == ModelFormat::gguf ? family->gguf_names : family->folder_names;
+  if (change != nullptr) change(names);
+  if (family->folder_experts && format == ModelFormat::hugging_face)
+    names.experts = hf_expert_names(*family->folder_experts);
   return names;
 }
 

@@ -18,8 +18,6 @@ namespace pagoda {
 // The fields of config.json that most families have under the same names, rotation among them.
 void read_common(Hyperparameters& h, const Defaults& absent, ModelInfo& model);
 void read_layers(Hyperparameters& h, const Defaults& absent, ModelInfo& model);  // without rotation
-// Special tokens, and whether the head is the embedding.
-void read_tokens(Hyperparameters& h, const Defaults& absent, ModelInfo& model);
 // Sizes under GPT-2's names, which differ; no rotation.
 struct SizeNames {
   std::string_view hidden, layers, heads, positions;
@@ -38,9 +36,11 @@ void read_gguf_gpt2(Hyperparameters& h, ModelInfo& model);
 void read_granite(Hyperparameters& h, ModelInfo& model);
 void read_granite_moe(Hyperparameters& h, std::int32_t shared_size, ModelInfo& model);
 void read_granite_scales(Hyperparameters& h, ModelInfo& model);
-void read_olmo2(Hyperparameters& h, ModelInfo& model);
+void read_gguf_granite(Hyperparameters& h, ModelInfo& model);  // the scales
 void read_glm(Hyperparameters& h, ModelInfo& model);
-void read_hunyuan(Hyperparameters& h, ModelInfo& model);
+constexpr Defaults kOlmo2 = {.vocab_size = 50304, .intermediate_size = 11008, .eos = 50279, .pad = 1};
+constexpr Defaults kHunyuan = {
+    .vocab_size = 290943, .intermediate_size = 11008, .bos = 1, .eos = 2, .pad = 0};
 constexpr Defaults kMistral = {.intermediate_size = 14336,
                                .num_kv_heads = 8,
                                .max_positions = 131072,
@@ -59,7 +59,18 @@ constexpr Defaults kGemma = {.vocab_size = 256000,
                              .head_size = 256,
                              .activation = "gelu_pytorch_tanh",
                              .activation_name = "hidden_activation"};
-void read_cohere_like(Hyperparameters& h, Defaults absent, ModelInfo& model);
+constexpr Defaults kCohere = {.vocab_size = 256000,
+                              .hidden_size = 8192,
+                              .intermediate_size = 22528,
+                              .num_layers = 40,
+                              .num_heads = 64,
+                              .max_positions = 8192,
+                              .bos = 5,
+                              .eos = 255001,
+                              .pad = 0,
+                              .tied = true,
+                              .eps_name = "layer_norm_eps"};
+void read_cohere_like(Hyperparameters& h, const Defaults& absent, ModelInfo& model);
 void read_bert_like(Hyperparameters& h, std::int32_t vocab_size, std::int32_t pad, ModelInfo& model);
 void read_bert_options(Hyperparameters& h, std::int32_t pad, ModelInfo& model);
 
@@ -71,6 +82,16 @@ struct LayerSizes {
   float norm_eps = 1e-5f;
   std::string_view activation = "silu";
 };
+// Which layers `chosen(layer)` names.
+template <class Chosen>
+std::vector<bool> layers_where(const ModelInfo& model, const Chosen& chosen) {
+  std::vector<bool> layers;
+  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer) layers.push_back(chosen(layer));
+  return layers;
+}
+// The field's list, with an entry for each layer; null: the field is absent, or is no such list and failed.
+const json::array* list_of_layers(Hyperparameters& h, std::string_view name, const ModelInfo& model);
+
 // Sizes of the decoder are known. A number of layers that no model has is refused, and one layer is made.
 void make_layers(Hyperparameters& h, std::int32_t count, const LayerSizes& sizes, ModelInfo& model);
 void set_intermediate_size(std::int32_t size, ModelInfo& model);
@@ -93,6 +114,8 @@ void read_gguf_rope(Hyperparameters& h, ModelInfo& model);  // windows are known
 void set_query_temperature(float beta, std::int32_t positions, DecoderConfig& decoder);
 // All layers rotate whole heads by this base.
 RopeConfig& begin_rotation(DecoderConfig& decoder, float theta);
+// The object that says how: rope_scaling or, where that is absent or empty, rope_parameters. Null: neither.
+const json::object* rope_object(Hyperparameters& h);
 // config.json says nothing of how rotation is stretched.
 bool has_plain_rope(Hyperparameters& h);
 // YaRN's scale of cosines and sines where the context is `factor` times as long, to the power of `weight`.
@@ -126,11 +149,7 @@ std::vector<bool> read_window_layers(Hyperparameters& h, const ModelInfo& model)
 template <class Otherwise>
 std::vector<bool> read_window_layers_or(Hyperparameters& h, const ModelInfo& model,
                                         const Otherwise& otherwise) {
-  std::vector<bool> layers = read_window_layers(h, model);
-  if (h.find("layer_types") != nullptr) return layers;
-  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
-    layers.push_back(otherwise(layer));
-  return layers;
+  return h.find("layer_types") != nullptr ? read_window_layers(h, model) : layers_where(model, otherwise);
 }
 void read_listed_windows(Hyperparameters& h, std::int32_t otherwise, ModelInfo& model);
 // Written out, or all but every `period`-th.
@@ -139,6 +158,8 @@ void read_window_pattern(Hyperparameters& h, std::int32_t window, std::int32_t p
 enum class SeesAll { last, first };
 void read_gguf_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& model,
                               SeesAll which = SeesAll::last);
+// The same where the file has a window at all; layers without one do not rotate then.
+void read_gguf_rotating_windows(Hyperparameters& h, ModelInfo& model);
 // As wide to each side as half of what the file says, with a rotation of their own.
 void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelInfo& model,
                                 SeesAll which = SeesAll::last);
@@ -221,6 +242,7 @@ void each_mixture(DecoderConfig& decoder, const Change& change) {
     if (MixtureConfig* const mixture = layer.mixture()) change(*mixture);
 }
 Result<Activation> activation_named(std::string_view name);  // as transformers writes it
+std::string_view activation_name(Activation activation);     // likewise
 void set_parallel(DecoderConfig& decoder);                   // both halves see the same
 void layer_norms(DecoderConfig& decoder);
 void plain_feed_forwards(DecoderConfig& decoder);     // without gates
@@ -237,7 +259,6 @@ void scale_embedding(DecoderConfig& decoder);  // Gemma
 void sandwich_gemma_shape(DecoderConfig& decoder);
 void gemma3_shape(DecoderConfig& decoder);
 void norm_embedding(DecoderConfig& decoder);  // instead of a final norm
-void learn_positions(DecoderConfig& decoder, std::int32_t offset = 0);
 void see_both_sides(DecoderConfig& decoder);
 void clip_attention(float bound, DecoderConfig& decoder);  // queries, keys and values; 0: not
 void scale_attention(float scale, DecoderConfig& decoder);
@@ -263,16 +284,11 @@ WeightNames layer_input_names(ModelFormat format);  // Gemma 2's with inputs of 
 WeightNames norms_behind_names(ModelFormat format);
 WeightNames hunyuan_names(ModelFormat format);
 WeightNames glm_names(ModelFormat format);
-WeightNames qwen3_moe_names(ModelFormat format);
-WeightNames deepseek_moe_names(ModelFormat format);  // Llama's with "mlp.experts" and "mlp.shared_experts"
 WeightNames gpt2_names(ModelFormat format);
 WeightNames bert_names(ModelFormat format);
 WeightNames encoder_gguf_names();
 WeightNames fused_gguf_names();
 WeightNames plain_fused_gguf_names();
-// Names below "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes
-// both.
-std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 std::vector<ExpertNames> granitemoe_experts();  // folders
 std::vector<ExpertNames> mixtral_experts();     // likewise
 

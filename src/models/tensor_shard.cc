@@ -17,6 +17,14 @@ Range part_of(std::int64_t count, std::int64_t parts, std::int64_t part) {
 
 Range scaled(Range range, std::int64_t factor) { return {range.first * factor, range.count * factor}; }
 
+// `count` things, a rank's in whole units.
+std::vector<Range> split_units(std::int64_t count, std::int64_t unit, std::int32_t size) {
+  std::vector<Range> parts;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    parts.push_back(scaled(part_of(count / unit, size, rank), unit));
+  return parts;
+}
+
 struct Heads {
   Range query, kv;
 };
@@ -61,10 +69,7 @@ Result<std::vector<Range>> split_intermediate(std::int64_t total, std::int64_t b
     return invalid_argument(concat("cannot split the model over ", size, " ranks: a feed-forward size of ",
                                    total, unit > 1 ? concat(" in blocks of ", unit) : std::string()));
   }
-  std::vector<Range> parts;
-  for (std::int32_t rank = 0; rank < size; ++rank)
-    parts.push_back(scaled(part_of(total / unit, size, rank), unit));
-  return parts;
+  return split_units(total, unit, size);
 }
 
 // One rank of so many.
@@ -93,17 +98,19 @@ Result<HeadShard> shard_of(const LatentAttentionConfig& config, std::int64_t blo
   return shard;
 }
 
-// On one rank alone, where its channels are as features of one head.
-Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cut& cut) {
+Result<HeadShard> on_one_rank(std::int64_t count, const Cut& cut) {
   if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
-  const Range all = {0, config.num_channels};
+  const Range all = {0, count};
   return HeadShard{.query = all, .kv = {}, .ranks = {all}};
 }
 
+// Its channels are as features of one head.
+Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cut& cut) {
+  return on_one_rank(config.num_channels, cut);
+}
+
 Result<HeadShard> shard_of(const LinearAttentionConfig& config, std::int64_t, const Cut& cut) {
-  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
-  const Range all = {0, config.num_heads};
-  return HeadShard{.query = all, .kv = {}, .ranks = {all}};
+  return on_one_rank(config.num_heads, cut);
 }
 
 Result<HeadShard> shard_of(const ParallelMixersConfig& config, std::int64_t block, const Cut& cut) {
@@ -121,7 +128,9 @@ FeatureShard shard_of(std::vector<Range> ranks, const Cut& cut) {
   return {.own = ranks[static_cast<std::size_t>(cut.rank)], .ranks = std::move(ranks)};
 }
 
-Result<FeedForwardShard> shard_of(const DenseFeedForwardConfig& config, std::int64_t block, const Cut& cut) {
+// Dense, sparse or of a learned curve.
+template <class FeedForward>
+Result<FeedForwardShard> shard_of(const FeedForward& config, std::int64_t block, const Cut& cut) {
   auto inner = split_intermediate(config.intermediate_size, block, cut.size);
   if (!inner) return inner.error();
   return FeedForwardShard{.inner = shard_of(*std::move(inner), cut), .experts = {}};
@@ -130,9 +139,7 @@ Result<FeedForwardShard> shard_of(const DenseFeedForwardConfig& config, std::int
 Result<std::vector<Range>> split_experts(std::int32_t experts, std::int32_t size) {
   if (experts < size)
     return invalid_argument(concat("cannot split the model over ", size, " ranks: ", experts, " experts"));
-  std::vector<Range> parts;
-  for (std::int32_t rank = 0; rank < size; ++rank) parts.push_back(part_of(experts, size, rank));
-  return parts;
+  return split_units(experts, 1, size);
 }
 
 Result<FeedForwardShard> shard_of(const MixtureConfig& config, std::int64_t block, const Cut& cut) {
@@ -157,21 +164,9 @@ Result<FeedForwardShard> shard_of(const MixtureBesideDenseConfig& config, std::i
   return shard;
 }
 
-Result<FeedForwardShard> shard_of(const SparseFeedForwardConfig& config, std::int64_t block, const Cut& cut) {
-  return shard_of(DenseFeedForwardConfig{config.intermediate_size}, block, cut);
-}
-
-Result<FeedForwardShard> shard_of(const XieluConfig& config, std::int64_t block, const Cut& cut) {
-  return shard_of(DenseFeedForwardConfig{config.intermediate_size}, block, cut);
-}
-
 // `count` rows or more, a rank's in whole tiles of 16 where that can be.
 std::vector<Range> split_rows(std::int64_t count, std::int32_t size) {
-  const std::int64_t unit = count % 16 == 0 && count / 16 >= size ? 16 : 1;
-  std::vector<Range> parts;
-  for (std::int32_t part = 0; part < size; ++part)
-    parts.push_back(scaled(part_of(count / unit, size, part), unit));
-  return parts;
+  return split_units(count, count % 16 == 0 && count / 16 >= size ? 16 : 1, size);
 }
 
 }  // namespace

@@ -1,13 +1,22 @@
 #pragma once
 // For tests: what a model's layers are, as lists with an entry for each.
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "models/family.h"
 #include "models/model_info.h"
 
 namespace pagoda::testing {
+
+// Names that the models of a family have, but for those whose reader chooses others.
+inline WeightNames names_of(std::string_view architecture, ModelFormat format = ModelFormat::hugging_face) {
+  ModelInfo model;
+  model.family = &family_named(architecture);
+  return model.names(format);
+}
 
 template <class Ask>
 auto of_layers(const ModelInfo& model, const Ask& ask) {

@@ -26,6 +26,14 @@ struct ExpertNames {
   bool separate() const { return down.find("{}") != std::string::npos; }
 };
 
+// Places of a mixture's experts in a folder: a tensor for each or one of all, as transformers writes both.
+struct ExpertPlaces {
+  std::string mixture = "mlp";               // before the names of all
+  std::string shared = {};                   // behind it: the expert for all tokens
+  std::string router = {}, correction = {};  // whole names, where they are not as DeepSeek's
+};
+std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places);
+
 // Names of what heads with a matrix as their state have, behind `layer`; as in WeightNames. A file has the
 // products in one of the forms.
 struct LinearAttentionNames {

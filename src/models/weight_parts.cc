@@ -99,21 +99,6 @@ std::string numbered(std::string text, std::int32_t number) {
   return at == text.npos ? text : text.replace(at, 2, std::to_string(number));
 }
 
-// Takes `pattern`, whose "{}" is a number, off the front of `text`. `number` keeps its value without one.
-bool take_front(std::string_view& text, std::string_view pattern, std::int32_t& number) {
-  const std::size_t at = pattern.find("{}");
-  if (!text.starts_with(pattern.substr(0, at))) return false;
-  text.remove_prefix(std::min(at, pattern.size()));
-  if (at == pattern.npos) return true;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  const std::string_view rest = pattern.substr(at + 2);
-  if (!text.starts_with(rest)) return false;
-  text.remove_prefix(rest.size());
-  return true;
-}
-
 bool is_all_of(std::string_view text, std::string_view pattern, std::int32_t& number) {
   return !pattern.empty() && take_front(text, pattern, number) && text.empty();
 }
@@ -133,6 +118,20 @@ std::optional<ModulePart> find_part(const WeightNames& names, std::string_view m
 }
 
 }  // namespace
+
+bool take_front(std::string_view& text, std::string_view pattern, std::int32_t& number) {
+  const std::size_t at = pattern.find("{}");
+  if (!text.starts_with(pattern.substr(0, at))) return false;
+  text.remove_prefix(std::min(at, pattern.size()));
+  if (at == pattern.npos) return true;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  const std::string_view rest = pattern.substr(at + 2);
+  if (!text.starts_with(rest)) return false;
+  text.remove_prefix(rest.size());
+  return true;
+}
 
 std::string module_of(const WeightNames& names, const ModulePart& part) {
   if (part.layer < 0) {

@@ -82,4 +82,7 @@ std::string module_of(const WeightNames& names, const ModulePart& part);
 // models that also see or hear. nullopt: no matrix of the decoder.
 std::optional<ModulePart> part_of(const WeightNames& names, std::string_view module);
 
+// Takes `pattern`, whose "{}" is a number, off the front of `text`. `number` keeps its value without one.
+bool take_front(std::string_view& text, std::string_view pattern, std::int32_t& number);
+
 }  // namespace pagoda

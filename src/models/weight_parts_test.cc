@@ -8,17 +8,15 @@
 #include <fstream>
 #include <sstream>
 
-#include "models/family.h"
 #include "models/read_config.h"
+#include "models/test_layers.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
 
-WeightNames names_of(std::string_view architecture, ModelFormat format = ModelFormat::hugging_face) {
-  return family_named(architecture).names(format);
-}
+using testing::names_of;
 
 TEST(WeightParts, BothWays) {
   const WeightNames llama = names_of("llama");

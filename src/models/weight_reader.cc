@@ -104,29 +104,13 @@ TensorView WeightReader::take(const std::string& name, const std::vector<std::in
 
 std::vector<float> WeightReader::take_values(const std::string& name, const std::vector<std::int64_t>& shape,
                                              std::int64_t count) {
-  const TensorView tensor = take(name, shape);
+  const TensorView tensor = take(name, shape, false);
   if (status_.ok()) fail(source_.bring_in(tensor));
   if (!status_.ok()) return {};
   std::vector<float> values(static_cast<std::size_t>(count));
   dequantize(tensor.dtype, tensor.data, count, values.data());
   source_.give_back(tensor);
   return values;
-}
-
-TensorView WeightReader::tensor(const std::string& name, const std::vector<std::int64_t>& shape) {
-  return take(name, shape);
-}
-
-TensorView WeightReader::bytes(const std::string& name, const std::vector<std::int64_t>& shape) {
-  return take(name, shape, true);
-}
-
-TensorView WeightReader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-  return tensor(name, {rows, columns});
-}
-
-std::vector<float> WeightReader::vector(const std::string& name, std::int64_t size) {
-  return take_values(name, {size}, size);
 }
 
 std::vector<float> WeightReader::values(const std::string& name, std::int64_t count) {
@@ -152,11 +136,6 @@ std::vector<float> WeightReader::channel_taps(const std::string& name, std::int6
       values[static_cast<std::size_t>(tap * channels + channel)] =
           stored[static_cast<std::size_t>(channel * taps + tap)];
   return values;
-}
-
-std::vector<float> WeightReader::optional_vector(const std::string& name, std::int64_t size) {
-  if (!has(name)) return {};
-  return vector(name, size);
 }
 
 std::vector<std::string> WeightReader::unused() const {

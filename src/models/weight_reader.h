@@ -30,15 +30,25 @@ class WeightReader {
   bool has_tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
   // Each of these in the shape that is asked for: outer dimensions of 1 may be left out of the file, or stand
   // there.
-  TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
-  TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape);
-  TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape);  // U8
-  std::vector<float> vector(const std::string& name, std::int64_t size);
+  TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+    return take(name, {rows, columns}, false);
+  }
+  TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape) {
+    return take(name, shape, false);
+  }
+  TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape) {  // U8
+    return take(name, shape, true);
+  }
+  std::vector<float> vector(const std::string& name, std::int64_t size) {
+    return take_values(name, {size}, size);
+  }
   std::vector<float> values(const std::string& name, std::int64_t count);  // in whatever shape
   // A convolution of each channel by itself: stored [channels, 1, taps], or without the one; as [taps,
   // channels].
   std::vector<float> channel_taps(const std::string& name, std::int64_t channels, std::int64_t taps);
-  std::vector<float> optional_vector(const std::string& name, std::int64_t size);  // empty when absent
+  std::vector<float> optional_vector(const std::string& name, std::int64_t size) {  // empty when absent
+    return has(name) ? vector(name, size) : std::vector<float>();
+  }
   void ignore(const std::string& name);
   void fail(Status status);
 
@@ -52,7 +62,7 @@ class WeightReader {
   // The file's name for it; empty: it has none.
   std::string name_in_file(const std::string& name) const;
   // Without data on failure.
-  TensorView take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes = false);
+  TensorView take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes);
   // The same as floats; empty on failure.
   std::vector<float> take_values(const std::string& name, const std::vector<std::int64_t>& shape,
                                  std::int64_t count);

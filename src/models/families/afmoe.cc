@@ -45,11 +45,6 @@ WeightNames afmoe_names(ModelFormat format) {
   if (format == ModelFormat::gguf) return names;
   names.mlp_norm = "pre_mlp_layernorm";
   names.mlp_branch_norm = "post_mlp_layernorm";
-  names.experts = hf_expert_names("mlp", "shared_experts");
-  for (ExpertNames& form : names.experts) {
-    form.router = "mlp.router.gate";
-    form.correction = "mlp.expert_bias";
-  }
   return names;
 }
 
@@ -75,6 +70,9 @@ PAGODA_FAMILY(afmoe) = {
     .ggufs = {{"afmoe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .shape = shape,
     .names = afmoe_names,
+    .folder_experts = ExpertPlaces{.shared = "shared_experts",
+                                   .router = "mlp.router.gate",
+                                   .correction = "mlp.expert_bias"},
     .row = {.name = "Trinity (AFMoE): Nano 6B-A1B, Mini 26B-A3B",
             .differs = "scaled embedding, norms on both sides of each half, gates of what is attended, "
                        "windows, which alone rotate, sigmoid routing with a correction behind dense layers",

@@ -42,8 +42,8 @@ PAGODA_FAMILY(bailing_moe) = {
           names.query = names.key = names.value = "";
           names.fused_qkv = "attention.query_key_value";
           names.attention_output = "attention.dense";
-          names.experts = hf_expert_names("mlp", "shared_experts");
         },
+    .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "Ling-lite 16.8B-A2.75B, Ling-plus, Ling-Coder-lite",
             .differs = "query, key and value in one matrix, mixtures, shared experts",
             .checked = "transformers' Qwen 2 MoE on the same numbers",

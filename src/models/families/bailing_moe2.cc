@@ -25,15 +25,12 @@ void read_bailing_moe2(Hyperparameters& h, ModelInfo& model) {
 WeightNames names(ModelFormat format) {
   WeightNames names = llama_names(format);
   names.query = names.key = names.value = "";
-  names.fused_qkv = "attn_qkv";
   if (format == ModelFormat::gguf) return names;
   names.token_embedding = "model.word_embeddings";
   names.fused_qkv = "attention.query_key_value";
   names.attention_output = "attention.dense";
   names.query_norm = "attention.query_layernorm";
   names.key_norm = "attention.key_layernorm";
-  names.experts = hf_expert_names("mlp", "shared_experts");
-  for (ExpertNames& each : names.experts) each.correction = "mlp.gate.expert_bias";
   return names;
 }
 
@@ -59,6 +56,7 @@ PAGODA_FAMILY(bailing_moe2) = {
     .ggufs = {{"bailingmoe2", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads,
     .names = names,
+    .folder_experts = ExpertPlaces{.shared = "shared_experts", .correction = "mlp.gate.expert_bias"},
     .row = {.name = "Ling, Ring 2: mini 16B-A1.4B",
             .differs = "query, key and value in one matrix, half of each head rotates, norms of queries and "
                        "keys, GLM 4.5's routing",

@@ -11,7 +11,7 @@ PAGODA_FAMILY(bert) = {
                  Reads::all}},
     .ggufs = {{"bert",
                {.activation = "gelu", .layer_norm = true, .rotates = false, .encoder = true},
-               [](Hyperparameters& h, ModelInfo& model) { read_token_types(h, model); }}},
+               read_token_types}},
     .shape = bert_shape,
     .names = bert_names,
     .row = {.name = "BERT: bge, MiniLM, mxbai, arctic-embed, ms-marco cross-encoders",

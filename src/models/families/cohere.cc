@@ -6,19 +6,9 @@ namespace pagoda {
 namespace {
 
 void read_cohere(Hyperparameters& h, ModelInfo& model) {
-  read_cohere_like(h,
-                   {.vocab_size = 256000,
-                    .hidden_size = 8192,
-                    .intermediate_size = 22528,
-                    .num_layers = 40,
-                    .num_heads = 64,
-                    .max_positions = 8192,
-                    .rope_theta = 500000.0f,
-                    .bos = 5,
-                    .eos = 255001,
-                    .pad = 0,
-                    .tied = true},
-                   model);
+  Defaults absent = kCohere;
+  absent.rope_theta = 500000.0f;
+  read_cohere_like(h, absent, model);
   if (h.boolean("use_qk_norm", false)) norm_each_head(model.decoder);
 }
 

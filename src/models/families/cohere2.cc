@@ -6,18 +6,7 @@ namespace {
 
 // Three of four layers have a window, and they alone rotate.
 void read_cohere2(Hyperparameters& h, ModelInfo& model) {
-  read_cohere_like(h,
-                   {.vocab_size = 256000,
-                    .hidden_size = 8192,
-                    .intermediate_size = 22528,
-                    .num_layers = 40,
-                    .num_heads = 64,
-                    .max_positions = 8192,
-                    .bos = 5,
-                    .eos = 255001,
-                    .pad = 0,
-                    .tied = true},
-                   model);
+  read_cohere_like(h, kCohere, model);
   h.only("use_qk_norm", false);
   read_window_pattern(h, h.integer("sliding_window", 4096), 4, model);
   rotate_windows_alone(model.decoder);

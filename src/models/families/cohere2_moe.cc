@@ -10,19 +10,9 @@ namespace {
 // Mixtures behind dense layers, which may have another pattern of windows; dense ones that all see everything
 // rotate all the same. What shared experts give is averaged with the others, or added.
 void read_cohere2_moe(Hyperparameters& h, ModelInfo& model) {
-  read_cohere_like(h,
-                   {.vocab_size = 256000,
-                    .hidden_size = 8192,
-                    .intermediate_size = 22528,
-                    .num_layers = 40,
-                    .num_heads = 64,
-                    .max_positions = 8192,
-                    .bos = 5,
-                    .eos = 255001,
-                    .pad = 0,
-                    .tied = true,
-                    .head_size = 128},
-                   model);
+  Defaults absent = kCohere;
+  absent.head_size = 128;
+  read_cohere_like(h, absent, model);
   if (h.find("rms_norm_eps") == nullptr)
     layer_norms(model.decoder);
   else
@@ -84,7 +74,7 @@ PAGODA_FAMILY(cohere2_moe) = {
                 .parallel = true,
                 .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
                read_gguf}},
-    .names = deepseek_moe_names,
+    .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {
         .name = "Command A+, North Mini Code 30B-A3B",
         .differs = "Command R7B with mixtures behind dense layers, whose shared expert is averaged with the "

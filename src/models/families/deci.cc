@@ -55,10 +55,8 @@ void read_blocks_of(Hyperparameters& h, const json::array& blocks, ModelInfo& mo
 
 void read(Hyperparameters& h, ModelInfo& model) {
   h.without_effect("num_key_value_heads_per_layer");
-  const json::value* const blocks = h.find("block_configs");
-  const json::array* const list = blocks != nullptr ? blocks->if_array() : nullptr;
-  if (list == nullptr || list->size() != model.decoder.layers.size())
-    return h.fail("block_configs", "a list with one entry for each layer");
+  const json::array* const list = list_of_layers(h, "block_configs", model);
+  if (list == nullptr) return h.fail("block_configs", "a list with one entry for each layer");
   read_blocks_of(h, *list, model);
 }
 

@@ -31,7 +31,7 @@ PAGODA_FAMILY(deepseek_moe) = {
                   .eos = 100001},
                  read}},
     .ggufs = {{"deepseek", {.interleaved_rows = true, .experts = {.known = true, .renormalize = false}}}},
-    .names = deepseek_moe_names,
+    .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "DeepSeek-MoE 16B",
             .differs = "mixtures behind a dense layer, shared experts",
             .checked = "transformers' Qwen 2 MoE on the same numbers",

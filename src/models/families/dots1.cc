@@ -2,14 +2,6 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
-
-void read_dots1(Hyperparameters& h, ModelInfo& model) {
-  read_listed_windows(h, 4096, model);
-  read_deepseek_like(h, {.count = 0, .per_token = 0, .shared = 0, .dense = 0, .renormalize = false}, model);
-}
-
-}  // namespace
 
 PAGODA_FAMILY(dots1) = {
     .configs = {{"Dots1ForCausalLM",
@@ -19,10 +11,14 @@ PAGODA_FAMILY(dots1) = {
                   .intermediate_size = 10944,
                   .num_layers = 62,
                   .norm_eps = 1e-6f},
-                 read_dots1}},
+                 [](Hyperparameters& h, ModelInfo& model) {
+                   read_listed_windows(h, 4096, model);
+                   read_deepseek_like(
+                       h, {.count = 0, .per_token = 0, .shared = 0, .dense = 0, .renormalize = false}, model);
+                 }}},
     .ggufs = {{"dots1", {.experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}}}},
     .shape = norm_heads,
-    .names = deepseek_moe_names,
+    .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "dots.llm1",
             .differs = "Qwen 3 with GLM 4.5's routing and shared experts",
             .size = "142B-A14B",

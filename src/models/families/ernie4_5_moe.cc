@@ -16,11 +16,10 @@ void read_ernie4_5_moe(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t last = h.integer("moe_layer_end_index", model.decoder.num_layers() - 1);
   const std::int32_t step = h.integer("moe_layer_interval", 1);
   if (step < 1) return h.fail("moe_layer_interval", "a positive integer");
-  std::vector<bool> layers = layers_behind(first, model);
-  for (std::int32_t layer = first; layer < model.decoder.num_layers(); ++layer)
-    if (layer >= 0)
-      layers[static_cast<std::size_t>(layer)] = (layer + 1) % step == 0 && (last < 0 || layer <= last);
-  use_mixtures(mixture, layers, model);
+  const auto is_sparse = [&](std::int32_t layer) {
+    return layer >= first && (layer + 1) % step == 0 && (last < 0 || layer <= last);
+  };
+  use_mixtures(mixture, layers_where(model, is_sparse), model);
 }
 
 }  // namespace
@@ -43,11 +42,8 @@ PAGODA_FAMILY(ernie4_5_moe) = {
                   .interleaved_rows = true},
                  read_ernie4_5_moe}},
     .ggufs = {{"ernie4_5-moe", {.interleaved_rows = true, .experts = {.known = true}}}},
-    .folder_names =
-        [](WeightNames& names) {
-          names.experts = hf_expert_names("mlp", "shared_experts");
-          for (ExpertNames& each : names.experts) each.correction = "mlp.moe_statics.e_score_correction_bias";
-        },
+    .folder_experts = ExpertPlaces{.shared = "shared_experts",
+                                   .correction = "mlp.moe_statics.e_score_correction_bias"},
     .row = {.name = "ERNIE 4.5 MoE: 21B-A3B",
             .differs = "mixtures behind dense layers, adjacent pairs rotate",
             .size = "21B-A3B",

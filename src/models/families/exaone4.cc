@@ -29,12 +29,6 @@ void shape(DecoderConfig& decoder) {
   norm_heads(decoder);
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  if (model.decoder.layers.front().attention()->sliding_window == 0) return;
-  read_gguf_window_pattern(h, 4, model);
-  rotate_windows_alone(model.decoder);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(exaone4) = {
@@ -43,7 +37,7 @@ PAGODA_FAMILY(exaone4) = {
                  {.vocab_size = 102400, .intermediate_size = 16384, .bos = 0, .eos = 2},
                  read_exaone4}},
     .wrappers = {{"Exaone4_5_ForConditionalGeneration", "exaone4_5", "exaone4"}},
-    .ggufs = {{"exaone4", {}, read_gguf}},
+    .ggufs = {{"exaone4", {}, read_gguf_rotating_windows}},
     .shape = shape,
     .names = norms_behind_names,
     .row = {.name = "EXAONE 4: 1.2B, 32B",

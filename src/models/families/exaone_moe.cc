@@ -5,6 +5,9 @@
 namespace pagoda {
 namespace {
 
+constexpr Defaults kAbsent = {
+    .vocab_size = 102400, .intermediate_size = 16384, .num_kv_heads = 32, .bos = 1, .eos = 53, .pad = 0};
+
 void read(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t window = read_window(h, 4096);
   if (h.find("layer_types") != nullptr) h.without_effect("sliding_window_pattern");  // which says the same
@@ -22,40 +25,16 @@ void read(Hyperparameters& h, ModelInfo& model) {
                      model);
 }
 
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  if (model.decoder.layers.front().attention()->sliding_window == 0) return;
-  read_gguf_window_pattern(h, 4, model);
-  rotate_windows_alone(model.decoder);
-}
-
 }  // namespace
 
 PAGODA_FAMILY(exaone_moe) = {
-    .configs = {{"ExaoneMoeForCausalLM",
-                 "exaone_moe",
-                 {.vocab_size = 102400,
-                  .intermediate_size = 16384,
-                  .num_kv_heads = 32,
-                  .bos = 1,
-                  .eos = 53,
-                  .pad = 0},
-                 read},
-                {"ExaoneMoEForCausalLM",
-                 "exaone_moe",
-                 {.vocab_size = 102400,
-                  .intermediate_size = 16384,
-                  .num_kv_heads = 32,
-                  .bos = 1,
-                  .eos = 53,
-                  .pad = 0},
-                 read}},
-    .ggufs = {{"exaone-moe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
+    .configs = {{"ExaoneMoeForCausalLM", "exaone_moe", kAbsent, read},
+                {"ExaoneMoEForCausalLM", "exaone_moe", kAbsent, read}},
+    .ggufs = {{"exaone-moe",
+               {.experts = {.known = true, .score = RouterScore::sigmoid}},
+               read_gguf_rotating_windows}},
     .shape = norm_heads,
-    .folder_names =
-        [](WeightNames& names) {
-          names.experts = hf_expert_names("mlp", "shared_experts");
-          for (ExpertNames& form : names.experts) form.correction = "mlp.e_score_correction_bias";
-        },
+    .folder_experts = ExpertPlaces{.shared = "shared_experts", .correction = "mlp.e_score_correction_bias"},
     .row = {.name = "K-EXAONE 236B-A23B",
             .differs = "norms of queries and keys, windows, which alone rotate, sigmoid routing with a "
                        "correction behind dense layers",

@@ -2,18 +2,15 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  read_windows_to_both_sides(h, 6, model);
-  h.without_effect("dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out");
-}
-
-}  // namespace
 
 PAGODA_FAMILY(gemma_embedding) = {
     .architecture = "gemma3",
-    .ggufs = {{"gemma-embedding", {.activation = "gelu_new", .encoder = true}, read_gguf}},
+    .ggufs = {{"gemma-embedding",
+               {.activation = "gelu_new", .encoder = true},
+               [](Hyperparameters& h, ModelInfo& model) {
+                 read_windows_to_both_sides(h, 6, model);
+                 h.without_effect("dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out");
+               }}},
     .shape = gemma3_shape,
     .names = gemma2_names,
     .row = {.name = "EmbeddingGemma",

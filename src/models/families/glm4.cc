@@ -35,7 +35,7 @@ PAGODA_FAMILY(glm4) = {.configs = {{"Glm4ForCausalLM", "glm4", {}, read_glm, Rea
                        .wrappers = {{"Glm46VForConditionalGeneration", "glm46v", "glm4v_text"},
                                     {"Glm4vForConditionalGeneration", "glm4v", "glm4v_text"}},
                        .ggufs = {{"glm4", {.interleaved_rows = true}, read_gguf}},
-                       .shape = [](DecoderConfig& decoder) { norm_branches(decoder); },
+                       .shape = norm_branches,
                        .names = glm4_names,
                        .row = {.name = "GLM 4-0414: 9B, 32B, text of 4.1V and 4.6V-Flash",
                                .differs = "GLM 4 9B with norms on both sides of each half",

@@ -16,15 +16,6 @@ void read_glm4v_moe(Hyperparameters& h, ModelInfo& model) {
   read_deepseek_like(h, {.count = 128, .per_token = 8, .shared = 1, .dense = 1, .renormalize = true}, model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::hugging_face)
-    names.experts = hf_expert_names("mlp", "shared_experts");
-  else
-    names.mlp_norm = "post_attention_norm";
-  return names;
-}
-
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   if (has_query_norm(h)) norm_heads(model.decoder);
 }
@@ -54,7 +45,8 @@ PAGODA_FAMILY(glm4_moe) = {
                  read_glm4v_moe}},
     .wrappers = {{"Glm4vMoeForConditionalGeneration", "glm4v_moe", "glm4v_moe_text"}},
     .ggufs = {{"glm4moe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
-    .names = names,
+    .gguf_names = [](WeightNames& names) { names.mlp_norm = "post_attention_norm"; },
+    .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "GLM 4.5, 4.5-Air, 4.6, text of 4.5V",
             .differs = "sigmoid routing with a correction and groups, partial rotation",
             .size = "4.5-Air",

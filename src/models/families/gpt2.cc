@@ -3,16 +3,15 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
 
-void read(Hyperparameters& h, ModelInfo& model) {
-  read_gpt2(h, "gelu_new", model);
-  h.only("scale_attn_by_inverse_layer_idx", false);
-}
-
-}  // namespace
-
-PAGODA_FAMILY(gpt2) = {.configs = {{"GPT2LMHeadModel", "gpt2", {}, read, Reads::all}},
+PAGODA_FAMILY(gpt2) = {.configs = {{"GPT2LMHeadModel",
+                                    "gpt2",
+                                    {},
+                                    [](Hyperparameters& h, ModelInfo& model) {
+                                      read_gpt2(h, "gelu_new", model);
+                                      h.only("scale_attn_by_inverse_layer_idx", false);
+                                    },
+                                    Reads::all}},
                        .ggufs = {{"gpt2", {}, read_gguf_gpt2, Reads::all}},
                        .shape = gpt2_shape,
                        .names = gpt2_names,

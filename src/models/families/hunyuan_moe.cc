@@ -5,7 +5,6 @@ namespace pagoda {
 namespace {
 
 void read_hunyuan_moe(Hyperparameters& h, ModelInfo& model) {
-  read_hunyuan(h, model);
   MixtureConfig mixture;
   mixture.routing.num_experts = num_experts(h, 1);
   mixture.routing.per_token = one_of(h, "moe_topk", 1);
@@ -19,15 +18,11 @@ void read_hunyuan_moe(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(hunyuan_moe) = {
-    .configs = {{"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", {}, read_hunyuan_moe, Reads::all}},
+    .configs = {{"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", kHunyuan, read_hunyuan_moe}},
     .ggufs = {{"hunyuan-moe", {.experts = {.known = true}}}},
     .shape = norm_heads_behind_rotation,
     .names = hunyuan_names,
-    .folder_names =
-        [](WeightNames& names) {
-          names.experts = hf_expert_names("mlp", "shared_mlp");
-          for (ExpertNames& each : names.experts) each.router = "mlp.gate.wg";
-        },
+    .folder_experts = ExpertPlaces{.shared = "shared_mlp", .router = "mlp.gate.wg"},
     .row = {.name = "Hunyuan MoE: A13B",
             .differs = "mixtures, norms behind the rotation",
             .size = "80B-A13B",

@@ -37,14 +37,9 @@ PAGODA_FAMILY(hy_v3) = {
                  read}},
     .ggufs = {{"hy_v3", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads,
-    .folder_names =
-        [](WeightNames& names) {
-          names.experts = hf_expert_names("mlp", "shared_mlp");
-          for (ExpertNames& form : names.experts) {
-            form.router = "mlp.router.gate";
-            form.correction = "mlp.expert_bias";
-          }
-        },
+    .folder_experts = ExpertPlaces{.shared = "shared_mlp",
+                                   .router = "mlp.router.gate",
+                                   .correction = "mlp.expert_bias"},
     .row = {.name = "Hy3 (Hunyuan 3) 295B-A21B",
             .differs = "norms of queries and keys, sigmoid routing with a correction behind dense layers",
             .size = "295B",

@@ -4,35 +4,23 @@
 namespace pagoda {
 namespace {
 
-void read_internlm3(Hyperparameters& h, ModelInfo&) { h.without_effect("qkv_bias bias"); }
+constexpr Defaults kAbsent = {.vocab_size = 128512,
+                              .intermediate_size = 10240,
+                              .num_layers = 48,
+                              .num_kv_heads = 2,
+                              .max_positions = 32768,
+                              .bos = 1,
+                              .eos = 2,
+                              .pad = 2,
+                              .head_size = 128};
+
+void read(Hyperparameters& h, ModelInfo&) { h.without_effect("qkv_bias bias"); }
 
 }  // namespace
 
 PAGODA_FAMILY(internlm3) = {.architecture = "llama",
-                            .configs = {{"InternLM3ForCausalLM",
-                                         "internlm3",
-                                         {.vocab_size = 128512,
-                                          .intermediate_size = 10240,
-                                          .num_layers = 48,
-                                          .num_kv_heads = 2,
-                                          .max_positions = 32768,
-                                          .bos = 1,
-                                          .eos = 2,
-                                          .pad = 2,
-                                          .head_size = 128},
-                                         read_internlm3},
-                                        {"LlamaForCausalLM",
-                                         "internlm3",
-                                         {.vocab_size = 128512,
-                                          .intermediate_size = 10240,
-                                          .num_layers = 48,
-                                          .num_kv_heads = 2,
-                                          .max_positions = 32768,
-                                          .bos = 1,
-                                          .eos = 2,
-                                          .pad = 2,
-                                          .head_size = 128},
-                                         read_internlm3}},
+                            .configs = {{"InternLM3ForCausalLM", "internlm3", kAbsent, read},
+                                        {"LlamaForCausalLM", "internlm3", kAbsent, read}},
                             .row = {.name = "InternLM 3 8B",
                                     .differs = "–; as GGUF it is a `llama`",
                                     .size = "8B",

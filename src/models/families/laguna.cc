@@ -37,9 +37,6 @@ void read_laguna(Hyperparameters& h, ModelInfo& model) {
 WeightNames laguna_names(ModelFormat format) {
   WeightNames names = llama_names(format);
   names.output_gate = format == ModelFormat::gguf ? "attn_gate" : "self_attn.g_proj";
-  if (format == ModelFormat::gguf) return names;
-  names.experts = hf_expert_names("mlp", "shared_expert");
-  for (ExpertNames& form : names.experts) form.correction = "mlp.experts.e_score_correction_bias";
   return names;
 }
 
@@ -79,6 +76,8 @@ PAGODA_FAMILY(laguna) = {
     .ggufs = {{"laguna", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .shape = norm_heads,
     .names = laguna_names,
+    .folder_experts = ExpertPlaces{.shared = "shared_expert",
+                                   .correction = "mlp.experts.e_score_correction_bias"},
     .row = {.name = "Laguna XS: 33B-A3B",
             .differs = "norms of queries and keys, gates of each head, windows with more heads and a "
                        "rotation of their own, sigmoid routing with a correction",

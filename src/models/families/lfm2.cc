@@ -7,9 +7,20 @@
 namespace pagoda {
 namespace {
 
+constexpr Defaults kAbsent = {.vocab_size = 65536,
+                              .hidden_size = 2560,
+                              .intermediate_size = 12288,
+                              .num_kv_heads = 8,
+                              .max_positions = 128000,
+                              .rope_theta = 1000000.0f,
+                              .bos = 1,
+                              .eos = 2,
+                              .pad = 0,
+                              .tied = true,
+                              .eps_name = "norm_eps"};
+
 // Names of the first files are also understood.
 void read_lfm2_like(Hyperparameters& h, Defaults absent, ModelInfo& model) {
-  absent.eps_name = "norm_eps";
   absent.rope_theta = h.number("theta", absent.rope_theta);
   read_common(h, absent, model);
   model.decoder.tied_head = h.boolean("tie_embedding", model.decoder.tied_head);
@@ -20,24 +31,13 @@ ShortConvConfig read_conv(Hyperparameters& h, std::string_view taps, const Model
 }
 
 void read_lfm2(Hyperparameters& h, ModelInfo& model) {
-  read_lfm2_like(h,
-                 {.vocab_size = 65536,
-                  .hidden_size = 2560,
-                  .intermediate_size = 12288,
-                  .num_kv_heads = 8,
-                  .max_positions = 128000,
-                  .rope_theta = 1000000.0f,
-                  .bos = 1,
-                  .eos = 2,
-                  .pad = 0,
-                  .tied = true},
-                 model);
+  read_lfm2_like(h, kAbsent, model);
   std::vector<bool> convolutions = read_layers_called(h, "conv", {"full_attention"}, model);
   const bool written = h.find("full_attn_idxs") != nullptr;  // which layer_types says, too
   const std::vector<std::int32_t> full = h.integers("full_attn_idxs");
   if (convolutions.empty() && written)
-    for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
-      convolutions.push_back(std::find(full.begin(), full.end(), layer) == full.end());
+    convolutions =
+        layers_where(model, [&](std::int32_t layer) { return std::ranges::find(full, layer) == full.end(); });
   const ShortConvConfig conv = read_conv(h, "conv_L_cache", model);
   if (!convolutions.empty()) use_mixer(h, conv, convolutions, model);
   std::int64_t inner = h.integer("block_ff_dim", model.intermediate_size);
@@ -53,18 +53,10 @@ void read_lfm2(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_lfm2_moe(Hyperparameters& h, ModelInfo& model) {
-  read_lfm2_like(h,
-                 {.vocab_size = 65536,
-                  .hidden_size = 2048,
-                  .intermediate_size = 7168,
-                  .num_kv_heads = 8,
-                  .max_positions = 128000,
-                  .rope_theta = 1000000.0f,
-                  .bos = 1,
-                  .eos = 2,
-                  .pad = 0,
-                  .tied = true},
-                 model);
+  Defaults absent = kAbsent;
+  absent.hidden_size = 2048;
+  absent.intermediate_size = 7168;
+  read_lfm2_like(h, absent, model);
   const std::vector<bool> convolutions = read_layers_called(h, "conv", {"full_attention"}, model);
   const ShortConvConfig conv = read_conv(h, "conv_L_cache", model);
   if (!convolutions.empty()) use_mixer(h, conv, convolutions, model);
@@ -96,12 +88,11 @@ WeightNames names(ModelFormat format) {
   names.conv_in = "conv.in_proj";
   names.conv = "conv.conv";
   names.conv_out = "conv.out_proj";
-  names.experts = hf_expert_names("feed_forward", "");
+  names.experts = hf_expert_names({.mixture = "feed_forward", .correction = "feed_forward.expert_bias"});
   ExpertNames& each = names.experts.front();
   each.gate = "feed_forward.experts.{}.w1";
   each.up = "feed_forward.experts.{}.w3";
   each.down = "feed_forward.experts.{}.w2";
-  for (ExpertNames& experts : names.experts) experts.correction = "feed_forward.expert_bias";
   return names;
 }
 
@@ -119,10 +110,8 @@ PAGODA_FAMILY(lfm2) = {
     .configs = {{"Lfm2ForCausalLM", "lfm2", {}, read_lfm2, Reads::all},
                 {"Lfm2MoeForCausalLM", "lfm2_moe", {}, read_lfm2_moe, Reads::all, "lfm2moe"}},
     .wrappers = {{"Lfm2VlForConditionalGeneration", "lfm2_vl", "lfm2"}},
-    .ggufs = {{"lfm2", {}, [](Hyperparameters& h, ModelInfo& model) { read_layers_by_heads(h, model); }},
-              {"lfm2moe",
-               {.experts = {.known = true, .score = RouterScore::sigmoid}},
-               [](Hyperparameters& h, ModelInfo& model) { read_layers_by_heads(h, model); }}},
+    .ggufs = {{"lfm2", {}, read_layers_by_heads},
+              {"lfm2moe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_layers_by_heads}},
     .shape = norm_heads,
     .names = names,
     .row = {.name = "LFM2, LFM2.5: 350M to 2.6B, 8B-A1B",

@@ -34,13 +34,11 @@ void read_llama4(Hyperparameters& h, ModelInfo& model) {
   if (period < 1) return h.fail("no_rope_layer_interval", "a positive integer");
   const bool written = h.find("moe_layers") != nullptr;
   const std::vector<std::int32_t> named = h.integers("moe_layers");
-  std::vector<bool> sparse, rotating;
-  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer) {
-    sparse.push_back(written ? std::find(named.begin(), named.end(), layer) != named.end()
-                             : (layer + 1) % step == 0);
-    rotating.push_back((layer + 1) % period != 0);
-  }
-  use_mixtures(mixture, sparse, model);
+  const auto is_sparse = [&](std::int32_t layer) {
+    return written ? std::ranges::find(named, layer) != named.end() : (layer + 1) % step == 0;
+  };
+  use_mixtures(mixture, layers_where(model, is_sparse), model);
+  auto rotating = layers_where(model, [&](std::int32_t layer) { return (layer + 1) % period != 0; });
   const json::value* flags = h.find("no_rope_layers");
   if (flags != nullptr && !(flags->is_array() && flags->get_array().empty()))
     rotating = h.flags("no_rope_layers", model.decoder.num_layers());  // 1: rotates, whatever the name says

@@ -40,14 +40,12 @@ PAGODA_FAMILY(minimax_m2) = {
     .shape = norm_heads_together,
     .folder_names =
         [](WeightNames& names) {
-          const std::string_view correction = "block_sparse_moe.e_score_correction_bias";
           ExpertNames stored = {.router = "block_sparse_moe.gate",
-                                .correction = std::string(correction),
+                                .correction = "block_sparse_moe.e_score_correction_bias",
                                 .gate = "block_sparse_moe.experts.{}.w1",
                                 .up = "block_sparse_moe.experts.{}.w3",
                                 .down = "block_sparse_moe.experts.{}.w2"};
-          names.experts = hf_expert_names("mlp", "");
-          for (ExpertNames& each : names.experts) each.correction = "mlp.e_score_correction_bias";
+          names.experts = hf_expert_names({.correction = "mlp.e_score_correction_bias"});
           names.experts.insert(names.experts.begin(), stored);
         },
     .row = {.name = "MiniMax M2",

@@ -2,17 +2,13 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
-
-void read(Hyperparameters& h, ModelInfo& model) {
-  use_windows(h, read_window(h, 4096), read_window_layers(h, model), model);
-}
-
-}  // namespace
 
 PAGODA_FAMILY(ministral) = {
     .architecture = "ministral",
-    .configs = {{"MinistralForCausalLM", "ministral", kMistral, read}},
+    .configs = {{"MinistralForCausalLM", "ministral", kMistral,
+                 [](Hyperparameters& h, ModelInfo& model) {
+                   use_windows(h, read_window(h, 4096), read_window_layers(h, model), model);
+                 }}},
     .row = {.name = "Ministral 8B 2410",
             .differs = "windows in some layers; as GGUF it is a `llama`",
             .size = "8B",

@@ -15,19 +15,13 @@ void read_mixtral(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, {}, model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format != ModelFormat::gguf) names.experts = mixtral_experts();
-  return names;
-}
-
 }  // namespace
 
 PAGODA_FAMILY(mixtral) = {
     .architecture = "mixtral",
     .configs = {{"MixtralForCausalLM", "mixtral", {}, read_mixtral, Reads::all}},
     .ggufs = {{"llama", {.interleaved_rows = true, .experts = {.known = true}}}},
-    .names = names,
+    .folder_names = [](WeightNames& names) { names.experts = mixtral_experts(); },
     .only_experts = true,
     .row = {.name = "Mixtral 8x7B, 8x22B",
             .differs = "mixtures of experts; in GGUF stacked, or one by one as old files have them",

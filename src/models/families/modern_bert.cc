@@ -47,7 +47,6 @@ WeightNames modern_bert_names(ModelFormat format) {
     WeightNames names = llama_names(format);
     names.embedding_norm = "token_embd_norm";
     names.rope_factors = "";
-    names.fused_qkv = "attn_qkv";
     names.fused_gate_up = "ffn_up";
     return names;
   }

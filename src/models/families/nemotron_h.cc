@@ -105,7 +105,7 @@ WeightNames nemotron_names(ModelFormat format) {
   names.attention_output = "mixer.o_proj";
   names.up = "mixer.up_proj";
   names.down = "mixer.down_proj";
-  names.experts = hf_expert_names("mixer", "shared_experts");
+  names.experts = hf_expert_names({.mixture = "mixer", .shared = "shared_experts"});
   // All of them in one tensor: without a gate.
   names.experts.back().gate_up = "";
   names.experts.back().up = "mixer.experts.up_proj";
@@ -128,12 +128,10 @@ void read_blocks_by_tensor(Hyperparameters& h, ModelInfo& model) {
 
 PAGODA_FAMILY(nemotron_h) = {
     .configs = {{"NemotronHForCausalLM", "nemotron_h", {}, read_nemotron_h, Reads::all}},
-    .ggufs = {{"nemotron_h",
-               {.activation = "relu2"},
-               [](Hyperparameters& h, ModelInfo& model) { read_blocks_by_tensor(h, model); }},
+    .ggufs = {{"nemotron_h", {.activation = "relu2"}, read_blocks_by_tensor},
               {"nemotron_h_moe",
                {.activation = "relu2", .experts = {.known = true, .score = RouterScore::sigmoid}},
-               [](Hyperparameters& h, ModelInfo& model) { read_blocks_by_tensor(h, model); }}},
+               read_blocks_by_tensor}},
     .names = nemotron_names,
     .row = {.name = "Nemotron-H, Nemotron Nano 2, Nemotron 3 Nano 30B-A3B",
             .differs = "each layer is Mamba-2, attention without rotation, or a feed-forward (squared ReLU, "

@@ -63,10 +63,8 @@ void read_nomic_mixtures(Hyperparameters& h, std::string_view activation, ModelI
   if (period < 1) return;
   if (activation != "gelu")
     h.refuse("config.json: mixtures of NomicBert with another activation than 'gelu' are not supported");
-  std::vector<bool> layers;
-  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
-    layers.push_back(layer % period == 1 % period);
-  use_mixtures(mixture, layers, model);
+  use_mixtures(mixture, layers_where(model, [&](std::int32_t layer) { return layer % period == 1 % period; }),
+               model);
 }
 
 // A gated feed-forward and rotation instead of learned positions. The files on hubs were written under

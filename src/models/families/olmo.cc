@@ -5,7 +5,6 @@ namespace pagoda {
 namespace {
 
 void read_olmo(Hyperparameters& h, ModelInfo& model) {
-  read_olmo2(h, model);
   set_norm_eps(1e-5f, model.decoder);
   clip_attention(h.number("clip_qkv", 0), model.decoder);
 }
@@ -29,7 +28,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(olmo) = {.configs = {{"OlmoForCausalLM", "olmo", {}, read_olmo, Reads::all}},
+PAGODA_FAMILY(olmo) = {.configs = {{"OlmoForCausalLM", "olmo", kOlmo2, read_olmo}},
                        .ggufs = {{"olmo", {.layer_norm = true, .interleaved_rows = true}, read_gguf}},
                        .shape = shape,
                        .row = {.name = "OLMo 1: 1B, 7B",

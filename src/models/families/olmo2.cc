@@ -26,7 +26,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(olmo2) = {
-    .configs = {{"Olmo2ForCausalLM", "olmo2", {}, read_olmo2, Reads::all},
+    .configs = {{"Olmo2ForCausalLM", "olmo2", kOlmo2},
                 {"Olmo3ForCausalLM",
                  "olmo3",
                  {.vocab_size = 50304,

@@ -11,20 +11,6 @@ void read_phi(Hyperparameters& h, ModelInfo& model) {
   h.only("qk_layernorm", false);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) {
-    names.fused_qkv = "attn_qkv";  // in older files
-    return names;
-  }
-  names.final_norm = "model.final_layernorm";
-  names.mlp_norm = "";
-  names.attention_output = "self_attn.dense";
-  names.up = "mlp.fc1";
-  names.down = "mlp.fc2";
-  return names;
-}
-
 }  // namespace
 
 PAGODA_FAMILY(phi) = {.configs = {{"PhiForCausalLM",
@@ -41,7 +27,14 @@ PAGODA_FAMILY(phi) = {.configs = {{"PhiForCausalLM",
                                    read_phi}},
                       .ggufs = {{"phi2", {.activation = "gelu_new", .layer_norm = true, .parallel = true}}},
                       .shape = plain_layer_norm_shape,
-                      .names = names,
+                      .folder_names =
+                          [](WeightNames& names) {
+                            names.final_norm = "model.final_layernorm";
+                            names.mlp_norm = "";
+                            names.attention_output = "self_attn.dense";
+                            names.up = "mlp.fc1";
+                            names.down = "mlp.fc2";
+                          },
                       .row = {.name = "Phi 1, 1.5, 2",
                               .differs = "layer norms, both halves see the same, biases",
                               .size = "2.7B",

@@ -14,9 +14,7 @@ void read_phimoe(Hyperparameters& h, ModelInfo& model) {
   read_common(h, absent, model);
   use_windows(h, h.integer("sliding_window", 0), {}, model);
   if (RopeConfig& to = model.decoder.ropes.front(); to.scaling == RopeScaling::longrope) {
-    const json::object* scaling = h.object("rope_scaling");
-    if (scaling == nullptr || scaling->empty()) scaling = h.object("rope_parameters");
-    Hyperparameters rope(*scaling, h.shared_status());
+    Hyperparameters rope(*rope_object(h), h.shared_status());
     to.attention_factor = rope.number("short_mscale", to.attention_factor);
     if (rope.number("long_mscale", to.attention_factor) != to.attention_factor)
       h.refuse("config.json: 'long_mscale' other than 'short_mscale' is not supported");

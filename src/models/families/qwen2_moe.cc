@@ -19,12 +19,6 @@ void read_qwen2_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, read_sparse_layers(h, model), model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::hugging_face) names.experts = hf_expert_names("mlp", "shared_expert");
-  return names;
-}
-
 }  // namespace
 
 PAGODA_FAMILY(qwen2_moe) = {
@@ -40,7 +34,7 @@ PAGODA_FAMILY(qwen2_moe) = {
                   .norm_eps = 1e-6f},
                  read_qwen2_moe}},
     .ggufs = {{"qwen2moe", {.experts = {.known = true, .renormalize = false, .shared_gate = true}}}},
-    .names = names,
+    .folder_experts = ExpertPlaces{.shared = "shared_expert"},
     .row = {.name = "Qwen 1.5 MoE, 2 57B-A14B",
             .differs = "Qwen 2 with mixtures, a gated shared expert",
             .size = "A2.7B",

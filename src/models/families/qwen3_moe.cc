@@ -26,7 +26,7 @@ PAGODA_FAMILY(qwen3_moe) = {
                  read_qwen3_moe}},
     .ggufs = {{"qwen3moe", {.experts = {.known = true}}}},
     .shape = norm_heads,
-    .names = qwen3_moe_names,
+    .folder_experts = ExpertPlaces{},
     .row = {.name = "Qwen 3 MoE: 30B-A3B, 235B-A22B, Coder",
             .differs = "Qwen 3 with mixtures of experts",
             .size = "30B-A3B",

@@ -3,14 +3,6 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
-
-void read_qwen3_next(Hyperparameters& h, ModelInfo& model) {
-  read_delta_net(h, model);
-  use_mixtures(read_gated_experts(h, 512, 10, model), read_sparse_layers(h, model), model);
-}
-
-}  // namespace
 
 PAGODA_FAMILY(qwen3_next) = {
     .configs = {{"Qwen3NextForCausalLM",
@@ -25,7 +17,10 @@ PAGODA_FAMILY(qwen3_next) = {
                   .norm_eps = 1e-6f,
                   .head_size = 256,
                   .partial = 0.25f},
-                 read_qwen3_next}},
+                 [](Hyperparameters& h, ModelInfo& model) {
+                   read_delta_net(h, model);
+                   use_mixtures(read_gated_experts(h, 512, 10, model), read_sparse_layers(h, model), model);
+                 }}},
     .ggufs = {{"qwen3next",
                {.experts = {.known = true, .shared_gate = true}},
                [](Hyperparameters& h, ModelInfo& model) { read_gguf_delta_net(h, false, model); }}},

@@ -11,14 +11,6 @@ void read_qwen3_vl_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, read_sparse_layers(h, model), model);
 }
 
-// Experts in one tensor have their matrices stored [in, out].
-WeightNames vl_names(ModelFormat format) {
-  WeightNames result = qwen3_moe_names(format);
-  for (ExpertNames& form : result.experts)
-    form.transposed = format == ModelFormat::hugging_face && !form.separate();
-  return result;
-}
-
 }  // namespace
 
 PAGODA_FAMILY(qwen3_vl_moe) = {
@@ -36,11 +28,13 @@ PAGODA_FAMILY(qwen3_vl_moe) = {
                   .tied = true},
                  read_qwen3_vl_moe}},
     .wrappers = {{"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text"}},
-    .ggufs = {{"qwen3vlmoe",
-               {.experts = {.known = true}},
-               [](Hyperparameters& h, ModelInfo&) { h.without_effect("n_deepstack_layers"); }}},
+    .ggufs = {{"qwen3vlmoe", {.experts = {.known = true}}}},
     .shape = norm_heads,
-    .names = vl_names,
+    .folder_names =
+        [](WeightNames& names) {
+          names.experts = hf_expert_names({});
+          names.experts.back().transposed = true;  // all in one tensor: [in, out]
+        },
     .row = {.name = "Qwen3-VL-MoE: 30B-A3B, 235B-A22B (text)",
             .differs = "Qwen 3 MoE",
             .size = "30B-A3B",

@@ -2,15 +2,6 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
-
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) names.mlp_norm = "post_attention_norm";
-  return names;
-}
-
-}  // namespace
 
 PAGODA_FAMILY(seed_oss) = {.configs = {{"SeedOssForCausalLM",
                                         "seed_oss",
@@ -26,7 +17,7 @@ PAGODA_FAMILY(seed_oss) = {.configs = {{"SeedOssForCausalLM",
                                          .pad = 1,
                                          .head_size = 128}}},
                            .ggufs = {{"seed_oss"}},
-                           .names = names,
+                           .gguf_names = [](WeightNames& names) { names.mlp_norm = "post_attention_norm"; },
                            .row = {.name = "Seed-OSS 36B",
                                    .differs = "biases",
                                    .size = "36B",

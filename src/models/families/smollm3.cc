@@ -7,13 +7,10 @@ namespace {
 void read_smollm3(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t interval = h.integer("no_rope_layer_interval", 4);
   if (interval < 1) return h.fail("no_rope_layer_interval", "a positive integer");
-  std::vector<bool> rotating;
-  if (h.find("no_rope_layers") != nullptr) {
-    rotating = h.flags("no_rope_layers", model.decoder.num_layers());  // 1: rotates, whatever the name says
-  } else {
-    for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
-      rotating.push_back((layer + 1) % interval != 0);
-  }
+  const std::vector<bool> rotating =
+      h.find("no_rope_layers") != nullptr
+          ? h.flags("no_rope_layers", model.decoder.num_layers())  // 1: rotates, whatever the name says
+          : layers_where(model, [&](std::int32_t layer) { return (layer + 1) % interval != 0; });
   if (!h.status().ok()) return;
   rotate_layers(h, rotating, model.decoder);
   if (!h.boolean("use_sliding_window", false)) return;

@@ -2,13 +2,6 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
-
-void read_starcoder2(Hyperparameters& h, ModelInfo& model) {
-  use_windows(h, h.integer("sliding_window", 0), {}, model);
-}
-
-}  // namespace
 
 PAGODA_FAMILY(starcoder2) = {
     .configs = {{"Starcoder2ForCausalLM",
@@ -25,7 +18,9 @@ PAGODA_FAMILY(starcoder2) = {
                   .tied = true,
                   .eps_name = "norm_epsilon",
                   .activation = "gelu_pytorch_tanh"},
-                 read_starcoder2}},
+                 [](Hyperparameters& h, ModelInfo& model) {
+                   use_windows(h, h.integer("sliding_window", 0), {}, model);
+                 }}},
     .ggufs = {{"starcoder2", {.activation = "gelu_new", .layer_norm = true}}},
     .shape = plain_layer_norm_shape,
     .folder_names =

@@ -2,15 +2,6 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
-
-void read(Hyperparameters& h, ModelInfo& model) {
-  model.decoder.interleaved_rows = h.boolean("rope_interleave", true);
-  h.without_effect("embedding_initializer_range");
-  read_latent(h, kDeepSeekLatent, model);
-}
-
-}  // namespace
 
 PAGODA_FAMILY(youtu) = {.architecture = "youtu",
                         .configs = {{"YoutuForCausalLM",
@@ -25,7 +16,11 @@ PAGODA_FAMILY(youtu) = {.architecture = "youtu",
                                       .bos = 128000,
                                       .eos = 128001,
                                       .tied = true},
-                                     read}},
+                                     [](Hyperparameters& h, ModelInfo& model) {
+                                       model.decoder.interleaved_rows = h.boolean("rope_interleave", true);
+                                       h.without_effect("embedding_initializer_range");
+                                       read_latent(h, kDeepSeekLatent, model);
+                                     }}},
                         .names = latent_names,
                         .row = {.name = "Youtu-LLM 2B",
                                 .differs = "latent attention; as GGUF it is a `deepseek2`",

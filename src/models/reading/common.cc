@@ -6,6 +6,17 @@
 #include "models/reading.h"
 
 namespace pagoda {
+namespace {
+
+// Special tokens, and whether the head is the embedding.
+void read_tokens(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
+  model.decoder.tied_head = h.boolean("tie_word_embeddings", absent.tied);
+  model.bos_token_id = h.written("bos_token_id") ? h.integer("bos_token_id", -1) : absent.bos;
+  model.pad_token_id = absent.pad;
+  if (absent.eos >= 0) model.eos_token_ids = {absent.eos};
+}
+
+}  // namespace
 
 void make_layers(Hyperparameters& h, std::int32_t count, const LayerSizes& sizes, ModelInfo& model) {
   const auto activation = activation_named(sizes.activation);
@@ -31,17 +42,17 @@ void make_layers(Hyperparameters& h, std::int32_t count, const LayerSizes& sizes
   model.intermediate_size = sizes.intermediate_size;
 }
 
+const json::array* list_of_layers(Hyperparameters& h, std::string_view name, const ModelInfo& model) {
+  const json::array* const list = h.list(name);
+  if (list != nullptr && list->size() == model.decoder.layers.size()) return list;
+  if (h.find(name) != nullptr) h.fail(name, "a list with one entry for each layer");
+  return nullptr;
+}
+
 void set_intermediate_size(std::int32_t size, ModelInfo& model) {
   model.intermediate_size = size;
   for (LayerConfig& layer : model.decoder.layers)
     if (DenseFeedForwardConfig* const dense = layer.dense()) dense->intermediate_size = size;
-}
-
-void read_tokens(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
-  model.decoder.tied_head = h.boolean("tie_word_embeddings", absent.tied);
-  model.bos_token_id = h.written("bos_token_id") ? h.integer("bos_token_id", -1) : absent.bos;
-  model.pad_token_id = absent.pad;
-  if (absent.eos >= 0) model.eos_token_ids = {absent.eos};
 }
 
 void read_layers(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
@@ -113,6 +124,14 @@ void read_granite_scales(Hyperparameters& h, ModelInfo& model) {
   if (attention != 0) scale_attention(attention, model.decoder);
 }
 
+void read_gguf_granite(Hyperparameters& h, ModelInfo& model) {
+  read_granite_scales(h, model);
+  // Files of Granite 4 whose layers all attend keep the sizes of states that no layer has.
+  h.without_effect(
+      "ssm.conv_kernel ssm.time_step_rank ssm.group_count ssm.state_size ssm.inner_size "
+      "expert_shared_feed_forward_length");
+}
+
 void read_granite(Hyperparameters& h, ModelInfo& model) {
   read_common(h, {.intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2}, model);
   read_granite_scales(h, model);
@@ -127,14 +146,6 @@ void read_granite_moe(Hyperparameters& h, std::int32_t shared_size, ModelInfo& m
   if (mixture.routing.num_experts == 0 && shared_size > 0)
     set_intermediate_size(mixture.shared_intermediate_size, model);
   use_mixtures(mixture, {}, model);
-}
-
-void read_olmo2(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, {.vocab_size = 50304, .intermediate_size = 11008, .eos = 50279, .pad = 1}, model);
-}
-
-void read_hunyuan(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, {.vocab_size = 290943, .intermediate_size = 11008, .bos = 1, .eos = 2, .pad = 0}, model);
 }
 
 // GLM-4 9B and, with norms on both sides of each half, GLM-4-0414.
@@ -155,8 +166,7 @@ void read_glm(Hyperparameters& h, ModelInfo& model) {
 }
 
 // Fields that all of them have.
-void read_cohere_like(Hyperparameters& h, Defaults absent, ModelInfo& model) {
-  absent.eps_name = "layer_norm_eps";
+void read_cohere_like(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
   read_common(h, absent, model);
   model.decoder.logit_scale = h.number("logit_scale", 0.0625f);
   model.decoder.interleaved_rows = true;

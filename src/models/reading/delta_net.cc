@@ -26,8 +26,7 @@ void read_delta_net(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t interval = h.integer("full_attention_interval", 4);
   if (layers.empty() && interval < 1) return h.fail("full_attention_interval", "a positive integer");
   if (layers.empty())
-    for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
-      layers.push_back((layer + 1) % interval != 0);
+    layers = layers_where(model, [&](std::int32_t layer) { return (layer + 1) % interval != 0; });
   use_mixer(h, states, layers, model);
 }
 
@@ -61,7 +60,7 @@ WeightNames delta_net_names(ModelFormat format) {
                               .out = "ssm_out"};
     return names;
   }
-  names.experts = hf_expert_names("mlp", "shared_expert");
+  names.experts = hf_expert_names({.shared = "shared_expert"});
   names.conv = "linear_attn.conv1d";
   names.linear_attention = {.qkv = "linear_attn.in_proj_qkv",
                             .gate = "linear_attn.in_proj_z",

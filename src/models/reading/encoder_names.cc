@@ -10,7 +10,6 @@ WeightNames encoder_gguf_names() {
   names.attention_norm = "attn_output_norm";
   names.mlp_norm = "layer_output_norm";
   names.rope_factors = "";
-  names.fused_qkv = "attn_qkv";
   return names;
 }
 

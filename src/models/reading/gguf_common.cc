@@ -45,12 +45,10 @@ std::vector<bool> layers_with_mixtures(Hyperparameters& h, const ModelInfo& mode
   const std::set<std::string_view> names = h.tensor_names();
   const std::int32_t leading = h.integer("leading_dense_block_count", 0);
   const std::int32_t step = std::max(h.integer("interleave_moe_layer_step", 1), 1);
-  std::vector<bool> by_router, by_number;
-  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer) {
-    by_router.push_back(names.contains(concat("blk.", layer, ".ffn_gate_inp.weight")));
-    by_number.push_back(layer >= leading && (layer + 1) % step == 0);
-  }
-  return names.empty() ? by_number : by_router;
+  return layers_where(model, [&](std::int32_t layer) {
+    return names.empty() ? layer >= leading && (layer + 1) % step == 0
+                         : names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
+  });
 }
 
 std::int32_t vocabulary_size(Hyperparameters& h) {

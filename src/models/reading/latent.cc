@@ -18,8 +18,7 @@ float usual_scale(const LatentAttentionConfig& latent) {
 
 // A stretched rotation scales the products of queries and rows, too, by whatever rule.
 float stretched_scale(Hyperparameters& h, const LatentAttentionConfig& latent, float factor) {
-  const json::object* object = h.object("rope_scaling");
-  if (object == nullptr || object->empty()) object = h.object("rope_parameters");
+  const json::object* const object = rope_object(h);
   const float plain = usual_scale(latent);
   if (object == nullptr) return plain;
   Hyperparameters rope(*object, h.shared_status());
@@ -115,7 +114,7 @@ WeightNames latent_names(ModelFormat format) {
   names.kv_a = "self_attn.kv_a_proj_with_mqa";
   names.kv_a_norm = "self_attn.kv_a_layernorm";
   names.kv_b = "self_attn.kv_b_proj";
-  names.experts = hf_expert_names("mlp", "shared_experts");
+  names.experts = hf_expert_names({.shared = "shared_experts"});
   return names;
 }
 

@@ -10,7 +10,7 @@ namespace {
 // Bounds of steps: a pair, of which the second may be infinite (which JSON has no number for).
 void read_step_limit(Hyperparameters& h, LinearAttentionConfig& states) {
   const json::value* limit = h.find("time_step_limit");
-  const json::array* pair = limit != nullptr ? limit->if_array() : nullptr;
+  const json::array* pair = h.list("time_step_limit");
   if (limit == nullptr) return;
   if (pair == nullptr || pair->size() != 2 || !(*pair)[0].is_number())
     return h.fail("time_step_limit", "a list of two numbers");
@@ -98,10 +98,8 @@ LinearAttentionConfig read_state_heads(Hyperparameters& h) {
 
 std::vector<bool> layers_with_states(const Hyperparameters& h, const ModelInfo& model) {
   const std::set<std::string_view> names = h.tensor_names();
-  std::vector<bool> layers;
-  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
-    layers.push_back(names.contains(concat("blk.", layer, ".ssm_out.weight")));
-  return layers;
+  return layers_where(
+      model, [&](std::int32_t layer) { return names.contains(concat("blk.", layer, ".ssm_out.weight")); });
 }
 
 WeightNames with_mamba2(WeightNames names, ModelFormat format, const std::string& mixer) {

@@ -82,36 +82,26 @@ void read_deepseek_like(Hyperparameters& h, const DeepSeekDefaults& absent, Mode
 }
 
 std::vector<bool> layers_behind(std::int32_t dense, const ModelInfo& model) {
-  std::vector<bool> layers;
-  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer) layers.push_back(layer >= dense);
-  return layers;
+  return layers_where(model, [&](std::int32_t layer) { return layer >= dense; });
 }
 
 std::vector<bool> read_mlp_types(Hyperparameters& h, std::int32_t dense, const ModelInfo& model) {
   constexpr std::string_view kName = "mlp_layer_types";
-  std::vector<bool> layers = layers_behind(dense, model);
-  const json::value* types = h.find(kName);
-  const json::array* list = types != nullptr ? types->if_array() : nullptr;
-  if (types != nullptr && (list == nullptr || list->size() != layers.size()))
-    h.fail(kName, "a list with one entry for each layer");
-  else if (list != nullptr)
-    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-      const json::value& type = (*list)[layer];
-      if (type != "dense" && type != "sparse") h.fail(kName, "\"dense\" or \"sparse\" for each layer");
-      layers[layer] = type == "sparse";
-    }
-  return layers;
+  const json::array* const list = list_of_layers(h, kName, model);
+  if (list == nullptr) return layers_behind(dense, model);
+  for (const json::value& type : *list)
+    if (type != "dense" && type != "sparse") h.fail(kName, "\"dense\" or \"sparse\" for each layer");
+  return layers_where(
+      model, [&](std::int32_t layer) { return (*list)[static_cast<std::size_t>(layer)] == "sparse"; });
 }
 
 std::vector<bool> read_sparse_layers(Hyperparameters& h, const ModelInfo& model) {
   const std::int32_t step = h.integer("decoder_sparse_step", 1);
   const std::vector<std::int32_t> dense = h.integers("mlp_only_layers");
-  std::vector<bool> layers;
   if (step < 1) h.fail("decoder_sparse_step", "a positive integer");
-  for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
-    layers.push_back(step > 0 && (layer + 1) % step == 0 &&
-                     std::find(dense.begin(), dense.end(), layer) == dense.end());
-  return layers;
+  return layers_where(model, [&](std::int32_t layer) {
+    return step > 0 && (layer + 1) % step == 0 && std::ranges::find(dense, layer) == dense.end();
+  });
 }
 
 }  // namespace pagoda

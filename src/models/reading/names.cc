@@ -72,20 +72,22 @@ WeightNames llama_names(ModelFormat format) {
           .down = "mlp.down_proj"};
 }
 
-std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared) {
-  ExpertNames each = {.router = mixture + ".gate",
-                      .correction = mixture + ".gate.e_score_correction_bias",
-                      .gate = mixture + ".experts.{}.gate_proj",
-                      .up = mixture + ".experts.{}.up_proj",
-                      .down = mixture + ".experts.{}.down_proj",
-                      .shared_gate = mixture + "." + shared + ".gate_proj",
-                      .shared_up = mixture + "." + shared + ".up_proj",
-                      .shared_down = mixture + "." + shared + ".down_proj",
-                      .shared_router = mixture + "." + shared + "_gate"};
+std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
+  const std::string mixture = places.mixture + ".", shared = mixture + places.shared;
+  ExpertNames each = {
+      .router = places.router.empty() ? mixture + "gate" : places.router,
+      .correction = places.correction.empty() ? mixture + "gate.e_score_correction_bias" : places.correction,
+      .gate = mixture + "experts.{}.gate_proj",
+      .up = mixture + "experts.{}.up_proj",
+      .down = mixture + "experts.{}.down_proj",
+      .shared_gate = shared + ".gate_proj",
+      .shared_up = shared + ".up_proj",
+      .shared_down = shared + ".down_proj",
+      .shared_router = shared + "_gate"};
   ExpertNames all = each;
   all.gate = all.up = "";
-  all.gate_up = mixture + ".experts.gate_up_proj";
-  all.down = mixture + ".experts.down_proj";
+  all.gate_up = mixture + "experts.gate_up_proj";
+  all.down = mixture + "experts.down_proj";
   all.weight = "";
   all.bias = "_bias";
   return {each, all};
@@ -142,25 +144,13 @@ std::vector<ExpertNames> granitemoe_experts() {
 }
 
 std::vector<ExpertNames> mixtral_experts() {
-  std::vector<ExpertNames> forms = hf_expert_names("mlp", "");
+  std::vector<ExpertNames> forms = hf_expert_names({});
   const ExpertNames old = {.router = "block_sparse_moe.gate",
                            .gate = "block_sparse_moe.experts.{}.w1",
                            .up = "block_sparse_moe.experts.{}.w3",
                            .down = "block_sparse_moe.experts.{}.w2"};
   forms.insert(forms.begin(), old);
   return forms;
-}
-
-WeightNames qwen3_moe_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::hugging_face) names.experts = hf_expert_names("mlp", "");
-  return names;
-}
-
-WeightNames deepseek_moe_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::hugging_face) names.experts = hf_expert_names("mlp", "shared_experts");
-  return names;
 }
 
 WeightNames glm_names(ModelFormat format) {
@@ -197,7 +187,6 @@ WeightNames gpt2_names(ModelFormat format) {
 WeightNames fused_gguf_names() {
   WeightNames names = llama_names(ModelFormat::gguf);
   names.query = names.key = names.value = names.gate = "";
-  names.fused_qkv = "attn_qkv";
   return names;
 }
 
@@ -205,7 +194,6 @@ WeightNames plain_fused_gguf_names() {
   WeightNames names = llama_names(ModelFormat::gguf);
   names.embedding_norm = "token_embd_norm";
   names.query = names.key = names.value = names.gate = names.rope_factors = "";
-  names.fused_qkv = "attn_qkv";
   return names;
 }
 

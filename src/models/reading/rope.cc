@@ -163,6 +163,11 @@ void stretch_context(DecoderConfig& decoder) {
     decoder.max_positions = static_cast<std::int32_t>(stretched);
 }
 
+const json::object* rope_object(Hyperparameters& h) {
+  const json::object* const scaling = h.object("rope_scaling");
+  return scaling != nullptr && !scaling->empty() ? scaling : h.object("rope_parameters");
+}
+
 bool has_plain_rope(Hyperparameters& h) {
   return h.object("rope_scaling") == nullptr && h.object("rope_parameters") == nullptr;
 }
@@ -177,13 +182,9 @@ void read_rope(Hyperparameters& h, ModelInfo& model, float default_theta, float 
   to.theta = h.number("rope_theta", default_theta);
 
   // transformers 5 writes rope_parameters; a rope_scaling beside it wins there, so it does here.
-  std::string_view where = "rope_scaling";
-  const json::object* object = h.object(where);
-  if (object == nullptr || object->empty()) {
-    where = "rope_parameters";
-    object = h.object(where);
-  }
+  const json::object* const object = rope_object(h);
   if (object == nullptr) return;
+  const std::string_view where = object == h.object("rope_scaling") ? "rope_scaling" : "rope_parameters";
   Hyperparameters rope(*object, h.shared_status());
   for (const auto& [key, value] : *object) {
     if (!value.is_object()) continue;

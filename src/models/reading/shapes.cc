@@ -39,20 +39,37 @@ std::vector<float> slopes_of(std::int32_t num_heads, double most, bool higher_fi
   return result;
 }
 
+struct NamedActivation {
+  std::string_view name;
+  Activation activation;
+};
+// transformers' names; the first of each is the one that is shown. The tanh approximation of GELU goes under
+// the names of its implementations.
+constexpr NamedActivation kActivations[] = {{"silu", Activation::silu},
+                                            {"swish", Activation::silu},
+                                            {"relu", Activation::relu},
+                                            {"relu2", Activation::relu2},
+                                            {"gelu", Activation::gelu_erf},
+                                            {"gelu_python", Activation::gelu_erf},
+                                            {"gelu_new", Activation::gelu_tanh},
+                                            {"gelu_fast", Activation::gelu_tanh},
+                                            {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                            {"gelu_python_tanh", Activation::gelu_tanh},
+                                            {"gelu_accurate", Activation::gelu_tanh}};
+
 }  // namespace
 
 Result<Activation> activation_named(std::string_view name) {
-  if (name == "silu" || name == "swish") return Activation::silu;
-  if (name == "relu") return Activation::relu;
-  if (name == "relu2") return Activation::relu2;
-  if (name == "gelu" || name == "gelu_python") return Activation::gelu_erf;
-  // The tanh approximation, under the names of its implementations.
-  for (const std::string_view tanh :
-       {"gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate"})
-    if (name == tanh) return Activation::gelu_tanh;
+  const auto found = std::ranges::find(kActivations, name, &NamedActivation::name);
+  if (found != std::end(kActivations)) return found->activation;
   return unimplemented(
       concat("activation '", printable(name),
              "' is not supported; supported: silu, relu, relu2, gelu, gelu_new, gelu_pytorch_tanh"));
+}
+
+std::string_view activation_name(Activation activation) {
+  const auto found = std::ranges::find(kActivations, activation, &NamedActivation::activation);
+  return found != std::end(kActivations) ? found->name : "silu";
 }
 
 void set_parallel(DecoderConfig& decoder) {
@@ -121,11 +138,6 @@ void gemma3_shape(DecoderConfig& decoder) {
 void norm_embedding(DecoderConfig& decoder) {
   decoder.embedding_norm = decoder.final_norm;
   decoder.final_norm.reset();
-}
-
-void learn_positions(DecoderConfig& decoder, std::int32_t offset) {
-  decoder.learned_positions = true;
-  decoder.position_offset = offset;
 }
 
 void see_both_sides(DecoderConfig& decoder) {

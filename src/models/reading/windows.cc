@@ -33,13 +33,8 @@ std::int32_t read_optional_window(Hyperparameters& h) {
 std::vector<bool> read_layers_called(Hyperparameters& h, std::string_view name,
                                      std::initializer_list<std::string_view> others, const ModelInfo& model) {
   std::vector<bool> layers;
-  const json::value* types = h.find("layer_types");
-  if (types == nullptr) return layers;
-  const json::array* list = types->if_array();
-  if (list == nullptr || list->size() != model.decoder.layers.size()) {
-    h.fail("layer_types", "a list with one entry for each layer");
-    return layers;
-  }
+  const json::array* const list = list_of_layers(h, "layer_types", model);
+  if (list == nullptr) return layers;
   for (const json::value& type : *list) {
     layers.push_back(type == json::string_view(name));
     const auto is_type = [&](std::string_view other) { return type == json::string_view(other); };
@@ -72,10 +67,16 @@ void read_gguf_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo
   if (layers.empty()) {
     period = h.integer("attention.sliding_window_pattern", period);
     if (period < 1) return h.fail("attention.sliding_window_pattern", "positive");
-    for (std::int32_t layer = 0; layer < model.decoder.num_layers(); ++layer)
-      layers.push_back((which == SeesAll::last ? layer + 1 : layer) % period != 0);
+    const std::int32_t first = which == SeesAll::last ? 1 : 0;
+    layers = layers_where(model, [&](std::int32_t layer) { return (layer + first) % period != 0; });
   }
   if (window > 0) use_windows(h, window, layers, model);
+}
+
+void read_gguf_rotating_windows(Hyperparameters& h, ModelInfo& model) {
+  if (model.decoder.layers.front().attention()->sliding_window == 0) return;
+  read_gguf_window_pattern(h, 4, model);
+  rotate_windows_alone(model.decoder);
 }
 
 void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelInfo& model, SeesAll which) {
