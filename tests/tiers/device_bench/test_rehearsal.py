@@ -1,6 +1,5 @@
 """`bench/gpu/run` on the emulated device: its steps run and their figures are in the file; a step that fails is said,
-and the
-next one goes on."""
+and the next one goes on."""
 
 import pathlib
 import subprocess
