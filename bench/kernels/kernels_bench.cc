@@ -160,30 +160,34 @@ void bench_linear(const Options& options, const KernelContext& context, const Pe
   }
 }
 
-// Every type of 8-bit products on one shape: microseconds of a call, and those of Q8_0 in between over them.
+// Every quantised type on one shape: microseconds of a call, and that over those of Q8_0 in between or, of
+// types that become bfloat16, of BF16.
 void bench_panels(const Options& options, const KernelContext& context) {
   constexpr std::int64_t kN = 2048, kK = 4096;
   constexpr std::int64_t kRows[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 64};
   if (options.only.find("panels") == std::string::npos) return;
   const std::string wanted = options.only.substr(std::min(options.only.size(), options.only.find(' ') + 1));
-  std::printf("\npanels %ldx%ld: time, and over Q8_0's\n%-8s", static_cast<long>(kN), static_cast<long>(kK),
-              "type");
+  std::printf("\npanels %ldx%ld: time, and over Q8_0's or BF16's\n%-8s", static_cast<long>(kN),
+              static_cast<long>(kK), "type");
   for (const std::int64_t m : kRows) std::printf("  M=%-12ld", static_cast<long>(m));
   std::printf("\n");
   const auto copies_of = [&](DType stored) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(dtype_bytes(stored, kN * kK)));
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>((i * 7919 >> 3) & 0x3b);
+    // Codes of floats get scales that are alike, so that their own panels take them.
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(multiplies_in_int8(stored) ? (i * 7919 >> 3) & 0x3b : 0x33);
     const TensorView view{stored, {kN, kK}, bytes.data()};
     std::vector<PackedLinear> copies;
     for (std::int64_t total = 0; copies.empty() || total < options.rotate_mib << 20;) {
-      auto packed = PackedLinear::pack(context, LinearType::int8, {&view, 1});
+      auto packed = PackedLinear::pack(
+          context, multiplies_in_int8(stored) ? LinearType::int8 : LinearType::bfloat16, {&view, 1});
       CHECK(packed);
       total += packed->packed_bytes();
       copies.push_back(std::move(*packed));
     }
     return copies;
   };
-  const std::vector<PackedLinear> bytes = copies_of(DType::q8_0);
+  const std::vector<PackedLinear> bytes = copies_of(DType::q8_0), halves = copies_of(DType::bf16);
   for (std::size_t i = 0; i < std::size(kDTypes); ++i) {
     const auto stored = static_cast<DType>(i);
     if (!is_quantized(stored) || (wanted != options.only && wanted.find(kDTypes[i].name) == wanted.npos))
@@ -203,7 +207,7 @@ void bench_panels(const Options& options, const KernelContext& context) {
       double own = 1e9, wide = 1e9;
       for (int turn = 0; turn < 3; ++turn) {
         own = std::min(own, time(copies));
-        wide = std::min(wide, time(bytes));
+        wide = std::min(wide, time(multiplies_in_int8(stored) ? bytes : halves));
       }
       std::printf("  %7.0f %5.2f ", own * 1e6, own / wide);
       std::fflush(stdout);

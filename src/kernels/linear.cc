@@ -158,6 +158,10 @@ LinearArithmetic arithmetic_with(LinearType type, const LinearArithmetic& scheme
   return type == LinearType::int8 && scheme.number == InputNumber::e4m3 ? LinearArithmetic{} : scheme;
 }
 
+bool multiplies_in_int8(DType stored) {
+  return is_quantized(stored) && weight_format(stored).codes == nullptr;
+}
+
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {
   if (dtype == "float32") return LinearType::float32;
   if (dtype == "bfloat16") return LinearType::bfloat16;
@@ -167,13 +171,13 @@ Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuL
     return invalid_argument(
         concat("dtype '", dtype, "' is not supported; use auto, float32, bfloat16, float16 or int8"));
   }
-  if (is_quantized(stored)) return LinearType::int8;
+  if (multiplies_in_int8(stored)) return LinearType::int8;
   return level == CpuLevel::portable ? LinearType::float32 : LinearType::bfloat16;
 }
 
 std::int64_t estimated_packed_bytes(DType stored, std::int64_t elements) {
-  PackedFormat format = PackedFormat::bf16;
-  if (is_quantized(stored)) format = weight_format(stored).int8_panels;
+  const WeightFormat& known = weight_format(stored);
+  PackedFormat format = multiplies_in_int8(stored) ? known.int8_panels : known.bf16_panels;
   if (stored == DType::int4) format = PackedFormat::q4g;  // as most are: in groups of 128
   const cpu::PanelLayout& panel = cpu::panel_layout(format);
   const auto inputs = static_cast<double>(panel.block_inputs * cpu::kStrip);

@@ -69,7 +69,7 @@ class PackedLinear {
   void row(std::int64_t index, float* out) const;
 
   // Rises whenever the bytes of any panel, or the description, come to mean something else.
-  static constexpr std::uint32_t kLayoutVersion = 5;
+  static constexpr std::uint32_t kLayoutVersion = 6;
   // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
   // only for this layout's version, which is in it.
   std::string description() const;
@@ -137,8 +137,11 @@ void packed_rows(const KernelContext& context, const PackedLinear& weight, std::
 // to those in 8-bit integers.
 LinearArithmetic arithmetic_with(LinearType type, const LinearArithmetic& scheme);
 
+// Whether products of weights of this type are in 8 bits unless a dtype is asked for.
+bool multiplies_in_int8(DType stored);
+
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "float16", "int8") means for weights stored as
-// `stored` on this CPU. auto: bfloat16 for plain types (float32 without AVX2), int8 for quantised ones.
+// `stored` on this CPU. auto: int8 for types that multiplies_in_int8(), else bfloat16 (float32 without AVX2).
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level);
 
 // Bytes that so many weights, in rows of whole blocks, take once they are packed as `auto` has it.

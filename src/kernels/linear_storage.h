@@ -50,16 +50,18 @@ struct PackedLinear::Storage {
 // Fills segments and runs out of form, n, k and parts, and says how many bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
 
-// The panels that 8-bit products take one of `weights` in. Gate and up have the same: where they are stored
-// otherwise, those that can hold any.
-inline PackedFormat int8_panels(LinearForm form, std::span<const TensorView> weights,
-                                const TensorView& view) {
-  const PackedFormat own = weight_format(view.dtype).int8_panels;
+// The panels that products in int8 or bfloat16 take one of `weights` in. Gate and up have the same: where
+// they are stored otherwise, those that can hold any.
+inline PackedFormat chosen_panels(LinearType type, LinearForm form, std::span<const TensorView> weights,
+                                  const TensorView& view) {
+  const auto panels = type == LinearType::int8 ? &WeightFormat::int8_panels : &WeightFormat::bf16_panels;
+  const PackedFormat own = weight_format(view.dtype).*panels;
   if (form == LinearForm::stacked) return own;
   const bool same = std::all_of(weights.begin(), weights.end(), [&](const TensorView& other) {
-    return weight_format(other.dtype).int8_panels == own;
+    return weight_format(other.dtype).*panels == own;
   });
-  return same ? own : PackedFormat::q8m;
+  if (same) return own;
+  return type == LinearType::int8 ? PackedFormat::q8m : PackedFormat::bf16;
 }
 
 }  // namespace pagoda

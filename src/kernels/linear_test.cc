@@ -80,28 +80,72 @@ TEST(Linear, EveryLevelAgreesWithReference) {
   }
 }
 
-// Every layout of 8-bit products, with each number of rows that makes panels of another height: narrow
-// weights are widened in registers, or some inputs at a time for all rows.
+// Every layout, with each number of rows that makes panels of another height: narrow weights are widened in
+// registers, or some inputs at a time for all rows.
 TEST(Linear, EveryTypeHasTheSameBitsForAnyNumberOfRows) {
   constexpr std::int64_t kRows = 70, kN = 37;
   for (const CpuLevel level : levels_here()) {
     const KernelContext cpu{.backend = Backend::cpu, .level = level}, plain{.backend = Backend::reference};
     for (const DType stored : weight_types()) {
       SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(stored).name);
-      const std::int64_t block = dtype_info(stored).block_elements, k = (1100 + block - 1) / block * block;
+      const std::int64_t block = stored == DType::fp8 ? 128 : dtype_info(stored).block_elements;
+      const std::int64_t k = (1100 + block - 1) / block * block;
+      const LinearType type = multiplies_in_int8(stored) ? LinearType::int8 : LinearType::bfloat16;
       Weights weights;
       weights.add(21, stored, kN, k);
       const std::vector<float> x = random_floats(22, static_cast<std::size_t>(kRows * k)),
                                bias = random_floats(23, kN);
-      const PackedLinear packed = pack(cpu, LinearType::int8, weights, bias);
+      const PackedLinear packed = pack(cpu, type, weights, bias);
       const std::vector<float> all = run(cpu, packed, x.data(), kRows);
-      expect_close(all, run(plain, pack(plain, LinearType::int8, weights, bias), x.data(), kRows), 1e-5);
+      expect_close(all, run(plain, pack(plain, type, weights, bias), x.data(), kRows), 1e-5);
       if (testing::Test::HasFatalFailure()) return;
       for (std::int64_t m = 1; m < kRows; m += level == CpuLevel::portable ? 11 : 1) {
         const std::int64_t start = m * 37 % (kRows - m + 1);
         const auto begin = all.begin() + start * kN;
         const std::vector<float> some = run(cpu, packed, x.data() + start * k, m);
         EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * kN))) << m << " rows";
+      }
+    }
+  }
+}
+
+// Weights of 8-bit and 4-bit floats give the same bits as their values in bfloat16, with whole blocks of a
+// panel and without, stacked and gated.
+TEST(Linear, CodesOfFloatsAreTheirValuesInBfloat16) {
+  constexpr std::int64_t kRows = 21, kN = 45;
+  for (const CpuLevel level : levels_here()) {
+    const KernelContext cpu{.backend = Backend::cpu, .level = level};
+    for (const DType stored : {DType::fp8, DType::nf4, DType::nvfp4_scaled}) {
+      const std::int64_t block = dtype_info(stored).block_elements;
+      for (const std::int64_t k : {block, 3 * block, std::int64_t{640}, 640 + block}) {
+        SCOPED_TRACE(testing::Message()
+                     << cpu_level_name(level) << " " << dtype_info(stored).name << " " << k);
+        Weights codes, values;
+        for (std::uint64_t seed = 31; seed < 33; ++seed) {
+          codes.add(seed, stored, kN, k);
+          if (stored == DType::fp8)  // one scale for all inputs of a row
+            for (std::size_t at = 0; at < codes.bytes.back().size(); at += 36)
+              std::memcpy(codes.bytes.back().data() + at,
+                          codes.bytes.back().data() + at / static_cast<std::size_t>(k / 32 * 36) *
+                                                          static_cast<std::size_t>(k / 32 * 36),
+                          4);
+          values.bytes.emplace_back(static_cast<std::size_t>(kN * k * 4));
+          dequantize(stored, codes.bytes.back().data(), kN * k,
+                     reinterpret_cast<float*>(values.bytes.back().data()));
+        }
+        for (const auto& bytes : values.bytes) values.views.push_back({DType::f32, {kN, k}, bytes.data()});
+        const std::vector<float> x = random_floats(33, static_cast<std::size_t>(kRows * k));
+        for (const LinearForm form : {LinearForm::stacked, LinearForm::gated}) {
+          LinearOutput output;
+          if (form == LinearForm::gated) output.activation = Activation::silu;
+          const PackedLinear narrow = pack(cpu, LinearType::bfloat16, codes, {}, form),
+                             wide = pack(cpu, LinearType::bfloat16, values, {}, form);
+          if (k >= 640) EXPECT_LT(narrow.packed_bytes(), wide.packed_bytes());
+          for (const std::int64_t m :
+               {std::int64_t{1}, std::int64_t{3}, std::int64_t{4}, std::int64_t{12}, kRows})
+            EXPECT_TRUE(same_bits(run(cpu, narrow, x.data(), m, output), run(cpu, wide, x.data(), m, output)))
+                << m << " rows";
+        }
       }
     }
   }

@@ -53,6 +53,8 @@ bool fits(const PackedLinear::Storage& storage, PackedFormat format) {
     case LinearType::float32:
       return format == PackedFormat::f32;
     case LinearType::bfloat16:
+      if (format == PackedFormat::e4m3) return storage.k % 32 == 0;
+      if (format == PackedFormat::nf4 || format == PackedFormat::nvfp4) return storage.k % 64 == 0;
       return format == PackedFormat::bf16;
     case LinearType::float16:
       return format == PackedFormat::f16;

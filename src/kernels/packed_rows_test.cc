@@ -99,12 +99,28 @@ TEST(PackedRows, TakeLittleMoreThanTheFile) {
   EXPECT_LE(packed_bytes(grouped), 1.03 * (4 + 20.0 / 128) / 8 * kN * kK);
 }
 
+// Folders of 8-bit and 4-bit floats; a scale is for 128 inputs, for 64, and for 16 an e4m3 number.
+TEST(PackedRows, CodesOfFloatsTakeTheirBits) {
+  constexpr std::int64_t kN = 64, kK = 4096;
+  const std::pair<DType, double> kBits[] = {
+      {DType::fp8, 8.25}, {DType::nf4, 4.5}, {DType::nvfp4_scaled, 4.5}};
+  for (const auto& [stored, bits] : kBits) {
+    const Table table(1, stored, kN, kK);
+    const auto packed = PackedLinear::pack({}, LinearType::bfloat16, std::span(&table.view, 1));
+    ASSERT_TRUE(packed.has_value());
+    EXPECT_LE(static_cast<double>(packed->packed_bytes()), 1.005 * bits / 8 * kN * kK)
+        << dtype_info(stored).name;
+    EXPECT_TRUE(packed->keeps_values());
+  }
+}
+
 TEST(PackedRows, AreEstimatedAsTheyAre) {
   constexpr std::int64_t kN = 64, kK = 4096;
   for (const DType stored : weight_types()) {
     if (!is_quantized(stored) || stored == DType::int4) continue;
     const Table table(1, stored, kN, kK);
-    const auto packed = PackedLinear::pack({}, LinearType::int8, std::span(&table.view, 1));
+    const LinearType type = multiplies_in_int8(stored) ? LinearType::int8 : LinearType::bfloat16;
+    const auto packed = PackedLinear::pack({}, type, std::span(&table.view, 1));
     ASSERT_TRUE(packed.has_value());
     EXPECT_NEAR(static_cast<double>(estimated_packed_bytes(stored, kN * kK)) /
                     static_cast<double>(packed->packed_bytes()),

@@ -75,6 +75,22 @@ inline ScalesAt scales_at(DType dtype) {
   }
 }
 
+// Scales of a block of codes of floats, one for four blocks of 8-bit ones, and codes that are numbers.
+inline void put_code_scales(std::uint64_t seed, DType dtype, std::byte* block, std::size_t index) {
+  const auto a_number = [](std::byte& e4m3) {
+    if ((e4m3 & std::byte{0x7f}) == std::byte{0x7f}) e4m3 ^= std::byte{1};
+  };
+  const std::size_t group = dtype == DType::fp8 ? index / 4 : dtype == DType::nf4 ? index : 0;
+  const auto scale = static_cast<float>(0.001 + random_uniform(seed, 1, group) * 0.01);
+  std::memcpy(block, &scale, 4);
+  if (dtype == DType::fp8)
+    for (int i = 4; i < 36; ++i) a_number(block[i]);
+  if (dtype != DType::nvfp4_scaled) return;
+  const auto divisor = static_cast<float>(1 + random_uniform(seed, 2, 0));
+  std::memcpy(block + 4, &divisor, 4);
+  for (int i = 8; i < 12; ++i) a_number(block[i]);
+}
+
 // Random bytes of `elements` weights stored as `dtype`, with scales of a sane size.
 inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, std::int64_t elements) {
   const DTypeInfo& info = dtype_info(dtype);
@@ -101,6 +117,10 @@ inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, st
       const float step = d / 4, zero = static_cast<float>(random_bits(seed, 3, at) % 16);
       std::memcpy(bytes.data() + at, &step, 4);
       if (dtype == DType::int4) std::memcpy(bytes.data() + at + 4, &zero, 4);
+      continue;
+    }
+    if (dtype == DType::fp8 || dtype == DType::nf4 || dtype == DType::nvfp4_scaled) {
+      put_code_scales(seed, dtype, bytes.data() + at, at / block);
       continue;
     }
     switch (scales.kind) {

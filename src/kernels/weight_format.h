@@ -33,6 +33,10 @@ enum class PackedFormat : std::uint8_t {
   q5_k,
   q6_k,
   iq4_xs,
+  // 8-bit or 4-bit floats of quantised folders, which become bf16 on their way into products of bf16.
+  e4m3,   // a float for 128 inputs: w = scale * e4m3
+  nf4,    // a float for 64 inputs: w = scale * v, v out of kNf4Values
+  nvfp4,  // an e4m3 scale for 16 inputs: w = scale * v, v out of kE2m1Values
   // Numbers in 8 bits with what scales and minima come to in float32, for 32 or for 16 inputs. In a tile's
   // scratch only: what a strip of the K types is widened to.
   wide32,
@@ -40,7 +44,7 @@ enum class PackedFormat : std::uint8_t {
   wide16,
   wide16m,
 };
-inline constexpr int kNumPackedFormats = 23;
+inline constexpr int kNumPackedFormats = 26;
 // Whether weights for 8-bit products have a minimum beside their scale, as shares of the output's unit.
 constexpr bool has_minimum_shares(PackedFormat format) {
   return format == PackedFormat::q4 || format == PackedFormat::q4g || format == PackedFormat::q5m ||
@@ -74,11 +78,24 @@ struct WeightStep {
   static WeightStep symmetric(float scale) { return {scale, -128.0f * scale}; }
 };
 
+// 32 of a row's weights as codes of floats, and their scale: one number, or for each 16 an e4m3 number times
+// a factor, or divided by one.
+struct FloatCodes {
+  std::uint8_t codes[32];
+  float scale = 0;
+  std::uint8_t scales[2] = {};
+  float factor = 1, divisor = 1;
+};
+
 struct WeightFormat {
   // The reference dequantiser: `elements`, whole blocks of them, to float32.
   void (*decode)(const std::uint8_t* data, std::int64_t elements, float* out) = nullptr;
-  // The panels that 8-bit products take it in. Plain products take all types as f32, bf16 or f16.
+  // The panels that 8-bit products take it in. Plain products take all types as f32 or f16.
   PackedFormat int8_panels = PackedFormat::q8;
+  // The panels of products in bfloat16.
+  PackedFormat bf16_panels = PackedFormat::bf16;
+  // Panels of codes of floats.
+  void (*codes)(const std::uint8_t* row, std::int64_t group, FloatCodes& out) = nullptr;
   // Panels of K types: a block.
   void (*super_block)(const std::uint8_t* block, SuperBlock& out) = nullptr;
   // Panels of narrow numbers that are not evenly spaced, or not four bits: those of 32 weights, whose step

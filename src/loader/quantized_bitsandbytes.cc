@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
+#include <cstring>
 
 #include "base/strings.h"
 #include "loader/json_object.h"
 #include "loader/printable.h"
 #include "loader/quantized_weight.h"
 #include "tensor/shape_text.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda {
 namespace {
@@ -135,6 +137,22 @@ Status decode_blocks(const Blocks& of, std::int64_t first, std::int64_t count, f
   return ok_status();
 }
 
+// DType::nf4: the magnitude before 64 codes, i and i + 16 of 32 in a byte.
+Status decode_nf4(const Blocks& of, std::int64_t first, std::int64_t count, std::byte* to) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(of.codes.data);
+  const auto code = [&](std::int64_t at) { return bytes[at / 2] >> (at % 2 == 0 ? 4 : 0) & 15; };
+  for (std::int64_t at = first; at < first + count; at += 32) {
+    if (at % 64 == 0) {
+      float magnitude = 0;
+      PAGODA_RETURN_IF_ERROR(of.magnitude(at / of.size, magnitude));
+      std::memcpy(to, &magnitude, sizeof magnitude);
+      to += sizeof magnitude;
+    }
+    for (int i = 0; i < 16; ++i) *to++ = static_cast<std::byte>(code(at + i) | code(at + i + 16) << 4);
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<QuantizedWeight> bitsandbytes_weight(const Quantization&, const StoredTensors& stored,
@@ -156,9 +174,13 @@ Result<QuantizedWeight> bitsandbytes_weight(const Quantization&, const StoredTen
   if (!table) return table.error();
   std::ranges::copy(*table, blocks.table);
   PAGODA_RETURN_IF_ERROR(read_magnitudes(stored, name, *state, out.parts, blocks));
-  out.decode = [blocks = std::move(blocks), columns = out.columns()](std::int64_t first, std::int64_t count,
-                                                                     std::byte* to) {
-    return decode_blocks(blocks, first * columns, count * columns, reinterpret_cast<float*>(to));
+  const bool as_stored =
+      std::ranges::equal(blocks.table, kNf4Values) && blocks.size % 64 == 0 && out.columns() % 64 == 0;
+  if (as_stored) out.dtype = DType::nf4;
+  out.decode = [blocks = std::move(blocks), columns = out.columns(), as_stored](
+                   std::int64_t first, std::int64_t count, std::byte* to) {
+    return as_stored ? decode_nf4(blocks, first * columns, count * columns, to)
+                     : decode_blocks(blocks, first * columns, count * columns, reinterpret_cast<float*>(to));
   };
   return out;
 }

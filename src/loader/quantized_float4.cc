@@ -7,11 +7,10 @@
 #include "loader/printable.h"
 #include "loader/quantized_weight.h"
 #include "tensor/shape_text.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda {
 namespace {
-
-constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 // NVFP4's number of the tensor, or of each stacked matrix.
 struct Global {
@@ -32,24 +31,62 @@ Result<Global> global_of(const StoredTensors& stored, const std::string& name, s
   return out;
 }
 
-Status decode_nvfp4(const SafetensorsTensor& codes, const ScaleValues& scales, const Global& global,
-                    std::int64_t matrix_rows, std::int64_t columns, std::int64_t first, std::int64_t count,
-                    std::byte* to) {
+// How NVFP4 is decoded: as values, or as blocks of DType::nvfp4_scaled.
+struct Nvfp4 {
+  SafetensorsTensor codes;
+  ScaleValues scales;
+  const std::byte* stored_scales = nullptr;
+  Global global = {};
+  std::int64_t matrix_rows = 0, columns = 0;
+
+  // The number of the tensor for this row; corrupt_data where it is none.
+  Status whole(std::int64_t row, float& value) const {
+    PAGODA_RETURN_IF_ERROR(global.values.read(global.values.count() == 1 ? 0 : row / matrix_rows, value));
+    if (!global.divides || value != 0) return ok_status();
+    return corrupt_data(concat("tensor '", printable(global.values.name()), "' is 0"));
+  }
+};
+
+Status decode_values(const Nvfp4& of, std::int64_t first, std::int64_t count, std::byte* to) {
   auto* values = reinterpret_cast<float*>(to);
   for (std::int64_t row = first; row < first + count; ++row) {
     float whole = 0;
-    PAGODA_RETURN_IF_ERROR(global.values.read(global.values.count() == 1 ? 0 : row / matrix_rows, whole));
-    if (global.divides && whole == 0)
-      return corrupt_data(concat("tensor '", printable(global.values.name()), "' is 0"));
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(codes.data) + row * columns / 2;
-    for (std::int64_t group = 0; group < columns / 16; ++group, bytes += 8) {
+    PAGODA_RETURN_IF_ERROR(of.whole(row, whole));
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(of.codes.data) + row * of.columns / 2;
+    for (std::int64_t group = 0; group < of.columns / 16; ++group, bytes += 8) {
       float scale = 0;
-      PAGODA_RETURN_IF_ERROR(scales.read(row * (columns / 16) + group, scale));
-      scale = global.divides ? scale / whole : scale * whole;
+      PAGODA_RETURN_IF_ERROR(of.scales.read(row * (of.columns / 16) + group, scale));
+      scale = of.global.divides ? scale / whole : scale * whole;
       for (int i = 0; i < 8; ++i) {
-        *values++ = kE2m1[bytes[i] & 15] * scale;
-        *values++ = kE2m1[bytes[i] >> 4] * scale;
+        *values++ = kE2m1Values[bytes[i] & 15] * scale;
+        *values++ = kE2m1Values[bytes[i] >> 4] * scale;
       }
+    }
+  }
+  return ok_status();
+}
+
+// 32 codes, two neighbours to a byte, as i and i + 16 in one.
+void put_codes(const std::byte* pairs, std::byte* to) {
+  const auto element = [&](int i) { return pairs[i / 2] >> (i % 2 * 4) & std::byte{15}; };
+  for (int i = 0; i < 16; ++i) to[i] = element(i) | element(i + 16) << 4;
+}
+
+// DType::nvfp4_scaled: what scales are multiplied and divided by, 4 of them and 64 codes.
+Status decode_blocks(const Nvfp4& of, std::int64_t first, std::int64_t count, std::byte* to) {
+  const std::int64_t blocks = of.columns / 64;
+  for (std::int64_t row = first; row < first + count; ++row) {
+    float whole = 0, unused = 0;
+    PAGODA_RETURN_IF_ERROR(of.whole(row, whole));
+    const float factors[2] = {of.global.divides ? 1 : whole, of.global.divides ? whole : 1};
+    for (std::int64_t block = row * blocks; block < (row + 1) * blocks; ++block) {
+      for (std::int64_t scale = 4 * block; scale < 4 * block + 4; ++scale)
+        PAGODA_RETURN_IF_ERROR(of.scales.read(scale, unused));
+      std::memcpy(to, factors, 8);
+      std::memcpy(to + 8, of.stored_scales + 4 * block, 4);
+      put_codes(of.codes.data + 32 * block, to + 12);
+      put_codes(of.codes.data + 32 * block + 16, to + 28);
+      to += 44;
     }
   }
   return ok_status();
@@ -64,9 +101,8 @@ Status decode_mxfp4(const SafetensorsTensor& codes, const SafetensorsTensor& pow
       return corrupt_data(
           concat("tensor '", printable(powers.name), "' has a scale that is no number, at ", block));
     *to++ = powers.data[block];
-    const std::byte* const pairs = codes.data + block * 16;
-    const auto element = [&](int i) { return pairs[i / 2] >> (i % 2 * 4) & std::byte{15}; };
-    for (int i = 0; i < 16; ++i) *to++ = element(i) | element(i + 16) << 4;
+    put_codes(codes.data + block * 16, to);
+    to += 16;
   }
   return ok_status();
 }
@@ -105,9 +141,11 @@ Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& 
       global_of(stored, name, matrix_rows > 0 ? out.rows() / matrix_rows : 0, out.parts);
   if (!global) return global.error();
   out.number = QuantizedNumber::nvfp4;
-  out.decode = [weight, scales = *scales, global = *global, matrix_rows, columns](
+  const bool as_stored = weight.shape.size() == 2 && columns % 64 == 0;
+  if (as_stored) out.dtype = DType::nvfp4_scaled;
+  out.decode = [of = Nvfp4{weight, *scales, powers.data, *global, matrix_rows, columns}, as_stored](
                    std::int64_t first, std::int64_t count, std::byte* to) {
-    return decode_nvfp4(weight, scales, global, matrix_rows, columns, first, count, to);
+    return as_stored ? decode_blocks(of, first, count, to) : decode_values(of, first, count, to);
   };
   return out;
 }

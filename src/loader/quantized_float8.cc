@@ -1,12 +1,13 @@
 // Weights in 8-bit floats: e4m3 bytes of the weight's own shape, and scales for the tensor, for each row, or
 // for blocks of rows and columns, of which the last may be smaller. Of stacked experts each has its own.
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "loader/quantized_weight.h"
 #include "tensor/shape_text.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda {
 namespace {
@@ -49,6 +50,25 @@ std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<
   return std::nullopt;
 }
 
+bool is_no_number(std::uint8_t bits) { return (bits & 0x7f) == 0x7f; }
+
+// Return what is behind the weights that they write.
+std::byte* put_values(const std::uint8_t* numbers, std::int64_t count, float scale, std::byte* to) {
+  for (std::int64_t i = 0; i < count; ++i, to += sizeof(float)) {
+    const float value = e4m3_value(numbers[i]) * scale;
+    std::memcpy(to, &value, sizeof value);
+  }
+  return to;
+}
+// DType::fp8: the scale before 32 numbers.
+std::byte* put_numbers(const std::uint8_t* numbers, std::int64_t count, float scale, std::byte* to) {
+  for (std::int64_t i = 0; i < count; i += 32, to += 36) {
+    std::memcpy(to, &scale, sizeof scale);
+    std::memcpy(to + 4, numbers + i, 32);
+  }
+  return to;
+}
+
 }  // namespace
 
 Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTensors& stored,
@@ -69,24 +89,24 @@ Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTenso
                       .parts = {weight.name, scale}};
   const std::int64_t columns = out.columns(),
                      rows = block->rows == out.rows() ? out.rows() : weight.shape[weight.shape.size() - 2];
-  out.decode = [weight, scales = *scales, block = *block, columns, rows](
+  // Blocks of the numbers themselves, where a panel's 128 inputs have one scale.
+  const bool as_stored = weight.shape.size() == 2 && columns % 32 == 0 &&
+                         (block->columns >= columns || block->columns % 128 == 0);
+  if (as_stored) out.dtype = DType::fp8;
+  out.decode = [weight, scales = *scales, block = *block, columns, rows, as_stored](
                    std::int64_t first, std::int64_t count, std::byte* to) -> Status {
     const std::int64_t across = blocks(columns, block.columns), down = blocks(rows, block.rows);
-    auto* values = reinterpret_cast<float*>(to);
     for (std::int64_t row = first; row < first + count; ++row) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(weight.data) + row * columns;
       const std::int64_t scale_row = row / rows * down + row % rows / block.rows;
+      if (std::any_of(bytes, bytes + columns, is_no_number))
+        return corrupt_data(concat("tensor '", printable(weight.name), "' has a weight that is no number"));
       for (std::int64_t begin = 0, part = 0; begin < columns; begin += block.columns, ++part) {
         float scale = 0;
         PAGODA_RETURN_IF_ERROR(scales.read(scale_row * across + part, scale));
         const std::int64_t end = std::min(columns, begin + block.columns);
-        bool numbers = true;
-        for (std::int64_t column = begin; column < end; ++column) {
-          numbers &= (bytes[column] & 0x7f) != 0x7f;
-          *values++ = e4m3_value(bytes[column]) * scale;
-        }
-        if (!numbers)
-          return corrupt_data(concat("tensor '", printable(weight.name), "' has a weight that is no number"));
+        to = as_stored ? put_numbers(bytes + begin, end - begin, scale, to)
+                       : put_values(bytes + begin, end - begin, scale, to);
       }
     }
     return ok_status();

@@ -64,16 +64,24 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedFolder,
                          [](const auto& info) { return info.param; });
 
 TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {
-  const auto type = [](const std::string& name) {
+  const auto type = [](const std::string& name, const std::string& module = "up_proj") {
     const auto source = ModelSource::open(kFolder + name);
-    return source ? (*source)->find("model.layers.0.mlp.up_proj.weight")->dtype : DType::bf16;
+    return source ? (*source)->find("model.layers.0.mlp." + module + ".weight")->dtype : DType::bf16;
   };
   for (const char* name : {"awq", "gptq", "gptq_v2", "w4a16", "w4a16_zero_points"})
     EXPECT_EQ(type(name), DType::int4) << name;
   for (const char* name : {"gptq_8bit", "w8a8", "bnb_int8"}) EXPECT_EQ(type(name), DType::int8) << name;
   EXPECT_EQ(type("mxfp4"), DType::mxfp4);
-  for (const char* name : {"fp8_block", "gptq_act_order", "nvfp4", "nf4"})
-    EXPECT_EQ(type(name), DType::f32) << name;
+  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_token", "modelopt_fp8"}) {
+    EXPECT_EQ(type(name), DType::fp8) << name;
+    EXPECT_EQ(type(name, "down_proj"), DType::fp8) << name;  // 160 columns: a block and a part of one
+  }
+  EXPECT_EQ(type("nf4"), DType::nf4);
+  for (const char* name : {"nvfp4", "modelopt_nvfp4"}) {
+    EXPECT_EQ(type(name), DType::nvfp4_scaled) << name;
+    EXPECT_EQ(type(name, "down_proj"), DType::f32) << name;  // 160 columns: no whole blocks
+  }
+  EXPECT_EQ(type("gptq_act_order"), DType::f32);
 }
 
 TEST(QuantizedTensors, SayWhatTheyAreMultipliedWith) {

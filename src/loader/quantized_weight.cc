@@ -11,21 +11,10 @@
 #include "loader/printable.h"
 #include "tensor/half_floats.h"
 #include "tensor/shape_text.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda {
 namespace {
-
-constexpr std::array<float, 256> kE4m3 = [] {
-  std::array<float, 256> values{};
-  for (int bits = 0; bits < 256; ++bits) {
-    const int exponent = bits >> 3 & 15, fraction = bits & 7;
-    float value = static_cast<float>(exponent == 0 ? fraction : 8 + fraction) * 0x1p-9f;
-    for (int i = 1; i < exponent; ++i) value *= 2;
-    if (exponent == 15 && fraction == 7) value = std::numeric_limits<float>::quiet_NaN();
-    values[static_cast<std::size_t>(bits)] = bits < 128 ? value : -value;
-  }
-  return values;
-}();
 
 // 2^(bits - 127); 255 is no number.
 float power_of_two(std::uint8_t bits) {
@@ -34,8 +23,6 @@ float power_of_two(std::uint8_t bits) {
 }
 
 }  // namespace
-
-float e4m3_value(std::uint8_t bits) { return kE4m3[bits]; }
 
 Status wrong_shape(const SafetensorsTensor& tensor, std::string_view why) {
   return corrupt_data(
@@ -118,7 +105,7 @@ float ScaleValues::stored_at(std::int64_t index) const {
     case Kind::bf16:
       return bfloat16_to_float(load(std::uint16_t{}));
     case Kind::e4m3:
-      return kE4m3[load(std::uint8_t{})];
+      return e4m3_value(load(std::uint8_t{}));
     case Kind::e8m0:
       return power_of_two(load(std::uint8_t{}));
   }

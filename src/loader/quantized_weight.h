@@ -87,9 +87,6 @@ class ScaleValues {
   float divisor_ = 1;
 };
 
-// The value of an e4m3 byte; NaN of 0x7f and 0xff.
-float e4m3_value(std::uint8_t bits);
-
 // corrupt_data where there is none of this type and number of dimensions.
 Result<SafetensorsTensor> find_part(const StoredTensors& stored, const std::string& name,
                                     std::string_view type, std::size_t dimensions);

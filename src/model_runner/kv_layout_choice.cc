@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
+#include "kernels/linear.h"
 #include "models/weight_names.h"
 
 namespace pagoda {
@@ -34,11 +35,11 @@ float largest_in_keys(const ModelSource& source, const WeightNames& names) {
 }
 
 // Whether the model's matrices, or some of them, are multiplied in 8 bits.
-bool multiplies_in_int8(const ModelSource& source, std::string_view dtype) {
+bool uses_int8(const ModelSource& source, std::string_view dtype) {
   if (dtype != "auto") return dtype == "int8";
   return std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
     const TensorView& tensor = *source.find(name);
-    return tensor.shape.size() > 1 && is_quantized(tensor.dtype);
+    return tensor.shape.size() > 1 && multiplies_in_int8(tensor.dtype);
   });
 }
 
@@ -73,7 +74,7 @@ DType automatic_kv_dtype(const ModelSource& source, const ModelInfo& model, std:
   constexpr float kLarge = 8, kTooLarge = 4096;
   const float largest = largest_in_keys(source, model.names(source.format()));
   if (largest > kTooLarge) return DType::bf16;
-  return largest >= kLarge || multiplies_in_int8(source, dtype) ? DType::f16 : DType::bf16;
+  return largest >= kLarge || uses_int8(source, dtype) ? DType::f16 : DType::bf16;
 }
 
 Result<KvLayout> plan_kv_layout(const ModelSource& source, const ModelInfo& model, std::string_view dtype,

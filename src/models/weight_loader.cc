@@ -11,16 +11,24 @@
 namespace pagoda {
 namespace {
 
+// Transposed weights come as they are stored, quantised ones as what they mean.
+DType transposed_type(DType stored) { return is_quantized(stored) ? DType::f32 : stored; }
+
 // Rows first, first + step, ... of [out, in], out of the stored [in, out].
 void transpose(const TensorView& stored, Range range, std::vector<std::byte>& copy, std::int64_t step = 1) {
   const std::int64_t in = stored.rows(), out = stored.columns();
-  const auto element = static_cast<std::size_t>(dtype_info(stored.dtype).block_bytes);
+  const auto element = static_cast<std::size_t>(dtype_info(transposed_type(stored.dtype)).block_bytes);
+  std::vector<float> values(static_cast<std::size_t>(is_quantized(stored.dtype) ? out : 0));
   copy.resize(static_cast<std::size_t>(in * range.count) * element);
   for (std::int64_t i = 0; i < in; ++i) {
+    const std::byte* row = stored.data + static_cast<std::size_t>(i * out) * element;
+    if (is_quantized(stored.dtype)) {
+      dequantize_row(stored, i, values.data());
+      row = reinterpret_cast<const std::byte*>(values.data());
+    }
     for (std::int64_t o = 0; o < range.count; ++o) {
       std::memcpy(copy.data() + static_cast<std::size_t>(o * in + i) * element,
-                  stored.data + static_cast<std::size_t>(i * out + range.first + o * step) * element,
-                  element);
+                  row + static_cast<std::size_t>(range.first + o * step) * element, element);
     }
   }
 }
@@ -52,19 +60,6 @@ void copy_values(const TensorView& matrix, Range range, std::vector<std::byte>& 
   for (std::int64_t row = 0; row < matrix.rows(); ++row) {
     dequantize_row(matrix, row, row_values.data());
     std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes, row_values.data() + range.first, bytes);
-  }
-}
-
-// [columns, rows] in float32, out of quantised [rows, columns].
-void transpose_values(const TensorView& stored, std::vector<std::byte>& copy) {
-  const std::int64_t rows = stored.rows(), columns = stored.columns();
-  std::vector<float> row_values(static_cast<std::size_t>(columns));
-  copy.resize(static_cast<std::size_t>(rows * columns) * sizeof(float));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    dequantize_row(stored, row, row_values.data());
-    for (std::int64_t column = 0; column < columns; ++column)
-      std::memcpy(copy.data() + static_cast<std::size_t>(column * rows + row) * sizeof(float),
-                  &row_values[static_cast<std::size_t>(column)], sizeof(float));
   }
 }
 
@@ -155,7 +150,7 @@ NormWeights WeightLoader::norm(const std::string& name, std::int64_t size, const
 TensorView WeightLoader::stored(const std::string& weight, std::int64_t rows, std::int64_t columns) {
   if (!names_.transposed) return reader_.matrix(weight, rows, columns);
   TensorView view = reader_.matrix(weight, columns, rows);
-  if (reader_.status().ok() && is_quantized(view.dtype))
+  if (reader_.status().ok() && multiplies_in_int8(view.dtype))
     reader_.fail(unimplemented(concat("tensor '", weight, "' is quantised and stored [in, out]")));
   return view;
 }
@@ -201,11 +196,12 @@ void WeightLoader::add_picked(Matrices& matrices, const TensorView& stored, cons
                               Range rows, std::int64_t step, bool transposed) {
   if (!reader_.status().ok()) return;
   if (!transposed && step == 1) return add_rows(matrices, stored, name, rows);
-  if (transposed && is_quantized(stored.dtype))
+  if (transposed && multiplies_in_int8(stored.dtype))
     return reader_.fail(unimplemented(concat("tensor '", name, "' is quantised and stored [in, out]")));
   matrices.recipe += concat(" ", name, text(rows), " by ", step, transposed ? " transposed" : "");
   const std::int64_t columns = transposed ? stored.rows() : stored.columns();
-  add_copy(matrices, stored, {stored.dtype, {rows.count, columns}, nullptr},
+  const DType type = transposed ? transposed_type(stored.dtype) : stored.dtype;
+  add_copy(matrices, stored, {type, {rows.count, columns}, nullptr},
            [=](const TensorView& from, std::vector<std::byte>& to) {
              transposed ? transpose(from, rows, to, step) : copy_rows(from, rows, step, to);
            });
@@ -216,7 +212,9 @@ void WeightLoader::add_transposed(Matrices& matrices, const TensorView& stored, 
   if (!is_quantized(stored.dtype))
     return add_picked(matrices, stored, name, {0, stored.columns()}, 1, /*transposed=*/true);
   matrices.recipe += concat(" ", name, " transposed as float32");
-  add_copy(matrices, stored, {DType::f32, {stored.columns(), stored.rows()}, nullptr}, transpose_values);
+  add_copy(
+      matrices, stored, {DType::f32, {stored.columns(), stored.rows()}, nullptr},
+      [](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, from.columns()}, to); });
 }
 
 void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
@@ -243,7 +241,7 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
     for (const TensorView& view : matrices.views) before += view.rows();
     if (names_.transposed) {
       matrices.recipe += concat(" ", name, text(range), " transposed");
-      add_copy(matrices, whole, {whole.dtype, {range.count, columns}, nullptr},
+      add_copy(matrices, whole, {transposed_type(whole.dtype), {range.count, columns}, nullptr},
                [range](const TensorView& from, std::vector<std::byte>& to) { transpose(from, range, to); });
     } else {
       add_rows(matrices, whole, name, range);
@@ -318,7 +316,7 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
   if (names_.transposed) {
     // The columns of [out, in] are rows of what is stored.
     matrices.recipe = concat(" ", weight, " rows ", text(own), " transposed");
-    add_copy(matrices, with_rows(whole, own), {whole.dtype, {rows, own.count}, nullptr},
+    add_copy(matrices, with_rows(whole, own), {transposed_type(whole.dtype), {rows, own.count}, nullptr},
              [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
   } else {
     add_columns(matrices, whole, weight, own);
@@ -394,7 +392,7 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   DType stored = matrices.views.front().dtype;
   PackedShape shape = {.type = LinearType::float32, .n = 0, .k = matrices.views.front().columns()};
   for (const TensorView& view : matrices.views) {
-    if (is_quantized(view.dtype)) stored = view.dtype;
+    if (multiplies_in_int8(view.dtype)) stored = view.dtype;
     shape.n += view.rows();
   }
   if (form == LinearForm::gated) shape.n = matrices.views.front().rows();

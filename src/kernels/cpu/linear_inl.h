@@ -1,6 +1,9 @@
 // linear over tiles: which panels of rows meet which strips of columns, and what is read ahead meanwhile;
-// rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h
-// and linear_int8_inl.h.
+// rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h,
+// linear_codes_inl.h and linear_int8_inl.h.
+#include <type_traits>
+
+#include "kernels/cpu/linear_codes_inl.h"
 #include "kernels/cpu/linear_int8_inl.h"
 
 namespace pagoda::cpu {
@@ -72,32 +75,44 @@ void run_tile(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
+template <PackedFormat kFormat>
+void widen(const std::byte* strip, std::int64_t first, std::int64_t count, std::byte* out) {
+  if constexpr (has_codes(kFormat))
+    unpack_strip<kFormat>(strip, first, count, out);
+  else
+    widen_strip<kFormat>(strip, first, count, out);
+}
+
 // Few rows, in one panel, widen narrow weights in registers. For more they are widened once for all panels,
 // so many inputs at a time that they stay in the first-level cache.
 template <PackedFormat kFormat>
 void run_narrow(const LinearTile& t) {
-  if (!t.panels.two_strips) return run_tile<Int8Kernel<kFormat>>(t);
   constexpr PackedFormat kWide = panel_layout(kFormat).wide;
+  constexpr std::int64_t kInputs = widened_inputs(kFormat);
+  constexpr bool kCodes = has_codes(kFormat);
+  using Few = std::conditional_t<kCodes, CodeKernel<kFormat>, Int8Kernel<kFormat>>;
+  using Many = std::conditional_t<kCodes, Bf16Kernel, Int8Kernel<kWide>>;
+  if (!t.panels.two_strips) return run_tile<Few>(t);
   LinearTile wide = t;
   wide.weights = t.scratch;
-  wide.strip_bytes = strip_bytes(kWide, kWidenedInputs);
-  LaterReads later = later_reads(t, (t.k + kWidenedInputs - 1) / kWidenedInputs);
+  wide.strip_bytes = strip_bytes(kWide, kInputs);
+  LaterReads later = later_reads(t, (t.k + kInputs - 1) / kInputs);
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
     wide.num_strips = count;
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
     const std::int64_t bytes = count * t.strip_bytes;
     const std::byte* next = weights_ahead(t, strip, bytes);
-    for (std::int64_t begin = 0; begin < t.k; begin += kWidenedInputs) {
+    for (std::int64_t begin = 0; begin < t.k; begin += kInputs) {
       wide.first_input = begin;
-      wide.k = t.k - begin < kWidenedInputs ? t.k - begin : kWidenedInputs;
+      wide.k = t.k - begin < kInputs ? t.k - begin : kInputs;
       wide.is_first_part = begin == 0;
       wide.is_last_part = begin + wide.k == t.k;
       for (std::int64_t s = 0; s < count; ++s)
-        widen_strip<kFormat>(t.weights + (strip + s) * t.strip_bytes, begin, wide.k,
-                             t.scratch + s * wide.strip_bytes);
+        widen<kFormat>(t.weights + (strip + s) * t.strip_bytes, begin, wide.k,
+                       t.scratch + s * wide.strip_bytes);
       const std::int64_t share = (bytes * wide.k / t.k + 63) / 64 * 64;
-      run_strips<Int8Kernel<kWide>>(wide, 0, count == kStrips, next, share, later);
+      run_strips<Many>(wide, 0, count == kStrips, next, share, later);
       if (next != nullptr) next += share;
     }
     wide.y += kStrips * kStrip;
@@ -224,14 +239,28 @@ void floats_to_half(const float* x, std::int64_t n, std::uint16_t* out) {
 
 constexpr LinearKernels kLinearKernels = {
     // By PackedFormat; the reference alone reads plain, and wide ones are made on the way.
-    .tiles = {nullptr, run_tile<FloatKernel<false>>, run_tile<Bf16Kernel>,
-              run_tile<Int8Kernel<PackedFormat::q8>>, run_narrow<PackedFormat::q4>,
-              run_tile<FloatKernel<true>>, run_tile<Int8Kernel<PackedFormat::q8m>>,
-              run_narrow<PackedFormat::q4s>, run_narrow<PackedFormat::q4g>, run_narrow<PackedFormat::q5s>,
-              run_narrow<PackedFormat::q5m>, run_narrow<PackedFormat::iq4>, run_narrow<PackedFormat::fp4>,
-              run_narrow<PackedFormat::q2_k>, run_narrow<PackedFormat::q3_k>, run_narrow<PackedFormat::q4_k>,
-              run_narrow<PackedFormat::q5_k>, run_narrow<PackedFormat::q6_k>,
-              run_narrow<PackedFormat::iq4_xs>},
+    .tiles = {nullptr,
+              run_tile<FloatKernel<false>>,
+              run_tile<Bf16Kernel>,
+              run_tile<Int8Kernel<PackedFormat::q8>>,
+              run_narrow<PackedFormat::q4>,
+              run_tile<FloatKernel<true>>,
+              run_tile<Int8Kernel<PackedFormat::q8m>>,
+              run_narrow<PackedFormat::q4s>,
+              run_narrow<PackedFormat::q4g>,
+              run_narrow<PackedFormat::q5s>,
+              run_narrow<PackedFormat::q5m>,
+              run_narrow<PackedFormat::iq4>,
+              run_narrow<PackedFormat::fp4>,
+              run_narrow<PackedFormat::q2_k>,
+              run_narrow<PackedFormat::q3_k>,
+              run_narrow<PackedFormat::q4_k>,
+              run_narrow<PackedFormat::q5_k>,
+              run_narrow<PackedFormat::q6_k>,
+              run_narrow<PackedFormat::iq4_xs>,
+              run_narrow<PackedFormat::e4m3>,
+              run_narrow<PackedFormat::nf4>,
+              run_narrow<PackedFormat::nvfp4>},
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
     .int8_rows = kInt8Rows,

@@ -1,3 +1,4 @@
+#pragma once
 // The products of one panel of rows and one strip of columns (or several side by side), written once over the
 // sixteen lanes of simd_*.h and compiled once per instruction set. Each output element is one chain of
 // additions over k in ascending order, whatever the shape of the register tile around it. Here: what all
@@ -164,11 +165,9 @@ struct Bf16Kernel {
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
-    PAGODA_UNROLL
-    for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
-    for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+    load_sums(t, row, strip, acc);
     const std::int64_t pairs = (t.k + 1) / 2;
-    const auto* x = reinterpret_cast<const PairInput*>(panel);
+    const auto* x = reinterpret_cast<const PairInput*>(panel) + t.first_input * kRows;
     for (std::int64_t begin = 0; begin < pairs; begin += 16, x += kRows * 32) {
       fetch<kOneByOne>(ahead);
       const std::int64_t end = pairs - begin < 16 ? pairs : begin + 16;
@@ -185,6 +184,7 @@ struct Bf16Kernel {
         }
       }
     }
+    if (!t.is_last_part) return store_sums(t, row, strip, acc);
     finish(t, row, strip, acc);
   }
 };

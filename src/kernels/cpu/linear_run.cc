@@ -59,9 +59,11 @@ std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, cons
   if (context.tuning == CpuTuning::zen3) return few && panels.num_rows > 1 && narrow ? 0 : kNextStrips;
   if (!few) return kNextStrips;
   // Intel's foresees too little of 8-bit products' weights: a third to half of the time of 4-bit ones.
-  if (context.tuning == CpuTuning::intel && panel_layout(format).bits > 0) return std::int64_t{4} << 10;
+  if (context.tuning == CpuTuning::intel && (narrow || bytes)) return std::int64_t{4} << 10;
   const bool wide = context.level == CpuLevel::avx512;
-  return panel_layout(format).bits > 4 && wide ? std::int64_t{2} << 10 : 0;
+  return std::max(panel_layout(format).bits, panel_layout(format).code_bits) > 4 && wide
+             ? std::int64_t{2} << 10
+             : 0;
 }
 
 void multiply_tile(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
@@ -73,7 +75,7 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
                      rows = panels.begin(tile.last_panel) - first_row;
   const bool widened = is_narrow(run.format) && panels.two_strips;
   const std::int64_t wide_bytes =
-      widened ? kMaxStrips * strip_bytes(panel_layout(run.format).wide, kWidenedInputs) : 0;
+      widened ? kMaxStrips * strip_bytes(panel_layout(run.format).wide, widened_inputs(run.format)) : 0;
   const std::int64_t sum_bytes = widened ? rows * kMaxStrips * kStrip * 4 : 0;
   const bool straight_to_y = !out.output.activation && out.largest == nullptr;
   float* const buffer =

@@ -7,6 +7,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/linear_storage.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda::cpu {
 
@@ -46,8 +47,8 @@ struct LinearTile {
   Panels panels;
   std::int64_t first_panel = 0, last_panel = 0;
   const std::byte* x = nullptr;  // the first of all panels: floats, bf16 (or floats rounded to it), or int8
-  // Narrow weights of more rows than stream_narrow_rows become wide ones, kWidenedInputs at a time: room for
-  // so many of kMaxStrips strips, and for sums of all rows of the tile and these strips.
+  // Narrow weights of more rows than stream_narrow_rows become wide ones, widened_inputs() at a time: room
+  // for so many of kMaxStrips strips, and for sums of all rows of the tile and these strips.
   std::byte* scratch = nullptr;
   float* sums = nullptr;
 
@@ -111,8 +112,6 @@ const LinearKernels& linear_kernels_portable();
 const LinearKernels& linear_kernels(CpuLevel level);
 
 constexpr std::int64_t kMaxStrips = 2;  // that a register tile may be wide
-// So many inputs of kMaxStrips strips stay in the first-level cache, whatever they are widened to.
-constexpr std::int64_t kWidenedInputs = 512;
 
 // The scales of 8-bit products' weights.
 enum class PanelScales : std::uint8_t {
@@ -120,6 +119,7 @@ enum class PanelScales : std::uint8_t {
   shares,  // for 32 inputs, or 128, of the output's unit, in half precision
   bytes,   // for 32 inputs, or 16, times the block's in half precision
   floats,  // the same multiplied, in float32
+  e4m3,    // for 16 inputs, times one float of the output and over another
 };
 
 // How the panels of each PackedFormat are laid out; README.md has the blocks themselves.
@@ -136,6 +136,8 @@ struct PanelLayout {
   int zero = 0;                             // the byte that stands for 0, where there are no minima
   PackedFormat wide = PackedFormat::plain;  // is widened to it for many rows
   const std::uint8_t* bytes = nullptr;      // the 16 that 4-bit numbers stand for; null: themselves
+  int code_bits = 0;                        // a float's code takes so many in products of bf16
+  const float* values = nullptr;            // the 16 that codes of 4 bits stand for
 };
 struct ByteTable {
   std::uint8_t bytes[16];
@@ -165,6 +167,11 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"q6_k", 0, 256, 320, 320 + 3072, 6, PanelScales::bytes, 16, false, 32, PackedFormat::wide16},
     {"iq4_xs", 0, 256, 192, 192 + 2048, 4, PanelScales::bytes, 32, false, 128, PackedFormat::wide32,
      kIq4Bytes.bytes},
+    {"e4m3", 0, 128, 64, 64 + 2048, 0, PanelScales::floats, 128, false, 0, PackedFormat::bf16, nullptr, 8},
+    {"nf4", 0, 64, 64, 64 + 512, 0, PanelScales::floats, 64, false, 0, PackedFormat::bf16, nullptr, 4,
+     kNf4Values},
+    {"nvfp4", 128, 64, 64, 64 + 512, 0, PanelScales::e4m3, 16, false, 0, PackedFormat::bf16, nullptr, 4,
+     kE2m1Values},
     {"wide32", 0, 64, 128, 128 + 1024, 8, PanelScales::floats, 32, false, 128, PackedFormat::wide32},
     {"wide32m", 0, 64, 256, 256 + 1024, 8, PanelScales::floats, 32, true, 0, PackedFormat::wide32m},
     {"wide16", 0, 64, 256, 256 + 1024, 8, PanelScales::floats, 16, false, 128, PackedFormat::wide16},
@@ -173,10 +180,14 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
 constexpr const PanelLayout& panel_layout(PackedFormat format) {
   return kPanelLayouts[static_cast<std::size_t>(format)];
 }
-// Whether weights lie in fewer than 8 bits, which are widened on their way into 8-bit products.
+// Whether weights lie as codes of floats, which become bf16 on their way into products.
+constexpr bool has_codes(PackedFormat format) { return panel_layout(format).code_bits > 0; }
+// Whether weights lie in fewer bits than they are multiplied in: those, or numbers that become bytes.
 constexpr bool is_narrow(PackedFormat format) {
-  return panel_layout(format).bits > 0 && panel_layout(format).bits < 8;
+  return has_codes(format) || (panel_layout(format).bits > 0 && panel_layout(format).bits < 8);
 }
+// So many inputs of kMaxStrips strips stay in the first-level cache in the form that they are widened to.
+constexpr std::int64_t widened_inputs(PackedFormat format) { return has_codes(format) ? 256 : 512; }
 // The numbers of 32 inputs of a strip.
 constexpr std::int64_t number_bytes(PackedFormat format) { return 64 * panel_layout(format).bits; }
 constexpr std::int64_t packed_block_bytes(PackedFormat format) { return panel_layout(format).block_bytes; }

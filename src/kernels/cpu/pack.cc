@@ -150,6 +150,42 @@ void pack_super_blocks(const Strip& s, PackedFormat format) {
   }
 }
 
+// 32 codes of one output into the numbers of its strip (linear_codes_inl.h): of 8 bits two inputs of all
+// outputs side by side, of 4 bits eight.
+void put_codes(int bits, const std::uint8_t* codes, std::int64_t c, std::uint8_t* numbers) {
+  for (int i = 0; bits == 8 && i < 32; ++i) numbers[i / 2 * 32 + 2 * c + i % 2] = codes[i];
+  for (int i = 0; bits == 4 && i < 32; i += 8) {
+    std::uint32_t word = 0;
+    for (int j = 0; j < 8; ++j) word |= std::uint32_t{codes[i + j]} << (4 * j);
+    std::memcpy(numbers + 8 * i + 4 * c, &word, 4);
+  }
+}
+
+// Codes of floats keep their bits, and so do their scales.
+void pack_codes(const Strip& s, PackedFormat format) {
+  const PanelLayout& panel = panel_layout(format);
+  const auto read = weight_format(s.view->dtype).codes;
+  FloatCodes group;
+  for (std::int64_t c = 0; c < s.rows; ++c) {
+    const auto* row = reinterpret_cast<const std::uint8_t*>(s.row(c));
+    for (std::int64_t begin = 0; begin < s.k; begin += 32) {
+      std::uint8_t* const block = s.out + panel.header_bytes + begin / panel.block_inputs * panel.block_bytes;
+      const std::int64_t in_block = begin % panel.block_inputs;
+      read(row, begin / 32, group);
+      put_codes(panel.code_bits, group.codes, c, block + panel.scale_bytes + 2 * panel.code_bits * in_block);
+      if (panel.scales == PanelScales::floats) {
+        std::memcpy(block + 4 * c, &group.scale, 4);
+      } else {
+        for (int half = 0; half < 2; ++half) block[in_block + 16 * half + c] = group.scales[half];
+      }
+    }
+    if (panel.scales == PanelScales::e4m3) {
+      std::memcpy(s.out + 4 * c, &group.factor, 4);
+      std::memcpy(s.out + 64 + 4 * c, &group.divisor, 4);
+    }
+  }
+}
+
 // One row as bf16, at `out` with room for k rounded up to 16; an odd k gets a zero behind it.
 const std::uint16_t* bf16_row(const LinearKernels& kernels, const Strip& s, std::int64_t c, float* row,
                               std::uint16_t* out) {
@@ -242,6 +278,8 @@ void pack_strips(const KernelContext& context, const TensorView& view, const Lin
       std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
       if (keeps_file_numbers(segment.format)) {
         pack_super_blocks(s, segment.format);
+      } else if (has_codes(segment.format)) {
+        pack_codes(s, segment.format);
       } else if (is_narrow(segment.format)) {
         pack_numbers(s, segment.format, steps);
       } else {
@@ -269,24 +307,24 @@ std::int64_t plan_gated(PackedLinear::Storage& storage) {
   return 2 * strips * segment.strip_bytes;
 }
 
-// Whether 4-bit weights of a quantised folder have one scale and zero point for each 128, as its groups of
-// that size are read.
+// Whether weights of a quantised folder have one scale, and zero point, for each 128 inputs, as its groups of
+// that size or more are read. The last 128 of 8-bit floats may be fewer.
 bool scales_are_for_128(const TensorView& view) {
-  if (view.dtype != DType::int4 || view.columns() % 128 != 0) return false;
-  const std::int64_t bytes = dtype_info(DType::int4).block_bytes, groups = view.rows() * view.columns() / 128;
-  constexpr std::size_t kScaleAndZero = 8;
-  for (std::int64_t group = 0; group < groups; ++group) {
-    const std::byte* const first = view.data + group * 4 * bytes;
-    for (std::int64_t i = 1; i < 4; ++i)
-      if (std::memcmp(first, first + i * bytes, kScaleAndZero) != 0) return false;
+  const bool floats = view.dtype == DType::fp8;
+  if (!floats && (view.dtype != DType::int4 || view.columns() % 128 != 0)) return false;
+  const std::int64_t bytes = dtype_info(view.dtype).block_bytes, row_blocks = view.columns() / 32;
+  const std::size_t same = floats ? 4 : 8;  // a scale, and a zero point
+  for (std::int64_t block = 0; block < view.rows() * row_blocks; ++block) {
+    const std::byte* const at = view.data + block * bytes;
+    if (block % row_blocks % 4 != 0 && std::memcmp(at, at - bytes, same) != 0) return false;
   }
   return true;
 }
 
 // Whether panels of 16-bit numbers hold other values than those stored. What 8-bit ones hold is seen when
 // they are packed.
-bool plain_panels_round(LinearType type, DType stored) {
-  return (type == LinearType::bfloat16 && stored != DType::bf16) ||
+bool plain_panels_round(LinearType type, const PackedPart& part, DType stored) {
+  return (type == LinearType::bfloat16 && stored != DType::bf16 && !has_codes(part.format)) ||
          (type == LinearType::float16 && stored != DType::f16);
 }
 
@@ -305,22 +343,15 @@ std::vector<float> interleaved(const std::vector<float>& bias, std::int64_t n) {
 
 PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
                            const TensorView& view) {
-  switch (storage.type) {
-    case LinearType::float32:
-      return PackedFormat::f32;
-    case LinearType::bfloat16:
-      return PackedFormat::bf16;
-    case LinearType::float16:
-      return PackedFormat::f16;
-    case LinearType::int8:
-      break;
-  }
-  const PackedFormat own = int8_panels(storage.form, weights, view);
-  const bool both = storage.form == LinearForm::gated;
-  const auto by_128 = [](const TensorView& each) { return scales_are_for_128(each); };
-  if (own == PackedFormat::q4 && (both ? std::all_of(weights.begin(), weights.end(), by_128) : by_128(view)))
-    return PackedFormat::q4g;
-  return own;
+  if (storage.type == LinearType::float32) return PackedFormat::f32;
+  if (storage.type == LinearType::float16) return PackedFormat::f16;
+  const PackedFormat own = chosen_panels(storage.type, storage.form, weights, view);
+  const bool asks = own == PackedFormat::q4 || own == PackedFormat::e4m3,
+             both = storage.form == LinearForm::gated;
+  const bool by_128 = asks && (both ? std::all_of(weights.begin(), weights.end(), scales_are_for_128)
+                                    : scales_are_for_128(view));
+  if (own == PackedFormat::e4m3 && !by_128) return PackedFormat::bf16;
+  return own == PackedFormat::q4 && by_128 ? PackedFormat::q4g : own;
 }
 
 std::int64_t plan_panels(PackedLinear::Storage& storage) {
@@ -353,7 +384,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
   std::atomic<bool> rounded{false};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const TensorView& view = weights[i];
-    if (plain_panels_round(storage.type, view.dtype)) rounded = true;
+    if (plain_panels_round(storage.type, storage.parts[i], view.dtype)) rounded = true;
     const std::int64_t row_bytes = dtype_bytes(view.dtype, storage.k),
                        num_strips = ceil_div(view.rows(), kStrip);
     const std::int64_t at_once = std::max<std::int64_t>(1, kPackedAtOnce / (row_bytes * kStrip));

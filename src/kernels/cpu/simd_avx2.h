@@ -216,6 +216,29 @@ PAGODA_INLINE Pairs load_pairs(const std::byte* p) {
 PAGODA_INLINE F dot2(F acc, const Pairs& w, const PairInput* x) {
   return fma(set1(x[1]), w.odd, fma(set1(x[0]), w.even, acc));
 }
+PAGODA_INLINE F e4m3_of_upper(__m256i bytes) {  // simd_avx512.h
+  const __m256i half =
+      _mm256_and_si256(_mm256_srai_epi16(bytes, 1), _mm256_set1_epi16(static_cast<short>(0xbf80)));
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)), _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+}
+PAGODA_INLINE void load_e4m3_pairs(const std::byte* p, F& even, F& odd) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  even = e4m3_of_upper(_mm256_slli_epi16(bytes, 8));
+  odd = e4m3_of_upper(bytes);
+}
+PAGODA_INLINE F load_e4m3(const std::byte* p) {
+  const __m256i words = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return e4m3_of_upper(_mm256_slli_epi16(words, 8));
+}
+PAGODA_INLINE F look_up_nibbles(F table, W w, int n) {  // simd_avx512.h
+  const auto half = [&](__m256i words) {
+    const __m256i index = _mm256_srli_epi32(words, 4 * n);
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.lo, index),
+                            _mm256_permutevar8x32_ps(table.hi, index),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+  };
+  return {half(w.lo), half(w.hi)};
+}
 PAGODA_INLINE void prefetch_far(const std::byte* p) {  // to the second-level cache
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
 }
@@ -269,6 +292,14 @@ PAGODA_INLINE __m256 round_half_to_bf16(__m256 x) {
 }
 PAGODA_INLINE F round_to_bf16(F x) { return {round_half_to_bf16(x.lo), round_half_to_bf16(x.hi)}; }
 PAGODA_INLINE void store_pair_input(PairInput* p, F x) { store(p, round_to_bf16(x)); }
+
+PAGODA_INLINE Pairs pairs_of(F even, F odd) { return {round_to_bf16(even), round_to_bf16(odd)}; }
+PAGODA_INLINE void store_pairs(std::byte* p, const Pairs& w) {
+  const auto join = [](__m256 even, __m256 odd) {
+    return _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(even), 16), _mm256_castps_si256(odd));
+  };
+  store_weights(p, {join(w.even.lo, w.odd.lo), join(w.even.hi, w.odd.hi)});
+}
 
 PAGODA_INLINE void store_half(std::uint16_t* p, F x) {
   auto* out = reinterpret_cast<__m128i*>(p);

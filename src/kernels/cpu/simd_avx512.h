@@ -166,6 +166,32 @@ PAGODA_INLINE void store_pair_input(PairInput* p, F x) {  // round to nearest ev
 PAGODA_INLINE F round_to_bf16(F x) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16));
 }
+PAGODA_INLINE void store_pairs(std::byte* p, Pairs w) { _mm512_storeu_si512(p, (__m512i)w); }
+// Two inputs of 16 columns, rounded to nearest even.
+PAGODA_INLINE Pairs pairs_of(F even, F odd) {
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
+                                         22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return (__m512bh)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
+}
+// e4m3 numbers times 2^-8: of bytes in the upper halves of 16 bits, of 16 columns x 2 inputs, and of 16
+// bytes.
+PAGODA_INLINE F e4m3_of_upper(__m256i bytes) {
+  const __m256i bits = _mm256_set1_epi16(static_cast<short>(0xbf80));
+  return _mm512_cvtph_ps(_mm256_and_si256(_mm256_srai_epi16(bytes, 1), bits));
+}
+PAGODA_INLINE void load_e4m3_pairs(const std::byte* p, F& even, F& odd) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  even = e4m3_of_upper(_mm256_slli_epi16(bytes, 8));
+  odd = e4m3_of_upper(bytes);
+}
+PAGODA_INLINE F load_e4m3(const std::byte* p) {
+  const __m256i words = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return e4m3_of_upper(_mm256_slli_epi16(words, 8));
+}
+// The floats of a table of 16 that bits 4 n to 4 n + 3 of each lane name.
+PAGODA_INLINE F look_up_nibbles(F table, W w, int n) {
+  return _mm512_permutexvar_ps(_mm512_srli_epi32(w, static_cast<unsigned>(4 * n)), table);
+}
 PAGODA_INLINE void prefetch_far(const std::byte* p) {  // to the second-level cache
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/dequantize.h"
+#include "tensor/small_floats.h"
 
 #define PAGODA_INLINE static inline
 
@@ -238,6 +239,28 @@ PAGODA_INLINE F round_to_bf16(const F& x) {
   return map([&](int i) { return bfloat16_to_float(float_to_bfloat16(x.v[i])); });
 }
 PAGODA_INLINE void store_pair_input(PairInput* p, const F& x) { store(p, round_to_bf16(x)); }
+
+PAGODA_INLINE Pairs pairs_of(const F& even, const F& odd) {
+  return {round_to_bf16(even), round_to_bf16(odd)};
+}
+PAGODA_INLINE void store_pairs(std::byte* p, const Pairs& w) {
+  std::uint16_t bits[32];
+  for (int i = 0; i < 16; ++i) {
+    bits[2 * i] = float_to_bfloat16(w.even.v[i]);
+    bits[2 * i + 1] = float_to_bfloat16(w.odd.v[i]);
+  }
+  std::memcpy(p, bits, sizeof bits);
+}
+PAGODA_INLINE F load_e4m3(const std::byte* p) {  // simd_avx512.h
+  return map([&](int i) { return e4m3_value(static_cast<std::uint8_t>(p[i])) * 0x1p-8f; });
+}
+PAGODA_INLINE void load_e4m3_pairs(const std::byte* p, F& even, F& odd) {
+  even = map([&](int i) { return e4m3_value(static_cast<std::uint8_t>(p[2 * i])) * 0x1p-8f; });
+  odd = map([&](int i) { return e4m3_value(static_cast<std::uint8_t>(p[2 * i + 1])) * 0x1p-8f; });
+}
+PAGODA_INLINE F look_up_nibbles(const F& table, const W& w, int n) {
+  return map([&](int i) { return table.v[w.v[4 * i + n / 2] >> (n % 2 * 4) & 15]; });
+}
 
 PAGODA_INLINE void store_half(std::uint16_t* p, const F& x) {
   for (int i = 0; i < 16; ++i) p[i] = float_to_half(x.v[i]);

@@ -64,6 +64,26 @@ void unpack_numbers(PackedFormat format, const std::byte* strip, std::int64_t c,
   }
 }
 
+// Output c of a strip of codes of floats; as put_codes of pack.cc put them there.
+void unpack_codes(PackedFormat format, const std::byte* strip, std::int64_t c, std::int64_t k, float* out) {
+  const PanelLayout& panel = panel_layout(format);
+  for (std::int64_t i = 0; i < k; ++i) {
+    const std::byte* const block = strip + panel.header_bytes + i / panel.block_inputs * panel.block_bytes;
+    const std::int64_t in_block = i % panel.block_inputs;
+    const std::byte* const numbers = block + panel.scale_bytes;
+    const float scale = panel.scales == PanelScales::floats
+                            ? load<float>(block + 4 * c)
+                            : e4m3_value(std::to_integer<std::uint8_t>(block[in_block / 16 * 16 + c])) *
+                                  load<float>(strip + 4 * c) / load<float>(strip + 64 + 4 * c);
+    const auto byte = [&](std::int64_t at) { return std::to_integer<std::uint8_t>(numbers[at]); };
+    const float value =
+        panel.code_bits == 8
+            ? e4m3_value(byte(in_block / 2 * 32 + 2 * c + in_block % 2))
+            : panel.values[byte(in_block / 8 * 64 + 4 * c + in_block % 8 / 2) >> (in_block % 2 * 4) & 15];
+    out[i] = value * scale;
+  }
+}
+
 }  // namespace
 
 void unpack_row(const PackedLinear::Storage& storage, std::int64_t row, float* out) {
@@ -87,6 +107,7 @@ void unpack_row(const PackedLinear::Storage& storage, std::int64_t row, float* o
     default:
       break;
   }
+  if (has_codes(segment->format)) return unpack_codes(segment->format, strip, c, k, out);
   CHECK(panel_layout(segment->format).bits > 0);
   unpack_numbers(segment->format, strip, c, k, out);
 }
