@@ -3,7 +3,7 @@
 #include <span>
 
 #include "device/device.h"
-#include "device/kernels/kernel_args.h"
+#include "device/kernels/layer_args.h"
 
 namespace pagoda::device {
 

@@ -149,8 +149,8 @@ Status DeviceDecoder::fill_cos_sin(device::StreamId stream) {
   const KernelContext context = {.backend = Backend::reference};
   for (std::size_t i = 0; i < config_.ropes.size(); ++i) {
     const std::span<const float> factors = weights_.rope_factors;
-    auto table =
-        RopeTable::create(config_.ropes[i], i == 0 ? factors : std::span<const float>(), max_context_);
+    auto table = RopeTable::create(context, config_.ropes[i], i == 0 ? factors : std::span<const float>(),
+                                   max_context_);
     if (!table) return table.error();
     const std::int64_t count = std::int64_t{max_context_} * config_.ropes[i].rotary_size;
     PAGODA_RETURN_IF_ERROR(room(cos_sin_.emplace_back(), count, "rotations"));

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
+#include "device_runner/device_support.h"
+#include "model_runner/kv_layout_choice.h"
 #include "models/read_config.h"
 
 namespace pagoda::device_runner {
@@ -64,19 +66,12 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (!event) return event.error();
   runner->swapped_ = *event;
   runner->arena_.emplace(there, runner->stream_);
-  auto decoder = DeviceDecoder::load(there, runner->stream_, *source, **model,
-                                     {.weights = *weights,
-                                      .cache = *cache,
-                                      .max_batched_tokens = options.max_num_batched_tokens,
-                                      .max_num_seqs = options.max_num_seqs,
-                                      .block_size = options.block_size,
-                                      .products = kernels.products,
-                                      .attention = kernels.attention,
-                                      .max_context = options.max_context});
-  if (!decoder) return decoder.error();
-  runner->decoder_ = *std::move(decoder);
-  runner->kv_plan_ =
-      plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context, false);
+  const std::int32_t positions = (*model)->decoder.max_positions;
+  const std::int32_t context = options.max_context > 0 ? std::min(options.max_context, positions) : positions;
+  if (check_support((*model)->decoder, context).ok())
+    PAGODA_RETURN_IF_ERROR(runner->load_decoder(*source, **model, *weights, *cache, kernels));
+  else
+    PAGODA_RETURN_IF_ERROR(runner->load_model(*source, **model, *weights, *cache, kernels));
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
   const std::int64_t drawn = std::int64_t{options.max_num_seqs} * (1 + options.max_draft_tokens);
@@ -91,6 +86,72 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (options.num_blocks > 0)
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   return runner;
+}
+
+Status DeviceModelRunner::load_decoder(const ModelSource& source, const ModelInfo& model,
+                                       device::Element weights, device::Element cache,
+                                       const DeviceKernels& kernels) {
+  auto decoder = DeviceDecoder::load(*device_, stream_, source, model,
+                                     {.weights = weights,
+                                      .cache = cache,
+                                      .max_batched_tokens = options_.max_num_batched_tokens,
+                                      .max_num_seqs = options_.max_num_seqs,
+                                      .block_size = options_.block_size,
+                                      .products = kernels.products,
+                                      .attention = kernels.attention,
+                                      .max_context = options_.max_context});
+  if (!decoder) return decoder.error();
+  decoder_ = *std::move(decoder);
+  kv_plan_ = plan_kv_groups(layer_states(config()), options_.block_size, options_.max_context, false);
+  return ok_status();
+}
+
+// The model as models/ computes it on every backend.
+Status DeviceModelRunner::load_model(const ModelSource& source, const ModelInfo& model,
+                                     device::Element weights, device::Element cache,
+                                     const DeviceKernels& kernels) {
+  PAGODA_RETURN_IF_ERROR(check_plain_support(model.decoder).annotate(model.architecture));
+  if (kernels.attention == AttentionKernels::tiles || kernels.products == MatrixProducts::library)
+    return unimplemented(concat(model.architecture,
+                                ": --device-attention tiles and --device-products cublaslt ",
+                                "are not supported for this model"));
+  const auto name = [](device::Element element) {
+    return element == device::Element::f32    ? "float32"
+           : element == device::Element::bf16 ? "bfloat16"
+                                              : "int8";
+  };
+  auto layout = plan_kv_layout(source, model, name(weights), name(cache), options_.block_size);
+  if (!layout) return layout.error();
+  const bool tiles = weights == device::Element::bf16 && kernels.products != MatrixProducts::plain;
+  ops_ = std::make_unique<DeviceOps>(*device_, stream_, *arena_,
+                                     DeviceOps::Options{.weights = weights, .tiles = tiles});
+  arena_->begin();
+  const KernelContext context = {.backend = Backend::device, .device = ops_.get()};
+  auto decoder = DecoderModel::load(context, source, model, name(weights), options_.max_num_batched_tokens);
+  if (!decoder) return decoder.error();
+  model_ = *std::move(decoder);
+  PAGODA_RETURN_IF_ERROR(ops_->take_status());
+  PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
+  const std::vector<LayerState> layers = layer_states(config());
+  std::vector<KvLayout> layouts;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    KvLayout& of_layer = layouts.emplace_back(*layout);
+    of_layer.num_kv_heads = static_cast<std::int32_t>(model_->shard().layers[i].heads.kv.count);
+    of_layer.head_size = layers[i].head_size;
+    of_layer.latent_size = layers[i].latent_size;
+    of_layer.num_layers = 1;
+  }
+  kv_plan_ = plan_kv_groups(layers, options_.block_size, options_.max_context, options_.kv_windows,
+                            options_.block_size * dtype_info(layout->dtype).block_bytes);
+  layout_ = page_layout(kv_plan_, layouts);
+  layout_.num_layers = kv_plan_.uniform ? kv_plan_.page_layers : 1;
+  layer_pages_ = layers_in_pages(kv_plan_, layouts, layout_);
+  return ok_status();
+}
+
+std::int32_t DeviceModelRunner::max_context() const {
+  const std::int32_t positions = config().max_positions;
+  return options_.max_context > 0 ? std::min(options_.max_context, positions) : positions;
 }
 
 DeviceModelRunner::~DeviceModelRunner() {
@@ -122,6 +183,8 @@ Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_
 
 Status DeviceModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                               std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  if (model_)
+    return unimplemented("--kv-manager virtual is not supported for this model on a device: use paged");
   cache_ = {};
   mapper_.reset();
   swap_space_ = {};
@@ -158,10 +221,10 @@ Status DeviceModelRunner::create_kv_pages(std::int64_t first, std::int64_t count
 }
 
 MemoryPlan DeviceModelRunner::memory_plan() const {
-  return {.weight_bytes = decoder_->weights().bytes,
+  return {.weight_bytes = model_ ? model_->weights().packed_bytes : decoder_->weights().bytes,
           .kv_bytes = mapper_ ? mapper_->arena().bytes() : cache_.size_bytes(),
           .swap_bytes = swap_space_.count(),
-          .activation_bytes = decoder_->activation_bytes(),
+          .activation_bytes = model_ ? model_->activation_bytes() : decoder_->activation_bytes(),
           .buffer_bytes = sampler_->size_bytes() + arena_->size_bytes()};
 }
 
@@ -169,7 +232,7 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
 // penalties for the first time.
 std::size_t DeviceModelRunner::step_bytes() const {
   const std::int64_t tokens = options_.max_num_batched_tokens, seqs = options_.max_num_seqs;
-  const std::int64_t context = decoder_->max_context(), word = sizeof(std::int32_t);
+  const std::int64_t context = max_context(), word = sizeof(std::int32_t);
   const std::int64_t tables = seqs * (context / options_.block_size + 1) * word;
   const auto mask = static_cast<std::int64_t>(mask_words(config().vocab_size)) * word;
   return as_size(16 * tokens * word + tables + sampler_->max_rows() * (mask + 512) + context * word);
@@ -178,7 +241,7 @@ std::size_t DeviceModelRunner::step_bytes() const {
 Status DeviceModelRunner::make_step_layout() {
   auto step = StepLayout::create(kv_plan_, {.max_tokens = options_.max_num_batched_tokens,
                                             .max_seqs = options_.max_num_seqs,
-                                            .max_context = decoder_->max_context(),
+                                            .max_context = max_context(),
                                             .max_positions = config().max_positions,
                                             .vocab_size = config().vocab_size,
                                             .tables = StepRules::Tables::by_row});
@@ -212,7 +275,10 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) 
   }
   PAGODA_RETURN_IF_ERROR(swap(batch, result));
   PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
-  if (!batch.empty()) {
+  if (!batch.empty() && model_) {
+    PAGODA_RETURN_IF_ERROR(forward_model(batch, result));
+    PAGODA_RETURN_IF_ERROR(sample(batch, result));
+  } else if (!batch.empty()) {
     auto laid_out = lay_out(batch, result);
     if (!laid_out) return laid_out.error();
     PAGODA_RETURN_IF_ERROR(decoder_->forward(*laid_out, place_));
@@ -288,11 +354,14 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
     }
   }
   out.rows = step_.num_rows();
-  out.ids = arena_->keep(step_.token_ids());
-  out.positions = arena_->keep(step_.positions());
-  out.sequences = arena_->keep(step_.row_sequences());
-  out.blocks = arena_->keep(step_.slots());
-  out.block_tables = arena_->keep(step_.tables());
+  const std::span<const std::int32_t> image = step_.image();
+  const std::int32_t* const there = arena_->keep(image);
+  const auto at = [&](std::span<const std::int32_t> part) { return there + (part.data() - image.data()); };
+  out.ids = at(step_.token_ids());
+  out.positions = at(step_.positions());
+  out.sequences = at(step_.row_sequences());
+  out.blocks = at(step_.slots());
+  out.block_tables = at(step_.tables());
   out.table_width = step_.table_width();
   out.split_rows = arena_->put(split_rows);
   out.num_split_rows = std::ssize(split_rows);
@@ -301,20 +370,43 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   out.num_tiles = std::ssize(tiles);
   if (!tiles.empty()) tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
   out.tiles = arena_->put(tiles);
-  out.output_rows = arena_->keep(step_.output_row_ids());
+  out.output_rows = at(step_.output_row_ids());
   out.num_output_rows = std::ssize(step_.output_row_ids());
   PAGODA_RETURN_IF_ERROR(arena_->take_status());
   return out;
+}
+
+Status DeviceModelRunner::forward_model(const ScheduledBatch& batch, StepResult& result) {
+  step_.lay_out(batch, result);
+  const std::int32_t* const image = arena_->keep(step_.image());
+  PAGODA_RETURN_IF_ERROR(arena_->take_status());
+  ops_->begin_step(step_.image(), image);
+  views_.show_tables(step_, kv_plan_, layer_pages_);
+  if (kv_plan_.has_states())
+    views_.show_states(step_, kv_plan_, [&](std::int32_t page) { return blocks_ + page * block_bytes_; });
+  PAGODA_RETURN_IF_ERROR(model_->forward({.token_ids = step_.token_ids(),
+                                          .positions = step_.positions(),
+                                          .sequences = views_.sequences(),
+                                          .output_rows = step_.output_row_ids(),
+                                          .layout = layout_,
+                                          .cache = blocks_,
+                                          .layers = views_.layers(),
+                                          .rotations = step_.rotations(),
+                                          .states = views_.states()}));
+  return ops_->take_status();
+}
+
+// Logits of so many output rows into the sampler's.
+Status DeviceModelRunner::logits(std::int64_t first, std::int64_t count) {
+  if (!model_) return decoder_->logits(first, count, sampler_->logits());
+  PAGODA_RETURN_IF_ERROR(model_->logits(first, count, Buffer::of(sampler_->logits(), config().vocab_size)));
+  return ops_->take_status();
 }
 
 // Rows to draw from stand before those that are only scored: one pass over the head is for all of them.
 Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
   const std::span<const OutputRow> outputs = step_.output_rows();
   const auto num_drawn = as_size(std::ranges::count_if(outputs, is_drawn));
-  const auto logits = [&](std::size_t first, std::size_t count) {
-    return decoder_->logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count),
-                            sampler_->logits());
-  };
   std::vector<DrawnRow> drawn;
   for (std::size_t first = 0; first < num_drawn; first += drawn.size()) {
     drawn.clear();
@@ -326,7 +418,7 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result
                        .sequence = as_size(row.sequence),
                        .draft = row.draft});
     }
-    PAGODA_RETURN_IF_ERROR(logits(first, drawn.size()));
+    PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), std::ssize(drawn)));
     PAGODA_RETURN_IF_ERROR(sampler_->draw(drawn));
   }
   std::vector<PromptRow> scored;
@@ -340,7 +432,7 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result
            .num_top = batch.sequences[as_size(row.sequence)].prompt_logprobs,
            .result = &result.sequences[as_size(row.sequence)].prompt_logprobs[as_size(row.prompt_row)]});
     }
-    PAGODA_RETURN_IF_ERROR(logits(first, scored.size()));
+    PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), std::ssize(scored)));
     PAGODA_RETURN_IF_ERROR(sampler_->score(scored));
   }
   return ok_status();

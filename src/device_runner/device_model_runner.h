@@ -1,23 +1,27 @@
 #pragma once
 // DeviceModelRunner: carries out ScheduledBatches on a Device: swaps, block copies, the decoder's forward
-// pass, sampling. Owns the device, the weights, the KV bytes and the swap space. All layers keep all tokens
-// (one KV group of full pages), a window is a mask; one rank; nothing is pooled. Invariant: what a sequence
-// gets depends on its own tokens and parameters alone, to the bit. Streams: the work has one, and swaps have
-// one of their own, whose last event the work waits for. Between steps nothing runs. A device's error ends
-// the engine (StepResult::status). Threads: one caller, the engine thread.
+// pass, sampling. Owns the device, the weights, the KV bytes and the swap space. Models that DeviceDecoder
+// takes run as it has them: all layers keep all tokens (one KV group of full pages), a window is a mask. All
+// others run as models/ has them on any backend, with the CPU's KV groups. One rank; nothing is pooled.
+// Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit. Streams: the
+// work has one, and swaps have one of their own, whose last event the work waits for. Between steps nothing
+// runs. A device's error ends the engine (StepResult::status). Threads: one caller, the engine thread.
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "device/device_array.h"
+#include "device/step_arena.h"
 #include "device_runner/device_decoder.h"
 #include "device_runner/device_pages.h"
 #include "device_runner/device_sampler.h"
-#include "device_runner/step_arena.h"
+#include "kernels/device/device_ops.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/model_runner.h"
 #include "model_runner/page_mapper.h"
 #include "model_runner/step_layout.h"
+#include "model_runner/step_views.h"
+#include "models/decoder.h"
 
 namespace pagoda::device_runner {
 
@@ -46,23 +50,37 @@ class DeviceModelRunner final : public ModelRunner {
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks);
   Status create_kv_pages(std::int64_t first, std::int64_t count);  // between steps
-  KvLayout kv_page_layout() const { return decoder_->kv_layout(); }
+  KvLayout kv_page_layout() const { return model_ ? layout_ : decoder_->kv_layout(); }
   std::int64_t page_granule() const { return static_cast<std::int64_t>(device_->granule()); }
 
   StepResult run(const ScheduledBatch& batch) override;
+  RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
 
-  const DecoderConfig& config() const { return decoder_->config(); }
+  const DecoderConfig& config() const { return model_ ? model_->config() : decoder_->config(); }
   const KvGroupPlan& kv_plan() const { return kv_plan_; }
-  std::int64_t kv_page_bytes() const { return decoder_->block_bytes(); }
+  std::int64_t kv_page_bytes() const {
+    return model_ ? static_cast<std::int64_t>(layout_.block_bytes()) : decoder_->block_bytes();
+  }
   std::int64_t free_bytes() const { return static_cast<std::int64_t>(device_->free_bytes()); }
   MemoryPlan memory_plan() const;
-  std::int64_t embedding_bytes() const { return decoder_->weights().embedding.weight.size_bytes(); }
-  bool head_is_tied() const { return decoder_->config().tied_head; }
-  const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }
+  std::int64_t embedding_bytes() const {
+    return model_ ? model_->weights().embedding_bytes() : decoder_->weights().embedding.weight.size_bytes();
+  }
+  bool head_is_tied() const { return config().tied_head; }
+  const std::vector<std::string>& ignored_tensors() const {
+    return model_ ? model_->weights().ignored_tensors : decoder_->weights().ignored_tensors;
+  }
   const device::Device& device() const { return *device_; }
 
  private:
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
+  Status load_decoder(const ModelSource& source, const ModelInfo& model, device::Element weights,
+                      device::Element cache, const DeviceKernels& kernels);
+  Status load_model(const ModelSource& source, const ModelInfo& model, device::Element weights,
+                    device::Element cache, const DeviceKernels& kernels);
+  Status forward_model(const ScheduledBatch& batch, StepResult& result);
+  Status logits(std::int64_t first, std::int64_t count);
+  std::int32_t max_context() const;
   Status make_step_layout();
   StepIds ids() const;
   Status step(const ScheduledBatch& batch, StepResult& result);
@@ -76,8 +94,14 @@ class DeviceModelRunner final : public ModelRunner {
   std::unique_ptr<device::Device> device_;  // before all that lies in it
   device::StreamId stream_{}, swap_stream_{};
   device::EventId swapped_{};
-  std::optional<StepArena> arena_;
+  std::optional<device::StepArena> arena_;
   std::unique_ptr<DeviceDecoder> decoder_;
+  // Or, instead of it:
+  std::unique_ptr<DeviceOps> ops_;
+  std::unique_ptr<DecoderModel> model_;
+  KvLayout layout_;                       // a page's
+  std::vector<LayerInPage> layer_pages_;  // layers' places in pages
+  StepViews views_;
   KvGroupPlan kv_plan_;
   std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;  // that copies name
   std::int64_t num_table_ids_ = 0;                     // that block tables name

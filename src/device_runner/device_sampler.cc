@@ -15,7 +15,7 @@ constexpr std::int64_t kMostCandidates = 256;
 
 }  // namespace
 
-DeviceSampler::DeviceSampler(device::Device& device, device::StreamId stream, StepArena& arena,
+DeviceSampler::DeviceSampler(device::Device& device, device::StreamId stream, device::StepArena& arena,
                              const Shape& shape)
     : device_(device),
       stream_(stream),
@@ -25,7 +25,7 @@ DeviceSampler::DeviceSampler(device::Device& device, device::StreamId stream, St
       sampler_(KernelContext{.backend = Backend::cpu}) {}
 
 Result<std::unique_ptr<DeviceSampler>> DeviceSampler::create(device::Device& device, device::StreamId stream,
-                                                             StepArena& arena, const Shape& shape) {
+                                                             device::StepArena& arena, const Shape& shape) {
   if (!device::KernelLaunches::supports_vocabulary(shape.vocab_size))
     return unimplemented("this model has so many tokens as the device runner does not draw from");
   std::unique_ptr<DeviceSampler> sampler(new DeviceSampler(device, stream, arena, shape));

@@ -7,8 +7,8 @@
 
 #include "device/device_array.h"
 #include "device/kernel_launches.h"
+#include "device/step_arena.h"
 #include "device_runner/device_sampling.h"
-#include "device_runner/step_arena.h"
 #include "device_runner/token_counts.h"
 
 namespace pagoda::device_runner {
@@ -21,7 +21,7 @@ class DeviceSampler {
   };
   // Borrows the device and the arena.
   static Result<std::unique_ptr<DeviceSampler>> create(device::Device& device, device::StreamId stream,
-                                                       StepArena& arena, const Shape& shape);
+                                                       device::StepArena& arena, const Shape& shape);
 
   // Rows of logits that exist at the same time, and of those that are only scored.
   std::int64_t max_rows() const { return shape_.max_rows; }
@@ -35,7 +35,8 @@ class DeviceSampler {
   Status score(std::span<const PromptRow> rows);
 
  private:
-  DeviceSampler(device::Device& device, device::StreamId stream, StepArena& arena, const Shape& shape);
+  DeviceSampler(device::Device& device, device::StreamId stream, device::StepArena& arena,
+                const Shape& shape);
   Status reserve();
   Result<std::span<const float>> fetch(std::int64_t row, std::size_t place);
   void begin();
@@ -44,7 +45,7 @@ class DeviceSampler {
 
   device::Device& device_;
   device::StreamId stream_;
-  StepArena& arena_;
+  device::StepArena& arena_;
   Shape shape_;
   device::DeviceArray<float> logits_, copies_;  // [rows, vocabulary]; copies_: behind masks, before edits
   device::DeviceArray<std::int32_t> best_, drawn_;

@@ -95,7 +95,7 @@ class SamplerBench {
  private:
   device::KernelBench bench_;
   std::int32_t vocabulary_;
-  StepArena arena_;
+  device::StepArena arena_;
   std::unique_ptr<DeviceSampler> sampler_;
 };
 

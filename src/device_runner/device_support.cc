@@ -1,7 +1,10 @@
 #include "device_runner/device_support.h"
 
+#include <string_view>
+
 #include "base/strings.h"
 #include "device/kernel_launches.h"
+#include "device/layer_launches.h"
 
 namespace pagoda::device_runner {
 namespace {
@@ -70,6 +73,37 @@ Status check_support(const DecoderConfig& config, std::int32_t max_context) {
   const char* const what = unknown_of(config);
   if (what == nullptr) return ok_status();
   return unimplemented(concat("this model has ", what, ", which the device runner does not compute"));
+}
+
+namespace {
+
+// The heads of a layer that keep a matrix each, or null.
+const LinearAttentionConfig* linear_of(const LayerConfig& layer) {
+  if (const auto* both = std::get_if<ParallelMixersConfig>(&layer.mixer)) return &both->linear;
+  return std::get_if<LinearAttentionConfig>(&layer.mixer);
+}
+
+}  // namespace
+
+Status check_plain_support(const DecoderConfig& config) {
+  const auto refused = [](std::string_view what) {
+    return unimplemented(concat("this model has ", what, ", which the device runner does not compute"));
+  };
+  for (const LayerState& state : layer_states(config))
+    if ((state.latent_size > 0 ? state.latent_size : state.head_size) > device::kMostValueSize)
+      return refused("heads of such sizes");
+  for (const LayerConfig& layer : config.layers) {
+    const LinearAttentionConfig* const linear = linear_of(layer);
+    if (linear != nullptr && !device::LayerLaunches::supports_states(linear->key_size))
+      return refused("states of such sizes");
+    if (layer.attention() != nullptr && !layer.attention()->causal)
+      return refused("attention to later tokens");
+    if (layer.mixture() != nullptr &&
+        !device::KernelLaunches::supports_experts(layer.mixture()->routing.num_experts))
+      return refused("so many experts");
+  }
+  if (!config.head) return refused("no head");
+  return ok_status();
 }
 
 }  // namespace pagoda::device_runner

@@ -9,4 +9,7 @@ namespace pagoda::device_runner {
 // most `max_context` tokens.
 Status check_support(const DecoderConfig& config, std::int32_t max_context);
 
+// Whether the plain kernels, over which all other models run, take its sizes.
+Status check_plain_support(const DecoderConfig& config);
+
 }  // namespace pagoda::device_runner

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/strings.h"
-#include "device_runner/stored_rows.h"
+#include "kernels/device/stored_rows.h"
 #include "models/attention_weights.h"
 #include "models/decoder.h"
 #include "models/expert_weights.h"

@@ -1,7 +1,8 @@
 #pragma once
 // Backend: which implementation of the ops runs. `reference` is plain, slow and obviously right; `cpu`
-// chooses AVX-512, AVX2 or portable code at run time. Both obey the same rule: every output element is
-// reduced in an order that depends on its own row alone, never on the batch, the tiles or the threads.
+// chooses AVX-512, AVX2 or portable code at run time; `device` launches kernels of an accelerator, on whose
+// memory all buffers lie. All obey the same rule: every output element is reduced in an order that depends on
+// its own row alone, never on the batch, the tiles or the threads.
 #include <optional>
 #include <string_view>
 
@@ -9,9 +10,10 @@
 
 namespace pagoda {
 
+class DeviceOps;
 class ReadAhead;
 
-enum class Backend { reference, cpu };
+enum class Backend { reference, cpu, device };
 enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI and BF16 together
 
 // How far ahead kernels fetch what they read: what measured best. No result depends on it. zen3: AMD's with
@@ -30,7 +32,10 @@ struct KernelContext {
   CpuLevel level = detected_cpu_level();
   CpuTuning tuning = detected_cpu_tuning();
   ThreadPool* pool = nullptr;       // null: the calling thread alone
+  DeviceOps* device = nullptr;      // Backend::device: where buffers lie (kernels/device/device_ops.h)
   ReadAhead* read_ahead = nullptr;  // memory that linear brings into the cache meanwhile; null: none
 };
+
+inline bool on_device(const KernelContext& context) { return context.backend == Backend::device; }
 
 }  // namespace pagoda

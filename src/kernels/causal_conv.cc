@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/causal_conv.h"
+#include "kernels/device/ops.h"
 #include "kernels/reference/reference.h"
 #include "kernels/tiles.h"
 
@@ -18,6 +19,7 @@ constexpr std::int64_t kGrain = 16384;  // products below which a second thread 
 
 void causal_conv(const KernelContext& context, const CausalConvArgs& args) {
   CHECK(args.num_taps >= 2 && args.num_taps <= kMaxConvTaps);
+  if (on_device(context)) return device_ops::causal_conv(*context.device, args);
   const auto run =
       context.backend == Backend::reference ? reference::causal_conv : cpu::causal_conv_of(context.level);
   const std::int64_t tiles = ceil_div(args.num_channels, kChannels);

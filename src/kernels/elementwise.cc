@@ -5,8 +5,10 @@
 
 #include "kernels/cpu/rows.h"
 #include "kernels/dequantize.h"
+#include "kernels/device/ops.h"
 #include "kernels/for_rows.h"
 #include "kernels/reference/reference.h"
+#include "kernels/rows.h"
 
 namespace pagoda {
 namespace {
@@ -17,6 +19,9 @@ bool plain(const KernelContext& context) { return context.backend == Backend::re
 
 void rms_norm(const KernelContext& context, const Buffer& x, std::int64_t num_rows, std::int64_t width,
               const float* weight, float eps, const Buffer& out) {
+  if (on_device(context))
+    return device_ops::norm(*context.device, device::GroupNorm::rms, x, num_rows, width, weight, nullptr, eps,
+                            out);
   const auto run = plain(context) ? reference::rms_norm : cpu::row_kernels(context.level).rms_norm;
   for_rows(context, num_rows, width,
            [&](std::int64_t row) { run(floats(x, row), width, weight, eps, floats(out, row)); });
@@ -24,6 +29,9 @@ void rms_norm(const KernelContext& context, const Buffer& x, std::int64_t num_ro
 
 void layer_norm(const KernelContext& context, const Buffer& x, std::int64_t num_rows, std::int64_t width,
                 const float* weight, const float* bias, float eps, const Buffer& out) {
+  if (on_device(context))
+    return device_ops::norm(*context.device, device::GroupNorm::layer, x, num_rows, width, weight, bias, eps,
+                            out);
   const auto run = plain(context) ? reference::layer_norm : cpu::row_kernels(context.level).layer_norm;
   for_rows(context, num_rows, width,
            [&](std::int64_t row) { run(floats(x, row), width, weight, bias, eps, floats(out, row)); });
@@ -31,6 +39,7 @@ void layer_norm(const KernelContext& context, const Buffer& x, std::int64_t num_
 
 void embedding(const KernelContext& context, const TensorView& table, std::span<const std::int32_t> ids,
                const Buffer& out, const EmbeddedIds& own) {
+  if (on_device(context)) return device_ops::embedding(*context.device, table, ids, out, own);
   const std::int64_t width = table.columns();
   for_rows(context, static_cast<std::int64_t>(ids.size()), width, [&](std::int64_t row) {
     const std::int64_t id = ids[static_cast<std::size_t>(row)];
@@ -44,6 +53,9 @@ void embedding(const KernelContext& context, const TensorView& table, std::span<
 void rope(const KernelContext& context, const Buffer& x, std::int64_t num_rows, std::int32_t num_heads,
           std::int32_t head_size, std::int32_t rotary_size, std::span<const std::int32_t> positions,
           const Buffer& cos_sin) {
+  if (on_device(context))
+    return device_ops::rope(*context.device, x, num_rows, num_heads, head_size, rotary_size, positions,
+                            cos_sin);
   const auto run = plain(context) ? reference::rope : cpu::row_kernels(context.level).rope;
   for_rows(context, num_rows, static_cast<std::int64_t>(num_heads) * head_size, [&](std::int64_t row) {
     run(floats(x, row), num_heads, head_size, rotary_size,
@@ -53,6 +65,8 @@ void rope(const KernelContext& context, const Buffer& x, std::int64_t num_rows, 
 
 void heads_to_unit(const KernelContext& context, const Buffer& x, std::int64_t num_rows,
                    std::int32_t num_heads, std::int32_t head_size, float eps, float scale) {
+  if (on_device(context))
+    return device_ops::heads_to_unit(*context.device, x, num_rows, num_heads, head_size, eps, scale);
   const auto run = plain(context) ? reference::heads_to_unit : cpu::row_kernels(context.level).heads_to_unit;
   for_rows(context, num_rows, static_cast<std::int64_t>(num_heads) * head_size,
            [&](std::int64_t row) { run(floats(x, row), num_heads, head_size, eps, scale); });
@@ -60,6 +74,7 @@ void heads_to_unit(const KernelContext& context, const Buffer& x, std::int64_t n
 
 void gated_rms_norm(const KernelContext& context, const GatedNorm& norm, std::int64_t num_rows,
                     const Buffer& x, const Buffer& gate) {
+  if (on_device(context)) return device_ops::gated_rms_norm(*context.device, norm, num_rows, x, gate);
   const auto run =
       plain(context) ? reference::gated_rms_norm : cpu::row_kernels(context.level).gated_rms_norm;
   for_rows(context, num_rows, static_cast<std::int64_t>(norm.num_groups) * norm.group_size,
@@ -68,6 +83,8 @@ void gated_rms_norm(const KernelContext& context, const GatedNorm& norm, std::in
 
 void times_sigmoid(const KernelContext& context, std::int64_t num_rows, std::int64_t width, const Buffer& x,
                    const Buffer& gate) {
+  if (on_device(context))
+    return times_gates(context, {num_rows, width}, GateFunction::sigmoid, width, gate, x);
   const auto run = plain(context) ? reference::times_sigmoid : cpu::row_kernels(context.level).times_sigmoid;
   for_rows(context, num_rows, width,
            [&](std::int64_t row) { run(floats(x, row), floats(gate, row), width); });

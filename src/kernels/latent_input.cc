@@ -4,7 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/device/ops.h"
 #include "kernels/for_rows.h"
+#include "kernels/linear_storage.h"
 #include "kernels/reference/reference.h"
 
 namespace pagoda {
@@ -13,6 +15,13 @@ namespace pagoda {
 void head_products(const KernelContext& context, std::span<const PackedLinear> matrices,
                    std::int64_t num_rows, const Buffer& x, std::int64_t head_stride, const Buffer& out,
                    std::int64_t out_head_stride) {
+  if (on_device(context)) {
+    for (std::int64_t head = 0; head < std::ssize(matrices); ++head)
+      device_ops::linear(*context.device, matrices[static_cast<std::size_t>(head)].storage(),
+                         LinearInput::rows(x.at(0, head * head_stride)), num_rows,
+                         out.at(0, head * out_head_stride), {});
+    return;
+  }
   constexpr std::int64_t kRowsOfTile = 64;  // that pass through one head's matrix at once
   const std::int64_t heads = std::ssize(matrices), parts = ceil_div(num_rows, kRowsOfTile);
   for_tiles(context, heads * parts, [&](std::int64_t tile, int) {
@@ -34,6 +43,8 @@ void head_products(const KernelContext& context, std::span<const PackedLinear> m
 
 void latent_rows(const KernelContext& context, const LatentRows& shape, std::int64_t num_rows,
                  const Buffer& queries, const Buffer& kept, const Buffer& out) {
+  if (on_device(context))
+    return device_ops::latent_rows(*context.device, shape, num_rows, queries, kept, out);
   const std::int64_t latent = shape.latent_size, row_size = latent + shape.rope_size;
   for_rows(context, num_rows, (shape.num_heads + 1) * shape.rope_size + 4 * latent, [&](std::int64_t row) {
     float* to = floats(out, row);

@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_tile.h"
+#include "kernels/device/ops.h"
 #include "kernels/for_rows.h"
 #include "kernels/linear_storage.h"
 #include "kernels/reference/reference.h"
@@ -72,6 +73,16 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
   storage.bias = std::move(bias);
 
   storage.backend = context.backend;
+  if (on_device(context)) {
+    auto placed = context.device->place_matrix(weights, storage.bias, type == LinearType::float32);
+    if (!placed) return placed.error();
+    storage.device = *std::move(placed);
+    storage.keeps_values = form == LinearForm::stacked && storage.device.size() == 1;
+    for (const DevicePart& part : storage.device)
+      storage.packed_bytes += part.n * device::KernelLaunches::row_bytes(part.element, storage.k);
+    if (on_packed) std::ranges::for_each(weights, on_packed);
+    return result;
+  }
   for (const TensorView& view : weights) {
     const bool cpu = context.backend == Backend::cpu;
     storage.parts.push_back(
@@ -101,6 +112,8 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
   CHECK(output.activation || weight.storage().form != LinearForm::gated);
   if (num_rows <= 0) return;
   CHECK(to.stride == weight.n() || num_rows == 1);
+  if (on_device(context))
+    return device_ops::linear(*context.device, weight.storage(), input, num_rows, to, output);
   float* const y = floats(to);
   // The packed form decides: weights are packed for one backend.
   if (weight.storage().backend == Backend::cpu) {
@@ -114,7 +127,7 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
 // cache that they share; which processors gain by it is measured (bench/results).
 BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows) {
   constexpr std::int64_t kManyRows = 48;
-  if (num_rows < cpu::kFetchRows) return BringsAhead::nothing;
+  if (num_rows < cpu::kFetchRows || on_device(context)) return BringsAhead::nothing;
   const bool late = context.tuning == CpuTuning::common || context.tuning == CpuTuning::intel;
   return num_rows >= kManyRows && late ? BringsAhead::late : BringsAhead::early;
 }
@@ -135,7 +148,7 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
 
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
                 std::span<LogitMax> largest) {
-  CHECK(weight.storage().form == LinearForm::stacked);
+  CHECK(weight.storage().form == LinearForm::stacked && !on_device(context));
   if (largest.empty()) return;
   if (weight.storage().backend == Backend::cpu)
     cpu::linear_max(context, weight.storage(), input, largest);
@@ -145,6 +158,7 @@ void linear_max(const KernelContext& context, const PackedLinear& weight, const 
 
 void packed_rows(const KernelContext& context, const PackedLinear& weight, std::span<const std::int32_t> ids,
                  const Buffer& out, const EmbeddedIds& own) {
+  if (on_device(context)) return device_ops::packed_rows(*context.device, weight.storage(), ids, out);
   for_rows(context, std::ssize(ids), weight.k(), [&](std::int64_t row) {
     const std::int64_t id = ids[static_cast<std::size_t>(row)];
     if (own.has(id))

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "kernels/cpu/linear_attention.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/device/ops.h"
 #include "kernels/reference/reference.h"
 #include "kernels/tiles.h"
 
@@ -61,6 +62,7 @@ void run_tile(cpu::LinearAttentionRows rows, const LinearAttentionArgs& args, co
 
 void linear_attention(const KernelContext& context, const LinearAttentionArgs& args) {
   CHECK(args.num_key_heads > 0 && args.num_heads % args.num_key_heads == 0);
+  if (on_device(context)) return device_ops::linear_attention(*context.device, args);
   const auto sequences = static_cast<std::int64_t>(args.states.sequences.size());
   if (context.backend == Backend::reference) {
     for_tiles(context, sequences * args.num_heads, [&](std::int64_t tile, int) {

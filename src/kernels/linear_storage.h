@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/device/device_part.h"
 #include "kernels/linear.h"
 #include "kernels/weight_format.h"
 #include "tensor/memory.h"
@@ -44,7 +45,8 @@ struct PackedLinear::Storage {
   Memory own;
   std::shared_ptr<const void> mapped;
   std::int64_t packed_bytes = 0;
-  const Storage* next = nullptr;  // the matrix that is most likely multiplied next, or null
+  std::vector<DevicePart> device;  // Backend::device: instead of all of these
+  const Storage* next = nullptr;   // the matrix that is most likely multiplied next, or null
 };
 
 // Fills segments and runs out of form, n, k and parts, and says how many bytes they need.

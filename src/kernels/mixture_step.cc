@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/device/ops.h"
 #include "kernels/mixture.h"
 #include "kernels/reference/reference.h"
 #include "kernels/rows.h"
@@ -77,6 +78,10 @@ Status mixture(const KernelContext& context, const MixtureArgs& args, const Buff
                const Buffer& y) {
   const std::int64_t hidden = args.second.front().n(), per_token = args.routing.per_token;
   CHECK(logits.stride == args.routing.num_experts);
+  if (on_device(context)) {
+    device_ops::mixture(*context.device, args, logits, input, num_rows, room, accumulate, y);
+    return ok_status();
+  }
   if (context.backend == Backend::reference && args.exchange == nullptr) {
     reference::mixture(context, args, logits, input, num_rows, accumulate, y);
     return ok_status();

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/device/ops.h"
 #include "kernels/kv_layout.h"
 #include "kernels/reference/reference.h"
 #include "kernels/tiles.h"
@@ -17,6 +18,7 @@ std::size_t KvLayout::block_bytes() const { return layer_bytes() * static_cast<s
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args) {
   CHECK(args.layout.dtype != DType::i8 ||
         (args.layout.head_size <= kMaxInt8HeadSize && args.layout.latent_size == 0));
+  if (on_device(context)) return device_ops::paged_attention(*context.device, args);
   if (context.backend == Backend::cpu) {
     cpu::paged_attention(context, args);
     return;

@@ -6,8 +6,10 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/device/ops.h"
 #include "kernels/for_rows.h"
 #include "kernels/reference/residual_streams.h"
+#include "kernels/rows.h"
 
 namespace pagoda {
 namespace {
@@ -26,6 +28,11 @@ constexpr double kMinSquare = 1e-5;  // least divisor
 }  // namespace
 
 void turn_modes(const KernelContext& context, const StreamShape& shape, const Buffer& modes) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, {shape.num_rows, shape.streams},
+                              {.op = device::RowOp::squash,
+                               .y = device_ops::strided(modes),
+                               .factor = static_cast<float>(shape.width)});
   for_rows(context, shape.num_rows, 16 * shape.streams, [&](std::int64_t row) {
     float* const own = floats(modes, row);
     for (std::int64_t i = 0; i < shape.streams; ++i)
@@ -35,6 +42,7 @@ void turn_modes(const KernelContext& context, const StreamShape& shape, const Bu
 
 void match_magnitude(const KernelContext& context, const StreamShape& shape, const Buffer& from,
                      const Buffer& like, StreamSum sum, const Buffer& to) {
+  if (on_device(context)) return device_ops::match_magnitude(*context.device, shape, from, like, sum, to);
   const std::int64_t width = shape.width;
   for_rows(context, shape.num_rows, 4 * width, [&](std::int64_t row) {
     if (plain(context)) return reference::match_magnitude(shape, from, like, sum, to, row);
@@ -55,6 +63,8 @@ void match_magnitude(const KernelContext& context, const StreamShape& shape, con
 
 void predict_streams(const KernelContext& context, const StreamShape& shape, const float* factors,
                      const Buffer& modes, const Buffer& x, const Buffer& others, const Buffer& predicted) {
+  if (on_device(context))
+    return device_ops::predict_streams(*context.device, shape, factors, modes, x, others, predicted);
   CHECK(shape.streams <= kMaxResidualStreams);
   const std::int64_t streams = shape.streams, width = shape.width;
   for_rows(context, shape.num_rows, streams * streams * width, [&](std::int64_t row) {
@@ -82,6 +92,8 @@ void predict_streams(const KernelContext& context, const StreamShape& shape, con
 
 void correct_streams(const KernelContext& context, const StreamShape& shape, const float* factors,
                      const Buffer& modes, const Buffer& predicted, const Buffer& x, const Buffer& others) {
+  if (on_device(context))
+    return device_ops::correct_streams(*context.device, shape, factors, modes, predicted, x, others);
   const std::int64_t streams = shape.streams, width = shape.width;
   for_rows(context, shape.num_rows, streams * width, [&](std::int64_t row) {
     if (plain(context)) return reference::correct_streams(shape, factors, modes, predicted, x, others, row);
@@ -99,6 +111,11 @@ void correct_streams(const KernelContext& context, const StreamShape& shape, con
 
 void add_to_streams(const KernelContext& context, const StreamShape& shape, const Buffer& y,
                     const Buffer& others) {
+  if (on_device(context)) {
+    for (std::int64_t stream = 0; stream + 1 < shape.streams; ++stream)
+      add_rows(context, {shape.num_rows, shape.width}, 1, y, others.at(0, stream * shape.width));
+    return;
+  }
   const std::int64_t width = shape.width;
   for_rows(context, shape.num_rows, shape.streams * width, [&](std::int64_t row) {
     const float* const from = floats(y, row);

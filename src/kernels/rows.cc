@@ -7,11 +7,15 @@
 #include <numbers>
 
 #include "kernels/activation.h"
+#include "kernels/device/ops.h"
 #include "kernels/for_rows.h"
 #include "kernels/reference/rows.h"
 
 namespace pagoda {
 namespace {
+
+using device::RowOp;
+using device_ops::strided;
 
 bool plain(const KernelContext& context) { return context.backend == Backend::reference; }
 
@@ -23,18 +27,24 @@ float gelu(float x) {
 }  // namespace
 
 void zero_rows(const KernelContext& context, RowShape shape, const Buffer& out) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape, {.op = RowOp::zero, .y = strided(out)});
   for_rows(context, shape.num_rows, shape.width,
            [&](std::int64_t row) { std::fill_n(floats(out, row), shape.width, 0.0f); });
 }
 
 void copy_rows(const KernelContext& context, RowShape shape, const Buffer& from, const Buffer& to) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::copy, .y = strided(to), .a = strided(from)});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     std::memcpy(floats(to, row), floats(from, row), static_cast<std::size_t>(shape.width) * sizeof(float));
   });
 }
 
-void gather_rows(const KernelContext&, std::span<const std::int32_t> rows, std::int64_t width,
+void gather_rows(const KernelContext& context, std::span<const std::int32_t> rows, std::int64_t width,
                  const Buffer& x) {
+  if (on_device(context)) return device_ops::gather_rows(*context.device, rows, width, x);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto to = static_cast<std::int64_t>(i);
     if (rows[i] != to)
@@ -43,6 +53,9 @@ void gather_rows(const KernelContext&, std::span<const std::int32_t> rows, std::
 }
 
 void scale_rows(const KernelContext& context, RowShape shape, float factor, const Buffer& x) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::scale, .y = strided(x), .factor = factor});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     float* const values = floats(x, row);
     for (std::int64_t i = 0; i < shape.width; ++i) values[i] *= factor;
@@ -51,6 +64,9 @@ void scale_rows(const KernelContext& context, RowShape shape, float factor, cons
 
 void add_rows(const KernelContext& context, RowShape shape, float factor, const Buffer& from,
               const Buffer& to) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::add, .y = strided(to), .a = strided(from), .factor = factor});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     const float* const x = floats(from, row);
     float* const y = floats(to, row);
@@ -60,6 +76,9 @@ void add_rows(const KernelContext& context, RowShape shape, float factor, const 
 
 void add_sum(const KernelContext& context, RowShape shape, const Buffer& a, const Buffer& b,
              const Buffer& to) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::add_sum, .y = strided(to), .a = strided(a), .b = strided(b)});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     const float *const first = floats(a, row), *const second = floats(b, row);
     float* const y = floats(to, row);
@@ -69,6 +88,9 @@ void add_sum(const KernelContext& context, RowShape shape, const Buffer& a, cons
 
 void join_rows(const KernelContext& context, RowShape shape, const Buffer& from, float factor,
                const Buffer& to) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::join, .y = strided(to), .a = strided(from), .factor = factor});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     const float* const x = floats(from, row);
     float* const y = floats(to, row);
@@ -77,6 +99,9 @@ void join_rows(const KernelContext& context, RowShape shape, const Buffer& from,
 }
 
 void add_vector(const KernelContext& context, RowShape shape, const float* vector, const Buffer& x) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::add_vector, .y = strided(x), .vector = vector});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     float* const values = floats(x, row);
     for (std::int64_t i = 0; i < shape.width; ++i) values[i] += vector[i];
@@ -85,6 +110,10 @@ void add_vector(const KernelContext& context, RowShape shape, const float* vecto
 
 void times_vector(const KernelContext& context, RowShape shape, const Buffer& x, const float* vector,
                   const Buffer& out) {
+  if (on_device(context))
+    return device_ops::row_op(
+        *context.device, shape,
+        {.op = RowOp::times_vector, .y = strided(out), .a = strided(x), .vector = vector});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     const float* const from = floats(x, row);
     float* const to = floats(out, row);
@@ -94,6 +123,10 @@ void times_vector(const KernelContext& context, RowShape shape, const Buffer& x,
 
 void add_share(const KernelContext& context, RowShape shape, float factor, const Buffer& gate,
                const Buffer& from, const Buffer& to) {
+  if (on_device(context))
+    return device_ops::row_op(
+        *context.device, shape,
+        {.op = RowOp::add_share, .y = strided(to), .a = strided(from), .b = strided(gate), .factor = factor});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     if (plain(context)) return reference::add_share(shape, factor, gate, from, to, row);
     const float share = gate ? factor * (1.0f / (1.0f + std::exp(-*floats(gate, row)))) : factor;
@@ -105,6 +138,14 @@ void add_share(const KernelContext& context, RowShape shape, float factor, const
 
 void times_sum(const KernelContext& context, RowShape shape, const Buffer& a, float b_factor, const Buffer& b,
                float factor, const Buffer& x) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::times_sum,
+                               .y = strided(x),
+                               .a = strided(a),
+                               .b = strided(b),
+                               .factor = factor,
+                               .second = b_factor});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     const float *const first = floats(a, row), *const second = floats(b, row);
     float* const y = floats(x, row);
@@ -115,6 +156,13 @@ void times_sum(const KernelContext& context, RowShape shape, const Buffer& a, fl
 void times_gates(const KernelContext& context, RowShape shape, GateFunction function, std::int64_t num_gates,
                  const Buffer& gate, const Buffer& x) {
   const std::int64_t each = shape.width / num_gates;
+  if (on_device(context))
+    return device_ops::row_op(
+        *context.device, shape,
+        {.op = function == GateFunction::sigmoid ? RowOp::times_sigmoid : RowOp::times_softplus,
+         .y = strided(x),
+         .a = strided(gate),
+         .each = static_cast<std::int32_t>(each)});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     if (plain(context)) return reference::times_gates(shape, function, num_gates, gate, x, row);
     const float* const gates = floats(gate, row);
@@ -133,6 +181,14 @@ float PositionScale::at(std::int32_t position) const {
 
 void scale_by_position(const KernelContext& context, RowShape shape, const PositionScale& scale,
                        std::span<const std::int32_t> positions, const Buffer& x) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::by_position,
+                               .y = strided(x),
+                               .positions = context.device->there(positions),
+                               .beta = scale.beta,
+                               .offset = scale.offset,
+                               .period = scale.positions});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     const float factor = scale.at(positions[static_cast<std::size_t>(row)]);
     if (factor == 1) return;
@@ -142,6 +198,8 @@ void scale_by_position(const KernelContext& context, RowShape shape, const Posit
 }
 
 void cap_rows(const KernelContext& context, RowShape shape, float cap, const Buffer& x) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape, {.op = RowOp::cap, .y = strided(x), .factor = cap});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     float* const values = floats(x, row);
     if (plain(context)) return reference::cap(shape.width, cap, values);
@@ -150,6 +208,14 @@ void cap_rows(const KernelContext& context, RowShape shape, float cap, const Buf
 }
 
 void xielu(const KernelContext& context, RowShape shape, const XieluCurve& curve, const Buffer& x) {
+  if (on_device(context))
+    return device_ops::row_op(*context.device, shape,
+                              {.op = RowOp::xielu,
+                               .y = strided(x),
+                               .beta = curve.beta,
+                               .eps = curve.eps,
+                               .positive = curve.positive,
+                               .negative = curve.negative});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     float* const values = floats(x, row);
     if (plain(context)) return reference::xielu(shape.width, curve, values);
@@ -163,6 +229,7 @@ void xielu(const KernelContext& context, RowShape shape, const XieluCurve& curve
 
 void sparse_gate(const KernelContext& context, const SparseGate& how, std::int64_t num_rows,
                  const Buffer& gates, const Buffer& up) {
+  if (on_device(context)) return device_ops::sparse_gate(*context.device, how, num_rows, gates, up);
   std::int64_t before = 0, features = 0;  // columns of the parts before up's own, and of all
   for (std::size_t part = 0; part < how.widths.size(); ++part) {
     if (part < how.own) before += how.widths[part];
@@ -194,6 +261,7 @@ void sparse_gate(const KernelContext& context, const SparseGate& how, std::int64
 
 void recurrent_gates(const KernelContext& context, const RecurrentGates& gates, std::int64_t num_rows,
                      const Buffer& weight, const Buffer& decay) {
+  if (on_device(context)) return device_ops::recurrent_gates(*context.device, gates, num_rows, weight, decay);
   constexpr std::int64_t kCost = 16;  // against an addition
   for_rows(context, num_rows, kCost * gates.num_heads, [&](std::int64_t row) {
     if (plain(context)) return reference::recurrent_gates(gates, floats(weight, row), floats(decay, row));
@@ -213,6 +281,8 @@ void recurrent_gates(const KernelContext& context, const RecurrentGates& gates, 
 
 void fill_rotations(const KernelContext& context, std::span<const std::int32_t> positions,
                     std::span<const double> frequencies, double amplitude, const Buffer& out) {
+  if (on_device(context))
+    return device_ops::fill_rotations(*context.device, positions, frequencies, amplitude, out);
   for_tiles(context, static_cast<std::int64_t>(positions.size()), [&](std::int64_t row, int) {
     float* const to = floats(out, row);
     for (std::size_t i = 0; i < frequencies.size(); ++i) {

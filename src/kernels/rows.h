@@ -17,7 +17,7 @@ struct RowShape {
 
 void zero_rows(const KernelContext& context, RowShape shape, const Buffer& out);
 void copy_rows(const KernelContext& context, RowShape shape, const Buffer& from, const Buffer& to);
-// Row i of x becomes its row `rows[i]`; rows ascend.
+// Row i of x becomes its row `rows[i]`; off devices they ascend.
 void gather_rows(const KernelContext& context, std::span<const std::int32_t> rows, std::int64_t width,
                  const Buffer& x);
 

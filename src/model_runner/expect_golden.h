@@ -25,10 +25,9 @@ inline void expect_top(const std::vector<TokenLogprob>& got, const boost::json::
 }
 
 // One golden line: the prompt with its log-probabilities, then the golden's own continuation, token by token.
-inline void expect_golden(ModelRunner& runner, std::int32_t block_size, const boost::json::object& line,
+inline void expect_golden(Driver driver, const boost::json::object& line,
                           double tolerance = kGoldenTolerance) {
   SCOPED_TRACE(line.contains("name") ? std::string(line.at("name").as_string()) : "unnamed");
-  Driver driver(runner, block_size);
   TestSequence sequence = greedy(ids_of(line.at("prompt_ids")));
   sequence.prompt_logprobs = 10;
   sequence.params.logprobs = 10;
@@ -66,6 +65,10 @@ inline void expect_golden(ModelRunner& runner, std::int32_t block_size, const bo
     sequence.tokens.push_back(ids[i]);
     ASSERT_TRUE(driver.step({&sequence}, 1).ok());
   }
+}
+inline void expect_golden(ModelRunner& runner, std::int32_t block_size, const boost::json::object& line,
+                          double tolerance = kGoldenTolerance) {
+  expect_golden(Driver(runner, block_size), line, tolerance);
 }
 
 }  // namespace pagoda::testing

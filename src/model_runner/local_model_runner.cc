@@ -88,8 +88,8 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   return runner;
 }
 
-RotationRule LocalModelRunner::rotation_rule() const {
-  for (const RopeConfig& rope : config().ropes)
+RotationRule rotation_rule_of(const DecoderConfig& config) {
+  for (const RopeConfig& rope : config.ropes)
     if (depends_on_length(rope))
       return {.original = rope.original_positions, .by_length = rope.scaling == RopeScaling::dynamic};
   return {};
@@ -198,17 +198,16 @@ void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
   if (batch.empty()) return;
 
   step_.lay_out(batch, result);
-  show_tables();
-  if (kv_plan_.has_states()) show_states();
+  show_step();
   result.status = decoder_->forward({.token_ids = step_.token_ids(),
                                      .positions = step_.positions(),
-                                     .sequences = lanes_.front(),
+                                     .sequences = views_.sequences(),
                                      .output_rows = step_.output_row_ids(),
                                      .layout = layout_,
                                      .cache = kv_.data(),
-                                     .layers = layer_kv_,
+                                     .layers = views_.layers(),
                                      .rotations = step_.rotations(),
-                                     .states = layer_states_,
+                                     .states = views_.states(),
                                      .token_types = step_.token_types()});
   if (!result.status.ok()) return;
   if (pooler_)
@@ -222,35 +221,19 @@ void LocalModelRunner::for_each(std::int64_t count, const Body& body) {
   pool_->parallel_for(count, [&body](std::int64_t i, int) { body(i); });
 }
 
-// Shows the kernels the sequences of a step with their tables of each lane, which stay in the image.
-void LocalModelRunner::show_tables() {
-  const auto lanes = static_cast<std::size_t>(step_.num_lanes());
-  lanes_.resize(lanes);
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    lanes_[lane].clear();
-    for (std::int32_t i = 0; i < step_.num_sequences(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      lanes_[lane].push_back({.query_start = step_.first_rows()[at],
-                              .num_queries = step_.row_counts()[at],
-                              .context_len = step_.context_len(i),
-                              .block_table = step_.table(i, static_cast<std::int32_t>(lane)).data()});
-    }
-  }
+void LocalModelRunner::show_step() {
+  if (keeps_nothing())
+    views_.show_whole_prompts(step_, kv_page_layout(), config().num_layers());
+  else
+    views_.show_tables(step_, kv_plan_, layer_pages_);
   if (kv_.mapper() == nullptr) {
     for (const std::int32_t block : step_.tables()) kv_.note_used(BlockId{block});
   }
-  layer_kv_.clear();
-  if (keeps_nothing()) {  // all layers use the same blocks in turn
-    layer_kv_.assign(static_cast<std::size_t>(config().num_layers()),
-                     {.layout = kv_page_layout(), .layer = 0, .sequences = lanes_.front()});
-  } else if (!kv_plan_.plain()) {
-    for (std::size_t layer = 0; layer < layer_pages_.size(); ++layer) {
-      const KvPlace& place = kv_plan_.layers[layer];
-      const auto lane = static_cast<std::size_t>(step_.first_lane(place.group) + place.page);
-      const LayerInPage& in_page = layer_pages_[layer];
-      layer_kv_.push_back({.layout = in_page.layout, .layer = in_page.layer, .sequences = lanes_[lane]});
-    }
-  }
+  if (!kv_plan_.has_states()) return;
+  views_.show_states(step_, kv_plan_, [&](std::int32_t page) {
+    kv_.note_used(BlockId{page});
+    return kv_.page(BlockId{page});
+  });
 }
 
 // If every row takes its most likely token, logits need not be written down.

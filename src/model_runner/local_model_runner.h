@@ -24,6 +24,7 @@
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
 #include "model_runner/step_layout.h"
+#include "model_runner/step_views.h"
 #include "model_runner/tier_engine.h"
 #include "model_runner/vector_pooler.h"
 #include "models/decoder.h"
@@ -73,6 +74,9 @@ struct MemoryPlan {
 // options.model, or else what the source says.
 Result<std::shared_ptr<const ModelInfo>> model_of(const ModelSource& source, const RunnerOptions& options);
 
+// How the rotation of its sequences depends on how long they may become.
+RotationRule rotation_rule_of(const DecoderConfig& config);
+
 class LocalModelRunner final : public ModelRunner {
  public:
   // Errors name the option, the architecture or the tensor. Nothing of `source` is kept.
@@ -100,7 +104,7 @@ class LocalModelRunner final : public ModelRunner {
   StepResult run(const ScheduledBatch& batch) override;
   void for_each(std::int64_t count, const Body& body) override;
   bool pools() const override { return options_.pooling.has_value(); }
-  RotationRule rotation_rule() const override;
+  RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
   // Elements of its vectors; 0 where it generates. Of rank 0.
   std::int32_t vector_size() const { return pooler_ ? pooler_->size() : 0; }
   bool prepare_ahead() override { return kv_.populate_ahead(); }
@@ -134,8 +138,7 @@ class LocalModelRunner final : public ModelRunner {
   Status check_tier_moves(const TierMoves& moves) const;
   Status make_step_layout();
   StepIds ids() const;
-  void show_tables();
-  void show_states();  // state_rows.cc
+  void show_step();
   // Vectors (pooling_steps.cc).
   static Status check_encoder(const DecoderConfig& config, const RunnerOptions& options);
   Status prepare_pooling(const ModelSource& source);
@@ -161,14 +164,7 @@ class LocalModelRunner final : public ModelRunner {
   std::unique_ptr<TierEngine> tiers_;  // null: none; after kv_, whose blocks its threads copy
 
   StepLayout step_;
-  // Views of the step for kernels that go by pointers; kept for their capacity. Sequences by lane.
-  std::vector<std::vector<AttentionSequence>> lanes_;
-  std::vector<LayerKv> layer_kv_;
-  // Pieces of the states of sequences and of the copies of states, all layers' of each one after the other.
-  std::vector<float*> state_pieces_;
-  std::vector<StateStore> state_stores_;
-  std::vector<StateSequence> state_sequences_;
-  std::vector<LayerStates> layer_states_;
+  StepViews views_;
   std::vector<SampleRow> sample_rows_;
   std::vector<LogitMax> largest_;
   std::vector<PromptRow> prompt_rows_;

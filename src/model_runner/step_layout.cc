@@ -298,6 +298,7 @@ void StepLayout::put_whole_prompts() {
 }
 
 void StepLayout::put_slots() {
+  if (groups_.front().is_state()) return;  // nothing of a row has a slot
   const std::int32_t tokens = groups_.front().tokens_per_row;
   for (std::int32_t row = 0; row < num_rows_; ++row)
     section(kSlots)[row] =

@@ -72,7 +72,9 @@ class Driver {
  public:
   explicit Driver(LocalModelRunner& runner) : Driver(runner, runner.kv_layout().block_size) {}
   Driver(ModelRunner& runner, std::int32_t block_size)
-      : runner_(runner), block_size_(block_size), groups_(groups_of(runner, block_size)) {}
+      : Driver(runner, block_size, groups_of(runner, block_size)) {}
+  Driver(ModelRunner& runner, std::int32_t block_size, std::vector<KvGroup> groups)
+      : runner_(runner), block_size_(block_size), groups_(std::move(groups)) {}
 
   void cover(TestSequence& sequence, std::int32_t num_tokens) {
     const std::int32_t per_row = groups_.empty() ? 1 : groups_.front().pages_per_row;

@@ -64,8 +64,8 @@ class Attention final : public Mixer {
   float norm_eps_;
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear qkv_, output_;
-  std::vector<float> query_norm_, key_norm_;
-  std::vector<float> sinks_;  // for this rank's query heads, as own_.slopes
+  PlacedVector query_norm_, key_norm_;
+  PlacedVector sinks_, slopes_;  // for this rank's query heads
 };
 
 Attention::Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
@@ -76,11 +76,12 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
   if (config.rope != kNoRope) rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
   AttentionWeights weights = read_attention(config, shard, place, decoder, loader);
-  query_norm_ = std::move(weights.query_norm);
-  key_norm_ = std::move(weights.key_norm);
-  sinks_ = std::move(weights.sinks);
+  query_norm_ = loader.place(std::move(weights.query_norm));
+  key_norm_ = loader.place(std::move(weights.key_norm));
+  sinks_ = loader.place(std::move(weights.sinks));
   if (!config.slopes.empty())
-    own_.slopes.assign(config.slopes.begin() + shard.query.first, config.slopes.begin() + shard.query.end());
+    slopes_ =
+        loader.place({config.slopes.begin() + shard.query.first, config.slopes.begin() + shard.query.end()});
   qkv_ = loader.pack(std::move(weights.query_key_value), weights.name);
   const auto features = [&](Range heads) {
     return Range{heads.first * config.head_size, heads.count * config.head_size};
@@ -94,7 +95,6 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
 void Attention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) {
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
-  const auto weights = [](const std::vector<float>& norm) { return norm.empty() ? nullptr : norm.data(); };
   AttentionInputArgs args = {.weight = &qkv_,
                              .input = input,
                              .num_rows = rows.count,
@@ -102,8 +102,8 @@ void Attention::enter(const Workspace& room, const DecoderBatch& batch, Rows row
                              .num_kv_heads = own_.has_own_kv() ? own_.num_kv_heads : 0,
                              .head_size = own_.head_size,
                              .norms = {.kind = kind_of(own_.query_key_norm),
-                                       .query = weights(query_norm_),
-                                       .key = weights(key_norm_),
+                                       .query = query_norm_.data(),
+                                       .key = key_norm_.data(),
                                        .values = own_.value_norm,
                                        .behind_rotation = own_.norm_after_rope,
                                        .eps = norm_eps_},
@@ -145,8 +145,8 @@ PagedAttentionArgs Attention::arguments(const Workspace& room, const DecoderBatc
           .sliding_window = own_.sliding_window,
           .chunks = own_.chunks,
           .softcap = own_.softcap,
-          .sinks = sinks_.empty() ? nullptr : sinks_.data(),
-          .slopes = own_.slopes.empty() ? nullptr : own_.slopes.data(),
+          .sinks = sinks_.data(),
+          .slopes = slopes_.data(),
           .output = room.mixed.with_stride(mixed_width())};
 }
 

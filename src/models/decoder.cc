@@ -140,7 +140,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
     const DecoderWeights& weights = decoder->weights_;
     const bool first = i == 0;  // whose divisors a file brings
     auto rope = RopeTable::create(
-        config.ropes[i], first ? weights.rope_factors : std::vector<float>(), config.max_positions,
+        context, config.ropes[i], first ? weights.rope_factors : std::vector<float>(), config.max_positions,
         first ? weights.rope_factors_long : std::vector<float>(), max_batched_tokens);
     if (!rope) return rope.error();
     decoder->ropes_.push_back(*std::move(rope));
@@ -148,7 +148,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->room_.context = &decoder->context_;
   decoder->room_.ranks = &decoder->exchange_;
   decoder->room_.ropes = decoder->ropes_;
-  decoder->room_.chunk_rows = chunk_rows(max_batched_tokens);
+  decoder->room_.chunk_rows = on_device(context) ? max_batched_tokens : chunk_rows(max_batched_tokens);
   PAGODA_RETURN_IF_ERROR(decoder->reserve_buffers());
   return decoder;
 }
@@ -203,10 +203,10 @@ Status DecoderModel::reserve_buffers() {
   };
   std::int64_t total = 0;
   for (const Part& part : parts) total += padded(part.count);
-  auto memory = Memory::reserve(static_cast<std::size_t>(total) * sizeof(float));
+  auto memory = PlacedMemory::reserve(context_, total, "activations");
   if (!memory) return memory.error();
   memory_ = *std::move(memory);
-  Buffer next = {.data = memory_.data()};  // the CPU's activations are f32
+  Buffer next = {.data = memory_.data()};
   for (const Part& part : parts) {
     *part.buffer = next.with_stride(part.stride);
     next = next.at(0, padded(part.count));
@@ -217,12 +217,12 @@ Status DecoderModel::reserve_buffers() {
 }
 
 // x, normalised on its way into a matrix.
-LinearInput DecoderModel::normalized(const NormConfig& config, const NormWeights& norm,
+LinearInput DecoderModel::normalized(const NormConfig& config, const PlacedNorm& norm,
                                      const Buffer& x) const {
   LinearInput input = LinearInput::rows(x);
   input.op = config.kind == NormKind::rms ? LinearInput::Op::rms_norm : LinearInput::Op::layer_norm;
   input.weight = norm.weight.data();
-  input.bias = norm.bias.empty() ? nullptr : norm.bias.data();
+  input.bias = norm.bias.data();
   input.eps = config.eps;
   return input;
 }
@@ -233,13 +233,13 @@ LinearInput DecoderModel::input_of(const LayerConfig& layer, const NormPlaces& p
   return LinearInput::rows(x);
 }
 
-void DecoderModel::normalize(const NormConfig& config, const NormWeights& norm, const Buffer& x,
+void DecoderModel::normalize(const NormConfig& config, const PlacedNorm& norm, const Buffer& x,
                              std::int64_t count, const Buffer& out) const {
   if (config.kind == NormKind::rms) {
     rms_norm(context_, x, count, config_.hidden_size, norm.weight.data(), config.eps, out);
   } else {
-    layer_norm(context_, x, count, config_.hidden_size, norm.weight.data(),
-               norm.bias.empty() ? nullptr : norm.bias.data(), config.eps, out);
+    layer_norm(context_, x, count, config_.hidden_size, norm.weight.data(), norm.bias.data(), config.eps,
+               out);
   }
 }
 
@@ -250,7 +250,9 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::i
   if (weights_.streams) weights_.streams->gather(context_, rows);
   if (!weights_.layer_inputs) return;
   gather_rows(context_, rows, config_.hidden_size, embedded_);
-  for (std::size_t i = 0; i < rows.size(); ++i) row_ids_[i] = row_ids_[static_cast<std::size_t>(rows[i])];
+  std::vector<std::int32_t> ids;
+  for (const std::int32_t row : rows) ids.push_back(row_ids_[static_cast<std::size_t>(row)]);
+  row_ids_ = std::move(ids);
 }
 
 // x = sum(x + scale * branch(half)), `half` adding to what it is given.

@@ -17,6 +17,7 @@
 #include "distributed/parallel_context.h"
 #include "kernels/buffer.h"
 #include "kernels/elementwise.h"
+#include "kernels/placed.h"
 #include "kernels/rows.h"
 #include "loader/model_source.h"
 #include "models/cached_weights.h"
@@ -26,7 +27,6 @@
 #include "models/model_info.h"
 #include "models/rank_exchange.h"
 #include "models/rope_table.h"
-#include "tensor/memory.h"
 
 namespace pagoda {
 
@@ -72,7 +72,7 @@ class DecoderModel {
   const DecoderConfig& config() const { return config_; }  // the whole model's
   const TensorShard& shard() const { return shard_; }
   const DecoderWeights& weights() const { return weights_; }
-  std::int64_t activation_bytes() const { return static_cast<std::int64_t>(memory_.size()); }
+  std::int64_t activation_bytes() const { return memory_.size(); }
 
   // Needs 1 <= token_ids.size() <= max_batched_tokens, ids below vocab_size, positions below max_positions.
   // Not ok: another rank is lost.
@@ -106,10 +106,10 @@ class DecoderModel {
                       const Half& half);
   LinearInput head_input(std::int64_t first, std::int64_t count);
   Status gather_logits(const LinearInput& input, std::int64_t count, const Buffer& out);
-  LinearInput normalized(const NormConfig& config, const NormWeights& norm, const Buffer& x) const;
+  LinearInput normalized(const NormConfig& config, const PlacedNorm& norm, const Buffer& x) const;
   LinearInput input_of(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
                        const Buffer& x) const;
-  void normalize(const NormConfig& config, const NormWeights& norm, const Buffer& x, std::int64_t count,
+  void normalize(const NormConfig& config, const PlacedNorm& norm, const Buffer& x, std::int64_t count,
                  const Buffer& out) const;
   RowShape hidden_rows(std::int64_t count) const { return {count, config_.hidden_size}; }
 
@@ -125,11 +125,11 @@ class DecoderModel {
   Workspace room_;
   std::int32_t max_batched_tokens_ = 0;
 
-  Memory memory_;    // the room's buffers and those below
-  Buffer residual_;  // [tokens, hidden]
-  Buffer normed_;    // [chunk, hidden], or rows of the embedding
-  Buffer branch_;    // [chunk, hidden]; where a branch is not added as it is
-  Buffer before_;    // [chunk, hidden]; of parallel halves: what both see
+  PlacedMemory memory_;  // the room's buffers and those below
+  Buffer residual_;      // [tokens, hidden]
+  Buffer normed_;        // [chunk, hidden], or rows of the embedding
+  Buffer branch_;        // [chunk, hidden]; where a branch is not added as it is
+  Buffer before_;        // [chunk, hidden]; of parallel halves: what both see
   // Only where layers have inputs of their own: what the first layer saw, and room for a chunk of them.
   Buffer embedded_, input_room_;  // [tokens, hidden]
   Buffer around_;                 // only where ways lead around mixers

@@ -9,9 +9,9 @@ namespace {
 NormsAround norms_around(const LayerConfig& layer, const NormPlaces& places, const std::string& name,
                          const std::string& branch_name, std::int64_t size, WeightLoader& loader) {
   NormsAround norms;
-  if (places.input) norms.input = loader.norm(name, size, layer.norm);
-  if (places.sum) norms.sum = loader.norm(name, size, layer.norm);
-  if (places.branch) norms.branch = loader.norm(branch_name, size, layer.norm);
+  if (places.input) norms.input = loader.place(loader.norm(name, size, layer.norm));
+  if (places.sum) norms.sum = loader.place(loader.norm(name, size, layer.norm));
+  if (places.branch) norms.branch = loader.place(loader.norm(branch_name, size, layer.norm));
   return norms;
 }
 
@@ -129,7 +129,8 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
                                               types, {0, config.token_types});
   }
   if (config.embedding_norm)
-    weights.embedding_norm = loader.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm);
+    weights.embedding_norm =
+        loader.place(loader.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm));
   if (!config.ropes.empty()) {
     const std::int32_t pairs = config.ropes.front().rotary_size / 2;
     for (const std::string& name : {names.rope_factors, names.rope_factors_short})
@@ -147,11 +148,12 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   if (config.layer_input && loader.status().ok()) weights.layer_inputs = LayerInputs::load(config, loader);
   if (config.streams && loader.status().ok()) weights.streams = ResidualStreams::load(config, loader);
   if (config.final_norm) {
-    weights.final_norm = loader.norm(names.final_norm, config.hidden_size, *config.final_norm);
+    NormWeights norm = loader.norm(names.final_norm, config.hidden_size, *config.final_norm);
     // The logits' scale costs nothing here: only the head reads what this norm makes.
     if (config.logit_scale != 1 && config.head)
-      for (std::vector<float>* part : {&weights.final_norm.weight, &weights.final_norm.bias})
+      for (std::vector<float>* part : {&norm.weight, &norm.bias})
         for (float& value : *part) value *= config.logit_scale;
+    weights.final_norm = loader.place(std::move(norm));
   }
 
   load_head(names, config, shard, loader, all_tokens, weights);

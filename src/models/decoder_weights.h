@@ -26,7 +26,7 @@ namespace pagoda {
 
 // One half of a layer with the norms around it; those that do not stand there are empty.
 struct NormsAround {
-  NormWeights input, branch, sum;
+  PlacedNorm input, branch, sum;
 };
 
 struct DecoderLayer {
@@ -45,7 +45,7 @@ struct DecoderWeights {
   TensorView type_embedding;      // embedding of token types; else empty
   std::optional<PackedLinear> project_in, project_out;
   std::vector<DecoderLayer> layers;
-  NormWeights embedding_norm, final_norm;
+  PlacedNorm embedding_norm, final_norm;
   std::optional<LayerInputs> layer_inputs;
   std::optional<ResidualStreams> streams;
   PackedLinear head;

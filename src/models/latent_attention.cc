@@ -56,7 +56,7 @@ class LatentAttention final : public Mixer {
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear down_;           // [query_rank | row], or [queries | row]
   PackedLinear up_;             // queries' second product, if they have a rank
-  std::vector<float> query_norm_, latent_norm_;
+  PlacedVector query_norm_, latent_norm_;
   std::vector<PackedLinear> keys_, values_;  // for each head: [latent, nope], [value, latent]
   PackedLinear output_;
 };
@@ -70,8 +70,9 @@ LatentAttention::LatentAttention(const LatentAttentionConfig& config, const Laye
   NormConfig norm = *place.norm;
   norm.eps = config.norm_eps;
   if (config.query_rank > 0)
-    query_norm_ = loader.norm_vector(place.prefix + names.query_a_norm, config.query_rank, norm);
-  latent_norm_ = loader.norm_vector(place.prefix + names.kv_a_norm, config.latent_size, norm);
+    query_norm_ =
+        loader.place(loader.norm_vector(place.prefix + names.query_a_norm, config.query_rank, norm));
+  latent_norm_ = loader.place(loader.norm_vector(place.prefix + names.kv_a_norm, config.latent_size, norm));
   load_queries(config, place, shard.query, decoder.interleaved_rows, loader);
   load_heads(config, place, shard.query, loader);
   const auto values = [&](Range heads) {

@@ -34,17 +34,17 @@ LayerInputs LayerInputs::load(const DecoderConfig& config, WeightLoader& loader)
   }
   stored.shape = {rows * layers, size};  // a row for each token and layer
   inputs.table_ = loader.keep_rows(stored, table, {0, rows * layers});
-  inputs.norm_ = loader.norm_vector(names.input_norm, size, norm);
+  inputs.norm_ = loader.place(loader.norm_vector(names.input_norm, size, norm));
   for (std::int32_t layer = 0; layer < layers && loader.status().ok(); ++layer) {
     const std::string prefix = names.layer_prefix(layer);
     Matrices projection;
     loader.add(projection, names.input_projection, layers * size, config.hidden_size,
                std::array{Range{layer * size, size}});
-    inputs.layers_.push_back(
-        {.projection = loader.pack(std::move(projection), names.input_projection),
-         .gate = loader.linear(prefix + names.input_gate, size, config.hidden_size),
-         .output = loader.linear(prefix + names.input_output, config.hidden_size, size),
-         .branch_norm = loader.norm_vector(prefix + names.input_branch_norm, config.hidden_size, norm)});
+    inputs.layers_.push_back({.projection = loader.pack(std::move(projection), names.input_projection),
+                              .gate = loader.linear(prefix + names.input_gate, size, config.hidden_size),
+                              .output = loader.linear(prefix + names.input_output, config.hidden_size, size),
+                              .branch_norm = loader.place(loader.norm_vector(prefix + names.input_branch_norm,
+                                                                             config.hidden_size, norm))});
   }
   return inputs;
 }

@@ -35,7 +35,7 @@ class LayerInputs {
  private:
   struct Layer {
     PackedLinear projection, gate, output;
-    std::vector<float> branch_norm;
+    PlacedVector branch_norm;
   };
 
   std::int32_t size_ = 0, hidden_ = 0;
@@ -43,7 +43,7 @@ class LayerInputs {
   float eps_ = 0;
   TensorView table_;       // [tokens * layers, size]
   std::int32_t rows_ = 0;  // tokens of the table
-  std::vector<float> norm_;
+  PlacedVector norm_;
   std::vector<Layer> layers_;
   std::vector<std::int32_t> places_;
 };

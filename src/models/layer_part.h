@@ -42,7 +42,7 @@ struct DecoderBatch {
   std::span<const std::int32_t> token_ids;
   std::span<const std::int32_t> positions;
   std::span<const AttentionSequence> sequences;
-  std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
+  std::span<const std::int32_t> output_rows;  // whose logits will be asked for; ascending, but for devices
   KvLayout layout;
   std::byte* cache = nullptr;
   std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`

@@ -15,11 +15,12 @@ LearnedResidual LearnedResidual::load(const DecoderConfig& config, const LayerCo
   residual.eps_ = layer.norm.eps;
   residual.down_ = loader.linear(prefix + names.residual_down, layer.learned_residual, config.hidden_size);
   residual.up_ = loader.linear(prefix + names.residual_up, config.hidden_size, layer.learned_residual);
-  residual.norm_ = loader.norm_vector(prefix + names.residual_norm, config.hidden_size, layer.norm);
+  residual.norm_ =
+      loader.place(loader.norm_vector(prefix + names.residual_norm, config.hidden_size, layer.norm));
   return residual;
 }
 
-void LearnedResidual::make(const KernelContext& context, const Buffer& x, const std::vector<float>& weight,
+void LearnedResidual::make(const KernelContext& context, const Buffer& x, const PlacedVector& weight,
                            std::int64_t count, const Buffer& room) const {
   const Buffer normed = room.with_stride(hidden_), low = normed.at(count).with_stride(down_.n()),
                whole = low.at(count).with_stride(hidden_), around = whole.at(count);

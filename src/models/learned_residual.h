@@ -28,8 +28,8 @@ class LearnedResidual {
 
   // n is an RMS norm, with `weight`, of rows of x; room: [count, room_width()], whose first [count, hidden]
   // is what comes out: n + norm(B A n).
-  void make(const KernelContext& context, const Buffer& x, const std::vector<float>& weight,
-            std::int64_t count, const Buffer& room) const;
+  void make(const KernelContext& context, const Buffer& x, const PlacedVector& weight, std::int64_t count,
+            const Buffer& room) const;
   // x = (x + what make() made) / sqrt(2).
   void join(const KernelContext& context, const Buffer& made, std::int64_t count, const Buffer& x) const;
 
@@ -37,7 +37,7 @@ class LearnedResidual {
   std::int64_t hidden_ = 0;
   float eps_ = 0;
   PackedLinear down_, up_;
-  std::vector<float> norm_;
+  PlacedVector norm_;
 };
 
 }  // namespace pagoda

@@ -59,10 +59,10 @@ class LinearAttention final : public Mixer {
   LinearAttentionConfig config_;
   std::int32_t layer_;
   float norm_eps_;
-  PackedLinear in_, gates_, out_;               // in: [what is convolved | gate]; gates: [weights | decays]
-  std::vector<float> taps_, conv_bias_;         // [tap, channel]; bias: or empty
-  std::vector<float> rate_, step_bias_, skip_;  // by head; skip: of Mamba-2
-  std::vector<float> norm_;                     // a delta net's, for each head; empty: none
+  PackedLinear in_, gates_, out_;         // in: [what is convolved | gate]; gates: [weights | decays]
+  PlacedVector taps_, conv_bias_;         // [tap, channel]; bias: or empty
+  PlacedVector rate_, step_bias_, skip_;  // by head; skip: of Mamba-2
+  PlacedVector norm_;                     // a delta net's, for each head; empty: none
 };
 
 LinearAttention::LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place,
@@ -76,15 +76,16 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Laye
   else
     load_mamba2(place, loader);
   out_ = loader.linear(place.prefix + names.out, place.hidden_size, config.value_width(), config.out_factor);
-  taps_ = reader.channel_taps(conv, config.num_channels(), config.num_taps);
-  conv_bias_ = reader.optional_vector(conv + ".bias", config.num_channels());
-  rate_ = reader.values(place.prefix + names.rate, config.num_heads);
+  taps_ = loader.place(reader.channel_taps(conv, config.num_channels(), config.num_taps));
+  conv_bias_ = loader.place(reader.optional_vector(conv + ".bias", config.num_channels()));
+  std::vector<float> rates = reader.values(place.prefix + names.rate, config.num_heads);
   if (names.rate_is_log)
-    for (float& rate : rate_) rate = -std::exp(rate);
-  step_bias_ = reader.values(place.prefix + names.step_bias, config.num_heads);
+    for (float& rate : rates) rate = -std::exp(rate);
+  rate_ = loader.place(std::move(rates));
+  step_bias_ = loader.place(reader.values(place.prefix + names.step_bias, config.num_heads));
   if (config.delta_rule || config.norm_groups > 0)
-    norm_ = reader.values(place.prefix + names.norm + ".weight",
-                          config.delta_rule ? config.value_size : config.value_width());
+    norm_ = loader.place(reader.values(place.prefix + names.norm + ".weight",
+                                       config.delta_rule ? config.value_size : config.value_width()));
 }
 
 void LinearAttention::load_delta_net(const LayerPlace& place, WeightLoader& loader) {
@@ -143,7 +144,7 @@ void LinearAttention::load_mamba2(const LayerPlace& place, WeightLoader& loader)
   add(gates, 4);
   in_ = loader.pack(std::move(in), name);
   gates_ = loader.pack_exact(std::move(gates), name);
-  skip_ = loader.reader().values(place.prefix + names.skip, heads);
+  skip_ = loader.place(loader.reader().values(place.prefix + names.skip, heads));
 }
 
 void LinearAttention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
@@ -171,7 +172,7 @@ void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
   causal_conv(context, {.num_channels = config_.num_channels(),
                         .num_taps = config_.num_taps,
                         .weight = taps_.data(),
-                        .bias = conv_bias_.empty() ? nullptr : conv_bias_.data(),
+                        .bias = conv_bias_.data(),
                         .silu = true,
                         .input = row,
                         .gate = {},
@@ -199,14 +200,14 @@ void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
                              .value = value,
                              .decay = gates.decay,
                              .weight = gates.weight,
-                             .skip = skip_.empty() ? nullptr : skip_.data(),
+                             .skip = skip_.data(),
                              .output = mixed,
                              .states = states,
                              .piece = 1});
   const std::int32_t groups = delta ? config_.num_heads : std::max(config_.norm_groups, 1);
   const GatedNorm norm = {.num_groups = groups,
                           .group_size = config_.value_width() / groups,
-                          .weight = norm_.empty() ? nullptr : norm_.data(),
+                          .weight = norm_.data(),
                           .own_weights = !delta,
                           .gate_first = !delta && config_.gate_first,
                           .eps = norm_eps_};

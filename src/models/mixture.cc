@@ -23,15 +23,16 @@ class Mixture final : public FeedForward {
     const ExpertNames& names = choose_expert_names(place.prefix, loader);
     router_ = loader.exact_linear(place.prefix + names.router, experts, hidden_);
     if (config.router_norm) {
-      router_norm_ = loader.reader().vector(place.prefix + names.router_norm, hidden_);
-      for (float& weight : router_norm_) weight /= std::sqrt(static_cast<float>(hidden_));
+      std::vector<float> norm = loader.reader().vector(place.prefix + names.router_norm, hidden_);
+      for (float& weight : norm) weight /= std::sqrt(static_cast<float>(hidden_));
+      router_norm_ = loader.place(std::move(norm));
     }
     if (config.expert_scales)
-      expert_scales_ = loader.reader().vector(place.prefix + names.expert_scales, experts);
+      expert_scales_ = loader.place(loader.reader().vector(place.prefix + names.expert_scales, experts));
     if (!names.correction.empty())
-      correction_ = loader.reader().optional_vector(place.prefix + names.correction, experts);
+      correction_ = loader.place(loader.reader().optional_vector(place.prefix + names.correction, experts));
     if (!names.sum_bias.empty())
-      sum_bias_ = loader.reader().optional_vector(place.prefix + names.sum_bias, hidden_);
+      sum_bias_ = loader.place(loader.reader().optional_vector(place.prefix + names.sum_bias, hidden_));
     experts_ = load_experts(config, names, place.prefix, hidden_, own_, loader);
     if (config.shared_intermediate_size == 0) return;
     DenseFeedForwardConfig shared = config.expert;
@@ -81,7 +82,7 @@ class Mixture final : public FeedForward {
   Range own_;
   std::vector<std::int64_t> rank_ends_;  // the expert behind each rank's last
   PackedLinear router_, shared_router_;
-  std::vector<float> correction_, router_norm_, expert_scales_, sum_bias_;
+  PlacedVector correction_, router_norm_, expert_scales_, sum_bias_;
   ExpertWeights experts_;  // this rank's
   std::unique_ptr<FeedForward> shared_;
 };
@@ -101,8 +102,8 @@ Status Mixture::forward(const Workspace& room, const LinearInput& input, std::in
   if (!config_.routes_early) linear(context, router_, routed, count, logits(room));
   const bool split = room.ranks->split();
   const MixtureArgs args = {.routing = config_.routing,
-                            .correction = correction_,
-                            .expert_scales = expert_scales_,
+                            .correction = correction_.all(),
+                            .expert_scales = expert_scales_.all(),
                             .weigh_input = config_.weigh_input,
                             .first = experts_.in,
                             .second = experts_.out,

@@ -19,7 +19,7 @@ class MixtureBesideDense final : public FeedForward {
     mixture_ = make_part(config.mixture, place, decoder, loader);
     const WeightNames& names = loader.names();
     const auto norm = [&](const std::string& name) {
-      return loader.norm_vector(place.prefix + name, hidden_, *place.norm);
+      return loader.place(loader.norm_vector(place.prefix + name, hidden_, *place.norm));
     };
     mixture_norm_ = norm(names.mixture_norm);
     mixture_branch_norm_ = norm(names.mixture_branch_norm);
@@ -53,7 +53,7 @@ class MixtureBesideDense final : public FeedForward {
     own.inner = room.inner.at(0, 3 * size);
     LinearInput to_mixture = input;
     to_mixture.weight = mixture_norm_.data();
-    const auto half = [&](FeedForward& part, const LinearInput& reads, const std::vector<float>& norm,
+    const auto half = [&](FeedForward& part, const LinearInput& reads, const PlacedVector& norm,
                           const Buffer& out) -> Status {
       zero_rows(*room.context, shape, given);
       PAGODA_RETURN_IF_ERROR(part.forward(own, reads, count, given));
@@ -70,7 +70,7 @@ class MixtureBesideDense final : public FeedForward {
   std::int64_t hidden_;
   float eps_;
   std::unique_ptr<FeedForward> dense_, mixture_;
-  std::vector<float> mixture_norm_, mixture_branch_norm_, dense_branch_norm_;
+  PlacedVector mixture_norm_, mixture_branch_norm_, dense_branch_norm_;
 };
 
 }  // namespace

@@ -554,7 +554,7 @@ TEST(Rope, FrequenciesFollowTheFormulas) {
 
 TEST(Rope, RowsAppearAsPositionsAreReachedAndStay) {
   const RopeConfig config = {.theta = 100, .rotary_size = 4};
-  auto table = RopeTable::create(config, {}, 200);
+  auto table = RopeTable::create({}, config, {}, 200);
   ASSERT_TRUE(table);
   const float* rows = floats(table->rows(KernelContext{}, 3));
   EXPECT_FLOAT_EQ(rows[0], 1);

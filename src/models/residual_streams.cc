@@ -45,12 +45,16 @@ ResidualStreams ResidualStreams::load(const DecoderConfig& config, WeightLoader&
     const std::string prefix = names.layer_prefix(index);
     Layer& layer = streams.layers_.emplace_back();
     layer.router = loader.exact_linear(prefix + names.streams_router, count, hidden);
-    layer.router_norm = loader.norm_vector(prefix + names.streams_router_norm, hidden, *config.final_norm);
-    layer.predict = loader.reader().values(prefix + names.streams_predict + ".weight", count * count * count);
-    layer.correct = loader.reader().values(prefix + names.streams_correct + ".weight", count * count);
+    layer.router_norm =
+        loader.place(loader.norm_vector(prefix + names.streams_router_norm, hidden, *config.final_norm));
+    layer.predict = loader.place(
+        loader.reader().values(prefix + names.streams_predict + ".weight", count * count * count));
+    layer.correct =
+        loader.place(loader.reader().values(prefix + names.streams_correct + ".weight", count * count));
     const std::string scale = prefix + names.streams_scale;  // some files have it without the ending
     if (config.streams->scaled)
-      layer.scale = loader.reader().vector(loader.reader().has(scale) ? scale : scale + ".weight", hidden);
+      layer.scale = loader.place(
+          loader.reader().vector(loader.reader().has(scale) ? scale : scale + ".weight", hidden));
     else
       for (const char* end : {"", ".weight"}) loader.reader().ignore(scale + end);
   }
@@ -106,7 +110,7 @@ void ResidualStreams::correct(const KernelContext& context, std::size_t index, s
 
 Buffer ResidualStreams::scaled(const KernelContext& context, std::size_t index, std::int64_t count,
                                const Buffer& x) {
-  const std::vector<float>& scale = layers_[index].scale;
+  const PlacedVector& scale = layers_[index].scale;
   if (scale.empty()) return x;
   times_vector(context, {count, hidden_}, x, scale.data(), between_);
   return between_;

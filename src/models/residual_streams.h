@@ -45,10 +45,10 @@ class ResidualStreams {
  private:
   struct Layer {
     PackedLinear router;
-    std::vector<float> router_norm;
-    std::vector<float> predict;  // [stream * streams, streams]
-    std::vector<float> correct;  // [streams, streams]
-    std::vector<float> scale;    // factors of its input; empty: none
+    PlacedVector router_norm;
+    PlacedVector predict;  // [stream * streams, streams]
+    PlacedVector correct;  // [streams, streams]
+    PlacedVector scale;    // factors of its input; empty: none
   };
 
   Buffer route(const KernelContext& context, const Layer& layer, std::int64_t count, const Buffer& x);

@@ -62,9 +62,9 @@ std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const f
   return frequencies;
 }
 
-Result<RopeTable> RopeTable::create(const RopeConfig& config, std::span<const float> factors,
-                                    std::int32_t max_positions, std::span<const float> long_factors,
-                                    std::int32_t max_rows) {
+Result<RopeTable> RopeTable::create(const KernelContext& context, const RopeConfig& config,
+                                    std::span<const float> factors, std::int32_t max_positions,
+                                    std::span<const float> long_factors, std::int32_t max_rows) {
   RopeTable table;
   table.config_ = config;
   table.factors_.assign(factors.begin(), factors.end());
@@ -72,19 +72,18 @@ Result<RopeTable> RopeTable::create(const RopeConfig& config, std::span<const fl
   table.frequencies_ = rope_frequencies(config, factors);
   table.amplitude_ = config.attention_factor;
   table.max_positions_ = max_positions;
-  auto memory = Memory::reserve(static_cast<std::size_t>(max_positions) * table.frequencies_.size() * 2 *
-                                sizeof(float));
+  const auto width = static_cast<std::int64_t>(2 * table.frequencies_.size());
+  auto memory = PlacedMemory::reserve(context, max_positions * width, "rotations");
   if (!memory) return memory.error();
   table.memory_ = *std::move(memory);
   if (!depends_on_length(config) || max_rows == 0) return table;
-  auto own =
-      Memory::reserve(static_cast<std::size_t>(max_rows) * table.frequencies_.size() * 2 * sizeof(float));
+  auto own = PlacedMemory::reserve(context, max_rows * width, "rotations");
   if (!own) return own.error();
   table.own_ = *std::move(own);
   return table;
 }
 
-Buffer RopeTable::in(const Memory& memory) const {
+Buffer RopeTable::in(const PlacedMemory& memory) const {
   return {.data = memory.data(), .stride = static_cast<std::int64_t>(2 * frequencies_.size())};
 }
 

@@ -10,8 +10,8 @@
 #include "base/status.h"
 #include "kernels/backend.h"
 #include "kernels/buffer.h"
+#include "kernels/placed.h"
 #include "models/decoder_config.h"
-#include "tensor/memory.h"
 
 namespace pagoda {
 
@@ -29,9 +29,9 @@ struct RopeRows {
 class RopeTable {
  public:
   // `long_factors`: instead of `factors` in sequences that may become long. `max_rows`: of a batch.
-  static Result<RopeTable> create(const RopeConfig& config, std::span<const float> factors,
-                                  std::int32_t max_positions, std::span<const float> long_factors = {},
-                                  std::int32_t max_rows = 0);
+  static Result<RopeTable> create(const KernelContext& context, const RopeConfig& config,
+                                  std::span<const float> factors, std::int32_t max_positions,
+                                  std::span<const float> long_factors = {}, std::int32_t max_rows = 0);
 
   // For each batch, before of_rows(): the rotations of its rows, as in DecoderBatch.
   void prepare(const KernelContext& context, std::span<const std::int32_t> positions,
@@ -43,13 +43,13 @@ class RopeTable {
   Buffer rows(const KernelContext& context, std::int32_t num_positions);
 
  private:
-  Buffer in(const Memory& memory) const;
+  Buffer in(const PlacedMemory& memory) const;
 
   RopeConfig config_;
   std::vector<float> factors_, long_factors_;
   std::vector<double> frequencies_;
   double amplitude_ = 1;
-  Memory memory_, own_;  // own_: by row of a batch
+  PlacedMemory memory_, own_;  // own_: by row of a batch
   bool own_rows_ = false;
   std::vector<std::int32_t> row_numbers_;
   std::int32_t num_filled_ = 0, max_positions_ = 0;

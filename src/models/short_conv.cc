@@ -27,7 +27,7 @@ class ShortConv final : public Mixer {
     causal_conv(*room.context, {.num_channels = channels_,
                                 .num_taps = num_taps_,
                                 .weight = weight_.data(),
-                                .bias = bias_.empty() ? nullptr : bias_.data(),
+                                .bias = bias_.data(),
                                 .input = entered.at(0, 2 * channels_),
                                 .gate = entered,
                                 .output_gate = entered.at(0, channels_),
@@ -45,7 +45,7 @@ class ShortConv final : public Mixer {
   std::int64_t channels_;
   std::int32_t num_taps_;
   PackedLinear in_, out_;
-  std::vector<float> weight_, bias_;  // [taps, channels]; bias: or empty
+  PlacedVector weight_, bias_;  // [taps, channels]; bias: or empty
 };
 
 ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place, WeightLoader& loader)
@@ -54,8 +54,8 @@ ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place, Wei
   WeightReader& reader = loader.reader();
   in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size);
   out_ = loader.linear(place.prefix + names.conv_out, place.hidden_size, channels_);
-  weight_ = reader.channel_taps(place.prefix + names.conv, channels_, num_taps_);
-  bias_ = reader.optional_vector(place.prefix + names.conv + ".bias", channels_);
+  weight_ = loader.place(reader.channel_taps(place.prefix + names.conv, channels_, num_taps_));
+  bias_ = loader.place(reader.optional_vector(place.prefix + names.conv + ".bias", channels_));
 }
 
 }  // namespace

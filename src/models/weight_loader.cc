@@ -155,19 +155,6 @@ TensorView WeightLoader::stored(const std::string& weight, std::int64_t rows, st
   return view;
 }
 
-TensorView WeightLoader::keep_rows(const TensorView& matrix, const std::string& name, Range range) {
-  if (!reader_.status().ok()) return {};
-  const TensorView rows = with_rows(matrix, range);
-  if (store_.reads_source()) reader_.fail(source_.bring_in(rows, context_.pool));
-  if (!reader_.status().ok()) return {};
-  auto kept = store_.rows(concat("as stored ", name, text(range)), rows,
-                          [&](std::byte* to) { copy_stored(rows, to); });
-  if (store_.reads_source()) source_.give_back(rows);
-  if (kept) return *std::move(kept);
-  reader_.fail(kept.error().annotate(concat("tensor '", name, "'")));
-  return {};
-}
-
 // Some rows at a time, which then leave memory where they were read.
 void WeightLoader::copy_stored(const TensorView& matrix, std::byte* to) const {
   constexpr std::int64_t kAtOnce = std::int64_t{32} << 20;

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "kernels/linear.h"
+#include "kernels/placed.h"
 #include "loader/model_source.h"
 #include "models/decoder_config.h"
 #include "models/tensor_shard.h"
@@ -23,6 +24,11 @@ namespace pagoda {
 
 struct NormWeights {
   std::vector<float> weight, bias;  // bias is empty for RMS norms
+};
+
+// The same where ops read it.
+struct PlacedNorm {
+  PlacedVector weight, bias;
 };
 
 // Matrices on their way into a PackedLinear, with the copies that some need. Copies are made when it is
@@ -57,6 +63,12 @@ class WeightLoader {
 
   NormWeights norm(const std::string& name, std::int64_t size, const NormConfig& config);
   std::vector<float> norm_vector(const std::string& name, std::int64_t size, const NormConfig& config);
+
+  // These numbers where the context's ops read them; nothing while names and shapes alone are checked.
+  PlacedVector place(std::vector<float> values);
+  PlacedNorm place(NormWeights weights) {
+    return {place(std::move(weights.weight)), place(std::move(weights.bias))};
+  }
 
   // These rows of a matrix as they are stored, kept for as long as the weights.
   TensorView keep_rows(const TensorView& matrix, const std::string& name, Range range);

@@ -8,11 +8,11 @@
 
 #include "device/device_array.h"
 
-namespace pagoda::device_runner {
+namespace pagoda::device {
 
 class StepArena {
  public:
-  StepArena(device::Device& device, device::StreamId stream) : device_(&device), stream_(stream) {}
+  StepArena(Device& device, StreamId stream) : device_(&device), stream_(stream) {}
 
   // Takes memory for so much ahead of the first step.
   Status reserve(std::size_t bytes);
@@ -47,17 +47,17 @@ class StepArena {
 
  private:
   struct Chunk {
-    device::PinnedArray<std::byte> host;
-    device::DeviceArray<std::byte> there;
+    PinnedArray<std::byte> host;
+    DeviceArray<std::byte> there;
   };
   Status add_chunk(std::size_t bytes);
   Result<std::byte*> put_bytes(const std::byte* values, std::size_t bytes);
 
-  device::Device* device_;
-  device::StreamId stream_;
+  Device* device_;
+  StreamId stream_;
   std::vector<Chunk> chunks_;
   std::size_t chunk_ = 0, used_ = 0;  // the chunk that is being filled, and so much of it
   Status status_;
 };
 
-}  // namespace pagoda::device_runner
+}  // namespace pagoda::device

@@ -1,6 +1,6 @@
 // Goal: what stays quantised on a device is the file's weights to the last bit: products over it have the
 // bits of products over the same weights widened by the host, alone and by experts.
-#include "device_runner/stored_rows.h"
+#include "kernels/device/stored_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "kernels/dequantize.h"
 #include "kernels/testing.h"
 
-namespace pagoda::device_runner {
+namespace pagoda {
 namespace {
 
 using device::Element;
@@ -133,4 +133,4 @@ TEST(StoredRowsOf, OtherAndMixedTypesAreWidened) {
 }
 
 }  // namespace
-}  // namespace pagoda::device_runner
+}  // namespace pagoda

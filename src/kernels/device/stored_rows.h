@@ -10,7 +10,7 @@
 #include "device/kernel_launches.h"
 #include "tensor/tensor_view.h"
 
-namespace pagoda::device_runner {
+namespace pagoda {
 
 // In which a matrix of all these, one below the other, keeps the numbers of its file: q4_k for Q4_K, q6_k for
 // Q6_K, q8 for Q8_0, q4 for Q4_0, Q4_1 and mixtures of 4-bit types. Nothing: it has to be widened.
@@ -22,4 +22,4 @@ void append_row(device::Element element, const TensorView& view, std::int64_t ro
 // In f32 or bf16.
 void append_floats(device::Element element, std::span<const float> values, std::vector<std::byte>& out);
 
-}  // namespace pagoda::device_runner
+}  // namespace pagoda

@@ -1,4 +1,4 @@
-#include "device_runner/stored_rows.h"
+#include "kernels/device/stored_rows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "kernels/dequantize.h"
 #include "kernels/formats/formats.h"
 
-namespace pagoda::device_runner {
+namespace pagoda {
 
 using device::Element;
 using device::kQuantizedGroup;
@@ -131,4 +131,4 @@ void append_row(Element element, const TensorView& view, std::int64_t row, std::
   }
 }
 
-}  // namespace pagoda::device_runner
+}  // namespace pagoda

@@ -1,14 +1,14 @@
-#include "device_runner/step_arena.h"
+#include "device/step_arena.h"
 
 #include <algorithm>
 
-namespace pagoda::device_runner {
+namespace pagoda::device {
 
 Status StepArena::add_chunk(std::size_t bytes) {
   const auto size = static_cast<std::int64_t>(bytes);
-  auto host = device::PinnedArray<std::byte>::create(*device_, size);
+  auto host = PinnedArray<std::byte>::create(*device_, size);
   if (!host) return host.error();
-  auto there = device::DeviceArray<std::byte>::create(*device_, size, "inputs of a step");
+  auto there = DeviceArray<std::byte>::create(*device_, size, "inputs of a step");
   if (!there) return there.error();
   chunks_.push_back({*std::move(host), *std::move(there)});
   return ok_status();
@@ -39,4 +39,4 @@ Result<std::byte*> StepArena::put_bytes(const std::byte* values, std::size_t byt
   return to;
 }
 
-}  // namespace pagoda::device_runner
+}  // namespace pagoda::device

@@ -1,0 +1,49 @@
+#pragma once
+// LayerLaunches: the plain kernels of a layer's ops (kernels/layer_args.h) with their launch shapes, in one
+// stream. Nothing is launched for no rows. Errors: the device's. Threads: the device's caller.
+#include "device/kernel_launches.h"
+
+namespace pagoda::device {
+
+class LayerLaunches {
+ public:
+  LayerLaunches(Device& device, StreamId stream) : device_(device), stream_(stream) {}
+
+  Status row_op(const RowOpArgs& args, std::int64_t rows);
+  Status norm_groups(const NormGroupsArgs& args, std::int64_t rows, std::int64_t groups);
+  Status turn_heads(const TurnHeadsArgs& args, std::int64_t rows, std::int64_t heads);
+  Status fill_rotations(const FillRotationsArgs& args, std::int64_t rows);
+  Status sparse_gate(const SparseGateArgs& args, std::int64_t rows);
+  Status match_magnitude(const MatchMagnitudeArgs& args, std::int64_t rows);
+  Status predict_streams(const StreamsArgs& args, std::int64_t rows);
+  Status correct_streams(const StreamsArgs& args, std::int64_t rows);
+  Status recurrent_gates(const RecurrentGatesArgs& args, std::int64_t rows);
+  Status latent_rows(const LatentRowsArgs& args, std::int64_t rows);
+  // Cache: f32, bf16 or i8.
+  Status write_kv(Element cache, const WriteKvArgs& args, std::int64_t rows, std::int64_t kv_heads);
+  Status attend(Element cache, const AttendArgs& args, std::int64_t rows);
+  Status causal_conv(const CausalConvRows& args, std::int64_t sequences);
+  Status linear_attention(const LinearAttentionRows& args, std::int64_t sequences);
+  Status route_sparsely(const RouteSparselyArgs& args, std::int64_t rows);
+  Status scale_choices(const ScaleChoicesArgs& args);
+  Status pair_product(Element weight, const PairProductArgs& args, std::int64_t pairs);
+
+  // Heads whose matrix has so many rows: a tile of it lies in shared memory.
+  static bool supports_states(std::int32_t key_size) {
+    return key_size > 0 &&
+           key_size <= static_cast<std::int32_t>(kMaxSharedBytes / sizeof(float)) / kStateTile;
+  }
+
+ private:
+  template <class Args>
+  Status put(KernelId id, Dim3 grid, std::uint32_t threads, std::uint32_t shared, const Args& args) {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return ok_status();
+    return launch(device_, stream_, kernel(device_, id),
+                  LaunchShape{.grid = grid, .block = {threads}, .shared_bytes = shared}, args);
+  }
+
+  Device& device_;
+  StreamId stream_;
+};
+
+}  // namespace pagoda::device

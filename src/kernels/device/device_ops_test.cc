@@ -1,0 +1,313 @@
+// Goal: each op on an emulated device (or a GPU: device/test_device.h) gives what the reference gives, on
+// rows that lie apart; and rows of recurrent layers have the bits that they have alone and in steps, drafts
+// or not.
+#include "kernels/device/device_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "device/test_support.h"
+#include "kernels/attention_input.h"
+#include "kernels/causal_conv.h"
+#include "kernels/elementwise.h"
+#include "kernels/latent_input.h"
+#include "kernels/linear_attention.h"
+#include "kernels/mixture.h"
+#include "kernels/residual_streams.h"
+#include "kernels/rows.h"
+#include "kernels/testing.h"
+
+namespace pagoda {
+namespace {
+
+const KernelContext kPlain = {.backend = Backend::reference};
+
+// A context on a device, and arrays that are the same on both sides.
+class DeviceOpsTest : public ::testing::Test {
+ protected:
+  DeviceOpsTest()
+      : arena_(bench_.device(), bench_.stream()),
+        ops_(bench_.device(), bench_.stream(), arena_, {.weights = device::Element::f32, .tiles = false}),
+        there_{.backend = Backend::device, .device = &ops_} {}
+
+  float* put(const std::vector<float>& values) { return bench_.put(values); }
+  Buffer put_rows(const std::vector<float>& values, std::int64_t stride) {
+    return Buffer::of(put(values), stride);
+  }
+  // Compares the rows that an op makes on the device with those of the reference.
+  void expect_same(const std::vector<float>& before, std::int64_t stride,
+                   const std::function<void(const KernelContext&, const Buffer&)>& here,
+                   const std::function<void(const KernelContext&, const Buffer&)>& there) {
+    std::vector<float> wanted = before;
+    here(kPlain, Buffer::of(wanted.data(), stride));
+    const Buffer x = put_rows(before, stride);
+    there(there_, x);
+    const Status status = ops_.take_status();
+    ASSERT_TRUE(status.ok()) << status.message();
+    expect_near(bench_.get(floats(x), before.size()), wanted);
+  }
+  static void expect_near(const std::vector<float>& made, const std::vector<float>& wanted) {
+    ASSERT_EQ(made.size(), wanted.size());
+    for (std::size_t i = 0; i < made.size(); ++i)
+      ASSERT_NEAR(made[i], wanted[i], 2e-5 * (1 + std::fabs(wanted[i]))) << i;
+  }
+
+  device::KernelBench bench_{3};
+  device::StepArena arena_;
+  DeviceOps ops_;
+  KernelContext there_;
+};
+
+constexpr std::int64_t kRows = 5, kWidth = 36, kStride = 44;
+constexpr RowShape kShape = {kRows, kWidth};
+
+std::vector<float> some(std::uint64_t seed, std::int64_t count = kRows * kStride) {
+  return random_floats(seed, static_cast<std::size_t>(count), 3);
+}
+
+TEST_F(DeviceOpsTest, RowOpsAreTheReferences) {
+  const std::vector<float> a = some(2), b = some(3), vector = some(4, kWidth);
+  const Buffer a_here = Buffer::of(a.data(), kStride), b_here = Buffer::of(b.data(), kStride);
+  const Buffer a_there = put_rows(a, kStride), b_there = put_rows(b, kStride);
+  const float* const vector_there = put(vector);
+  const std::vector<std::int32_t> positions = {0, 2, 3, 7, 11};
+  using C = const KernelContext&;
+  using B = const Buffer&;
+  struct Operands {
+    Buffer a, b;
+    const float* vector;
+  };
+  const auto check = [&](const std::function<void(C, B, const Operands&)>& op) {
+    expect_same(
+        some(1), kStride, [&](C c, B x) { op(c, x, {a_here, b_here, vector.data()}); },
+        [&](C c, B x) { op(c, x, {a_there, b_there, vector_there}); });
+  };
+  check([](C c, B x, const Operands&) { zero_rows(c, kShape, x); });
+  check([](C c, B x, const Operands& o) { copy_rows(c, kShape, o.a, x); });
+  check([](C c, B x, const Operands&) { scale_rows(c, kShape, 0.5f, x); });
+  check([](C c, B x, const Operands& o) { add_rows(c, kShape, 3, o.a, x); });
+  check([](C c, B x, const Operands& o) { add_sum(c, kShape, o.a, o.b, x); });
+  check([](C c, B x, const Operands& o) { join_rows(c, kShape, o.a, 0.5f, x); });
+  check([](C c, B x, const Operands& o) { add_vector(c, kShape, o.vector, x); });
+  check([](C c, B x, const Operands& o) { times_vector(c, kShape, o.a, o.vector, x); });
+  check([](C c, B x, const Operands& o) { add_share(c, kShape, 2, o.b, o.a, x); });
+  check([](C c, B x, const Operands& o) { times_sum(c, kShape, o.a, 2, o.b, 0.5f, x); });
+  check([](C c, B x, const Operands& o) { times_gates(c, kShape, GateFunction::softplus, 4, o.a, x); });
+  check([](C c, B x, const Operands& o) { times_sigmoid(c, kRows, kWidth, x, o.a); });
+  check([](C c, B x, const Operands&) { cap_rows(c, kShape, 2, x); });
+  check([](C c, B x, const Operands&) {
+    xielu(c, kShape, {.beta = 0.5f, .eps = -1e-6f, .positive = 0.8f, .negative = 0.7f}, x);
+  });
+  check([&](C c, B x, const Operands&) {
+    scale_by_position(c, kShape, {.beta = 0.5f, .offset = 1, .positions = 4}, positions, x);
+  });
+  check([](C c, B x, const Operands& o) { rms_norm(c, x, kRows, kWidth, o.vector, 1e-5f, x); });
+  check([](C c, B x, const Operands& o) { layer_norm(c, x, kRows, kWidth, o.vector, o.vector, 1e-5f, x); });
+  check([](C c, B x, const Operands&) { heads_to_unit(c, x, kRows, 3, 12, 1e-6f, 0.25f); });
+  for (const bool gate_first : {false, true})
+    check([&](C c, B x, const Operands& o) {
+      gated_rms_norm(c,
+                     {.num_groups = 3,
+                      .group_size = 12,
+                      .weight = o.vector,
+                      .own_weights = true,
+                      .gate_first = gate_first,
+                      .eps = 1e-5f},
+                     kRows, x, o.a);
+    });
+  check([](C c, B x, const Operands& o) {
+    recurrent_gates(c, {.delta_rule = true, .num_heads = 8, .rate = o.vector, .bias = o.vector + 8}, kRows, x,
+                    x.at(0, 8));
+  });
+  check([](C c, B x, const Operands& o) {
+    match_magnitude(c, {.num_rows = kRows, .width = kWidth, .streams = 3}, o.a, o.b, StreamSum::added_last,
+                    x);
+  });
+}
+
+TEST_F(DeviceOpsTest, RowsThatAreGatheredMoveToTheFront) {
+  const std::vector<std::int32_t> rows = {1, 2, 4};
+  const auto op = [&](const KernelContext& context, const Buffer& x) {
+    gather_rows(context, rows, kStride, x);
+  };
+  expect_same(some(1), kStride, op, op);
+}
+
+TEST_F(DeviceOpsTest, StreamsAreTheReferences) {
+  constexpr std::int64_t kStreams = 3;
+  const StreamShape shape = {.num_rows = kRows, .width = kWidth, .streams = kStreams};
+  const std::vector<float> others = some(5, kRows * 2 * kWidth), modes = some(6, kRows * kStreams),
+                           factors = some(7, 27), predicted = some(8, kRows * kWidth);
+  for (const bool predicts : {true, false}) {
+    std::vector<float> wanted = others, before = predicted;
+    const auto run = [&](const KernelContext& c, const Buffer& x, const float* f, Buffer m, Buffer o,
+                         Buffer p) {
+      turn_modes(c, shape, m);
+      if (predicts)
+        predict_streams(c, shape, f, m, x, o, p);
+      else
+        correct_streams(c, shape, f, m, p, x, o);
+      add_to_streams(c, shape, x, o);
+    };
+    std::vector<float> turned = modes;
+    const Buffer o = put_rows(others, 2 * kWidth), p = put_rows(predicted, kWidth),
+                 m = put_rows(modes, kStreams);
+    const float* const f = put(factors);
+    expect_same(
+        some(1), kStride,
+        [&](const KernelContext& c, const Buffer& x) {
+          run(c, x, factors.data(), Buffer::of(turned.data(), kStreams),
+              Buffer::of(wanted.data(), 2 * kWidth), Buffer::of(before.data(), kWidth));
+        },
+        [&](const KernelContext& c, const Buffer& x) { run(c, x, f, m, o, p); });
+    expect_near(bench_.get(floats(o), others.size()), wanted);
+    expect_near(bench_.get(floats(p), predicted.size()), before);
+  }
+}
+
+TEST_F(DeviceOpsTest, ProductsTakeNormsFunctionsAndSums) {
+  constexpr std::int64_t kOut = 24;
+  const std::vector<float> weight = some(2, 2 * kOut * kWidth), bias = some(3, 2 * kOut), x = some(4),
+                           norm = some(5, kWidth);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(weight.data());
+  const TensorView gate = {DType::f32, {kOut, kWidth}, bytes},
+                   up = {DType::f32, {kOut, kWidth}, bytes + gate.bytes()};
+  const Buffer x_there = put_rows(x, kStride);
+  const float* const norm_there = put(norm);
+  for (const bool gated : {false, true}) {
+    const auto form = gated ? LinearForm::gated : LinearForm::stacked;
+    const std::int64_t n = gated ? kOut : 2 * kOut;
+    const std::array views = {gate, up};
+    const auto run = [&](const KernelContext& context, const Buffer& input, const float* norm_weight,
+                         const Buffer& y) {
+      auto packed = PackedLinear::pack(context, LinearType::float32, views, bias, form);
+      ASSERT_TRUE(packed);
+      LinearInput rows = LinearInput::rows(input);
+      rows.op = LinearInput::Op::rms_norm;
+      rows.weight = norm_weight;
+      rows.eps = 1e-5f;
+      linear(context, *packed, rows, kRows, y,
+             gated ? LinearOutput{.activation = Activation::gelu_tanh} : LinearOutput{.accumulate = true});
+    };
+    expect_same(
+        some(6, kRows * n), n,
+        [&](const KernelContext& c, const Buffer& y) {
+          run(c, Buffer::of(x.data(), kStride), norm.data(), y);
+        },
+        [&](const KernelContext& c, const Buffer& y) { run(c, x_there, norm_there, y); });
+  }
+}
+
+// Two sequences, of which one begins and one goes on with drafts, and a copy of a state in between.
+TEST_F(DeviceOpsTest, RecurrentLayersAreTheReferences) {
+  constexpr std::int32_t kTaps = 4, kHeads = 4, kKeyHeads = 2, kKey = 6, kValue = 40;
+  constexpr std::int64_t kChannels = 36, kState = std::int64_t{kKey} * kValue, kPieces = 1 + kHeads,
+                         kTotal = 6, kPieceFloats = 256;
+  ASSERT_LE(std::max(kState, (kTaps - 1) * kChannels), kPieceFloats);
+  const std::vector<float> x = some(1, kTotal * 400), weight = some(2, kTaps * kChannels),
+                           gates = random_floats(3, kTotal * 2 * kHeads, 0.4f), skip = some(4, kHeads),
+                           states = some(5, 3 * kPieces * kPieceFloats);
+  const auto run = [&](const KernelContext& c, float* base, const Buffer& rows, const Buffer& gate,
+                       const float* taps, const float* skips, const Buffer& conv_out, const Buffer& out) {
+    std::vector<float*> pieces;
+    for (std::int64_t i = 0; i < 3 * kPieces; ++i) pieces.push_back(base + i * kPieceFloats);
+    const StateStore store = {.num_rows = 1, .pieces = pieces.data() + 2 * kPieces};
+    const std::vector<StateSequence> sequences = {
+        {.first_row = 0, .num_rows = 2, .fresh = true, .pieces = pieces.data()},
+        {.first_row = 2,
+         .num_rows = 4,
+         .num_drafts = 2,
+         .pieces = pieces.data() + kPieces,
+         .stores = std::span(&store, 1)}};
+    causal_conv(c, {.num_channels = kChannels,
+                    .num_taps = kTaps,
+                    .weight = taps,
+                    .silu = true,
+                    .input = rows,
+                    .gate = rows.at(0, 100),
+                    .output_gate = rows.at(0, 200),
+                    .output = conv_out,
+                    .states = {.sequences = sequences}});
+    linear_attention(c, {.num_heads = kHeads,
+                         .num_key_heads = kKeyHeads,
+                         .key_size = kKey,
+                         .value_size = kValue,
+                         .delta_rule = true,
+                         .query = rows,
+                         .key = rows.at(0, 20),
+                         .value = rows.at(0, 40),
+                         .decay = gate,
+                         .weight = gate.at(0, kHeads),
+                         .skip = skips,
+                         .output = out,
+                         .states = {.sequences = sequences},
+                         .piece = 1});
+  };
+  std::vector<float> kept = states, conv(kTotal * kChannels), out(kTotal * kHeads * kValue);
+  run(kPlain, kept.data(), Buffer::of(x.data(), 400), Buffer::of(gates.data(), 2 * kHeads), weight.data(),
+      skip.data(), Buffer::of(conv.data(), kChannels), Buffer::of(out.data(), kHeads * kValue));
+  float* const there = put(states);
+  const Buffer conv_there = Buffer::of(bench_.make<float>(conv.size()), kChannels),
+               out_there = Buffer::of(bench_.make<float>(out.size()), kHeads * kValue);
+  run(there_, there, put_rows(x, 400), put_rows(gates, 2 * kHeads), put(weight), put(skip), conv_there,
+      out_there);
+  ASSERT_TRUE(ops_.take_status().ok());
+  expect_near(bench_.get(floats(conv_there), conv.size()), conv);
+  const auto near = [](const std::vector<float>& made, const std::vector<float>& wanted) {
+    for (std::size_t i = 0; i < made.size(); ++i)
+      ASSERT_NEAR(made[i], wanted[i], 1e-3 * (1 + std::fabs(wanted[i]))) << i;
+  };
+  near(bench_.get(floats(out_there), out.size()), out);
+  near(bench_.get(there, states.size()), kept);
+}
+
+// Tables of a group with a window, latent rows, and sinks.
+TEST_F(DeviceOpsTest, AttentionIsTheReferences) {
+  constexpr std::int32_t kBlock = 4, kQueryHeads = 4;
+  for (const bool latent : {false, true}) {
+    const std::int32_t head = latent ? 12 : 8, kv_heads = latent ? 1 : 2;
+    const KvLayout layout = {.dtype = DType::f32,
+                             .num_layers = 2,
+                             .num_kv_heads = kv_heads,
+                             .head_size = head,
+                             .block_size = kBlock,
+                             .latent_size = latent ? 8 : 0};
+    const std::vector<std::int32_t> table = {3, 1, 0, 2, 4};
+    const std::int64_t width = (kQueryHeads + 2 * kv_heads) * head, wide = kQueryHeads * layout.value_size();
+    const std::vector<float> rows = some(1, 18 * width), sinks = some(2, kQueryHeads);
+    // A prompt of 11 tokens, then 7 more beside it as a second sequence over the same blocks.
+    const auto run = [&](const KernelContext& c, std::byte* cache, const Buffer& x, const float* sink,
+                         const Buffer& y) {
+      const std::int32_t* tables = table.data();
+      for (const AttentionSequence sequence : {AttentionSequence{0, 11, 11, tables}, {11, 7, 18, tables}}) {
+        arena_.begin();
+        ops_.begin_step(table, *arena_.put(std::span<const std::int32_t>(table)));
+        paged_attention(c, {.layout = layout,
+                            .cache = cache,
+                            .layer = 1,
+                            .sequences = std::span(&sequence, 1),
+                            .query = x,
+                            .key = x.at(0, kQueryHeads * head),
+                            .value = x.at(0, (kQueryHeads + kv_heads) * head),
+                            .num_query_heads = kQueryHeads,
+                            .scale = 0.3f,
+                            .sliding_window = 6,
+                            .sinks = sink,
+                            .output = y});
+        if (on_device(c)) ASSERT_TRUE(bench_.device().synchronize(bench_.stream()).ok());
+      }
+    };
+    std::vector<float> cache(5 * layout.block_bytes() / sizeof(float)), wanted(18 * wide);
+    run(kPlain, reinterpret_cast<std::byte*>(cache.data()), Buffer::of(rows.data(), width), sinks.data(),
+        Buffer::of(wanted.data(), wide));
+    const Buffer y = Buffer::of(bench_.make<float>(wanted.size()), wide);
+    run(there_, bench_.make<std::byte>(5 * layout.block_bytes()), put_rows(rows, width), put(sinks), y);
+    const Status status = ops_.take_status();
+    ASSERT_TRUE(status.ok()) << status.message();
+    expect_near(bench_.get(floats(y), wanted.size()), wanted);
+  }
+}
+
+}  // namespace
+}  // namespace pagoda

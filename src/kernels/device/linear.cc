@@ -1,0 +1,120 @@
+// Products of matrices: the kernels by tiles where a matrix and its output's place are made for them, else
+// the plain ones. The choice is a matter of the model alone: no bit depends on the number of rows.
+#include "kernels/device/ops.h"
+#include "kernels/linear_storage.h"
+
+namespace pagoda::device_ops {
+namespace {
+
+using device::Element;
+using device::RowOp;
+
+bool aligned(const void* address, std::uintptr_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+}
+
+// y [num_rows, columns of the parts] = (accumulate: y +) x W^T.
+void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* x, std::int64_t num_rows,
+              float* y, std::int64_t stride, bool accumulate) {
+  for (const DevicePart& part : weight.device) {
+    device::LinearArgs args = {.x = x,
+                               .weight = part.weight,
+                               .bias = part.bias,
+                               .y = y,
+                               .rows = i32(num_rows),
+                               .n = part.n,
+                               .k = i32(weight.k),
+                               .accumulate = accumulate ? 1 : 0,
+                               .stride = i32(stride)};
+    const bool tiles = ops.options().tiles &&
+                       device::KernelLaunches::supports_product_tiles(part.element, args.k) &&
+                       aligned(y, 2 * sizeof(float)) && stride % 2 == 0;
+    if (tiles) {
+      args.rounded =
+          reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::rounded, (num_rows * weight.k + 1) / 2));
+      ops.keep(ops.launches().linear_tiles(part.element, args));
+    } else {
+      ops.keep(ops.launches().linear(part.element, args));
+    }
+    y += part.n;
+  }
+}
+
+}  // namespace
+
+device::Function function_of(Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return device::Function::silu;
+    case Activation::gelu_tanh:
+      return device::Function::gelu_tanh;
+    case Activation::gelu_erf:
+      return device::Function::gelu_erf;
+    case Activation::relu:
+      return device::Function::relu;
+    case Activation::relu2:
+      return device::Function::relu2;
+    case Activation::clamped_silu:
+      return device::Function::clamped_silu;
+  }
+  return device::Function::silu;
+}
+
+const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
+  const Buffer x = Buffer::of(input.x, input.stride);
+  const bool in_place = input.op == LinearInput::Op::none && (input.stride == k || num_rows == 1);
+  if (in_place && aligned(input.x, 16)) return input.x;
+  const Buffer out = Buffer::of(ops.room(DeviceOps::Room::rows, num_rows * k), k);
+  if (input.op == LinearInput::Op::none)
+    row_op(ops, {num_rows, k}, {.op = RowOp::copy, .y = strided(out), .a = strided(x)});
+  else
+    norm(ops, input.op == LinearInput::Op::rms_norm ? device::GroupNorm::rms : device::GroupNorm::layer, x,
+         num_rows, k, input.weight, input.bias, input.eps, out);
+  return floats(out);
+}
+
+void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
+            std::int64_t num_rows, const Buffer& y, const LinearOutput& output) {
+  const float* const x = input_rows(ops, input, num_rows, weight.k);
+  if (!output.activation) return products(ops, weight, x, num_rows, floats(y), y.stride, output.accumulate);
+  const std::int64_t width = weight.num_rows();
+  float* const made = ops.room(DeviceOps::Room::products, num_rows * width);
+  products(ops, weight, x, num_rows, made, width, false);
+  CHECK(y.stride == weight.n || num_rows == 1);
+  ops.keep(ops.launches().activate({.in = made,
+                                    .out = floats(y),
+                                    .width = i32(weight.n),
+                                    .function = function_of(*output.activation),
+                                    .gated = weight.form == LinearForm::gated ? 1 : 0},
+                                   num_rows));
+}
+
+void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<const std::int32_t> ids,
+                 const Buffer& out) {
+  CHECK(weight.device.size() == 1 && (out.stride == weight.k || ids.size() == 1));
+  const bool rounded = ops.options().weights == Element::bf16;
+  ops.keep(ops.launches().embedding(weight.device.front().element,
+                                    {.table = weight.device.front().weight,
+                                     .ids = ops.there(ids),
+                                     .out = floats(out),
+                                     .width = i32(weight.k),
+                                     .rounded = rounded ? 1 : 0},
+                                    std::ssize(ids)));
+}
+
+void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows, const Buffer& queries,
+                 const Buffer& kept, const Buffer& out) {
+  ops.keep(ops.layers().latent_rows({.queries = strided(queries),
+                                     .kept = strided(kept),
+                                     .out = strided(out),
+                                     .num_heads = i32(shape.num_heads),
+                                     .query_size = i32(shape.query_size),
+                                     .nope_size = i32(shape.nope_size),
+                                     .latent_size = i32(shape.latent_size),
+                                     .rope_size = i32(shape.rope_size)},
+                                    num_rows));
+  norm(ops, device::GroupNorm::rms, kept, num_rows, shape.latent_size, shape.weight, nullptr, shape.eps,
+       out.at(0, shape.num_heads * (shape.latent_size + shape.rope_size)));
+}
+
+}  // namespace pagoda::device_ops

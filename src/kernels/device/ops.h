@@ -1,0 +1,74 @@
+#pragma once
+// The ops of kernels/ on a device: launches into its stream. Each has the arguments of its header's op.
+#include "kernels/attention_input.h"
+#include "kernels/backend.h"
+#include "kernels/causal_conv.h"
+#include "kernels/device/device_ops.h"
+#include "kernels/elementwise.h"
+#include "kernels/latent_input.h"
+#include "kernels/linear.h"
+#include "kernels/linear_attention.h"
+#include "kernels/mixture.h"
+#include "kernels/paged_attention.h"
+#include "kernels/residual_streams.h"
+#include "kernels/rows.h"
+
+namespace pagoda::device_ops {
+
+inline device::StridedRows strided(const Buffer& rows) {
+  return {.data = rows ? floats(rows) : nullptr, .stride = rows.stride};
+}
+inline std::int32_t i32(std::int64_t value) { return static_cast<std::int32_t>(value); }
+
+// rows.h: each is one pass of row_op.
+void row_op(DeviceOps& ops, RowShape shape, device::RowOpArgs args);
+void gather_rows(DeviceOps& ops, std::span<const std::int32_t> rows, std::int64_t width, const Buffer& x);
+void sparse_gate(DeviceOps& ops, const SparseGate& how, std::int64_t num_rows, const Buffer& gates,
+                 const Buffer& up);
+void recurrent_gates(DeviceOps& ops, const RecurrentGates& gates, std::int64_t num_rows, const Buffer& weight,
+                     const Buffer& decay);
+void fill_rotations(DeviceOps& ops, std::span<const std::int32_t> positions,
+                    std::span<const double> frequencies, double amplitude, const Buffer& out);
+
+// elementwise.h
+void norm(DeviceOps& ops, device::GroupNorm kind, const Buffer& x, std::int64_t num_rows, std::int64_t width,
+          const float* weight, const float* bias, float eps, const Buffer& out);
+void embedding(DeviceOps& ops, const TensorView& table, std::span<const std::int32_t> ids, const Buffer& out,
+               const EmbeddedIds& own);
+void rope(DeviceOps& ops, const Buffer& x, std::int64_t num_rows, std::int32_t num_heads,
+          std::int32_t head_size, std::int32_t rotary_size, std::span<const std::int32_t> positions,
+          const Buffer& cos_sin);
+void heads_to_unit(DeviceOps& ops, const Buffer& x, std::int64_t num_rows, std::int32_t num_heads,
+                   std::int32_t head_size, float eps, float scale);
+void gated_rms_norm(DeviceOps& ops, const GatedNorm& norm, std::int64_t num_rows, const Buffer& x,
+                    const Buffer& gate);
+
+// residual_streams.h
+void match_magnitude(DeviceOps& ops, const StreamShape& shape, const Buffer& from, const Buffer& like,
+                     StreamSum sum, const Buffer& to);
+void predict_streams(DeviceOps& ops, const StreamShape& shape, const float* factors, const Buffer& modes,
+                     const Buffer& x, const Buffer& others, const Buffer& predicted);
+void correct_streams(DeviceOps& ops, const StreamShape& shape, const float* factors, const Buffer& modes,
+                     const Buffer& predicted, const Buffer& x, const Buffer& others);
+
+// linear.h, latent_input.h
+void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
+            std::int64_t num_rows, const Buffer& y, const LinearOutput& output);
+void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<const std::int32_t> ids,
+                 const Buffer& out);
+void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows, const Buffer& queries,
+                 const Buffer& kept, const Buffer& out);
+// The rows that products read: `k` floats, one row directly behind the other, at multiples of 16 bytes.
+const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k);
+
+void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args);
+void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args);
+void causal_conv(DeviceOps& ops, const CausalConvArgs& args);
+void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args);
+void mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
+             std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y);
+
+// The device's name of a function between matrices.
+device::Function function_of(Activation activation);
+
+}  // namespace pagoda::device_ops

@@ -1,0 +1,40 @@
+#pragma once
+// StepViews: a step's layout as the views that a DecoderBatch has: the sequences with their tables in each
+// lane, each layer's place in the cache, and each layer's states. Tables stay in the layout's image. Vectors
+// are kept for their capacity. Threads: the runner's one caller.
+#include <functional>
+#include <vector>
+
+#include "model_runner/kv_group_plan.h"
+#include "model_runner/step_layout.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+
+class StepViews {
+ public:
+  // Shows this step of a plan that keeps anything; `pages` are its layers' places (layers_in_pages()).
+  void show_tables(const StepLayout& step, const KvGroupPlan& plan, std::span<const LayerInPage> pages);
+  // Shows one of a plan without groups: all layers use the same blocks in turn.
+  void show_whole_prompts(const StepLayout& step, const KvLayout& layout, std::int32_t num_layers);
+  // page_of: the address of a page, whatever slots show it.
+  void show_states(const StepLayout& step, const KvGroupPlan& plan,
+                   const std::function<std::byte*(std::int32_t)>& page_of);
+
+  std::span<const AttentionSequence> sequences() const { return lanes_.front(); }
+  std::span<const LayerKv> layers() const { return layers_; }  // empty: all are alike
+  std::span<const LayerStates> states() const { return layer_states_; }
+
+ private:
+  void show_lanes(const StepLayout& step);
+
+  std::vector<std::vector<AttentionSequence>> lanes_;
+  std::vector<LayerKv> layers_;
+  // Pieces of the states of sequences and of the copies of states, all layers' of each one after the other.
+  std::vector<float*> pieces_;
+  std::vector<StateStore> stores_;
+  std::vector<StateSequence> sequences_;
+  std::vector<LayerStates> layer_states_;
+};
+
+}  // namespace pagoda
