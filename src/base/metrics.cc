@@ -117,6 +117,7 @@ MetricsRegistry::Entry& MetricsRegistry::find_or_add(int kind, std::string_view 
 }
 
 Counter& MetricsRegistry::counter(std::string_view name, std::string_view help, std::string_view labels) {
+  if (whole_ != nullptr) return whole_->counter(name, help, join(labels_, labels));
   std::lock_guard lock(mutex_);
   Entry& entry = find_or_add(kCounter, name, help, labels);
   if (!entry.counter) entry.counter = std::make_unique<Counter>();
@@ -124,6 +125,7 @@ Counter& MetricsRegistry::counter(std::string_view name, std::string_view help, 
 }
 
 Gauge& MetricsRegistry::gauge(std::string_view name, std::string_view help, std::string_view labels) {
+  if (whole_ != nullptr) return whole_->gauge(name, help, join(labels_, labels));
   std::lock_guard lock(mutex_);
   Entry& entry = find_or_add(kGauge, name, help, labels);
   if (!entry.gauge) entry.gauge = std::make_unique<Gauge>();
@@ -132,10 +134,19 @@ Gauge& MetricsRegistry::gauge(std::string_view name, std::string_view help, std:
 
 Histogram& MetricsRegistry::histogram(std::string_view name, std::string_view help,
                                       std::vector<double> upper_bounds, std::string_view labels) {
+  if (whole_ != nullptr) return whole_->histogram(name, help, std::move(upper_bounds), join(labels_, labels));
   std::lock_guard lock(mutex_);
   Entry& entry = find_or_add(kHistogram, name, help, labels);
   if (!entry.histogram) entry.histogram = std::make_unique<Histogram>(std::move(upper_bounds));
   return *entry.histogram;
+}
+
+MetricsRegistry& MetricsRegistry::labelled(std::string labels) {
+  std::lock_guard lock(mutex_);
+  MetricsRegistry& part = parts_.emplace_back();
+  part.whole_ = this;
+  part.labels_ = std::move(labels);
+  return part;
 }
 
 std::string MetricsRegistry::expose(std::string_view prefix, std::string_view common_labels) const {

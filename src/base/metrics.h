@@ -58,6 +58,10 @@ class MetricsRegistry {
   Histogram& histogram(std::string_view name, std::string_view help, std::vector<double> upper_bounds,
                        std::string_view labels = {});
 
+  // A registry for one of several engines: it adds these labels to whatever is registered with it, and this
+  // one exposes that. It lives as long as this one.
+  MetricsRegistry& labelled(std::string labels);
+
   // Prometheus text format 0.0.4. `common_labels` (e.g. `model_name="m"`) is added to every sample.
   // A name that has a colon, or starts with "process_" or "http_", takes no prefix.
   std::string expose(std::string_view prefix, std::string_view common_labels) const;
@@ -67,6 +71,9 @@ class MetricsRegistry {
   struct Family;
   Entry& find_or_add(int kind, std::string_view name, std::string_view help, std::string_view labels);
 
+  MetricsRegistry* whole_ = nullptr;  // it has what this one registers; null: this one has
+  std::string labels_;                // its own
+  std::deque<MetricsRegistry> parts_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Family>> families_;  // shared_ptr: Family is incomplete here
 };

@@ -37,6 +37,24 @@ TEST(Metrics, PrometheusText) {
             "pagoda:time_seconds_count{m=\"x\"} 5\n");
 }
 
+TEST(Metrics, PartsAddTheirLabelsToOneFamily) {
+  MetricsRegistry registry;
+  MetricsRegistry& first = registry.labelled("engine=\"0\"");
+  MetricsRegistry& second = registry.labelled("engine=\"1\"");
+  first.gauge("running", "Requests.").set(2);
+  second.gauge("running", "Requests.").set(3);
+  second.counter("done", "Ended.", "reason=\"stop\"").add(1);
+  EXPECT_EQ(&second.gauge("running", ""), &second.gauge("running", ""));
+  EXPECT_EQ(registry.expose("vllm", "m=\"x\""),
+            "# HELP vllm:running Requests.\n"
+            "# TYPE vllm:running gauge\n"
+            "vllm:running{m=\"x\",engine=\"0\"} 2\n"
+            "vllm:running{m=\"x\",engine=\"1\"} 3\n"
+            "# HELP vllm:done_total Ended.\n"
+            "# TYPE vllm:done_total counter\n"
+            "vllm:done_total{m=\"x\",engine=\"1\",reason=\"stop\"} 1\n");
+}
+
 TEST(Metrics, ANameWithAPrefixOfItsOwnKeepsIt) {
   MetricsRegistry registry;
   registry.counter("theirs", "Theirs.").add(1);

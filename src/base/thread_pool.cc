@@ -240,12 +240,14 @@ int ThreadPool::num_threads() const { return static_cast<int>(state_->threads.si
 
 namespace {
 std::atomic<std::uint64_t> beats{0};
+thread_local std::atomic<std::uint64_t>* own_beats = &beats;
 }  // namespace
 
 std::uint64_t compute_beats() { return beats.load(std::memory_order_relaxed); }
+void count_compute_beats(std::atomic<std::uint64_t>& counter) { own_beats = &counter; }
 
 void ThreadPool::run(std::int64_t num_tiles, const void* context, Function function) {
-  beats.fetch_add(1, std::memory_order_relaxed);
+  own_beats->fetch_add(1, std::memory_order_relaxed);
   if (num_tiles <= 1 || state_->threads.empty()) {
     for (std::int64_t tile = 0; tile < num_tiles; ++tile) function(context, tile, 0);
     return;

@@ -57,6 +57,18 @@ TEST(Watchdog, ComputingIsABeat) {
   EXPECT_GE(compute_beats() - before, 3u);
 }
 
+TEST(Watchdog, AThreadWithACounterOfItsOwnIsNoOthersBeat) {
+  std::atomic<std::uint64_t> own{0};
+  const std::uint64_t before = compute_beats();
+  std::thread([&own] {
+    count_compute_beats(own);
+    ThreadPool pool(2);
+    for (int i = 0; i < 3; ++i) pool.parallel_for(4, [](std::int64_t, int) {});
+  }).join();
+  EXPECT_EQ(own, 3u);
+  EXPECT_EQ(compute_beats(), before);
+}
+
 TEST(StackTraces, TellOfEveryThread) {
   std::binary_semaphore go{0};
   std::thread waiting([&go] { go.acquire(); });

@@ -50,6 +50,9 @@ struct WakeOrder {
   bool weights = true, kv_cache = true, scheduling = true;
 };
 
+// invalid_argument: there is no engine of this rank. The words are vLLM's.
+Status check_rank(std::int32_t rank, std::size_t num_engines);
+
 class EngineClient {
  public:
   virtual ~EngineClient() = default;
@@ -128,8 +131,16 @@ class EngineClient {
     done(unimplemented("This engine has no prefix cache."));
   }
 
-  // False once the engine thread has died; /health turns red.
+  // False once the engine thread has died (all of them, where there are several).
   virtual bool healthy() const = 0;
+  // unavailable: an engine has died; /health turns red.
+  virtual Status check_health() const {
+    return healthy() ? ok_status() : unavailable("The engine has stopped.");
+  }
+
+  // The engines behind this client (engine_group.h), each of which can be inspected by itself.
+  virtual std::size_t num_engines() const { return 1; }
+  virtual EngineClient& engine(std::size_t /*rank*/) { return *this; }
 };
 
 }  // namespace pagoda

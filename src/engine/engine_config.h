@@ -13,6 +13,7 @@
 namespace pagoda {
 
 struct EngineConfig {
+  std::int32_t engine = 0;                     // its number among the engines of this process
   std::int32_t max_model_len = 0;              // the model's, or less
   std::int32_t max_num_seqs = 256;             // sequences in one step
   std::int32_t max_num_batched_tokens = 2048;  // tokens in one step; without chunked prefill >= max_model_len

@@ -22,11 +22,18 @@ std::size_t bytes_of(const EngineSnapshot& state) {
          state.events.size() * sizeof(EventSnapshot) + state.ended.size() * sizeof(EndedSnapshot) +
          (state.blocks.size() + state.cached.size()) * sizeof(BlockId);
 }
+
+std::string name_of(std::int32_t engine) {  // vLLM's
+  std::string number = std::to_string(engine);
+  number.insert(0, number.size() < 3 ? 3 - number.size() : 0, '0');
+  return concat("Engine ", number, ": ");
+}
 }  // namespace
 
 EngineThread::EngineThread(const EngineConfig& config, std::unique_ptr<EngineCore> core)
     : config_(config),
       core_(std::move(core)),
+      name_(name_of(config.engine)),
       inbox_(static_cast<std::size_t>(kSpare * config.max_waiting)),
       gate_(config.max_queue_s) {
   core_->on_tier_news([this] { inbox_.push_control(TierNews{}); });
@@ -212,10 +219,11 @@ void EngineThread::refuse(Message& message, const Status& error) {
 }
 
 void EngineThread::loop() {
+  count_compute_beats(num_beats_);
   serve();
   const Status failure = core_->status();
   if (!failure.ok()) {
-    log_error("engine", concat("the model runner failed: ", failure.message()));
+    log_error("engine", concat(name_, "the model runner failed: ", failure.message()));
     dead_.store(true, std::memory_order_release);  // before anyone is told
   }
   core_->on_tier_news(nullptr);
@@ -269,13 +277,13 @@ void EngineThread::serve() {
     if (!core_->status().ok()) return;
     if (!config_.log_stats) continue;
     const auto take = [this] { return core_->snapshot(SnapshotDetail::lean); };
-    if (const auto line = stats_log_.line(wall_.now(), take)) log_info("engine", *line);
+    if (const auto line = stats_log_.line(wall_.now(), take)) log_info("engine", concat(name_, *line));
   }
 }
 
 std::optional<std::uint64_t> EngineThread::beat() const {
   if (!busy_.load(std::memory_order_relaxed)) return std::nullopt;
-  return num_turns_.load(std::memory_order_relaxed) + compute_beats();
+  return num_turns_.load(std::memory_order_relaxed) + num_beats_.load(std::memory_order_relaxed);
 }
 
 bool EngineThread::wait_idle(std::chrono::milliseconds timeout) {

@@ -129,6 +129,7 @@ class EngineThread final : public EngineClient {
 
   const EngineConfig config_;
   std::unique_ptr<EngineCore> core_;
+  const std::string name_;  // in the log
   BoundedQueue<Message> inbox_;
   AdmissionGate gate_;
   std::int64_t num_taken_ = 0;  // requests, out of the inbox
@@ -136,6 +137,7 @@ class EngineThread final : public EngineClient {
   std::atomic<bool> draining_{false}, dead_{false}, stopping_{false};
   std::atomic<bool> busy_{true};
   std::atomic<std::uint64_t> num_turns_{0};
+  std::atomic<std::uint64_t> num_beats_{0};    // pieces that its compute threads were given
   std::atomic<std::int64_t> num_accepted_{0};  // by submit()
   std::atomic<std::int64_t> num_started_{0};   // past their first admission
   std::atomic<std::int64_t> num_ended_{0};     // ended

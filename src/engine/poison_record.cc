@@ -11,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/random.h"
 #include "base/strings.h"
@@ -18,7 +19,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31'4e'4f'53'49'4f'50'50;  // "PPOISON1"
+constexpr std::uint64_t kMagic = 0x32'4e'4f'53'49'4f'50'50;  // "PPOISON2"
 constexpr std::size_t kMaxInStep = 1024, kMaxCondemned = 256;
 constexpr std::int64_t kAloneSeconds = 86'400, kAmongOthersSeconds = 600;
 
@@ -39,10 +40,17 @@ void on_fatal_signal(int) {
 // The layout is fixed; only this machine reads it.
 struct PoisonRecord::File {
   std::uint64_t magic;
-  std::atomic<std::uint32_t> crashed, num_in_step;
+  std::atomic<std::uint32_t> crashed;
   std::uint64_t num_condemned;  // since it was made; the next place in the ring
-  RequestDigest in_step[kMaxInStep];
   Condemned condemned[kMaxCondemned];
+  struct Step {
+    std::atomic<std::uint32_t> num_requests;
+    RequestDigest requests[kMaxInStep];
+
+    std::span<const RequestDigest> running() const {
+      return std::span(requests).first(std::min<std::size_t>(num_requests.load(), kMaxInStep));
+    }
+  } steps[kMaxEngines];  // by engine; the file has no bytes of those that there are not
 };
 
 RequestDigest digest_of(const Request& request) {
@@ -70,15 +78,19 @@ Result<std::unique_ptr<PoisonRecord>> PoisonRecord::open(const std::string& path
   if (address == MAP_FAILED) return internal_error(concat("cannot map ", path, ": ", std::strerror(errno)));
   out->file_ = static_cast<File*>(address);
   File& file = *out->file_;
-  const std::size_t in_step = file.num_in_step.load();
-  if (file.magic != kMagic || in_step > kMaxInStep) {
-    std::memset(address, 0, sizeof(File));
+  if (file.magic != kMagic) {
+    if (::ftruncate(out->descriptor_, 0) != 0 || ::ftruncate(out->descriptor_, sizeof(File)) != 0)
+      return internal_error(concat("cannot write ", path, ": ", std::strerror(errno)));
     file.magic = kMagic;
     return out;
   }
   out->num_condemned_ = static_cast<std::int64_t>(std::min<std::uint64_t>(file.num_condemned, kMaxCondemned));
-  if (file.crashed.exchange(0) != 0) out->condemn(std::span(file.in_step).first(in_step));
-  file.num_in_step = 0;
+  std::vector<RequestDigest> in_step;  // any engine may have been the one that crashed
+  for (File::Step& step : file.steps) {
+    in_step.insert(in_step.end(), step.running().begin(), step.running().end());
+    if (step.num_requests.load() != 0) step.num_requests = 0;
+  }
+  if (file.crashed.exchange(0) != 0) out->condemn_all(in_step);
   return out;
 }
 
@@ -90,17 +102,20 @@ PoisonRecord::~PoisonRecord() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void PoisonRecord::begin(std::span<const RequestDigest> in_step) {
+void PoisonRecord::begin(std::span<const RequestDigest> in_step, std::int32_t engine) {
+  File::Step& step = file_->steps[engine];
   const std::size_t count = std::min(in_step.size(), kMaxInStep);
-  std::copy_n(in_step.begin(), count, file_->in_step);
-  file_->num_in_step.store(static_cast<std::uint32_t>(count), std::memory_order_release);
+  std::copy_n(in_step.begin(), count, step.requests);
+  step.num_requests.store(static_cast<std::uint32_t>(count), std::memory_order_release);
 }
 
-void PoisonRecord::end() { file_->num_in_step.store(0, std::memory_order_release); }
+void PoisonRecord::end(std::int32_t engine) {
+  file_->steps[engine].num_requests.store(0, std::memory_order_release);
+}
 
-void PoisonRecord::condemn() { condemn(std::span(file_->in_step).first(file_->num_in_step.load())); }
+void PoisonRecord::condemn(std::int32_t engine) { condemn_all(file_->steps[engine].running()); }
 
-void PoisonRecord::condemn(std::span<const RequestDigest> digests) {
+void PoisonRecord::condemn_all(std::span<const RequestDigest> digests) {
   std::lock_guard lock(mutex_);
   const std::int64_t until = now_() + (digests.size() == 1 ? kAloneSeconds : kAmongOthersSeconds);
   for (const RequestDigest& digest : digests)

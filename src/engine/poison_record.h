@@ -4,9 +4,10 @@
 //     begin(requests of the step) -> the step runs -> end()
 //                                        |  the runner fails: condemn()
 //                                        `  a fatal signal: marked as crashed; the next open() condemns
-// SIGKILL condemns nothing. A request that was alone in its step is refused for a day, one of several for ten
-// minutes; kMaxCondemned at most. Errors: unavailable: another process has it; internal: it cannot be made.
-// Threads: refuses() and open(): any; the others are the engine thread's.
+// The engines of a process share one record, each with a step of its own. SIGKILL condemns nothing. A request
+// that was alone in its step is refused for a day, one of several for ten minutes; kMaxCondemned at most.
+// Errors: unavailable: another process has it; internal: it cannot be made. Threads: refuses() and open():
+// any; the others are the thread's of the engine that they name.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -27,13 +28,14 @@ RequestDigest digest_of(const Request& request);  // identifies its prompt and p
 class PoisonRecord {
  public:
   using Now = std::function<std::int64_t()>;
+  static constexpr std::int32_t kMaxEngines = 64;
   static Result<std::unique_ptr<PoisonRecord>> open(const std::string& path, Now now);
   ~PoisonRecord();
   PoisonRecord(const PoisonRecord&) = delete;
 
-  void begin(std::span<const RequestDigest> in_step);
-  void end();
-  void condemn();  // condemns the requests of the step
+  void begin(std::span<const RequestDigest> in_step, std::int32_t engine = 0);
+  void end(std::int32_t engine = 0);
+  void condemn(std::int32_t engine = 0);  // condemns the requests of the step
 
   bool refuses(const Request& request) const;
   std::int64_t num_condemned() const { return num_condemned_.load(); }
@@ -44,7 +46,7 @@ class PoisonRecord {
  private:
   struct File;
   PoisonRecord() = default;
-  void condemn(std::span<const RequestDigest> digests);
+  void condemn_all(std::span<const RequestDigest> digests);
 
   int descriptor_ = -1;
   File* file_ = nullptr;  // mapped, shared

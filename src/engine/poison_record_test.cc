@@ -125,6 +125,31 @@ TEST_F(PoisonRecordTest, ACrashIsRememberedAndAKillIsNot) {
   EXPECT_FALSE(open()->refuses(request(2)));
 }
 
+TEST_F(PoisonRecordTest, EachEngineHasAStepOfItsOwn) {
+  const RequestDigest first = digest_of(request(1)), second = digest_of(request(2));
+  {
+    const auto record = open();
+    record->begin(std::span(&first, 1), 0);
+    record->begin(std::span(&second, 1), 1);
+    record->condemn(1);
+    record->end(1);
+    EXPECT_TRUE(record->refuses(request(2)));
+    EXPECT_FALSE(record->refuses(request(1))) << "its engine goes on";
+  }
+  EXPECT_EQ(in_child([&](PoisonRecord& record) {
+              const RequestDigest third = digest_of(request(3));
+              record.begin(std::span(&first, 1), 0);
+              record.begin(std::span(&third, 1), PoisonRecord::kMaxEngines - 1);
+              std::abort();
+            }),
+            SIGABRT);
+  EXPECT_TRUE(open()->refuses(request(1)));
+  EXPECT_TRUE(open()->refuses(request(3))) << "it may have been either";
+  now_ += 601;
+  EXPECT_FALSE(open()->refuses(request(1)));
+  EXPECT_TRUE(open()->refuses(request(2))) << "it was alone when its engine failed";
+}
+
 TEST_F(PoisonRecordTest, AmongOthersItIsRefusedForAWhileOnly) {
   const RequestDigest several[] = {digest_of(request(1)), digest_of(request(2))};
   const RequestDigest one = digest_of(request(3));

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "engine/client.h"
 #include "scheduler/group_ops.h"
 
 namespace pagoda {
@@ -20,6 +21,7 @@ Status RequestIntake::validate(const Request& request) const {
     return invalid_argument(
                "The engine failed while it served this request before; it is refused for some time.")
         .with_reason("poison_request");
+  if (request.data_parallel_rank) PAGODA_RETURN_IF_ERROR(check_rank(*request.data_parallel_rank, 1));
   if (request.weight < 1) return invalid_argument("A weight must be at least 1.").with_param("weight");
   const SamplingParams& sampling = request.sampling;
   if (request.work.pools() &&

@@ -136,8 +136,8 @@ StepResult StepPipeline::wait(StepInFlight& step) {
   StepResult result = run(*step.batch);
   if (parts_.poison != nullptr) {
     // A lost rank or device says nothing about what it computed; a failure of the computation may.
-    if (result.status.code() == StatusCode::internal) parts_.poison->condemn();
-    parts_.poison->end();
+    if (result.status.code() == StatusCode::internal) parts_.poison->condemn(config_.engine);
+    parts_.poison->end(config_.engine);
   }
   step.finished = clock_.now();
   return result;
@@ -254,7 +254,7 @@ void StepPipeline::note_in_poison_record(std::span<const ScheduledRef> refs) {
     if (ref.group != last) digests_.push_back(requests_.of(*ref.group).digest);
     last = ref.group;
   }
-  parts_.poison->begin(digests_);
+  parts_.poison->begin(digests_, config_.engine);
 }
 
 }  // namespace pagoda

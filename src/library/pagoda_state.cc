@@ -37,10 +37,10 @@ pagoda_status controlled(const Ask& ask) {
 
 using Held = Result<std::shared_ptr<const EngineSnapshot>>;
 
-Held held_between_steps(EngineClient& client) {
+Held held_between_steps(EngineClient& engine) {
   const auto outcome = std::make_shared<std::promise<Held>>();
   auto ready = outcome->get_future();
-  client.snapshot([outcome](Held held) { outcome->set_value(std::move(held)); });
+  engine.snapshot([outcome](Held held) { outcome->set_value(std::move(held)); });
   return ready.get();
 }
 
@@ -165,9 +165,14 @@ pagoda_status pagoda_get_facts(pagoda_engine* engine, pagoda_facts* facts, size_
 pagoda_status pagoda_get_stats(pagoda_engine* engine, pagoda_stats* stats, size_t size) {
   return guarded([&] {
     if (engine == nullptr || stats == nullptr) return missing("engine or stats");
-    const Held held = held_between_steps(engine->engine->assembled->client());
-    if (!held) return told(held.error());
-    return copy_out(stats_of(**held), stats, size);
+    EngineClient& client = engine->engine->assembled->client();
+    pagoda_stats sum{};
+    for (std::size_t i = 0; i < client.num_engines(); ++i) {
+      const Held held = held_between_steps(client.engine(i));
+      if (!held) return told(held.error());
+      sum = i == 0 ? stats_of(**held) : sum_of(sum, stats_of(**held));
+    }
+    return copy_out(sum, stats, size);
   });
 }
 
@@ -230,7 +235,9 @@ pagoda_status pagoda_get_metrics(pagoda_engine* engine, char** text, size_t* tex
       return missing("engine, text or text_length");
     AssembledEngine& own = *engine->engine->assembled;
     // Outputs are there before the step that made them has ended; once it has, the gauges know of it, too.
-    static_cast<void>(held_between_steps(own.client()));
+    EngineClient& client = own.client();
+    for (std::size_t i = 0; i < client.num_engines(); ++i)
+      static_cast<void>(held_between_steps(client.engine(i)));
     const std::string labels = concat("model_name=\"", label_value(own.model_name()), "\"");
     hand_over(own.metrics().expose(ServerConfig().metrics_prefix, labels), text, text_length);
     return PAGODA_OK;

@@ -314,5 +314,48 @@ TEST(WeightCacheRunner, WhatAnotherProcessMakesIsLeftToIt) {
   EXPECT_EQ(said.back(), "another process is writing these packed weights to disk");
 }
 
+// Several runners of one process: in memory or mapped, all of them multiply by the same bytes, and give the
+// bits of one alone; the bytes stay as long as any of them is there, and are found again after a sleep.
+TEST(WeightShare, RunnersUseTheSameBytes) {
+  const Scratch scratch;
+  for (const char* name : {"llama", "llama_gguf_quantized/model.gguf", "gpt2"}) {
+    SCOPED_TRACE(name);
+    const std::string model = kTinyModels + name;
+    const auto alone = run(model, {.max_num_batched_tokens = 16, .num_blocks = 16});
+    for (const bool mapped : {false, true}) {
+      Cached cached(scratch.path + "/" + std::to_string(mapped));
+      if (mapped) {  // by an earlier process
+        Cached before(scratch.path + "/" + std::to_string(mapped));
+        run(model, options(before.caching));
+      } else {
+        cached.caching->cache.reset();
+      }
+      cached.caching->share = std::make_shared<WeightShare>();
+      RunnerOptions how = options(cached.caching);
+      how.reopen = [&model]() -> Result<std::shared_ptr<const ModelSource>> {
+        auto source = ModelSource::open(model);
+        if (!source) return source.error();
+        return std::shared_ptr<const ModelSource>(*std::move(source));
+      };
+      std::vector<std::unique_ptr<LocalModelRunner>> runners;
+      for (int i = 0; i < 3; ++i) {
+        auto source = ModelSource::open(model);
+        ASSERT_TRUE(source);
+        auto runner = LocalModelRunner::create(*std::move(source), how);
+        ASSERT_TRUE(runner) << runner.error().message();
+        runners.push_back(*std::move(runner));
+      }
+      EXPECT_EQ(cached.packed, mapped ? 0 : 1);
+      runners.erase(runners.begin());  // the one that loaded them
+      for (const auto& runner : runners) EXPECT_TRUE(same(tops_of(*runner, 16), alone));
+      for (const auto& runner : runners)
+        ASSERT_TRUE(runner->release_memory(ModelRunner::KvContent::drop).ok());
+      for (const auto& runner : runners) ASSERT_TRUE(runner->load_weights().ok());
+      EXPECT_EQ(cached.packed, mapped ? 0 : 2) << "once for both";
+      for (const auto& runner : runners) EXPECT_TRUE(same(tops_of(*runner, 16), alone));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pagoda

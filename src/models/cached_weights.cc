@@ -15,6 +15,8 @@ std::int64_t source_bytes(const ModelSource& source) {
   return sum;
 }
 
+}  // namespace
+
 class CachedLoad {
  public:
   CachedLoad(const KernelContext& context, const ModelSource& source, const WeightNames& names,
@@ -32,6 +34,22 @@ class CachedLoad {
                     "\n", source.identity())) {}
 
   Result<LoadedWeights> load() {
+    if (caching_.share == nullptr) return load_first();
+    std::lock_guard lock(caching_.share->mutex_);
+    if (auto file = caching_.share->file_.lock())
+      return as_loaded(load_with(WeightStore::mapped(std::move(file))));
+    if (auto packed = caching_.share->packed_.lock())
+      return as_loaded(load_with(WeightStore::shared(std::move(packed))));
+    return load_first();
+  }
+
+ private:
+  static Result<LoadedWeights> as_loaded(Result<DecoderWeights> weights) {
+    if (!weights) return weights.error();
+    return LoadedWeights{.weights = *std::move(weights), .writer = {}};
+  }
+
+  Result<LoadedWeights> load_first() {
     const bool cached = caching_.cache && !source_.identity().empty();
     if (cached) {
       if (auto weights = load_mapped()) return LoadedWeights{.weights = *std::move(weights), .writer = {}};
@@ -54,7 +72,6 @@ class CachedLoad {
     return loaded;
   }
 
- private:
   Result<DecoderWeights> load_with(WeightStore store) const {
     return load_decoder_weights(context_, source_, names_, config_, shard_, dtype_, std::move(store));
   }
@@ -66,6 +83,7 @@ class CachedLoad {
       caching_.progress(kWhat, done, total);
     });
     if (!file) return file.error();
+    if (caching_.share != nullptr) caching_.share->file_ = *file;
     auto weights = load_with(WeightStore::mapped(*std::move(file)));
     // Made by a program that asked for other matrices.
     if (!weights) caching_.cache->remove(key_);
@@ -78,10 +96,14 @@ class CachedLoad {
     const std::int64_t total = std::max<std::int64_t>(1, source_bytes(source_) / kMiB);
     std::int64_t bytes = 0;
     caching_.progress(kWhat, 0, total);
-    auto weights = load_with(WeightStore::packed([&](std::int64_t more) {
+    const auto on_read = [&](std::int64_t more) {
       bytes += more;
       if (bytes / kMiB < total) caching_.progress(kWhat, bytes / kMiB, total);
-    }));
+    };
+    const auto shared = caching_.share == nullptr ? nullptr : std::make_shared<PackedWeights>();
+    auto weights =
+        load_with(shared == nullptr ? WeightStore::packed(on_read) : WeightStore::sharing(shared, on_read));
+    if (shared != nullptr) caching_.share->packed_ = shared;
     if (weights) caching_.progress(kWhat, total, total);
     return weights;
   }
@@ -95,8 +117,6 @@ class CachedLoad {
   const WeightCaching& caching_;
   std::string key_;
 };
-
-}  // namespace
 
 Result<LoadedWeights> load_cached_weights(const KernelContext& context, const ModelSource& source,
                                           const WeightNames& names, const DecoderConfig& config,

@@ -26,19 +26,53 @@ WeightStore WeightStore::packed(std::function<void(std::int64_t)> on_read) {
   return store;
 }
 
+WeightStore WeightStore::shared(std::shared_ptr<const PackedWeights> packed) {
+  WeightStore store;
+  store.shared_ = std::move(packed);
+  store.owners_.push_back(store.shared_);
+  return store;
+}
+
+WeightStore WeightStore::sharing(std::shared_ptr<PackedWeights> packed,
+                                 std::function<void(std::int64_t)> on_read) {
+  WeightStore store = WeightStore::packed(std::move(on_read));
+  store.sharing_ = std::move(packed);
+  store.owners_.push_back(store.sharing_);
+  return store;
+}
+
+std::shared_ptr<const void> WeightStore::source() const {
+  if (file_ != nullptr) return file_;
+  return shared_;
+}
+
+const PackedPiece* WeightStore::find(const std::string& recipe) const {
+  if (file_ != nullptr) return file_->find(recipe);
+  const auto known = shared_->pieces.find(recipe);
+  return known == shared_->pieces.end() ? nullptr : &known->second;
+}
+
 Result<PackedLinear> WeightStore::matrix(const std::string& recipe, const PackedShape& shape,
                                          const std::function<Result<PackedLinear>()>& pack) {
   if (checking_) return PackedLinear{};
-  if (file_ != nullptr) {
-    const PackedPiece* const piece = file_->find(recipe);
+  if (const std::shared_ptr<const void> owner = source()) {
+    const PackedPiece* const piece = find(recipe);
     if (piece == nullptr) return not_found(concat("the packed file has no '", recipe, "'"));
-    auto matrix = PackedLinear::map(piece->description, piece->bytes, file_);
+    auto matrix = PackedLinear::map(piece->description, piece->bytes, owner);
     if (matrix && PackedShape{matrix->type(), matrix->n(), matrix->k()} != shape)
       return corrupt_data(concat("the packed file was made with another '", recipe, "'"));
     return matrix;
   }
   Result<PackedLinear> matrix = pack();
-  if (matrix) pieces_.push_back({recipe, matrix->description(), matrix->bytes()});
+  if (!matrix) return matrix;
+  if (sharing_ != nullptr) {
+    const auto kept = std::make_shared<const PackedLinear>(*std::move(matrix));
+    sharing_->pieces[recipe] = {.description = kept->description(), .bytes = kept->bytes()};
+    sharing_->owners.push_back(kept);
+    matrix = PackedLinear::map(kept->description(), kept->bytes(), sharing_);
+    if (!matrix) return matrix;
+  }
+  pieces_.push_back({recipe, matrix->description(), matrix->bytes()});
   return matrix;
 }
 
@@ -47,12 +81,12 @@ Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView
   const auto bytes = static_cast<std::size_t>(source.bytes());
   TensorView view = source;
   if (checking_) return view;
-  if (file_ != nullptr) {
-    const PackedPiece* const piece = file_->find(recipe);
+  if (this->source() != nullptr) {
+    const PackedPiece* const piece = find(recipe);
     if (piece == nullptr || piece->bytes.size() != bytes)
       return not_found(concat("the packed file has no '", recipe, "'"));
     view.data = piece->bytes.data();
-    file_->give_back(*piece);  // rows are looked up one by one
+    if (file_ != nullptr) file_->give_back(*piece);  // rows are looked up one by one
     return view;
   }
   auto memory = Memory::reserve(bytes);
@@ -60,7 +94,13 @@ Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView
   copy(memory->data());
   view.data = memory->data();
   pieces_.push_back({recipe, "", {view.data, bytes}});
-  owners_.push_back(std::make_shared<const Memory>(*std::move(memory)));
+  const auto kept = std::make_shared<const Memory>(*std::move(memory));
+  if (sharing_ != nullptr) {
+    sharing_->pieces[recipe] = {.description = "", .bytes = {view.data, bytes}};
+    sharing_->owners.push_back(kept);
+  } else {
+    owners_.push_back(kept);
+  }
   return view;
 }
 

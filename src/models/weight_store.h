@@ -5,6 +5,7 @@
 // one caller. Owner: whoever loads.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,12 @@ struct PackedShape {
   bool operator==(const PackedShape&) const = default;
 };
 
+// Weights that one load has packed into memory, for further loads of the same; every load keeps them.
+struct PackedWeights {
+  std::map<std::string, PackedPiece, std::less<>> pieces;  // by recipe
+  std::vector<std::shared_ptr<const void>> owners;         // keep the bytes
+};
+
 class WeightStore {
  public:
   WeightStore() = default;  // in memory
@@ -31,6 +38,10 @@ class WeightStore {
   static WeightStore mapped(std::shared_ptr<const PackedFile> file);
   // In memory; `on_read` is told of bytes of the source that were packed.
   static WeightStore packed(std::function<void(std::int64_t)> on_read);
+  // Packed by an earlier load; and packed for later ones, too, into `packed`, which is whole after the load.
+  static WeightStore shared(std::shared_ptr<const PackedWeights> packed);
+  static WeightStore sharing(std::shared_ptr<PackedWeights> packed,
+                             std::function<void(std::int64_t)> on_read);
 
   // Mapped: not_found or corrupt_data where the file has no such matrix. Else what `pack` makes; checking: an
   // empty matrix.
@@ -42,7 +53,7 @@ class WeightStore {
 
   bool is_mapped() const { return file_ != nullptr; }
   // Whether matrices are made out of the source's bytes.
-  bool reads_source() const { return file_ == nullptr && !checking_; }
+  bool reads_source() const { return file_ == nullptr && shared_ == nullptr && !checking_; }
   void note_read(std::int64_t bytes) const {
     if (on_read_) on_read_(bytes);
   }
@@ -51,7 +62,12 @@ class WeightStore {
   std::vector<WeightPiece> take_pieces() { return std::move(pieces_); }
 
  private:
+  const PackedPiece* find(const std::string& recipe) const;
+  std::shared_ptr<const void> source() const;  // keeps what find() gives; null: matrices are packed
+
   std::shared_ptr<const PackedFile> file_;
+  std::shared_ptr<const PackedWeights> shared_;
+  std::shared_ptr<PackedWeights> sharing_;
   bool checking_ = false;
   std::vector<WeightPiece> pieces_;
   std::function<void(std::int64_t)> on_read_;

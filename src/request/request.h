@@ -2,6 +2,7 @@
 // Request: what is handed to the engine. Tokens only: text stays with whoever submitted it.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ struct Request {
   std::string tenant;         // whose share of the machine it takes under a fair order; empty: nobody's
   std::int32_t weight = 1;    // the tenant's share beside the others', at least 1
   TimeNs arrival_time = 0;
-  TimeNs deadline = 0;   // by the engine's clock: the request is aborted then if it has not ended; 0: none
+  TimeNs deadline = 0;  // by the engine's clock: the request is aborted then if it has not ended; 0: none
+  std::optional<std::int32_t> data_parallel_rank;  // the engine that it goes to; absent: any
   bool follows = false;  // its call's first request has been admitted: not refused for its wait
 };
 

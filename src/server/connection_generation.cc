@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <charconv>
 
 #include "api/answer_memory.h"
 #include "base/ends.h"
@@ -68,6 +69,15 @@ RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiCont
   return span;
 }
 
+// The engine that the client asks for, as a router in front of vLLM does; what is no number asks for none.
+std::optional<std::int32_t> data_parallel_rank(const ApiCall& call) {
+  const std::string_view text = call.header("x-data-parallel-rank");
+  std::int32_t rank = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return rank;
+}
+
 }  // namespace
 
 asio::awaitable<Connection::Next> Connection::answer_generation(const Route& route, GenerationHandler handler,
@@ -99,9 +109,11 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
   if (!done.ok()) co_return co_await send(error_response(done, route.protocol));
   if (!parsed->value().has_value())
     co_return co_await send(error_response(parsed->value().error(), route.protocol));
+  const std::optional<std::int32_t> rank = data_parallel_rank(*call);
   call.reset();
   release_body();
   ApiGeneration generation = std::move(**parsed).value();
+  for (Request& request : generation.requests) request.data_parallel_rank = rank;
   const Status compiled = co_await compile_grammar(generation);
   warning_ = generation.warnings.header();
   if (!compiled.ok()) co_return gone() ? Next::gone : co_await send(error_response(compiled, route.protocol));

@@ -129,9 +129,7 @@ void write(JsonWriter& json, const KvUsage& usage) {
   field(json, "blocks_without_sharing", usage.blocks_without_sharing);
 }
 
-std::string kv_body(const EngineSnapshot& snapshot, const ServerContext& server) {
-  std::string body;
-  JsonWriter json(body);
+void write(JsonWriter& json, const EngineSnapshot& snapshot, const ServerContext& server) {
   json.begin_object();
   field(json, "block_size", snapshot.block_size);
   field(json, "num_blocks", snapshot.num_blocks);
@@ -170,22 +168,46 @@ std::string kv_body(const EngineSnapshot& snapshot, const ServerContext& server)
           sharers);
   json.end_array();
   json.end_object();
-  return body;
 }
 
-HttpResponse requests_response(const EngineSnapshot& snapshot, const std::string& wanted,
+using Snapshots = std::vector<SnapshotDesk::Snapshot>;  // by engine
+
+// One engine's state as it is; that of several in a list.
+HttpResponse kv_response(const Snapshots& engines, const ServerContext& server) {
+  HttpResponse response;
+  JsonWriter json(response.body);
+  if (engines.size() == 1) {
+    write(json, **engines.front(), server);
+    return response;
+  }
+  json.begin_object().key("engines").begin_array();
+  for (const SnapshotDesk::Snapshot& engine : engines) {
+    if (engine)
+      write(json, **engine, server);
+    else
+      json.begin_object().key("error").string(engine.error().message()).end_object();
+  }
+  json.end_array().end_object();
+  return response;
+}
+
+HttpResponse requests_response(const Snapshots& engines, const std::string& wanted,
                                const ServerContext& server) {
-  const Sharers sharers = sharers_of(snapshot);
   HttpResponse response;
   JsonWriter json(response.body);
   bool found = false;
   json.begin_object().key("requests").begin_array();  // a call with several prompts is several requests
-  for (const RequestSnapshot& request : snapshot.requests) {
-    const auto number = static_cast<std::uint64_t>(request.id);
-    const std::string id = server.live_calls.name_of(number);
-    if (wanted != id && wanted != concat(number)) continue;
-    write(json, snapshot, request, id, sharers);
-    found = true;
+  for (const SnapshotDesk::Snapshot& engine : engines) {
+    if (!engine) continue;
+    const EngineSnapshot& snapshot = **engine;
+    const Sharers sharers = sharers_of(snapshot);
+    for (const RequestSnapshot& request : snapshot.requests) {
+      const auto number = static_cast<std::uint64_t>(request.id);
+      const std::string id = server.live_calls.name_of(number);
+      if (wanted != id && wanted != concat(number)) continue;
+      write(json, snapshot, request, id, sharers);
+      found = true;
+    }
   }
   json.end_array().end_object();
   if (found) return response;
@@ -193,38 +215,43 @@ HttpResponse requests_response(const EngineSnapshot& snapshot, const std::string
       {.status = 404, .message = "No request with this id is being served.", .code = "not_found"});
 }
 
+// Waits for the snapshots of all engines.
 class SnapshotWait final : public EngineWait {
  public:
-  SnapshotWait(bool all, std::string wanted) : all_(all), wanted_(std::move(wanted)) {}
+  SnapshotWait(bool all, std::string wanted, std::size_t num_engines)
+      : all_(all), wanted_(std::move(wanted)), left_(num_engines), snapshots_(num_engines, kNone) {}
 
-  void set(SnapshotDesk::Snapshot snapshot) {
-    snapshot_.emplace(std::move(snapshot));
-    ready_.store(true, std::memory_order_release);
+  // True: it was the last one.
+  bool set(std::size_t engine, SnapshotDesk::Snapshot snapshot) {
+    snapshots_[engine] = std::move(snapshot);
+    return left_.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
   std::chrono::milliseconds limit() const override { return std::chrono::seconds(5); }
-  bool ready() const override { return ready_.load(std::memory_order_acquire); }
+  bool ready() const override { return left_.load(std::memory_order_acquire) == 0; }
   HttpResponse answer(const ServerContext& server) override {
-    if (!*snapshot_) return error_response(snapshot_->error());
-    if (!all_) return requests_response(***snapshot_, wanted_, server);
-    HttpResponse response;
-    response.body = kv_body(***snapshot_, server);
-    return response;
+    if (std::ranges::none_of(snapshots_, [](const auto& snapshot) { return snapshot.has_value(); }))
+      return error_response(snapshots_.front().error());
+    return all_ ? kv_response(snapshots_, server) : requests_response(snapshots_, wanted_, server);
   }
 
  private:
+  static inline const Status kNone = unavailable("The engine has not answered.");
+
   const bool all_;
   const std::string wanted_;
-  std::optional<SnapshotDesk::Snapshot> snapshot_;
-  std::atomic<bool> ready_{false};
+  std::atomic<std::size_t> left_;
+  Snapshots snapshots_;
 };
 
 std::shared_ptr<EngineWait> ask(bool all, const ApiCall& call, ServerContext& server,
                                 std::function<void()> wake) {
-  auto wait = std::make_shared<SnapshotWait>(all, call.parameter);
-  server.snapshots.ask([wait, wake = std::move(wake)](SnapshotDesk::Snapshot snapshot) {
-    wait->set(std::move(snapshot));
-    wake();
-  });
+  const std::size_t num_engines = server.snapshots.size();
+  auto wait = std::make_shared<SnapshotWait>(all, call.parameter, num_engines);
+  for (std::size_t i = 0; i < num_engines; ++i) {
+    server.snapshots[i].ask([wait, i, wake](SnapshotDesk::Snapshot snapshot) {
+      if (wait->set(i, std::move(snapshot))) wake();
+    });
+  }
   return wait;
 }
 

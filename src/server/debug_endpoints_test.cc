@@ -99,5 +99,35 @@ TEST(DebugEndpoints, TellWhoSharesWhatAndWhyARequestWaits) {
   EXPECT_EQ(ask("/debug/kv", server).status, 503);
 }
 
+// The first engine has the two requests, and the second nobody's.
+class TwoEngines final : public EngineClient {
+ public:
+  const EngineLimits& limits() const override { return engines_[0].limits(); }
+  Status submit(Request, std::shared_ptr<OutputSink>) override { return unavailable("no"); }
+  void abort(RequestId) override {}
+  void abort_sequence(RequestId, std::int32_t) override {}
+  bool healthy() const override { return true; }
+  std::size_t num_engines() const override { return 2; }
+  StillEngine& engine(std::size_t rank) override { return engines_[rank]; }
+
+ private:
+  StillEngine engines_[2];
+};
+
+TEST(DebugEndpoints, TellOfEveryEngine) {
+  TwoEngines engine;
+  ApiContext api;
+  MetricsRegistry metrics;
+  ServerContext server(ServerConfig{}, true, engine, api, metrics);
+  EXPECT_EQ(boost::json::parse(ask("/debug/kv", server).body).at("engines").as_array().size(), 2U);
+  engine.engine(0).dead = true;
+  const auto left = boost::json::parse(ask("/debug/kv", server).body);
+  EXPECT_EQ(left.at("engines").at(0).at("error").as_string(), "The engine has stopped.");
+  EXPECT_EQ(left.at("engines").at(1).at("num_blocks").as_int64(), 9);
+  EXPECT_EQ(ask("/debug/requests/9", server).status, 200) << "the living are asked";
+  engine.engine(1).dead = true;
+  EXPECT_EQ(ask("/debug/kv", server).status, 503);
+}
+
 }  // namespace
 }  // namespace pagoda

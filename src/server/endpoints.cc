@@ -66,7 +66,7 @@ HttpResponse json_response(std::string body) {
 }
 
 HttpResponse health(const ApiCall&, ServerContext& server) {
-  if (!server.engine.healthy()) return error_response(unavailable("The engine has stopped."));
+  if (Status status = server.engine.check_health(); !status.ok()) return error_response(status);
   if (server.draining.load()) return error_response(unavailable("The server is shutting down."));
   return json_response(R"({"status":"ok"})");
 }

@@ -25,7 +25,12 @@ HttpResponse server_info(const ApiCall&, ServerContext& server) {
   json.key("served_model_name").string(api.model_names.front());
   json.key("tokenizer_path").string(to_valid_utf8(api.model_root));
   json.key("context_length").integer(api.max_model_len).key("max_running_requests").integer(api.max_num_seqs);
-  json.key("tp_size").integer(1).key("dp_size").integer(1).key("is_embedding").boolean(false);
+  json.key("tp_size")
+      .integer(1)
+      .key("dp_size")
+      .integer(static_cast<std::int64_t>(server.engine.num_engines()))
+      .key("is_embedding")
+      .boolean(false);
   json.key("version").string(api.version).end_object();
   return answer(std::move(out));
 }

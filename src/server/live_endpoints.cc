@@ -1,6 +1,9 @@
 #include "server/live_endpoints.h"
 
+#include <charconv>
+
 #include "api/query.h"
+#include "base/strings.h"
 #include "server/server_context.h"
 
 namespace pagoda {
@@ -25,8 +28,14 @@ Result<std::shared_ptr<EngineStream>> debug_live(const ApiCall& call, ServerCont
   if (every && *every != "step")
     return invalid_argument("'every' must be 'step'; without it a frame is sent every tenth of a second.")
         .with_param("every");
+  const std::string rank = query_value(call.query, "engine").value_or("0");
+  std::size_t engine = 0;
+  const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), engine);
+  if (error != std::errc() || end != rank.data() + rank.size() || engine >= server.live.size())
+    return invalid_argument(concat("'engine' must be a number from 0 to ", server.live.size() - 1, "."))
+        .with_param("engine");
   Result<std::shared_ptr<LiveReader>> reader =
-      server.live.subscribe(every ? LivePace::every_step : LivePace::tenths, std::move(wake));
+      server.live[engine].subscribe(every ? LivePace::every_step : LivePace::tenths, std::move(wake));
   if (!reader) return reader.error();
   return std::shared_ptr<EngineStream>(std::make_shared<LiveStream>(*std::move(reader)));
 }

@@ -32,11 +32,13 @@ inline bool eventually(const std::function<bool()>& condition,
 // A server on a free port, run by a thread of its own until the end of the test.
 class RunningServer {
  public:
-  explicit RunningServer(ServerConfig config = {}) : model_(4096) {
+  // Before `client`, if there is one, instead of its own engine.
+  explicit RunningServer(ServerConfig config = {}, EngineClient* client = nullptr) : model_(4096) {
     set_log_level(LogLevel::off);
     config.port = 0;
     config.handle_signals = false;
-    auto created = Server::create(std::move(config), engine, model_.context, metrics);
+    EngineClient& served = client != nullptr ? *client : engine;
+    auto created = Server::create(std::move(config), served, model_.context, metrics);
     EXPECT_TRUE(created.has_value()) << created.error().message();
     server = std::move(*created);
     thread_ = std::thread([this] { ended = server->run(); });

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -52,8 +53,6 @@ struct ServerContext {
         keys(registry, clock),
         hosts(config.host, loopback, config.allowed_hosts),
         routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols, config.page)),
-        snapshots(client),
-        live(client, kLiveReaders, config.max_unsent_bytes),
         bodies(memory.ledger(), memory.bodies(), static_cast<std::int64_t>(config.max_body_bytes)),
         jobs({.threads = config.worker_threads,
               .max_jobs = config.max_pending_calls,
@@ -61,6 +60,10 @@ struct ServerContext {
               .max_wait = config.max_job_wait},
              clock),
         background(client, kMaxBackgroundCalls) {
+    for (std::size_t i = 0; i < client.num_engines(); ++i) {
+      snapshots.emplace_back(client.engine(i));
+      live.emplace_back(client.engine(i), kLiveReaders, config.max_unsent_bytes);
+    }
     api.answers = &kept_answers;
     api.detached = &background;
   }
@@ -77,8 +80,8 @@ struct ServerContext {
   const HostCheck hosts;
   const RouteTable routes;
   static constexpr std::size_t kLiveReaders = 4;
-  SnapshotDesk snapshots;
-  LiveDesk live;
+  std::deque<SnapshotDesk> snapshots;  // by engine
+  std::deque<LiveDesk> live;           // likewise
   BodyBudget bodies;
 
   bool isolates_prefixes() const { return config.isolate_prefix_cache.value_or(keys.several_tenants()); }

@@ -1,6 +1,7 @@
 // The server over loopback: calls that clients leave or do not read, draining, an engine that dies.
 #include <gtest/gtest.h>
 
+#include "engine/engine_group.h"
 #include "server/running_server.h"
 
 namespace pagoda {
@@ -24,6 +25,29 @@ TEST(ServerLifetime, ADeadEngineEndsTheServer) {
   running.engine.is_healthy = false;
   running.join();
   EXPECT_EQ(running.ended.code(), StatusCode::unavailable);
+}
+
+TEST(ServerLifetime, OneDeadEngineOfTwoTurnsHealthRedAndTheOtherServes) {
+  FakeEngine engines[2];
+  EngineGroup group({&engines[0], &engines[1]}, RouterKind::prefix_aware, 0);
+  RunningServer running({}, &group);
+  TestClient client(running.port());
+  EXPECT_EQ(client.get("/health").status, 200);
+  engines[0].is_healthy = false;
+  const TestResponse red = client.get("/health");
+  EXPECT_EQ(red.status, 503);
+  EXPECT_NE(red.body.find("Engine 0 of 2 has stopped; the others go on."), std::string::npos) << red.body;
+  EXPECT_EQ(client.get("/ping").status, 200);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(client.post("/v1/completions", kPrompt).status, 200);
+  engines[1].hold(true);
+  TestClient named(running.port());
+  named.send_post("/v1/completions", kPrompt, "X-Data-Parallel-Rank: 1\r\n");
+  EXPECT_TRUE(eventually([&] { return engines[1].num_running() == 1; }));
+  engines[1].hold(false);
+  EXPECT_EQ(named.read_response().status, 200);
+  EXPECT_EQ(client.post("/v1/completions", kPrompt, "X-Data-Parallel-Rank: 2\r\n").status, 400);
+  engines[1].is_healthy = false;
+  EXPECT_EQ(client.get("/ping").status, 503);
 }
 
 TEST(ServerLifetime, AClientThatHangsUpWhileStreamingFreesItsRequest) {

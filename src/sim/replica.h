@@ -8,7 +8,7 @@
 #include "engine/engine_core.h"
 #include "engine/live_feed.h"
 #include "engine/step_observer.h"
-#include "sim/router.h"
+#include "routing/router.h"
 #include "sim/simulated_model_runner.h"
 #include "sim/simulation.h"
 

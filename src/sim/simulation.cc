@@ -9,8 +9,8 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "routing/router.h"
 #include "sim/replica.h"
-#include "sim/router.h"
 #include "sim/simulated_request.h"
 
 namespace pagoda {

@@ -16,24 +16,13 @@
 #include "load/latency_statistics.h"
 #include "load/workload.h"
 #include "request/engine_snapshot.h"
+#include "routing/router.h"
 #include "scheduler/scheduler.h"
 #include "sim/cost_model.h"
 #include "sim/parts_factory.h"
 #include "sim/simulated_tiers.h"
 
 namespace pagoda {
-
-enum class RouterKind : std::uint8_t {
-#define PAGODA_ROUTER(name, flag) name,
-#include "sim/routers.def"
-#undef PAGODA_ROUTER
-};
-
-inline constexpr std::string_view kRouterNames[] = {
-#define PAGODA_ROUTER(name, flag) flag,
-#include "sim/routers.def"
-#undef PAGODA_ROUTER
-};
 
 // Things that go wrong on purpose, each drawn from the seed.
 struct SimulatedFaults {

@@ -10,13 +10,13 @@ import subprocess
 import pytest
 from conftest import ROOT, binary
 
-ROOMS = ("scheduler", "kv_cache", "sim")
+ROOMS = ("scheduler", "kv_cache", "routing", "sim")
 # The file that makes what a row names.
 MAKERS = {
     "src/scheduler/scheduling_policies.def": "src/scheduler/admission_order.cc",
     "src/scheduler/preemption_policies.def": "src/scheduler/preemption_policy.cc",
     "src/kv_cache/eviction_policies.def": "src/kv_cache/eviction_order.cc",
-    "src/sim/routers.def": "src/sim/router.cc",
+    "src/routing/routers.def": "src/routing/router.cc",
 }
 
 

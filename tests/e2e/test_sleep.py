@@ -55,7 +55,7 @@ def test_weights_go_and_come_back_the_same(flags):
         assert http.get("/is_sleeping").json() == {"is_sleeping": True}
         assert (
             server.metrics()[
-                'vllm:engine_sleep_state{model_name="SmolLM2-135M-Instruct.Q4_1",sleep_state="weights_offloaded"}'
+                'vllm:engine_sleep_state{model_name="SmolLM2-135M-Instruct.Q4_1",engine="0",sleep_state="weights_offloaded"}'
             ]
             == 1
         )

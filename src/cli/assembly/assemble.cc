@@ -9,6 +9,7 @@
 #include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/chosen_types.h"
 #include "cli/assembly/connect_api.h"
+#include "cli/assembly/data_parallel.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/engine_plan.h"
 #include "cli/assembly/kv_disk.h"
@@ -27,6 +28,7 @@
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/cache_events.h"
+#include "engine/engine_group.h"
 #include "engine/engine_thread.h"
 #include "kv_events/event_publisher.h"
 #include "loader/mapped_file.h"
@@ -39,23 +41,33 @@ namespace pagoda {
 
 namespace {
 
-// A model that a runner holds, before anything is planned for it.
+// A model that runners hold, before anything is planned for it.
 struct LoadedModel {
   std::shared_ptr<const ModelSource> source;
   ModelInfo info;
   RunnerOptions options;
-  LoadedRunner runner;
+  std::vector<LoadedRunner> runners;  // one for each engine, all alike; they share the weights
+};
+
+// One of the engines, and who watches it.
+struct Replica {
+  std::unique_ptr<Recorder> recorder;           // for --record
+  std::unique_ptr<KvEventPublisher> kv_events;  // null: nothing is published
+  std::unique_ptr<CacheEvents> cache_events;    // connects it to the engine
+  std::unique_ptr<WeightWritingObserver> first_answer;
+  std::unique_ptr<EngineCore> core;      // until the engine has it
+  std::unique_ptr<EngineThread> engine;  // last: its thread uses what stands above
 };
 
 void warn_about_model(const LoadedModel& model) {
   const ModelInfo& info = model.info;
-  const UnusedTensors unused = describe_unused(model.runner.ignored_tensors(), info.decoder.num_layers());
+  const LoadedRunner& runner = model.runners.front();
+  const UnusedTensors unused = describe_unused(runner.ignored_tensors(), info.decoder.num_layers());
   if (!unused.beside_text.empty()) log_info("start", concat("not loaded: ", unused.beside_text));
   if (!unused.unknown.empty())
     log_warning("start", concat("architecture ", info.architecture, " does not use ", unused.unknown,
                                 " of the model's files"));
-  if (model.source->format() == ModelFormat::hugging_face && info.decoder.tied_head &&
-      !model.runner.head_is_tied())
+  if (model.source->format() == ModelFormat::hugging_face && info.decoder.tied_head && !runner.head_is_tied())
     log_warning("start",
                 "config.json ties the head to the embedding, but the files hold two that differ; both are "
                 "used, as by transformers");
@@ -63,35 +75,37 @@ void warn_about_model(const LoadedModel& model) {
     if (!unknown.empty()) log_warning("start", unknown);
 }
 
-// The bytes taken, once the KV cache is allocated.
+// The bytes taken by all engines, once the KV cache is allocated.
 MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, const EnginePlan& plan) {
-  const RankTotals totals = model.runner.totals();
-  const MemoryPlan memory = model.runner.memory_plan();
+  const LoadedRunner& runner = model.runners.front();
+  const RankTotals totals = runner.totals();
+  const MemoryPlan memory = runner.memory_plan();
   const std::vector<KvGroup>& groups = plan.groups.groups;
-  const std::int64_t num_blocks = plan.kv.num_blocks;
+  const std::int64_t engines = std::ssize(model.runners);
+  const std::int64_t num_blocks = engines * plan.kv.num_blocks;
   std::int64_t pages_per_row = 0;  // pages of a token that every layer keeps; windows give rows back later
   for (const KvGroup& group : groups) pages_per_row += group.is_state() ? 0 : group.pages_per_row;
   MemoryTable out{.weight_bytes = totals.weight_bytes,
-                  .embedding_bytes = model.runner.embedding_bytes(),
+                  .embedding_bytes = runner.embedding_bytes(),
                   .mapped_bytes = totals.mapped_bytes,
-                  .kv_bytes = groups.empty() ? memory.kv_bytes : num_blocks * plan.block_bytes,
-                  .swap_bytes = plan.num_swap_blocks * plan.block_bytes,
-                  .offload_bytes = plan.num_offload_blocks * plan.block_bytes,
-                  .activation_bytes = memory.activation_bytes,
-                  .buffer_bytes = memory.buffer_bytes,
-                  .step_bytes = totals.activation_bytes,
+                  .kv_bytes = groups.empty() ? engines * memory.kv_bytes : num_blocks * plan.block_bytes,
+                  .swap_bytes = engines * plan.num_swap_blocks * plan.block_bytes,
+                  .offload_bytes = engines * plan.num_offload_blocks * plan.block_bytes,
+                  .activation_bytes = engines * memory.activation_bytes,
+                  .buffer_bytes = engines * memory.buffer_bytes,
+                  .step_bytes = engines * totals.activation_bytes,
                   .any_length = !groups.empty() &&
                                 std::ranges::none_of(
                                     groups, [](const KvGroup& group) { return group.kind == KvKind::full; }),
-                  .kv_tokens = tokens_in(groups, num_blocks, !flags.enable_chunked_prefill),
+                  .kv_tokens = engines * tokens_in(groups, plan.kv.num_blocks, !flags.enable_chunked_prefill),
                   .kv_bytes_per_token = pages_per_row * plan.block_bytes / plan.engine.block_size,
                   .computed_in = !uses_device(flags)     ? chosen_arithmetic(flags.dtype, *model.source)
                                  : flags.dtype == "auto" ? "bfloat16"
                                                          : flags.dtype,
-                  .kv_dtype = std::string(kv_dtype_name(model.runner.kv_page_layout().dtype))};
+                  .kv_dtype = std::string(kv_dtype_name(runner.kv_page_layout().dtype))};
   const std::int32_t longest = plan.kv.max_model_len;
   if (groups.empty())
-    out.concurrency = flags.max_num_seqs;
+    out.concurrency = static_cast<double>(engines) * flags.max_num_seqs;
   else if (groups.size() == 1 && !out.any_length)
     out.concurrency = static_cast<double>(out.kv_tokens) / longest;
   else
@@ -112,6 +126,7 @@ RunHeader run_header(const EngineFlags& flags, const EnginePlan& plan) {
 }
 
 std::string ranks_text(const EngineFlags& flags) {
+  if (flags.data_parallel_size > 1) return concat(flags.data_parallel_size, " engines of ");
   if (flags.tensor_parallel_size == 1) return {};
   return concat(flags.tensor_parallel_size, " ranks of ");
 }
@@ -132,16 +147,14 @@ struct AssembledEngine::Parts {
   // Opens the model, its tokenizer and templates, and loads its weights. Ranks that a launcher started are
   // written into `flags`.
   Result<LoadedModel> load(EngineFlags& flags);
-  // Allocates the KV cache, and makes manager, scheduler and engine.
-  Result<std::unique_ptr<EngineCore>> build(const EngineFlags& flags, const EnginePlan& plan,
-                                            LoadedModel& model);
-  Status allocate(const EnginePlan& plan, LoadedModel& model);
-  Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model);
-  std::function<bool(std::int64_t)> page_creator(LoadedModel& model, std::int64_t first);
+  // Allocates the KV caches, and makes manager, scheduler and engine of each.
+  Status build(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model);
+  Status build_core(const EngineFlags& flags, EnginePlan plan, std::int32_t number, LoadedRunner& runner);
   // Wires observers, protocols and grammars.
   Status connect_observers(const EngineFlags& flags, const EnginePlan& plan, StepObserver* observer,
-                           EngineCore& core);
+                           std::size_t number);
   Status connect(const EngineFlags& flags, const EnginePlan& plan, const LoadedModel& model, Report report);
+  void start(EngineConfig config);
   Status load_tokenizer_of(const EngineFlags& flags, const ModelSource& source);
 
   SteadyClock clock;
@@ -156,15 +169,12 @@ struct AssembledEngine::Parts {
   int num_threads = 0;
   std::int32_t vector_size = 0;
   std::string computes_on;
-  std::unique_ptr<Recorder> recorder;           // for --record
-  std::unique_ptr<KvEventPublisher> kv_events;  // null: nothing is published
-  std::unique_ptr<CacheEvents> cache_events;    // connects it to the engine
-  std::unique_ptr<PoisonRecord> poison;         // null: none is kept
+  std::unique_ptr<PoisonRecord> poison;  // null: none is kept
   std::shared_ptr<const WeightCaching> weight_caching;
-  std::unique_ptr<WeightWritingObserver> first_answer;
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
-  std::unique_ptr<EngineThread> engine;           // last: its thread uses what stands above
+  std::vector<Replica> replicas;                  // their threads use what stands above
+  std::unique_ptr<EngineGroup> engines;           // null: there is one
 };
 
 AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
@@ -192,7 +202,7 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
   if (!opened) return opened.error();
   auto info = read_model_config(**opened);
   if (!info) return info.error();
-  LoadedModel model{.source = std::move(*opened), .info = *std::move(info), .options = {}, .runner = {}};
+  LoadedModel model{.source = std::move(*opened), .info = *std::move(info), .options = {}, .runners = {}};
   PAGODA_RETURN_IF_ERROR(load_tokenizer_of(flags, *model.source));
   auto options = runner_options(flags, model.info);
   if (!options) return options.error();
@@ -202,16 +212,20 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
   model.options.pooling = *std::move(pooling);
   weight_caching = model.options.weight_caching;
   count_weight_writing(*weight_caching->writing, metrics);
-  auto runner = LoadedRunner::create(model.source, model.options, flags, ranks.get());
-  if (!runner) return runner.error();
-  model.runner = *std::move(runner);
+  for (std::int32_t i = 0; i < flags.data_parallel_size; ++i) {
+    auto runner = LoadedRunner::create(model.source, model.options, flags, ranks.get());
+    if (!runner) return runner.error();
+    model.runners.push_back(*std::move(runner));
+  }
   return model;
 }
 
+namespace {
+
 // The manager adds pages in the order of their numbers.
-std::function<bool(std::int64_t)> AssembledEngine::Parts::page_creator(LoadedModel& model,
-                                                                       std::int64_t first) {
-  return [this, create = model.runner.page_creator(), next = first](std::int64_t count) mutable {
+std::function<bool(std::int64_t)> page_creator(LoadedRunner& runner, std::int64_t first,
+                                               const std::unique_ptr<Recorder>& recorder) {
+  return [&recorder, create = runner.page_creator(), next = first](std::int64_t count) mutable {
     const Status status = create(next, count);
     if (recorder) recorder->on_grant(status.ok());
     if (!status.ok()) {
@@ -223,75 +237,94 @@ std::function<bool(std::int64_t)> AssembledEngine::Parts::page_creator(LoadedMod
   };
 }
 
-Status AssembledEngine::Parts::allocate(const EnginePlan& plan, LoadedModel& model) {
+Status allocate(const EnginePlan& plan, LoadedRunner& runner) {
   if (plan.virtual_memory)
-    return model.runner.allocate_virtual_kv(plan.virtual_memory->layout, plan.virtual_memory->shape,
-                                            plan.kv.num_blocks, plan.num_swap_blocks);
+    return runner.allocate_virtual_kv(plan.virtual_memory->layout, plan.virtual_memory->shape,
+                                      plan.kv.num_blocks, plan.num_swap_blocks);
   if (plan.groups.groups.empty()) return ok_status();
-  return model.runner.allocate_kv_cache(plan.kv.num_blocks, plan.num_swap_blocks);
+  return runner.allocate_kv_cache(plan.kv.num_blocks, plan.num_swap_blocks);
 }
 
 // The tiers of the KV cache, the fastest first.
-Status AssembledEngine::Parts::add_tiers(const EngineFlags& flags, const EnginePlan& plan,
-                                         LoadedModel& model) {
+Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, const ModelSource& source,
+                 LoadedRunner& runner) {
   if (!plan.engine.kv_tiers) return ok_status();
   std::vector<std::unique_ptr<KvTier>> tiers;
   if (plan.num_offload_blocks > 0) {
-    auto host = HostTier::create(plan.num_offload_blocks, model.runner.kv_block_bytes());
+    auto host = HostTier::create(plan.num_offload_blocks, runner.kv_block_bytes());
     if (!host) return host.error().annotate("--kv-offloading-size");
     tiers.push_back(*std::move(host));
   }
   if (!flags.kv_disk.empty()) {
-    auto disk = open_kv_disk(flags, *model.source, model.runner);
+    auto disk = open_kv_disk(flags, source, runner);
     if (!disk) return disk.error().annotate("--kv-disk");
     tiers.push_back(*std::move(disk));
   }
-  return model.runner.set_tiers(std::move(tiers));
+  return runner.set_tiers(std::move(tiers));
 }
 
-Result<std::unique_ptr<EngineCore>> AssembledEngine::Parts::build(const EngineFlags& flags,
-                                                                  const EnginePlan& plan,
-                                                                  LoadedModel& model) {
-  PAGODA_RETURN_IF_ERROR(allocate(plan, model));
-  PAGODA_RETURN_IF_ERROR(add_tiers(flags, plan, model));
-  memory = memory_table(flags, model, plan);
-  ledger = make_ledger(memory, plan.kv, uses_device(flags));
-  num_threads = model.options.threads;
-  warn_about_model(model);
+}  // namespace
+
+Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan plan, std::int32_t number,
+                                          LoadedRunner& runner) {
+  Replica& replica = replicas[static_cast<std::size_t>(number)];
+  plan.engine.engine = number;
   std::function<bool(std::int64_t)> may_create;
-  if (plan.virtual_memory) may_create = page_creator(model, plan.virtual_memory->num_created);
+  if (plan.virtual_memory)
+    may_create = page_creator(runner, plan.virtual_memory->num_created, replica.recorder);
   auto parts =
       make_memory_parts(flags, plan.engine, plan.kv.num_blocks, plan.num_swap_blocks,
                         plan.virtual_memory ? &*plan.virtual_memory : nullptr, std::move(may_create));
   if (!parts) return parts.error();
-  vector_size = model.runner.vector_size();
-  computes_on = model.runner.computes_on();
-  group = model.runner.group();
-  parts->runner = model.runner.take();
-  poison = poison_record(flags);
+  parts->runner = runner.take();
   parts->poison = poison.get();
-  return std::make_unique<EngineCore>(plan.engine, *std::move(parts), clock, metrics);
+  replica.core = std::make_unique<EngineCore>(plan.engine, *std::move(parts), clock,
+                                              metrics.labelled(concat("engine=\"", number, "\"")));
+  return ok_status();
+}
+
+Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model) {
+  for (LoadedRunner& runner : model.runners) {
+    PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
+    PAGODA_RETURN_IF_ERROR(add_tiers(flags, plan, *model.source, runner));
+  }
+  memory = memory_table(flags, model, plan);
+  ledger = make_ledger(memory, plan.kv, uses_device(flags));
+  num_threads = model.options.threads * flags.data_parallel_size;
+  warn_about_model(model);
+  const LoadedRunner& runner = model.runners.front();
+  vector_size = runner.vector_size();
+  computes_on = runner.computes_on();
+  group = runner.group();
+  poison = poison_record(flags);
+  replicas.resize(model.runners.size());
+  for (std::size_t i = 0; i < replicas.size(); ++i)
+    PAGODA_RETURN_IF_ERROR(build_core(flags, plan, static_cast<std::int32_t>(i), model.runners[i]));
+  return ok_status();
 }
 
 Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const EnginePlan& plan,
-                                                 StepObserver* observer, EngineCore& core) {
+                                                 StepObserver* observer, std::size_t number) {
+  Replica& replica = replicas[number];
+  EngineCore& core = *replica.core;
   if (observer != nullptr) core.add_observer(*observer);
-  first_answer = std::make_unique<WeightWritingObserver>(*weight_caching->writing);
-  core.add_observer(*first_answer);
+  replica.first_answer = std::make_unique<WeightWritingObserver>(*weight_caching->writing);
+  core.add_observer(*replica.first_answer);
   if (flags.kv_events.enabled) {
     if (!plan.engine.enable_prefix_caching)
       log_warning("start", "--kv-events-config has no effect without prefix caching: there are no events");
     auto publisher = KvEventPublisher::create(flags.kv_events, plan.engine.block_size, metrics);
     if (!publisher) return publisher.error().annotate("--kv-events-config");
-    kv_events = *std::move(publisher);
-    cache_events = std::make_unique<CacheEvents>(*kv_events);
-    core.add_observer(*cache_events);
+    replica.kv_events = *std::move(publisher);
+    replica.cache_events = std::make_unique<CacheEvents>(*replica.kv_events);
+    core.add_observer(*replica.cache_events);
   }
   if (flags.record.empty()) return ok_status();
-  auto created = Recorder::create(flags.record, run_header(flags, plan), clock);
+  const std::string path = replicas.size() == 1 ? flags.record : concat(flags.record, ".", number);
+  auto created = Recorder::create(path, run_header(flags, plan), clock);
   if (!created) return created.error().annotate("--record");
-  recorder = *std::move(created);
-  core.add_observer(*recorder);
+  replica.recorder = *std::move(created);
+  core.add_observer(*replica.recorder);
   return ok_status();
 }
 
@@ -321,12 +354,26 @@ Status AssembledEngine::Parts::connect(const EngineFlags& flags, const EnginePla
   return ok_status();
 }
 
+void AssembledEngine::Parts::start(EngineConfig config) {
+  std::vector<EngineClient*> clients;
+  for (Replica& replica : replicas) {
+    config.engine = static_cast<std::int32_t>(clients.size());
+    replica.engine = std::make_unique<EngineThread>(config, std::move(replica.core));
+    clients.push_back(replica.engine.get());
+  }
+  if (clients.size() > 1)
+    engines = std::make_unique<EngineGroup>(std::move(clients), RouterKind::prefix_aware, config.seed);
+}
+
 Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& given, Report report,
                                                                  StepObserver* observer) {
   const auto start = std::chrono::steady_clock::now();
   EngineFlags flags = given;
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   PAGODA_RETURN_IF_ERROR(check_device_flags(flags));
+  PAGODA_RETURN_IF_ERROR(check_data_parallel(flags));
+  if (observer != nullptr && flags.data_parallel_size > 1)
+    return invalid_argument("--data-parallel-size: this command measures one engine");
   PAGODA_RETURN_IF_ERROR(check_answer_format_names(flags));
   if (!flags.prefix_file.empty())  // before minutes of loading
     if (const auto text = read_text_file(flags.prefix_file); !text)
@@ -336,14 +383,14 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto model = parts.load(flags);
   if (!model) return model.error();
   const ModelInfo& info = model->info;
-  auto plan = plan_engine(flags, model_numbers(model->runner, info, model->options.max_num_batched_tokens),
+  auto plan = plan_engine(flags, model_numbers(model->runners, info, model->options.max_num_batched_tokens),
                           host_memory());
   if (!plan) return plan.error();
   plan->engine.log_stats = report == Report::table && !flags.disable_log_stats;
 
-  auto core = parts.build(flags, *plan, *model);
-  if (!core) return core.error();
-  PAGODA_RETURN_IF_ERROR(parts.connect_observers(flags, *plan, observer, **core));
+  PAGODA_RETURN_IF_ERROR(parts.build(flags, *plan, *model));
+  for (std::size_t i = 0; i < parts.replicas.size(); ++i)
+    PAGODA_RETURN_IF_ERROR(parts.connect_observers(flags, *plan, observer, i));
   PAGODA_RETURN_IF_ERROR(parts.connect(flags, *plan, *model, report));
   if (report == Report::table) {
     log_model(flags, info, parts.api.model_names.front(), parts.computes_on);
@@ -354,13 +401,16 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     log_info("start", concat("engine ready after ", fixed(seconds, 3), " s"));
   }
-  parts.engine = std::make_unique<EngineThread>(plan->engine, *std::move(core));
+  parts.start(plan->engine);
   if (!flags.prefix_file.empty())
-    PAGODA_RETURN_IF_ERROR(register_prefixes(flags.prefix_file, parts.api, *parts.engine));
+    PAGODA_RETURN_IF_ERROR(register_prefixes(flags.prefix_file, parts.api, assembled->client()));
   return assembled;
 }
 
-EngineClient& AssembledEngine::client() { return *parts_->engine; }
+EngineClient& AssembledEngine::client() {
+  if (parts_->engines) return *parts_->engines;
+  return *parts_->replicas.front().engine;
+}
 MetricsRegistry& AssembledEngine::metrics() { return parts_->metrics; }
 const Tokenizer* AssembledEngine::tokenizer() const { return parts_->tokenizer.get(); }
 const ChatTemplate* AssembledEngine::chat_template() const { return parts_->chat_templates.usual.get(); }
@@ -372,9 +422,16 @@ int AssembledEngine::num_threads() const { return parts_->num_threads; }
 const RankSteps* AssembledEngine::rank_steps() const {
   return parts_->group == nullptr ? nullptr : &parts_->group->steps();
 }
-std::optional<std::uint64_t> AssembledEngine::beat() const { return parts_->engine->beat(); }
-void AssembledEngine::give_up() { parts_->engine->give_up(); }
-void AssembledEngine::stop() { parts_->engine->stop(); }
+std::size_t AssembledEngine::num_engines() const { return parts_->replicas.size(); }
+std::optional<std::uint64_t> AssembledEngine::beat(std::size_t engine) const {
+  return parts_->replicas[engine].engine->beat();
+}
+void AssembledEngine::give_up() {
+  for (Replica& replica : parts_->replicas) replica.engine->give_up();
+}
+void AssembledEngine::stop() {
+  for (Replica& replica : parts_->replicas) replica.engine->stop();
+}
 void AssembledEngine::finish_weight_writing() {
   constexpr std::chrono::seconds kPatience{10};
   const Status written = pagoda::finish_weight_writing(*parts_->weight_caching->writing, kPatience);

@@ -20,7 +20,7 @@ struct ApiContext;
 struct RankSteps;
 class StepObserver;
 
-// The bytes that the engine takes, by use; printed at start.
+// The bytes that the engines take, by use; printed at start.
 struct MemoryTable {
   std::int64_t weight_bytes = 0;      // packed, resident from the start
   std::int64_t embedding_bytes = 0;   // as it is stored
@@ -41,7 +41,7 @@ struct MemoryTable {
 
 class AssembledEngine {
  public:
-  // Loads, sizes, starts the engine thread. Prints the memory table through the log unless `quiet`.
+  // Loads, sizes, starts the engine threads. Prints the memory table through the log unless `quiet`.
   enum class Report { quiet, table };
   // `observer`, which may be null, is borrowed. --record makes one of its own instead.
   static Result<std::unique_ptr<AssembledEngine>> create(const EngineFlags& flags, Report report,
@@ -62,11 +62,12 @@ class AssembledEngine {
   // Messages between the ranks, once stopped; null without ranks.
   const RankSteps* rank_steps() const;
 
-  // For a watchdog; see engine_thread.h. Any thread.
-  std::optional<std::uint64_t> beat() const;
+  // For a watchdog of each engine; see engine_thread.h. Any thread.
+  std::size_t num_engines() const;
+  std::optional<std::uint64_t> beat(std::size_t engine) const;
   void give_up();
 
-  // Stops the engine thread; requests still running get a final output.
+  // Stops the engine threads; requests still running get a final output.
   void stop();
 
   // Packed weights that are not in the weight cache yet are written now (weight_caching.h). For commands that

@@ -257,6 +257,9 @@ void check_model(const EngineFlags& base, std::int32_t scale) {
   flags.threads = 3;
   expect_same(alone, run(flags, scale, Order::all_at_once), "3 threads");
   flags.threads = 2;
+  EngineFlags engines = flags;
+  engines.data_parallel_size = 2;
+  expect_same(alone, run(engines, scale, Order::all_at_once, 12), "2 engines");
 
   EngineFlags chunked = flags;
   chunked.max_num_seqs = 16;

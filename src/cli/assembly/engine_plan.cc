@@ -32,9 +32,12 @@ EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, 
 
 }  // namespace
 
-ModelNumbers model_numbers(LoadedRunner& runner, const ModelInfo& model,
+ModelNumbers model_numbers(std::span<LoadedRunner> runners, const ModelInfo& model,
                            std::int32_t max_num_batched_tokens) {
+  LoadedRunner& runner = runners.front();
   RankTotals totals = runner.totals();
+  LoadedRunner::KvHeadroom room = runner.kv_room();
+  room.taken += (std::ssize(runners) - 1) * totals.activation_bytes;
   return {.max_positions = model.decoder.max_positions,
           .vocab_size = model.decoder.vocab_size,
           .max_num_batched_tokens = max_num_batched_tokens,
@@ -43,7 +46,7 @@ ModelNumbers model_numbers(LoadedRunner& runner, const ModelInfo& model,
           .page_granule = runner.page_granule(),
           .kv_block_bytes = totals.kv_block_bytes,
           .kv_heads = std::move(totals.kv_heads),
-          .kv_room = runner.kv_room(),
+          .kv_room = room,
           .rotation = runner.runner().rotation_rule()};
 }
 
@@ -74,7 +77,7 @@ Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& mod
   if (!plan.groups.groups.empty()) plan.num_offload_blocks = num_offload_blocks(flags, plan.block_bytes);
   if (virtual_plan) {
     auto planned = plan_virtual_memory(flags, *virtual_plan, plan.groups.groups, plan.kv.num_blocks,
-                                       plan.kv.max_model_len, host.mappings);
+                                       plan.kv.max_model_len, host.mappings / flags.data_parallel_size);
     if (!planned) return planned.error();
     plan.virtual_memory = *planned;
   }

@@ -5,6 +5,7 @@
 // name the flag. Threads: any; pure, but for warnings in the log.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -29,8 +30,11 @@ struct ModelNumbers {
   LoadedRunner::KvHeadroom kv_room;
   RotationRule rotation;
 };
-ModelNumbers model_numbers(LoadedRunner& runner, const ModelInfo& model, std::int32_t max_num_batched_tokens);
+// The runners are alike, one for each engine.
+ModelNumbers model_numbers(std::span<LoadedRunner> runners, const ModelInfo& model,
+                           std::int32_t max_num_batched_tokens);
 
+// The plan of each engine; they divide the memory.
 struct EnginePlan {
   EngineConfig engine;
   KvGroupPlan groups;  // with this cache's block size

@@ -39,6 +39,24 @@ TEST(EnginePlan, TheCacheIsAsLargeAsTheFlagSays) {
   EXPECT_EQ(plan_engine(flags, small_model(), small_host())->num_swap_blocks, 8);
 }
 
+TEST(EnginePlan, EnginesDivideTheMemory) {
+  EngineFlags flags;
+  flags.kv_cache_memory_bytes = 64 * kMiB;
+  flags.swap_space_bytes = 8 * kMiB;
+  flags.kv_offloading_bytes = 12 * kMiB;
+  flags.data_parallel_size = 4;
+  const auto plan = plan_engine(flags, small_model(), small_host());
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_EQ(plan->kv.num_blocks, 16);
+  EXPECT_EQ(plan->num_swap_blocks, 2);
+  EXPECT_EQ(plan->num_offload_blocks, 3);
+  EXPECT_EQ(plan->engine.max_model_len, 16 * 16) << "no longer than one engine's cache";
+  flags.data_parallel_size = 40;
+  const auto refused = plan_engine(flags, small_model(), small_host());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("in each of 40 engines"), std::string::npos);
+}
+
 TEST(EnginePlan, TheCacheTakesAShareOfWhatTheModelLeaves) {
   const EngineFlags flags;
   const auto small = plan_engine(flags, small_model(), small_host());

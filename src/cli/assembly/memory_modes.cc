@@ -114,7 +114,7 @@ Status check_memory_modes(const EngineFlags& flags) {
 
 std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, std::int64_t block_bytes) {
   if (flags.swap_space_bytes == 0) return 0;
-  const std::int64_t blocks = flags.swap_space_bytes / block_bytes;
+  const std::int64_t blocks = flags.swap_space_bytes / flags.data_parallel_size / block_bytes;
   if (blocks == 0) {
     log_warning("start", concat("--swap-space of ", flags.swap_space_bytes,
                                 " bytes is less than one block, which takes ", block_bytes, " bytes"));
@@ -124,7 +124,7 @@ std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, 
 
 std::int64_t num_offload_blocks(const EngineFlags& flags, std::int64_t block_bytes) {
   if (flags.kv_offloading_bytes == 0) return 0;
-  const std::int64_t blocks = flags.kv_offloading_bytes / block_bytes;
+  const std::int64_t blocks = flags.kv_offloading_bytes / flags.data_parallel_size / block_bytes;
   if (blocks == 0)
     log_warning("start", concat("--kv-offloading-size of ", flags.kv_offloading_bytes,
                                 " bytes is less than one block, which takes ", block_bytes, " bytes"));

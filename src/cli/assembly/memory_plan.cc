@@ -76,10 +76,13 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
   KvPlan plan;
   plan.available_bytes = available;
   plan.private_bytes = host.private_bytes;
-  plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
+  plan.num_blocks =
+      std::min<std::int64_t>(bytes / flags.data_parallel_size / block_bytes, std::int64_t{1} << 30);
   if (plan.num_blocks < 2) {
+    const std::string engines =
+        flags.data_parallel_size > 1 ? concat(", in each of ", flags.data_parallel_size, " engines") : "";
     const std::string block =
-        concat("a block of ", groups.front().tokens_per_row, " tokens takes ", mib(block_bytes));
+        concat("a block of ", groups.front().tokens_per_row, " tokens takes ", mib(block_bytes), engines);
     if (flags.kv_cache_memory_bytes)
       return invalid_argument(concat("--kv-cache-memory-bytes ", bytes, " is too small: ", block));
     return invalid_argument(
@@ -179,7 +182,10 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
   if (memory.any_length)
     log_info("memory", concat("KV cache size: ", fixed(memory.concurrency, 0), " sequences of any length"));
   else
-    log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
+    log_info(
+        "memory",
+        concat("KV cache size: ", memory.kv_tokens, " tokens",
+               flags.data_parallel_size > 1 ? concat(", of ", flags.data_parallel_size, " engines") : ""));
   log_info("memory", concat("Maximum concurrency for ", max_model_len,
                             " tokens per request: ", fixed(memory.concurrency, 2), "x"));
 }

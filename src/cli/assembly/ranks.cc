@@ -139,8 +139,8 @@ Result<std::unique_ptr<Communicator>> join_ranks(EngineFlags& flags) {
 }
 
 int threads_per_rank(const EngineFlags& flags) {
-  if (flags.threads > 0) return flags.threads;
-  return std::max(1, usable_cores() / ranks_here(flags));
+  const int threads = flags.threads > 0 ? flags.threads : usable_cores() / ranks_here(flags);
+  return std::max(1, threads / flags.data_parallel_size);
 }
 
 ParallelContext parallel_context(const EngineFlags& flags, Communicator* communicator) {

@@ -70,6 +70,7 @@ WeightCache weight_cache(const EngineFlags& flags) {
 std::shared_ptr<const WeightCaching> weight_caching(const EngineFlags& flags, bool quiet) {
   auto caching = std::make_shared<WeightCaching>();
   if (flags.weight_cache && flags.backend != "reference") caching->cache = weight_cache(flags);
+  if (flags.data_parallel_size > 1) caching->share = std::make_shared<WeightShare>();
   if (quiet) return caching;
   caching->say = [](std::string_view line) { log_info("weights", line); };
   caching->warn = [](std::string_view line) { log_warning("weights", line); };

@@ -92,7 +92,7 @@ Result<BatchTimes> run_batch(AssembledEngine& engine, const BenchShape& shape, s
 
 Result<std::shared_ptr<const EngineSnapshot>> engine_snapshot(AssembledEngine& engine) {
   std::promise<Result<std::shared_ptr<const EngineSnapshot>>> taken;
-  engine.client().snapshot([&taken](auto snapshot) { taken.set_value(std::move(snapshot)); });
+  engine.client().engine(0).snapshot([&taken](auto snapshot) { taken.set_value(std::move(snapshot)); });
   return taken.get_future().get();
 }
 

@@ -36,7 +36,7 @@ struct BatchTimes {
 Result<BatchTimes> run_batch(AssembledEngine& engine, const BenchShape& shape, std::uint64_t seed,
                              std::uint64_t& next_id);
 
-// The engine's state between two steps; waits for the step that runs.
+// The first engine's state between two steps; waits for the step that runs.
 Result<std::shared_ptr<const EngineSnapshot>> engine_snapshot(AssembledEngine& engine);
 
 }  // namespace pagoda

@@ -332,14 +332,16 @@ Result<Served> serve_once(const EngineFlags& flags, std::int32_t num_prompts) {
   for (const char* name : {"calls", "seconds"}) {
     for (const char* when : {"in_step", "ahead"})
       out.mapping[concat(name, "_", when)] =
-          metric(text, concat("pagoda:kv_map_", name, "_total{m=\"\",when=\"", when, "\"}"));
+          metric(text, concat("pagoda:kv_map_", name, "_total{m=\"\",engine=\"0\",when=\"", when, "\"}"));
   }
-  out.mapping["delayed_steps"] = metric(text, "pagoda:kv_map_delayed_steps_total{m=\"\"}");
+  out.mapping["delayed_steps"] = metric(text, "pagoda:kv_map_delayed_steps_total{m=\"\",engine=\"0\"}");
   return out;
 }
 
 Status bench_serving(const BenchKvManagersArgs& args, boost::json::object& json, KvManagersPlot& plot) {
   EngineFlags base = args.engine;
+  if (base.data_parallel_size > 1)
+    return invalid_argument("--data-parallel-size: this command measures one engine");
   base.kv_cache_memory_bytes = base.kv_cache_memory_bytes.value_or(kDefaultKvBytes);
   if (!base.max_model_len) base.max_model_len = 512;
   base.max_queue = std::max(base.max_queue, args.num_prompts);

@@ -10,6 +10,7 @@
 #include "cli/flags/flag_values.h"
 #include "cli/flags/parse_size.h"
 #include "cli/flags/speculative_flag.h"
+#include "engine/poison_record.h"
 #include "scheduler/admission_order.h"
 #include "scheduler/preemption_policy.h"
 
@@ -377,6 +378,15 @@ std::vector<Flag> rank_flag_table(EngineFlags& flags) {
        .details = "number of tensor-parallel processes, each with a part of every layer; under mpirun, the "
                   "number of processes it started ([tensor parallelism](tensor-parallelism.md)). Also `-tp`",
        .aliases = {"--tp"}},
+      {.name = "data-parallel-size",
+       .value = flags::int32(flags.data_parallel_size, 1, PoisonRecord::kMaxEngines),
+       .help = "number of engines in this process; they divide the threads and the KV cache",
+       .details =
+           "number of engines in this process: they hold the weights once and divide the threads, the KV "
+           "cache, the swap space and the offloaded KV cache; other limits hold for each. A request goes "
+           "where the beginning of its prompt is cached ([data parallelism](data-parallelism.md)). Also "
+           "`-dp`",
+       .aliases = {"--dp", "--dp-size"}},
       {.name = "deterministic-allreduce",
        .value = flags::on_off(flags.deterministic_allreduce),
        .help = "sum the ranks' results in a fixed order; off: less data is sent, the last bits differ",

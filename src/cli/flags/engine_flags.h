@@ -171,6 +171,8 @@ struct EngineFlags {
   bool weight_cache = true;        // keep packed weights in the cache directory, and map them from there
   std::int64_t weight_cache_bytes = std::int64_t{100} << 30;  // size of the whole cache
 
+  std::int32_t data_parallel_size = 1;  // engines, which divide threads and KV cache
+
   // ranks
   std::int32_t tensor_parallel_size = 1;
   std::int32_t mpi_local_size = 0;  // ranks that mpirun has started on this machine; 0: it has not

@@ -194,7 +194,6 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "ec-transfer-config", Shape::one, Rule::refused, {}, kNoImages},
     // vLLM: more machines, adapters
     {Peer::vllm, "pipeline-parallel-size pp", Shape::one, Rule::only, "1", kOneDevice},
-    {Peer::vllm, "data-parallel-size dp", Shape::one, Rule::only, "1", kOneDevice},
     {Peer::vllm, "decode-context-parallel-size dcp", Shape::one, Rule::only, "1", kOneDevice},
     {Peer::vllm, "prefill-context-parallel-size pcp", Shape::one, Rule::only, "1", kOneDevice},
     {Peer::vllm, "nnodes", Shape::one, Rule::only, "1",

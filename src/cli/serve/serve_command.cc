@@ -212,7 +212,11 @@ Status run_serve(const ServeArgs& args) {
   const LogThread log_thread;                                              // ranks have been forked before it
   const std::unique_ptr<ModelWatch> model_watch = std::move(model_files);  // ends before the engine's metrics
   model_watch->start((*engine)->metrics());
-  const Watchdog watchdog({}, [&engine] { return (*engine)->beat(); }, [&engine] { end_stalled(**engine); });
+  std::vector<std::unique_ptr<Watchdog>> watchdogs;
+  for (std::size_t i = 0; i < (*engine)->num_engines(); ++i)
+    watchdogs.push_back(std::make_unique<Watchdog>(
+        Watchdog::Options{}, [&engine, i] { return (*engine)->beat(i); },
+        [&engine] { end_stalled(**engine); }));
   manager.notify("READY=1");
   manager.keep_alive([&engine] { return (*engine)->client().healthy(); });
   Status ended = (*server)->run();

@@ -7,7 +7,9 @@ export class LiveStream {
   // ten a second.
   constructor(on, {everyStep = false} = {}) {
     this.on = on;
-    this.path = everyStep ? 'debug/live?every=step' : 'debug/live';
+    // One of several engines (--data-parallel-size): the page's own ?engine=N.
+    const engine = new URLSearchParams(location.search).get('engine') ?? '0';
+    this.path = `debug/live?engine=${encodeURIComponent(engine)}${everyStep ? '&every=step' : ''}`;
     this.stopper = null;
   }
 

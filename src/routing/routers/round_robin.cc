@@ -1,5 +1,5 @@
 // Every replica in turn.
-#include "sim/router.h"
+#include "routing/router.h"
 
 namespace pagoda {
 namespace {

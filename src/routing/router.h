@@ -1,14 +1,28 @@
 #pragma once
 // Router: which of several engines gets a request. It sees loads and prompts, and each engine's cache events.
-// Threads: none.
+// The server's engines (engine/engine_group.h) and the simulator's replicas go by the same ones. Threads:
+// none.
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "kv_cache/cache_observer.h"
 #include "request/request.h"
-#include "sim/simulation.h"
 
 namespace pagoda {
+
+enum class RouterKind : std::uint8_t {
+#define PAGODA_ROUTER(name, flag) name,
+#include "routing/routers.def"
+#undef PAGODA_ROUTER
+};
+
+inline constexpr std::string_view kRouterNames[] = {
+#define PAGODA_ROUTER(name, flag) flag,
+#include "routing/routers.def"
+#undef PAGODA_ROUTER
+};
 
 struct ReplicaLoad {
   std::int64_t requests = 0;         // that it holds
@@ -33,7 +47,7 @@ class Router {
 std::size_t least_loaded(std::span<const ReplicaLoad> loads);
 
 #define PAGODA_ROUTER(name, flag) std::unique_ptr<Router> make_##name##_router();
-#include "sim/routers.def"
+#include "routing/routers.def"
 #undef PAGODA_ROUTER
 
 std::unique_ptr<Router> make_router(RouterKind kind);

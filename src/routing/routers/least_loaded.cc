@@ -1,5 +1,5 @@
 // The replica with the fewest requests.
-#include "sim/router.h"
+#include "routing/router.h"
 
 namespace pagoda {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "sim/router.h"
+#include "routing/router.h"
 
 namespace pagoda {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/router.h"
+#include "routing/router.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ std::unique_ptr<Router> make_router(RouterKind kind) {
 #define PAGODA_ROUTER(name, flag) \
   case RouterKind::name:          \
     return make_##name##_router();
-#include "sim/routers.def"
+#include "routing/routers.def"
 #undef PAGODA_ROUTER
   }
   return nullptr;

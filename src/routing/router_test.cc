@@ -1,5 +1,5 @@
 // Goal: where each router sends a request, by what it has been told.
-#include "sim/router.h"
+#include "routing/router.h"
 
 #include <gtest/gtest.h>
 
