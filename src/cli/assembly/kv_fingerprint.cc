@@ -11,6 +11,7 @@
 #include "cli/assembly/devices.h"
 #include "cli/assembly/model_overrides.h"
 #include "cli/assembly/weights_digest.h"
+#include "kernels/amx.h"
 #include "kernels/backend.h"
 #include "kv_store/fingerprint.h"
 
@@ -62,7 +63,7 @@ void add_arithmetic(Fingerprint& out, const EngineFlags& flags, const LoadedRunn
             concat(runner.computes_on(), "\n", flags.device_attention, "\n", flags.device_products));
   } else {
     const auto level = cpu_level_named(flags.cpu_level).value_or(detected_cpu_level());
-    out.add("cpu level", cpu_level_name(level));
+    out.add("cpu level", cpu_kernels_name(level));
   }
   const int ranks = flags.mpi_local_size > 0 ? -1 : flags.tensor_parallel_size;
   out.add("ranks", concat(ranks, flags.deterministic_allreduce ? " gather" : " sum"));

@@ -3,6 +3,7 @@
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/ranks.h"
+#include "kernels/amx.h"
 #include "tensor/system_limits.h"
 
 namespace pagoda {
@@ -21,8 +22,9 @@ Result<LoadedRunner> LoadedRunner::create(std::shared_ptr<const ModelSource> sou
     loaded.device_ = *std::move(runner);
     return loaded;
   }
-  loaded.computes_on_ = concat(options.threads, " threads, ",
-                               cpu_level_name(options.cpu_level.value_or(detected_cpu_level())), " kernels");
+  loaded.computes_on_ =
+      concat(options.threads, " threads, ",
+             cpu_kernels_name(options.cpu_level.value_or(detected_cpu_level())), " kernels");
   if (communicator == nullptr) {
     auto alone = LocalModelRunner::create(std::move(source), options);
     if (!alone) return alone.error();

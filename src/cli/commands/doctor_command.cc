@@ -9,6 +9,7 @@
 #include "cli/assembly/machine.h"
 #include "cli/assembly/runner_options.h"
 #include "device/cuda/cuda_device.h"
+#include "kernels/amx.h"
 #include "kernels/backend.h"
 #include "model_runner/reference_check.h"
 #include "models/read_config.h"
@@ -32,7 +33,7 @@ Status run_doctor(const DoctorArgs& args) {
     return invalid_argument("doctor checks the CPU kernels: --device must be cpu");
   const int threads = num_threads(args.engine);
   print_row("cores this process may use", std::to_string(usable_cores()));
-  print_row("kernels chosen", std::string(cpu_level_name(detected_cpu_level())));
+  print_row("kernels chosen", cpu_kernels_name(detected_cpu_level()));
   print_row("device code", device::cuda_build());
   print_row("device products",
             concat("own kernels; with --device-products cublaslt: ", device::cuda_products()));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/amx.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/largest_of_rows.h"
 #include "kernels/cpu/linear_run.h"
@@ -15,6 +16,7 @@
 namespace pagoda::cpu {
 
 #if !defined(__x86_64__)
+const LinearKernels& linear_kernels_amx() { return linear_kernels_portable(); }
 const LinearKernels& linear_kernels_avx512() { return linear_kernels_portable(); }
 const LinearKernels& linear_kernels_avx2() { return linear_kernels_portable(); }
 #endif
@@ -22,7 +24,7 @@ const LinearKernels& linear_kernels_avx2() { return linear_kernels_portable(); }
 const LinearKernels& linear_kernels(CpuLevel level) {
   switch (level) {
     case CpuLevel::avx512:
-      return linear_kernels_avx512();
+      return amx_allowed() ? linear_kernels_amx() : linear_kernels_avx512();
     case CpuLevel::avx2:
       return linear_kernels_avx2();
     case CpuLevel::portable:

@@ -106,6 +106,7 @@ struct LinearKernels {
   void (*floats_to_half)(const float* x, std::int64_t n, std::uint16_t* out);  // saturates
 };
 
+const LinearKernels& linear_kernels_amx();
 const LinearKernels& linear_kernels_avx512();
 const LinearKernels& linear_kernels_avx2();
 const LinearKernels& linear_kernels_portable();
