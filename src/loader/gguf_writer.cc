@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::uint32_t kUint32 = 4, kString = 8, kArray = 9;
+constexpr std::uint32_t kUint32 = 4, kInt32 = 5, kFloat32 = 6, kBool = 7, kString = 8, kArray = 9;
 // Bytes of a value by its type; 0: of no fixed size.
 constexpr std::array<std::uint64_t, 13> kValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
@@ -62,6 +62,19 @@ class Walker {
   std::size_t at_ = 0;
 };
 
+template <class T>
+GgufEntry entry_of(std::string key, std::uint32_t type, T value) {
+  GgufEntry entry{.key = std::move(key), .encoded = {}};
+  put_number(entry.encoded, type);
+  put_number(entry.encoded, value);
+  return entry;
+}
+GgufEntry array_entry(std::string key, std::uint32_t type, std::size_t count) {
+  GgufEntry entry = entry_of(std::move(key), kArray, type);
+  put_number(entry.encoded, std::uint64_t{count});
+  return entry;
+}
+
 std::string padding(std::uint64_t position, std::int64_t alignment) {
   const auto unit = static_cast<std::uint64_t>(alignment);
   return std::string((unit - position % unit) % unit, '\0');
@@ -88,9 +101,33 @@ std::vector<GgufEntry> metadata_entries(const GgufFile& file) {
 }
 
 GgufEntry integer_entry(std::string key, std::uint32_t value) {
+  return entry_of(std::move(key), kUint32, value);
+}
+GgufEntry number_entry(std::string key, float value) { return entry_of(std::move(key), kFloat32, value); }
+GgufEntry flag_entry(std::string key, bool value) {
+  return entry_of(std::move(key), kBool, static_cast<std::uint8_t>(value));
+}
+
+GgufEntry text_entry(std::string key, std::string_view value) {
   GgufEntry entry{.key = std::move(key), .encoded = {}};
-  put_number(entry.encoded, kUint32);
-  put_number(entry.encoded, value);
+  put_number(entry.encoded, kString);
+  put_string(entry.encoded, value);
+  return entry;
+}
+
+GgufEntry integers_entry(std::string key, std::span<const std::int32_t> values) {
+  GgufEntry entry = array_entry(std::move(key), kInt32, values.size());
+  for (const std::int32_t value : values) put_number(entry.encoded, value);
+  return entry;
+}
+GgufEntry numbers_entry(std::string key, std::span<const float> values) {
+  GgufEntry entry = array_entry(std::move(key), kFloat32, values.size());
+  for (const float value : values) put_number(entry.encoded, value);
+  return entry;
+}
+GgufEntry texts_entry(std::string key, std::span<const std::string_view> values) {
+  GgufEntry entry = array_entry(std::move(key), kString, values.size());
+  for (const std::string_view value : values) put_string(entry.encoded, value);
   return entry;
 }
 
@@ -100,10 +137,8 @@ std::int64_t GgufTensorEntry::bytes() const {
   return dtype_bytes(dtype, elements);
 }
 
-Result<std::unique_ptr<GgufWriter>> GgufWriter::create(const std::string& path,
-                                                       std::span<const GgufEntry> entries,
-                                                       std::vector<GgufTensorEntry> tensors,
-                                                       std::int64_t alignment) {
+std::string gguf_head(std::span<const GgufEntry> entries, std::span<const GgufTensorEntry> tensors,
+                      std::int64_t alignment) {
   std::string head = "GGUF";
   put_number(head, std::uint32_t{3});
   put_number(head, std::uint64_t{tensors.size()});
@@ -124,9 +159,16 @@ Result<std::unique_ptr<GgufWriter>> GgufWriter::create(const std::string& path,
     offset += padding(offset, alignment).size();
   }
   head += padding(head.size(), alignment);
+  return head;
+}
+
+Result<std::unique_ptr<GgufWriter>> GgufWriter::create(const std::string& path,
+                                                       std::span<const GgufEntry> entries,
+                                                       std::vector<GgufTensorEntry> tensors,
+                                                       std::int64_t alignment) {
   auto file = NewFile::create(path);
   if (!file) return file.error();
-  PAGODA_RETURN_IF_ERROR((*file)->write(head));
+  PAGODA_RETURN_IF_ERROR((*file)->write(gguf_head(entries, tensors, alignment)));
   return std::unique_ptr<GgufWriter>(new GgufWriter(*std::move(file), std::move(tensors), alignment));
 }
 

@@ -24,6 +24,12 @@ struct GgufEntry {
 // Those of a file that is mapped, in its order.
 std::vector<GgufEntry> metadata_entries(const GgufFile& file);
 GgufEntry integer_entry(std::string key, std::uint32_t value);
+GgufEntry number_entry(std::string key, float value);
+GgufEntry flag_entry(std::string key, bool value);
+GgufEntry text_entry(std::string key, std::string_view value);
+GgufEntry integers_entry(std::string key, std::span<const std::int32_t> values);
+GgufEntry numbers_entry(std::string key, std::span<const float> values);
+GgufEntry texts_entry(std::string key, std::span<const std::string_view> values);
 
 struct GgufTensorEntry {
   std::string name;
@@ -31,6 +37,10 @@ struct GgufTensorEntry {
   DType dtype = DType::f32;
   std::int64_t bytes() const;
 };
+
+// A file up to its tensors' bytes.
+std::string gguf_head(std::span<const GgufEntry> entries, std::span<const GgufTensorEntry> tensors,
+                      std::int64_t alignment);
 
 class GgufWriter {
  public:

@@ -6,11 +6,9 @@
 #include <cmath>
 #include <string_view>
 
-#include "base/check.h"
 #include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "kernels/quantize.h"
-#include "loader/gguf_writer.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -39,9 +37,11 @@ std::uint32_t file_type(DType type) {
   }
 }
 
-bool has_tensor(const GgufFile& file, std::string_view name) { return file.tensors().contains(name); }
+bool has_tensor(const GgufModel& model, std::string_view name) {
+  return std::ranges::find(model.tensors, name, &GgufRows::name) != model.tensors.end();
+}
 
-bool stays(const GgufFile& file, const GgufTensor& tensor) {
+bool stays(const GgufModel& model, const GgufRows& tensor) {
   static constexpr auto kSmall = std::to_array<std::string_view>(
       {"_norm.weight", "ffn_gate_inp", "position_embd.weight", "token_types.weight", "ssm_conv1d",
        "shortconv.conv", "altup", "laurel", "per_layer_model_proj", "attn_rel_b.weight", "time_mix_"});
@@ -52,11 +52,11 @@ bool stays(const GgufFile& file, const GgufTensor& tensor) {
     return true;
   // Its values are times a tensor that only NVFP4 weights have.
   const std::string stem = tensor.name.substr(0, tensor.name.size() - kWeight.size());
-  return tensor.dtype == DType::nvfp4 && has_tensor(file, concat(stem, kScale));
+  return tensor.kept == DType::nvfp4 && has_tensor(model, concat(stem, kScale));
 }
 
-DType type_of(const GgufFile& file, const GgufTensor& tensor, DType wanted) {
-  const bool is_head = tensor.name == kHead || (tensor.name == kEmbedding && !has_tensor(file, kHead));
+DType type_of(const GgufRows& tensor, DType wanted, bool tied) {
+  const bool is_head = tensor.name == kHead || (tensor.name == kEmbedding && tied);
   DType type = wanted;
   if (is_head && (wanted == DType::q4_0 || wanted == DType::q4_k)) type = DType::q6_k;
   const auto fits = [&](DType each) { return tensor.shape.back() % dtype_info(each).block_elements == 0; };
@@ -64,35 +64,36 @@ DType type_of(const GgufFile& file, const GgufTensor& tensor, DType wanted) {
   return fits(type) ? type : DType::f16;
 }
 
-// Rows of one tensor on their way from one type to another.
+// Rows of a part of a tensor on their way from one type to another.
 class Pieces {
  public:
-  Pieces(const GgufTensor& tensor, DType to, ThreadPool& pool) : tensor_(tensor), to_(to), pool_(pool) {
-    columns_ = tensor.shape.back();
-    rows_ = 1;
-    for (std::size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows_ *= tensor.shape[axis];
+  Pieces(const GgufRows& tensor, const TensorView& part, DType to, ThreadPool& pool)
+      : tensor_(tensor), part_(part), to_(to), pool_(pool) {
+    // The elements of a vector whose matrix has its rows in another order are such rows, too.
+    columns_ = tensor.rotary_size > 0 && part.shape.size() == 1 ? 1 : part.shape.back();
+    rows_ = part.elements() / columns_;
     constexpr std::int64_t kPieceElements = std::int64_t{1} << 23;
     at_once_ = std::clamp<std::int64_t>(kPieceElements / columns_, 1, rows_);
   }
   bool done() const { return row_ == rows_; }
-  std::int64_t bytes_read() const { return row_ * dtype_bytes(*tensor_.dtype, columns_); }
+  std::int64_t bytes_read() const { return row_ * dtype_bytes(part_.dtype, columns_); }
 
   // The next rows. corrupt_data: a weight is not a finite number.
   Status next(std::vector<std::byte>& out) {
     const std::int64_t count = std::min(at_once_, rows_ - row_);
-    const std::int64_t from_bytes = dtype_bytes(*tensor_.dtype, columns_),
-                       to_bytes = dtype_bytes(to_, columns_);
+    const std::int64_t from_bytes = dtype_bytes(part_.dtype, columns_), to_bytes = dtype_bytes(to_, columns_);
     out.resize(static_cast<std::size_t>(count * to_bytes));
     std::atomic<bool> finite = true;
     const std::int64_t per_tile = std::max<std::int64_t>(1, 16384 / columns_);
     pool_.parallel_for((count + per_tile - 1) / per_tile, [&](std::int64_t tile, int) {
       std::vector<float> values(static_cast<std::size_t>(columns_));
       for (std::int64_t i = tile * per_tile; i < std::min(count, (tile + 1) * per_tile); ++i) {
-        dequantize(*tensor_.dtype, tensor_.data + (row_ + i) * from_bytes, columns_, values.data());
+        dequantize(part_.dtype, part_.data + source_row(row_ + i) * from_bytes, columns_, values.data());
         if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
           finite = false;
           return;
         }
+        for (float& value : values) value += tensor_.offset;
         quantize(to_, values.data(), columns_, out.data() + i * to_bytes);
       }
     });
@@ -103,14 +104,26 @@ class Pieces {
   }
 
  private:
-  const GgufTensor& tensor_;
+  std::int64_t source_row(std::int64_t row) const {
+    if (tensor_.rotary_size == 0) return row;
+    const std::int64_t in_head = row % tensor_.head_size, half = tensor_.rotary_size / 2;
+    if (in_head >= tensor_.rotary_size) return row;
+    return row - in_head + in_head % 2 * half + in_head / 2;
+  }
+
+  const GgufRows& tensor_;
+  const TensorView& part_;
   DType to_;
   ThreadPool& pool_;
   std::int64_t columns_ = 0, rows_ = 0, at_once_ = 1, row_ = 0;
 };
 
-std::vector<GgufEntry> new_metadata(const GgufFile& file, DType type) {
-  std::vector<GgufEntry> entries = metadata_entries(file);
+bool is_as_stored(const GgufRows& tensor, DType type) {
+  return tensor.parts.front().dtype == type && tensor.rotary_size == 0 && tensor.offset == 0;
+}
+
+std::vector<GgufEntry> new_metadata(const GgufModel& model, DType type) {
+  std::vector<GgufEntry> entries = model.metadata;
   std::erase_if(entries, [](const GgufEntry& entry) {
     return entry.key == "general.file_type" || entry.key == "general.quantization_version" ||
            entry.key.starts_with("split.");
@@ -122,45 +135,62 @@ std::vector<GgufEntry> new_metadata(const GgufFile& file, DType type) {
 
 }  // namespace
 
-std::vector<DType> plan_quantization(const GgufFile& file, DType type) {
-  std::vector<DType> types;
+std::int64_t GgufRows::bytes() const {
+  std::int64_t total = 0;
+  for (const TensorView& part : parts) total += part.bytes();
+  return total;
+}
+
+GgufModel model_of(const GgufFile& file) {
+  GgufModel model{.metadata = metadata_entries(file),
+                  .tensors = {},
+                  .alignment = file.integer("general.alignment").value_or(32)};
   for (const GgufTensor& tensor : file.tensor_list())
-    types.push_back(stays(file, tensor) ? *tensor.dtype : type_of(file, tensor, type));
+    model.tensors.push_back({.name = tensor.name,
+                             .shape = tensor.shape,
+                             .kept = *tensor.dtype,
+                             .parts = {{*tensor.dtype, tensor.shape, tensor.data}}});
+  return model;
+}
+
+std::vector<DType> plan_quantization(const GgufModel& model, DType type) {
+  const bool tied = !has_tensor(model, kHead);
+  std::vector<DType> types;
+  for (const GgufRows& tensor : model.tensors)
+    types.push_back(stays(model, tensor) ? tensor.kept : type_of(tensor, type, tied));
   return types;
 }
 
-Result<Quantized> quantize_gguf(const ModelSource& source, DType type, const std::string& to,
-                                ThreadPool& pool, const std::function<void(std::int64_t)>& on_progress) {
-  CHECK(source.gguf() != nullptr);
-  const GgufFile& file = *source.gguf();
-  const std::vector<DType> types = plan_quantization(file, type);
+Result<Quantized> quantize_gguf(const ModelSource& source, const GgufModel& model, DType type,
+                                const std::string& to, ThreadPool& pool,
+                                const std::function<void(std::int64_t)>& on_progress) {
+  const std::vector<DType> types = plan_quantization(model, type);
   std::vector<GgufTensorEntry> entries;
   for (std::size_t i = 0; i < types.size(); ++i)
-    entries.push_back(
-        {.name = file.tensor_list()[i].name, .shape = file.tensor_list()[i].shape, .dtype = types[i]});
-  const std::int64_t alignment = file.integer("general.alignment").value_or(32);
-  auto writer = GgufWriter::create(to, new_metadata(file, type), std::move(entries), alignment);
+    entries.push_back({.name = model.tensors[i].name, .shape = model.tensors[i].shape, .dtype = types[i]});
+  auto writer = GgufWriter::create(to, new_metadata(model, type), std::move(entries), model.alignment);
   if (!writer) return writer.error();
   Quantized result;
   std::vector<std::byte> piece;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    const GgufTensor& tensor = file.tensor_list()[i];
-    const DType from = *tensor.dtype;
-    if (types[i] == from) {
-      PAGODA_RETURN_IF_ERROR((*writer)->write({tensor.data, static_cast<std::size_t>(tensor.bytes)}));
-      result.bytes_after += tensor.bytes;
-    } else {
-      if (is_quantized(from)) result.twice += tensor.bytes;
-      for (Pieces pieces(tensor, types[i], pool); !pieces.done();) {
-        PAGODA_RETURN_IF_ERROR(pieces.next(piece));
-        PAGODA_RETURN_IF_ERROR((*writer)->write(piece));
-        result.bytes_after += static_cast<std::int64_t>(piece.size());
-        on_progress(result.bytes_before + pieces.bytes_read());
+    const GgufRows& tensor = model.tensors[i];
+    for (const TensorView& part : tensor.parts) {
+      PAGODA_RETURN_IF_ERROR(source.bring_in(part, &pool));
+      if (is_as_stored(tensor, types[i])) {
+        PAGODA_RETURN_IF_ERROR((*writer)->write(stored_bytes(part)));
+        result.bytes_after += part.bytes();
+      } else {
+        if (is_quantized(part.dtype)) result.twice += part.bytes();
+        for (Pieces pieces(tensor, part, types[i], pool); !pieces.done();) {
+          PAGODA_RETURN_IF_ERROR(pieces.next(piece));
+          PAGODA_RETURN_IF_ERROR((*writer)->write(piece));
+          result.bytes_after += static_cast<std::int64_t>(piece.size());
+          on_progress(result.bytes_before + pieces.bytes_read());
+        }
       }
+      source.give_back(part);
+      on_progress(result.bytes_before += part.bytes());
     }
-    source.give_back({from, tensor.shape, tensor.data});
-    result.bytes_before += tensor.bytes;
-    on_progress(result.bytes_before);
   }
   PAGODA_RETURN_IF_ERROR((*writer)->finish());
   return result;

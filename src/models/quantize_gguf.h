@@ -1,31 +1,56 @@
 #pragma once
-// Rewrites a GGUF model with its weights in another type, as llama-quantize does: a piece at a time, metadata
-// and tokenizer as they are. Which tensor gets which type is decided first, as data. Not here: other formats
-// in or out. Threads: one caller, which may lend a pool. Owner: whoever calls.
+// Writes a model as a GGUF file with its matrices in another type, as llama-quantize does: a piece at a time.
+// Which tensor gets which type is decided first, as data. Of a GGUF file metadata and tokenizer stay as they
+// are; what a folder becomes, folder_as_gguf.h says. Threads: one caller, which may lend a pool. Owner:
+// whoever calls.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "base/thread_pool.h"
-#include "loader/gguf.h"
+#include "loader/gguf_writer.h"
 #include "loader/model_source.h"
 #include "tensor/dtype.h"
 
 namespace pagoda {
 
-// Each tensor's type in the new file for Q4_K, Q6_K, Q8_0, Q4_0, BF16 or F16, in the order of tensor_list().
-// Norms, routers, convolutions and what has one axis stay as they are; the head (or the embedding that is
-// one) is at least Q6_K; where rows are not whole blocks, the next larger type that fits.
-std::vector<DType> plan_quantization(const GgufFile& file, DType type);
+// A tensor of the file, and what its rows are made of.
+struct GgufRows {
+  std::string name;
+  std::vector<std::int64_t> shape;  // outermost first
+  DType kept = DType::f32;          // its type where it is not to get another one
+  std::vector<TensorView> parts;    // all have the same shape; rows follow on each other
+  // The first `rotary_size` rows of each head turn by halves and are put so that neighbours turn together; 0:
+  // they stay.
+  std::int64_t head_size = 0, rotary_size = 0;
+  float offset = 0;  // is added to each value
+  // The values of the only part, where they are not the source's.
+  std::shared_ptr<const std::vector<float>> own = {};
+
+  std::int64_t bytes() const;  // the sum of its parts'
+};
+struct GgufModel {
+  std::vector<GgufEntry> metadata;
+  std::vector<GgufRows> tensors;
+  std::int64_t alignment = 32;
+};
+GgufModel model_of(const GgufFile& file);
+
+// Each tensor's type in the new file for Q4_K, Q6_K, Q8_0, Q4_0, BF16, F16 or F32. Norms, routers,
+// convolutions and what has one axis stay as they are; the head (or the embedding that is one) is at least
+// Q6_K; where rows are not whole blocks, the next larger type that fits.
+std::vector<DType> plan_quantization(const GgufModel& model, DType type);
 
 struct Quantized {
   std::int64_t bytes_before = 0, bytes_after = 0;  // all tensors
   std::int64_t twice = 0;  // bytes of tensors that were quantised already, to another type
 };
-// `source` is a GGUF file's. `on_progress` is told how many of its tensors' bytes are done.
-Result<Quantized> quantize_gguf(const ModelSource& source, DType type, const std::string& to,
-                                ThreadPool& pool, const std::function<void(std::int64_t)>& on_progress);
+// `model` is of `source`. `on_progress` is told how many of its tensors' bytes are done.
+Result<Quantized> quantize_gguf(const ModelSource& source, const GgufModel& model, DType type,
+                                const std::string& to, ThreadPool& pool,
+                                const std::function<void(std::int64_t)>& on_progress);
 
 }  // namespace pagoda

@@ -54,7 +54,8 @@ std::unique_ptr<ModelSource> opened(const std::string& path) {
 
 std::string planned(const GgufFile& file, DType type) {
   std::string out;
-  for (const DType each : plan_quantization(file, type)) out += std::string(dtype_info(each).name) + " ";
+  for (const DType each : plan_quantization(model_of(file), type))
+    out += std::string(dtype_info(each).name) + " ";
   return out;
 }
 
@@ -77,10 +78,11 @@ TEST(QuantizeGguf, CarriesEverythingOver) {
   const auto source = opened(scratch.write("a.gguf", model()));
   const std::string to = scratch.path() + "/b.gguf";
   std::int64_t last = 0;
-  const auto done = quantize_gguf(*source, DType::q8_0, to, pool, [&](std::int64_t bytes) {
-    EXPECT_GE(bytes, last);
-    last = bytes;
-  });
+  const auto done =
+      quantize_gguf(*source, model_of(*source->gguf()), DType::q8_0, to, pool, [&](std::int64_t bytes) {
+        EXPECT_GE(bytes, last);
+        last = bytes;
+      });
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_EQ(last, done->bytes_before);
   EXPECT_EQ(done->twice, 0);
@@ -111,7 +113,8 @@ TEST(QuantizeGguf, WritesAWholeNewFileOrNone) {
   ThreadPool pool(1);
   const auto source = opened(scratch.write("a.gguf", model()));
   const std::string there = scratch.write("there.gguf", "mine");
-  const auto refused = quantize_gguf(*source, DType::q4_k, there, pool, [](std::int64_t) {});
+  const auto refused =
+      quantize_gguf(*source, model_of(*source->gguf()), DType::q4_k, there, pool, [](std::int64_t) {});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("File exists"), std::string::npos) << refused.error().message();
   EXPECT_EQ(testing::read_binary(there), "mine");
@@ -119,13 +122,15 @@ TEST(QuantizeGguf, WritesAWholeNewFileOrNone) {
   const auto broken =
       opened(scratch.write("broken.gguf", model(true, std::numeric_limits<float>::quiet_NaN())));
   const std::string to = scratch.path() + "/new.gguf";
-  const auto failed = quantize_gguf(*broken, DType::q4_k, to, pool, [](std::int64_t) {});
+  const auto failed =
+      quantize_gguf(*broken, model_of(*broken->gguf()), DType::q4_k, to, pool, [](std::int64_t) {});
   ASSERT_FALSE(failed);
   EXPECT_NE(failed.error().message().find("'token_embd.weight' has a weight that is not a finite number"),
             std::string::npos)
       << failed.error().message();
   EXPECT_FALSE(std::filesystem::exists(to));
-  EXPECT_FALSE(quantize_gguf(*source, DType::q4_k, "/no/such/folder/x.gguf", pool, [](std::int64_t) {}));
+  EXPECT_FALSE(quantize_gguf(*source, model_of(*source->gguf()), DType::q4_k, "/no/such/folder/x.gguf", pool,
+                             [](std::int64_t) {}));
 }
 
 }  // namespace

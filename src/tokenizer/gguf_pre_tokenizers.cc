@@ -238,6 +238,12 @@ Result<PreTokenizerPtr> make_chain(const PreTokenizerRecipe& recipe, bool& bytes
 
 }  // namespace
 
+std::vector<std::string_view> gguf_pre_tokenizer_names() {
+  std::vector<std::string_view> names;
+  for (const PreTokenizerRecipe& recipe : recipes()) names.push_back(recipe.names.front());
+  return names;
+}
+
 Result<GgufPreTokenizer> make_gguf_pre_tokenizer(std::string_view name) {
   Result<const PreTokenizerRecipe*> recipe = find_recipe(name);
   if (!recipe) return recipe.error();

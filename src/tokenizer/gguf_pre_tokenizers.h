@@ -3,6 +3,7 @@
 // model's own tokenizer.json is known, its components are used, so that ids equal Hugging Face's.
 // Threads: any.
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "tokenizer/pre_tokenizer.h"
@@ -16,6 +17,9 @@ struct GgufPreTokenizer {
   bool ignore_merges = false;
   bool add_bos = false;  // default if the file does not say
 };
+
+// The first of the names of each, which all others mean, too.
+std::vector<std::string_view> gguf_pre_tokenizer_names();
 
 // An empty name is "default". unimplemented, naming those that are known.
 Result<GgufPreTokenizer> make_gguf_pre_tokenizer(std::string_view name);

@@ -68,7 +68,7 @@ def test_without_a_name_the_file_is_named_after_the_model(tmp_path):
 
 
 def test_what_is_not_supported_is_named(tmp_path):
-    assert "'Q3_K' is not one of Q4_K, Q6_K, Q8_0, Q4_0, BF16, F16" in quantize(small_model(), "--type", "Q3_K")[2]
+    assert "'Q3_K' is not one of Q4_K, Q6_K, Q8_0, Q4_0, BF16, F16, F32" in quantize(small_model(), "--type", "Q3_K")[2]
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     code, _, error = quantize(tmp_path, "--type", "Q8_0")
     assert (code, error.count("\n")) == (2, 1)
@@ -89,7 +89,8 @@ def test_an_interrupt_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-LLAMA = pathlib.Path(__file__).resolve().parents[1] / "fixtures/tiny_models/llama"
+TINY_MODELS = pathlib.Path(__file__).resolve().parents[1] / "fixtures/tiny_models"
+LLAMA, GPT2 = TINY_MODELS / "llama", TINY_MODELS / "gpt2"
 
 
 @pytest.mark.parametrize("kind", ["w8a8", "fp8"])
@@ -116,8 +117,25 @@ def test_a_folder_becomes_a_folder(kind, tmp_path):
 def test_types_belong_to_their_format(tmp_path):
     code, _, error = quantize(small_model(), "--type", "w8a8", "-o", tmp_path / "out")
     assert code == 2 and "--type w8a8 is for Hugging Face folders" in error
-    code, _, error = quantize(LLAMA, "--type", "Q8_0", "-o", tmp_path / "out.gguf")
-    assert code == 2 and "--type Q8_0 is for GGUF files" in error
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["F32", "Q8_0"])
+def test_a_folder_becomes_a_gguf_file(kind, tmp_path):
+    out = tmp_path / "out.gguf"
+    code, told, error = quantize(LLAMA, "--type", kind, "-o", out)
+    assert code == 0, error
+    assert told.startswith(f"{out}: ")
+    assert "has no tokenizer, and so has the file" in error
+    inspected = subprocess.run([binary(), "inspect", out], capture_output=True, text=True, timeout=60)
+    assert inspected.returncode == 0, inspected.stderr
+    assert re.search(r"architecture +llama", inspected.stdout)
+
+
+def test_a_folder_that_no_gguf_file_can_hold_is_named(tmp_path):
+    code, told, error = quantize(GPT2, "--type", "Q8_0", "-o", tmp_path / "out.gguf")
+    assert (code, told, error.count("\n")) == (2, "", 1)
+    assert "a folder of 'gpt2' cannot become a GGUF file of 'gpt2': its matrices are stored [in, out]" in error
     assert not list(tmp_path.iterdir())
 
 

@@ -12,12 +12,8 @@ namespace {
 
 constexpr std::string_view kToolUse = "tool_use";
 
-struct Sources {
-  std::string usual, tool_use;  // empty: none
-};
-
 // The field "chat_template" of a JSON file: a string, or a list of {"name", "template"}.
-void read_field(const std::string& text, Sources& out) {
+void read_field(const std::string& text, ChatTemplateTexts& out) {
   boost::system::error_code error;
   const boost::json::value config = boost::json::parse(text, error);
   if (error || !config.is_object()) return;
@@ -36,8 +32,20 @@ void read_field(const std::string& text, Sources& out) {
   }
 }
 
-Sources sources_of(const ModelSource& source) {
-  Sources out;
+std::unique_ptr<ChatTemplate> own_template(std::string text, std::string_view what) {
+  if (text.empty()) return nullptr;
+  auto parsed = ChatTemplate::parse(std::move(text), timed_template_options());
+  if (!parsed) {
+    log_warning("start", concat("the model's ", what, " cannot be used: ", parsed.error().message()));
+    return nullptr;
+  }
+  return std::make_unique<ChatTemplate>(*std::move(parsed));
+}
+
+}  // namespace
+
+ChatTemplateTexts chat_template_texts(const ModelSource& source) {
+  ChatTemplateTexts out;
   if (const GgufFile* gguf = source.gguf()) {
     if (const auto* text = gguf->string("tokenizer.chat_template")) out.usual = *text;
     if (const auto* text = gguf->string(concat("tokenizer.chat_template.", kToolUse))) out.tool_use = *text;
@@ -53,22 +61,10 @@ Sources sources_of(const ModelSource& source) {
   return out;
 }
 
-std::unique_ptr<ChatTemplate> own_template(std::string text, std::string_view what) {
-  if (text.empty()) return nullptr;
-  auto parsed = ChatTemplate::parse(std::move(text), timed_template_options());
-  if (!parsed) {
-    log_warning("start", concat("the model's ", what, " cannot be used: ", parsed.error().message()));
-    return nullptr;
-  }
-  return std::make_unique<ChatTemplate>(*std::move(parsed));
-}
-
-}  // namespace
-
 Result<ChatTemplates> load_chat_templates(const std::string& file, const ModelSource& source) {
   ChatTemplates out;
   if (file.empty()) {
-    Sources sources = sources_of(source);
+    ChatTemplateTexts sources = chat_template_texts(source);
     out.usual = own_template(std::move(sources.usual), "chat template");
     out.tool_use = own_template(std::move(sources.tool_use), "chat template for tools");
   } else {

@@ -16,6 +16,12 @@
 
 namespace pagoda {
 
+// As the model's files have them; empty: none.
+struct ChatTemplateTexts {
+  std::string usual, tool_use;
+};
+ChatTemplateTexts chat_template_texts(const ModelSource& source);
+
 struct ChatTemplates {
   std::unique_ptr<ChatTemplate> usual;     // null: the model has none
   std::unique_ptr<ChatTemplate> tool_use;  // for requests with tools; null: the usual one

@@ -1,11 +1,14 @@
 #include "cli/commands/quantize_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "cli/assembly/gguf_vocabulary.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/assembly/machine.h"
@@ -14,8 +17,10 @@
 #include "cli/flags/flag_values.h"
 #include "cli/mib.h"
 #include "loader/model_source.h"
+#include "models/folder_as_gguf.h"
 #include "models/quantize_folder.h"
 #include "models/quantize_gguf.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -34,19 +39,28 @@ std::int64_t weight_bytes(const ModelSource& source) {
   return total;
 }
 
-// Writes the new model to `output`. A GGUF file becomes a file, a folder a folder.
+// The model as it is written into a GGUF file.
+Result<GgufModel> gguf_model(const ModelSource& source) {
+  if (source.gguf() != nullptr) return model_of(*source.gguf());
+  Result<GgufModel> model = folder_as_gguf(source);
+  if (!model) return model.error();
+  const auto info = read_model_config(source);
+  if (!info) return info.error();
+  Result<std::vector<GgufEntry>> vocabulary = gguf_vocabulary(source, *info);
+  if (!vocabulary) return vocabulary.error();
+  if (vocabulary->empty())
+    std::fprintf(stderr, "pagoda: '%s' has no tokenizer, and so has the file\n", source.path().c_str());
+  std::ranges::move(*vocabulary, std::back_inserter(model->metadata));
+  return model;
+}
+
+// Writes the new model to `output`: a folder of a folder, or a GGUF file of either.
 Result<Quantized> quantize_model(const QuantizeArgs& args, const ModelSource& source, std::string& output) {
   ThreadPool pool(usable_cores());
-  const bool is_file = source.gguf() != nullptr;
   const FolderScheme* const scheme = find_folder_scheme(args.type);
-  if (is_file && scheme != nullptr)
+  if (source.gguf() != nullptr && scheme != nullptr)
     return invalid_argument(concat("--type ", args.type, " is for Hugging Face folders, and '", args.model,
-                                   "' is a GGUF file: use Q4_K, Q6_K, Q8_0, Q4_0, BF16 or F16"));
-  if (!is_file && scheme == nullptr)
-    return invalid_argument(
-        concat("--type ", args.type, " is for GGUF files, and '", args.model,
-               "' is a Hugging Face folder: use w8a8, w4a16, fp8 or mxfp4, or make a GGUF "
-               "file of it first with llama.cpp's convert_hf_to_gguf.py"));
+                                   "' is a GGUF file: use Q4_K, Q6_K, Q8_0, Q4_0, BF16, F16 or F32"));
   if (scheme != nullptr) {
     if (output.empty()) output = concat(source.name(), "-", args.type);
     ProgressBar bar("quantize", weight_bytes(source), "bytes");
@@ -54,11 +68,16 @@ Result<Quantized> quantize_model(const QuantizeArgs& args, const ModelSource& so
   }
   const std::optional<DType> type = parse_dtype(args.type);
   CHECK(type);
-  if (output.empty()) output = default_file(source.path(), dtype_info(*type).name);
+  const std::string_view name = dtype_info(*type).name;
+  if (output.empty())
+    output = source.gguf() != nullptr ? default_file(source.path(), name)
+                                      : concat(source.name(), ".", name, ".gguf");
+  const Result<GgufModel> model = gguf_model(source);
+  if (!model) return model.error();
   std::int64_t total = 0;
-  for (const GgufTensor& tensor : source.gguf()->tensor_list()) total += tensor.bytes;
+  for (const GgufRows& tensor : model->tensors) total += tensor.bytes();
   ProgressBar bar("quantize", total, "bytes");
-  return quantize_gguf(source, *type, output, pool, [&](std::int64_t bytes) { bar.update(bytes); });
+  return quantize_gguf(source, *model, *type, output, pool, [&](std::int64_t bytes) { bar.update(bytes); });
 }
 
 }  // namespace
@@ -71,18 +90,21 @@ std::vector<Flag> quantize_flags(QuantizeArgs& args) {
        .required = true},
       {.name = "type",
        .value = flags::choice(
-           args.type, {"Q4_K", "Q6_K", "Q8_0", "Q4_0", "BF16", "F16", "w8a8", "w4a16", "fp8", "mxfp4"},
+           args.type, {"Q4_K", "Q6_K", "Q8_0", "Q4_0", "BF16", "F16", "F32", "w8a8", "w4a16", "fp8", "mxfp4"},
            {{"q4_k", "Q4_K"},
             {"q6_k", "Q6_K"},
             {"q8_0", "Q8_0"},
             {"q4_0", "Q4_0"},
             {"bf16", "BF16"},
-            {"f16", "F16"}}),
-       .help = "type of the matrices: of a GGUF file Q4_K to F16, of a folder w8a8 to mxfp4",
+            {"f16", "F16"},
+            {"f32", "F32"}}),
+       .help = "type of the matrices: Q4_K to F32 make a GGUF file, w8a8 to mxfp4 a folder of a folder",
        .details =
-           "type of the matrices. `Q4_K` to `F16` make a GGUF file of a GGUF file: norms, routers and what "
-           "has one axis stay as they are; with Q4_K and Q4_0 the head is Q6_K; rows that are not whole "
-           "blocks get the next larger type that fits. `w8a8`, `w4a16`, `fp8` and `mxfp4` make a "
+           "type of the matrices. `Q4_K` to `F32` make a GGUF file of a GGUF file or a folder: norms, "
+           "routers "
+           "and what has one axis stay as they are (of a folder they become F32); with Q4_K and Q4_0 the "
+           "head is Q6_K; rows that are not whole blocks get the next larger type that fits. `w8a8`, "
+           "`w4a16`, `fp8` and `mxfp4` make a "
            "compressed-tensors folder of a Hugging Face folder ([quantised folders](quantized-folders.md))",
        .required = true},
       {.name = "output",

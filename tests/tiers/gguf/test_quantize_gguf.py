@@ -1,5 +1,7 @@
 """The gguf package as the reader of what `pagoda quantize` writes."""
 
+import json
+import pathlib
 import subprocess
 
 import gguf
@@ -45,3 +47,24 @@ def test_the_gguf_package_reads_it(model, kind, tmp_path):
         assert lost < MOST_LOST[new.tensor_type.name], new.name
     assert "F32" in kinds  # the norms
     assert kind in kinds or model is small_model  # whose rows are not whole blocks of 256
+
+
+MIXTRAL = pathlib.Path(__file__).resolve().parents[2] / "fixtures/tiny_models/mixtral"
+
+
+def test_the_gguf_package_reads_what_a_folder_becomes(tmp_path):
+    out = tmp_path / "out.gguf"
+    subprocess.run([binary(), "quantize", MIXTRAL, "--type", "F32", "-o", out], check=True, timeout=600)
+    config = json.loads((MIXTRAL / "config.json").read_text())
+    reader = gguf.GGUFReader(out)
+    fields = {name: field.contents() for name, field in reader.fields.items()}
+    assert fields["general.architecture"] == "llama"
+    assert fields["llama.block_count"] == config["num_hidden_layers"]
+    assert fields["llama.expert_count"] == config["num_local_experts"]
+    assert fields["general.file_type"] == 0
+    shapes = {tensor.name: list(tensor.shape) for tensor in reader.tensors}
+    hidden, inner, experts = config["hidden_size"], config["intermediate_size"], config["num_local_experts"]
+    assert shapes["blk.0.ffn_down_exps.weight"] == [inner, hidden, experts]
+    assert shapes["blk.0.ffn_gate_exps.weight"] == [hidden, inner, experts]
+    known = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
+    assert all(known.get_name(name, (".weight", ".bias")) == name for name in shapes)
