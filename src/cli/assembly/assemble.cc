@@ -178,7 +178,7 @@ struct AssembledEngine::Parts {
 };
 
 AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
-AssembledEngine::~AssembledEngine() = default;
+AssembledEngine::~AssembledEngine() { stop(); }  // all engines end before any goes
 
 Status AssembledEngine::Parts::load_tokenizer_of(const EngineFlags& flags, const ModelSource& source) {
   auto loaded = flags.tokenizer.empty() ? load_tokenizer(source) : load_tokenizer(flags.tokenizer);
@@ -430,7 +430,8 @@ void AssembledEngine::give_up() {
   for (Replica& replica : parts_->replicas) replica.engine->give_up();
 }
 void AssembledEngine::stop() {
-  for (Replica& replica : parts_->replicas) replica.engine->stop();
+  for (Replica& replica : parts_->replicas)
+    if (replica.engine) replica.engine->stop();
 }
 void AssembledEngine::finish_weight_writing() {
   constexpr std::chrono::seconds kPatience{10};
