@@ -59,21 +59,35 @@ __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k
   }
 }
 
-// The same of rows of x that are rounded already.
-template <class T, ProductTile tile>
-__device__ __forceinline__ void copy_rows(const LinearArgs& args, int first_k, unsigned char* rows) {
-  using Sizes = ProductSizes<T, tile>;
-  const int first_row = static_cast<int>(blockIdx.x) * tile.rows;
-  const std::uint16_t* const from = args.rounded + static_cast<std::int64_t>(first_row) * args.k + first_k;
-#pragma unroll Sizes::kCopiesAtOnce
-  for (int j = 0; j < tile.rows * Sizes::kChunks; j += Sizes::kThreads) {
-    const int i = j + static_cast<int>(threadIdx.x);
-    const int line = i / Sizes::kChunks, chunk = i % Sizes::kChunks;
-    const bool there = first_row + line < args.rows && first_k + 8 * chunk < args.k;
-    copy_async(rows + swizzled(line, chunk, Sizes::kRowBytes), from + (there ? line * args.k + 8 * chunk : 0),
-               there);
+// The same, stage after stage, of lines whose pieces are swizzled and divide the block's threads: rows of x
+// that are rounded already, and weights in bfloat16. A thread has the same piece of every kStep-th line, so
+// that it knows where it copies from and to.
+template <int lines, int pieces, int threads>
+struct LineCopies {
+  static constexpr int kStep = threads / pieces, kCount = lines / kStep, kPitch = 16 * pieces;
+  static_assert(threads % pieces == 0 && kStep % 8 == 0 && lines % kStep == 0);
+  const unsigned char* from;
+  std::int64_t step;
+  int to, count, left;  // count: of this thread's lines that there are; left: of a line's bytes
+
+  // `first`: of the block's lines, of which there are `there`.
+  __device__ __forceinline__ LineCopies(const void* first, int line_bytes, int there) {
+    const int line = static_cast<int>(threadIdx.x) / pieces, piece = static_cast<int>(threadIdx.x) % pieces;
+    from =
+        static_cast<const unsigned char*>(first) + line * static_cast<std::int64_t>(line_bytes) + 16 * piece;
+    step = kStep * static_cast<std::int64_t>(line_bytes);
+    to = swizzled(line, piece, kPitch);
+    count = there > line ? (there - line + kStep - 1) / kStep : 0;
+    left = line_bytes - 16 * piece;
   }
-}
+  __device__ __forceinline__ void start(unsigned char* stage) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j)  // nothing is read where no line is there
+      copy_async(stage + to + j * kStep * kPitch, from + j * step, j < count && left > 0);
+    from += kPitch;
+    left -= kPitch;
+  }
+};
 
 // Which rows of x and y the lines of a block's tile are: the next ones of a batch.
 template <ProductTile tile>
@@ -206,11 +220,22 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
             first_n =
                 static_cast<int>(blockIdx.y) * tile.columns + warp % tile.warps_of_columns * Sizes::kColumns;
   const bool has_work = first_line < lines.count() && first_n < args.n;
+  constexpr bool kPlain = kGroupBytes<T> == kGroupBytes<Bf16>;
+  LineCopies<tile.rows, Sizes::kChunks, Sizes::kThreads> row_copies(
+      args.rounded + static_cast<std::int64_t>(lines.first) * args.k, 2 * args.k, lines.count());
+  const int first_column = static_cast<int>(blockIdx.y) * tile.columns;
+  LineCopies<tile.columns, Sizes::kChunks, Sizes::kThreads> weight_copies(
+      static_cast<const unsigned char*>(args.weight) +
+          (kPlain ? static_cast<std::int64_t>(first_column) * 2 * args.k : 0),
+      2 * args.k, args.n - first_column);
   const auto copy = [&](int number, int place) {
     if (number < stages) {
       unsigned char* const stage = shared + place * Sizes::kStageBytes;
-      copy_weights<T, tile>(args, number * tile.depth, stage);
-      copy_rows<T, tile>(args, number * tile.depth, stage + kWeightBytes);
+      if constexpr (kPlain)
+        weight_copies.start(stage);
+      else
+        copy_weights<T, tile>(args, number * tile.depth, stage);
+      row_copies.start(stage + kWeightBytes);
     }
     copies_commit();
   };
