@@ -72,6 +72,30 @@ pagoda_stats stats_of(const EngineSnapshot& held) {
       .num_blocks_swapped_in = held.totals.blocks_swapped_in};
 }
 
+// Those of several engines, which are alike.
+void add_stats(pagoda_stats& sum, const pagoda_stats& engine) {
+  sum.block_size = engine.block_size;
+  sum.num_blocks += engine.num_blocks;
+  sum.num_free_blocks += engine.num_free_blocks;
+  sum.num_running += engine.num_running;
+  sum.num_waiting += engine.num_waiting;
+  sum.num_swapped += engine.num_swapped;
+  sum.total_slots += engine.total_slots;
+  sum.token_slots += engine.token_slots;
+  sum.reserved_slots += engine.reserved_slots;
+  sum.internal_slots += engine.internal_slots;
+  sum.external_slots += engine.external_slots;
+  sum.cached_slots += engine.cached_slots;
+  sum.blocks_in_use += engine.blocks_in_use;
+  sum.blocks_without_sharing += engine.blocks_without_sharing;
+  sum.num_steps += engine.num_steps;
+  sum.num_batched_tokens += engine.num_batched_tokens;
+  sum.num_preemptions += engine.num_preemptions;
+  sum.num_blocks_copied += engine.num_blocks_copied;
+  sum.num_blocks_swapped_out += engine.num_blocks_swapped_out;
+  sum.num_blocks_swapped_in += engine.num_blocks_swapped_in;
+}
+
 }  // namespace
 
 pagoda_status pagoda_tokenize(pagoda_engine* engine, const char* text, size_t text_length,
@@ -170,7 +194,7 @@ pagoda_status pagoda_get_stats(pagoda_engine* engine, pagoda_stats* stats, size_
     for (std::size_t i = 0; i < client.num_engines(); ++i) {
       const Held held = held_between_steps(client.engine(i));
       if (!held) return told(held.error());
-      sum = i == 0 ? stats_of(**held) : sum_of(sum, stats_of(**held));
+      add_stats(sum, stats_of(**held));
     }
     return copy_out(sum, stats, size);
   });
