@@ -138,6 +138,22 @@ Result<Parts> parts_of(const StoredTensors& stored, const SafetensorsTensor& wei
                {weight.name, module + ".qzeros", module + ".scales"}};
 }
 
+// Whether all modules in so many bits have what a scheme says.
+bool all_have(const Quantization& how, std::int32_t bits, bool WeightScheme::* what) {
+  const QuantizedNumber number = bits == 8 ? QuantizedNumber::int8 : QuantizedNumber::int4;
+  bool any = false;
+  for (const WeightScheme& scheme : how.schemes) {
+    if (scheme.number != number) continue;
+    if (!(scheme.*what)) return false;
+    any = true;
+  }
+  return any;
+}
+
+Status missing(const Quantization& how, const std::string& name) {
+  return corrupt_data(concat("tensor '", printable(name), "' is missing, which ", how.text(), " needs"));
+}
+
 // Reads `<module>.g_idx`. Where it says what neighbours would say, it is left out.
 Status read_group_indices(const StoredTensors& stored, const std::string& name, Integers& of,
                           std::vector<std::string>& parts, const Quantization& how) {
@@ -153,6 +169,8 @@ Status read_group_indices(const StoredTensors& stored, const std::string& name, 
       of.group_of_column.push_back(group);
     }
     parts.push_back(name);
+  } else if (of.groups > 1 && all_have(how, of.bits, &WeightScheme::activation_order)) {
+    return missing(how, name);
   }
   const Result<std::int64_t> size = group_size_of(how, of, of.scales);
   const bool ordered = std::ranges::is_sorted(of.group_of_column);
@@ -277,10 +295,11 @@ Status take_scales(const Quantization& how, const StoredTensors& stored, const s
 
 // Zero points of compressed-tensors, which count from the middle: bytes beside the scales, or packed along
 // the rows.
-Status take_zero_points(const StoredTensors& stored, const std::string& name, Integers& of,
-                        std::vector<std::string>& parts) {
+Status take_zero_points(const Quantization& how, const StoredTensors& stored, const std::string& name,
+                        Integers& of, std::vector<std::string>& parts) {
   const std::int32_t middle = of.bits == 8 ? 128 : 8;
   of.symmetric = !stored.contains(name);
+  if (of.symmetric && all_have(how, of.bits, &WeightScheme::zero_points)) return missing(how, name);
   if (of.symmetric) {
     of.zero = [middle](std::int64_t, std::int64_t) { return static_cast<float>(middle); };
     return ok_status();
@@ -343,7 +362,7 @@ Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTenso
   of.bits = fits(8) && (how.says(QuantizedNumber::int4) || !fits(4)) ? 4 : 8;
   std::vector<std::string> parts = {weight.name, name + "_shape", name + "_scale"};
   PAGODA_RETURN_IF_ERROR(take_scales(how, stored, name + "_scale", of));
-  PAGODA_RETURN_IF_ERROR(take_zero_points(stored, name + "_zero_point", of, parts));
+  PAGODA_RETURN_IF_ERROR(take_zero_points(how, stored, name + "_zero_point", of, parts));
   if (stored.contains(name + "_g_idx"))
     PAGODA_RETURN_IF_ERROR(read_group_indices(stored, name + "_g_idx", of, parts, how));
   of.codes = [codes = *std::move(codes), words, columns = of.columns, bits = of.bits](
@@ -369,7 +388,7 @@ Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors
   parts.push_back(largest ? module + ".SCB" : weight.name + "_scale");
   PAGODA_RETURN_IF_ERROR(take_scales(how, stored, parts.back(), of));
   if (largest) of.scales.divide_by(127);
-  PAGODA_RETURN_IF_ERROR(take_zero_points(stored, weight.name + "_zero_point", of, parts));
+  PAGODA_RETURN_IF_ERROR(take_zero_points(how, stored, weight.name + "_zero_point", of, parts));
   of.codes = [codes = *std::move(codes), columns = of.columns](std::int64_t first, std::int64_t count,
                                                                std::uint8_t* to) {
     const std::byte* from = codes.data + first * columns;

@@ -208,6 +208,25 @@ TEST(QuantizedTensors, ThatAreDamagedAreRefused) {
          "has a scale that is no number, at 4");
   expect(Parts().add("w.qweight", "I32", "[1,8]", bytes).refused(kGptq), "tensor 'w.qzeros' is missing");
 
+  // Parts that the scheme says there are.
+  const std::string ordered = R"({"quant_method":"gptq","group_size":8,"desc_act":true})";
+  expect(Parts()
+             .add("w.qweight", "I32", "[2,8]", bytes + bytes)
+             .add("w.qzeros", "I32", "[2,1]", word + word)
+             .floats("w.scales", "[2,8]", std::vector<float>(16, 1.0f))
+             .refused(ordered),
+         "tensor 'w.g_idx' is missing, which GPTQ (int4 in groups of 8, activation order) needs");
+  const std::string asymmetric = R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":
+      {"num_bits":4,"group_size":8,"symmetric":false}}}})";
+  expect(
+      Parts()
+          .add("w.weight_packed", "I32", "[8,1]", bytes)
+          .add("w.weight_shape", "I32", "[2]", std::string("\x08\0\0\0\x08\0\0\0", 8))
+          .floats("w.weight_scale", "[8,1]", ones)
+          .refused(asymmetric),
+      "tensor 'w.weight_zero_point' is missing, which compressed-tensors (int4 in groups of 8, zero points) "
+      "needs");
+
   // 2 groups of 16 columns where 8 are said.
   expect(Parts()
              .add("w.qweight", "I32", "[32,1]", std::string(128, '\x11'))
