@@ -1,0 +1,82 @@
+"""Sessions of agents in the shape of Mooncake's figures: a prompt that grows turn by turn, gaps in which others go on,
+and two or three tokens of answer for hundreds of prompt. Token ids, drawn by a seed; equal seeds, equal sessions."""
+
+import itertools
+import random
+
+BLOCK = 16
+
+
+def sessions(number, first, last, seed=60):
+    """Sessions of `first` tokens at their first turn that grow to some length between `first` and `last`. Half of the
+    first turn is a beginning (system prompt, tools) that sessions of the same kind share."""
+    dice = random.Random(seed)
+    kinds = [[dice.randrange(200, 40000) for _ in range(first // 2)] for _ in range(3)]
+    out = []
+    for i in range(number):
+        # Lengths spread evenly, so that a few sessions have the mean of many.
+        length = first + (last - first) * (2 * i + 1) // (2 * number)
+        own = [dice.randrange(200, 40000) for _ in range(length - first // 2)]
+        tokens, turns, end = kinds[i % 3] + own, [], first
+        while end < length:
+            turns.append(tokens[:end])
+            end += dice.randrange(300, 900)
+        out.append([*turns, tokens])
+    return out
+
+
+def schedule(sessions, seed=61):
+    """The turns of all sessions in one order: a session goes on after a gap in which a few or all of the others do, and
+    some return at the end once more."""
+    dice = random.Random(seed)
+    due = [(dice.random() * len(sessions), i, 0) for i in range(len(sessions))]
+    out = []
+    while due:
+        due.sort()
+        now, i, turn = due.pop(0)
+        out.append(sessions[i][turn])
+        if turn + 1 < len(sessions[i]):
+            # Most agents come back within seconds, some after minutes (log-normal gaps).
+            due.append((now + dice.lognormvariate(1.0, 1.0), i, turn + 1))
+    returning = list(range(len(sessions)))
+    dice.shuffle(returning)
+    return out + [sessions[i][-1] for i in returning]
+
+
+def blocks(prompt):
+    """The names of a prompt's whole blocks; the last token is always computed."""
+    chain, out = 0, []
+    for i in range((len(prompt) - 1) // BLOCK):
+        chain = hash((chain, *prompt[i * BLOCK : (i + 1) * BLOCK]))
+        out.append(chain)
+    return out
+
+
+def possible_hits(order):
+    """Tokens that an unbounded cache finds."""
+    known, hits = set(), 0
+    for prompt in order:
+        names = blocks(prompt)
+        hits += BLOCK * sum(1 for _ in itertools.takewhile(known.__contains__, names))
+        known.update(names)
+    return hits
+
+
+def best_hits(order, capacity):
+    """Tokens that the best cache of `capacity` tokens finds, which knows the future: what is needed last goes first
+    (Belady), the end of a prompt before its beginning."""
+    turns = [blocks(prompt) for prompt in order]
+    uses = {}
+    for time, names in enumerate(turns):
+        for place, name in enumerate(names):
+            uses.setdefault(name, []).append((time, place))
+    never, held, hits = len(turns), {}, 0
+    for names in turns:
+        hits += BLOCK * sum(1 for _ in itertools.takewhile(held.__contains__, names))
+        for name in names:
+            uses[name].pop(0)
+            time, place = uses[name][0] if uses[name] else (never, 1 << 30)
+            held[name] = (time, place)
+        for name in sorted(held, key=held.__getitem__)[capacity // BLOCK :]:
+            del held[name]
+    return hits
