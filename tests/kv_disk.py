@@ -15,9 +15,9 @@ def serve(folder, *flags, model=None, **more):
     return serving(model or small_model(), *FLAGS, "--kv-disk", str(folder), *flags, **more)
 
 
-def answer(server, prompt=PROMPT, **more):
+def answer(server, prompt=PROMPT, headers=None, **more):
     body = {"model": "model", "prompt": prompt, "max_tokens": 6, "temperature": 0, "logprobs": 2, **more}
-    response = httpx.post(server.url + "/v1/completions", json=body, timeout=60)
+    response = httpx.post(server.url + "/v1/completions", json=body, headers=headers, timeout=60)
     assert response.status_code == 200, response.text
     answer = response.json()
     choice = answer["choices"][0]

@@ -167,6 +167,7 @@ Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::ve
   const Result<std::int32_t> budget = token_budget(context, param, prompt.size(), asked);
   if (!budget) return budget.error();
   out.request.sampling = std::move(call.sampling);
+  out.request.cache_hint = std::move(call.cache_hint);
   out.request.sampling.max_tokens = *budget;
   out.request.prompt_token_ids = prompt;
   call.answer.prompts.push_back({.text = {}, .token_ids = std::move(prompt)});

@@ -63,6 +63,7 @@ struct ChatCall {
   std::optional<GrammarSpec> form;  // form of the content
   ToolChoice choice;
   ReasoningWish reasoning;
+  CacheHint cache_hint;
   std::optional<std::int64_t> max_tokens;
   bool drop_oldest = false;       // messages of a conversation that is too long, instead of refusing it
   std::size_t prompt_tokens = 0;  // filled in, also where the prompt is too long

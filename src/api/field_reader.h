@@ -48,6 +48,7 @@ class FieldReader {
   void fail(std::string_view name, std::string_view problem);  // invalid_argument; keeps the first
   void fail(Status status);
   std::string path_of(std::string_view name) const;
+  const boost::json::object& whole() const { return object_; }
   // The object's fields that nobody has asked for.
   std::vector<std::string_view> unread() const;
   bool ok() const { return status_.ok(); }

@@ -131,6 +131,12 @@ class EngineClient {
     done(unimplemented("This engine has no prefix cache."));
   }
 
+  // The same for what this owner has cached, in tiers, too; of any where it says 0. Requests of it that run
+  // leave theirs there again. `done` is called on any thread.
+  virtual void erase_cached(const CacheOwner& /*owner*/, ControlDone done) {
+    done(unimplemented("This engine has no prefix cache."));
+  }
+
   // False once the engine thread has died (all of them, where there are several).
   virtual bool healthy() const = 0;
   // unavailable: an engine has died; /health turns red.

@@ -44,16 +44,22 @@ void EngineCore::abort_sequence(RequestId id, std::int32_t index) {
   ends_.abort({.id = id, .index = index, .error = ok_status()});
 }
 
-void EngineCore::reset_prefix_cache() {
+void EngineCore::reset_prefix_cache(ModelRunner::TierRows tiers) {
   observers_.tell(&StepObserver::on_reset_prefix_cache);
   parts_.kv->sharing().clear_prefix_cache();
-  parts_.runner->erase_tiers();
+  parts_.runner->erase_tiers(tiers);
+  outputs_.settle();
+}
+
+void EngineCore::erase_cached(const CacheOwner& owner, std::function<void(Status)> done) {
+  observers_.tell(&StepObserver::on_erase_cached, owner);
+  parts_.runner->erase_from_tiers(parts_.kv->sharing().erase_from_cache(owner), std::move(done));
   outputs_.settle();
 }
 
 Status EngineCore::sleep(std::int32_t level) {
   if (!status_.ok()) return status_;
-  if (level > 0) reset_prefix_cache();
+  if (level > 0) reset_prefix_cache(ModelRunner::TierRows::in_this_process);
   return sleep_.sleep(level);
 }
 

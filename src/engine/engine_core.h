@@ -31,7 +31,11 @@ class EngineCore {
   // Nothing is left to run; after a failure nothing more will.
   bool idle() const { return requests_.empty() && !(status_.ok() && parts_.kv->tiering().has_moves()); }
   SharedPrefixes& prefixes() { return prefixes_; }
-  void reset_prefix_cache();
+  // The rows of tiers go with it, or those alone that end with the process.
+  void reset_prefix_cache(ModelRunner::TierRows tiers = ModelRunner::TierRows::all);
+  // The rows of this owner in the prefix cache and the tiers are gone once `done` is called, which may be on
+  // another thread. Requests that run keep their own K/V, and leave it there again.
+  void erase_cached(const CacheOwner& owner, std::function<void(Status)> done);
 
   // Sleeping; see client.h. A sleeping engine computes nothing; only what is late ends.
   Status sleep(std::int32_t level);

@@ -288,6 +288,11 @@ void EngineGroup::reset_prefix_cache(ControlDone done) {
           std::move(done));
 }
 
+void EngineGroup::erase_cached(const CacheOwner& owner, ControlDone done) {
+  ask_all([owner](EngineClient& engine, ControlDone erased) { engine.erase_cached(owner, std::move(erased)); },
+          std::move(done));
+}
+
 bool EngineGroup::is_sleeping() const {
   return std::ranges::any_of(living(), [](const EngineClient* engine) { return engine->is_sleeping(); });
 }

@@ -44,6 +44,7 @@ class EngineGroup final : public EngineClient {
   void wake_up(const WakeOrder& order, ControlDone done) override;
   bool is_sleeping() const override;  // some engine does
   void reset_prefix_cache(ControlDone done) override;
+  void erase_cached(const CacheOwner& owner, ControlDone done) override;
 
   bool healthy() const override;         // some engine lives
   Status check_health() const override;  // every engine lives

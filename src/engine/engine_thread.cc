@@ -216,6 +216,7 @@ void EngineThread::refuse(Message& message, const Status& error) {
   if (auto* sleep = std::get_if<Sleep>(&message)) sleep->done(error);
   if (auto* wake = std::get_if<WakeUp>(&message)) wake->done(error);
   if (auto* reset = std::get_if<ResetCache>(&message)) reset->done(error);
+  if (auto* erase = std::get_if<EraseCached>(&message)) erase->done(error);
 }
 
 void EngineThread::loop() {
@@ -230,6 +231,7 @@ void EngineThread::loop() {
   // From here on nobody can put anything in; what is in gets its answer.
   inbox_.close();
   core_->fail_all(failure.ok() ? unavailable("The server is shutting down.") : failure);
+  if (failure.ok() && core_->requests().empty()) core_->step();  // tiers get what these have left
   const Status error = failure.ok() ? unavailable("The server is shutting down.") : kEngineDead;
   if (falling_asleep_) falling_asleep_->done(error);
   for (Message& message : std::exchange(held_, {})) refuse(message, error);

@@ -48,6 +48,7 @@ class EngineThread final : public EngineClient {
   void wake_up(const WakeOrder& order, ControlDone done) override;
   bool is_sleeping() const override { return sleeping_.load(std::memory_order_acquire); }
   void reset_prefix_cache(ControlDone done) override;
+  void erase_cached(const CacheOwner& owner, ControlDone done) override;
   bool healthy() const override { return !dead_.load(std::memory_order_acquire); }
 
   // For a watchdog: nothing while it waits for work; else a number that changes with each turn of its loop,
@@ -104,9 +105,13 @@ class EngineThread final : public EngineClient {
   struct ResetCache {
     ControlDone done;
   };
+  struct EraseCached {
+    CacheOwner owner;
+    ControlDone done;
+  };
   struct TierNews {};  // a step would bring some
   using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, Live, LiveEveryStep, AddPrefix,
-                               DropPrefix, Sleep, WakeUp, ResetCache, TierNews>;
+                               DropPrefix, Sleep, WakeUp, ResetCache, EraseCached, TierNews>;
 
   void loop();
   void serve();

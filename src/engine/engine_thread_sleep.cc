@@ -23,12 +23,18 @@ void EngineThread::reset_prefix_cache(ControlDone done) {
   if (!healthy() || !inbox_.push_control(ResetCache{done})) done(kGone);
 }
 
+void EngineThread::erase_cached(const CacheOwner& owner, ControlDone done) {
+  if (!healthy() || !inbox_.push_control(EraseCached{owner, done})) done(kGone);
+}
+
 bool EngineThread::handle_control(Message& message) {
   if (auto* sleep = std::get_if<Sleep>(&message)) {
     begin_sleep(std::move(*sleep));
   } else if (auto* reset = std::get_if<ResetCache>(&message)) {
     core_->reset_prefix_cache();
     reset->done(ok_status());
+  } else if (auto* erase = std::get_if<EraseCached>(&message)) {
+    core_->erase_cached(erase->owner, std::move(erase->done));
   } else if (auto* wake = std::get_if<WakeUp>(&message)) {
     if (falling_asleep_) {
       std::exchange(falling_asleep_, std::nullopt)

@@ -192,8 +192,12 @@ class FakeModelRunner final : public ModelRunner {
 
   std::optional<FakeTiers> tiers;
   bool has_tier_news() const override { return tiers && tiers->pending(); }
-  void erase_tiers() override {
-    if (tiers) tiers->erase();
+  void erase_tiers(TierRows which) override {
+    if (tiers) tiers->erase(which == TierRows::in_this_process);
+  }
+  void erase_from_tiers(TierErase what, std::function<void(Status)> done) override {
+    if (tiers) tiers->erase(what);
+    done(ok_status());
   }
 
   StepResult run(const ScheduledBatch& batch) override {

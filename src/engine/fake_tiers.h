@@ -26,11 +26,22 @@ class FakeTiers {
  public:
   explicit FakeTiers(const TierFaults& faults) : faults_(faults) {}
 
-  bool pending() const { return !moves_.empty() || !cancelled_.empty(); }
-  void erase() {
+  bool pending() const { return !moves_.empty() || !cancelled_.empty() || !found_.empty(); }
+  // Rows that are kept are found again.
+  void erase(bool keep_rows) {
     moves_.clear();
     cancelled_.clear();
-    rows_.clear();
+    found_.clear();
+    if (!keep_rows) rows_.clear();
+    for (const auto& [key, row] : rows_) found_.push_back({.key = key, .owner = row.owner});
+  }
+  void erase(const TierErase& what) {
+    std::erase_if(rows_, [&](const auto& row) { return what.keys.contains(row.first); });
+    std::erase_if(moves_, [&](const auto& move) {
+      if (move.second.fetches || !what.keys.contains(move.second.row.key)) return false;
+      cancelled_.push_back({.ticket = move.first, .ok = false});
+      return true;
+    });
   }
   // In a step, before anything else in it.
   void cancel(const TierMoves& moves) {
@@ -45,6 +56,7 @@ class FakeTiers {
     for (const TierRow& touch : moves.touches)
       if (const auto it = rows_.find(touch.key); it != rows_.end()) it->second.use = touch.use;
     TierNews news;
+    news.found = std::exchange(found_, {});
     news.done = std::exchange(cancelled_, {});
     for (auto it = moves_.begin(); it != moves_.end();) {
       if (--it->second.delay >= 0) {
@@ -66,6 +78,7 @@ class FakeTiers {
     std::vector<TokenId> tokens;
     std::vector<std::uint64_t> content;
     std::uint64_t use = 0;
+    CacheOwner owner = {};
   };
   struct Move {
     TierRow row;
@@ -89,7 +102,7 @@ class FakeTiers {
              TierNews& news) {
     if (draw() < faults_.lost_stores) return false;
     Row& row = rows_[move.row.key];
-    row = {.tokens = move.row.tokens, .content = {}, .use = move.row.use};
+    row = {.tokens = move.row.tokens, .content = {}, .use = move.row.use, .owner = move.row.owner};
     row.content.resize(move.pages.size() * page_size);
     each_slot(move, page_size, [&](std::size_t at, std::size_t slot) { row.content[at] = pool.at(slot); });
     while (rows_.size() > faults_.max_rows) {
@@ -114,6 +127,7 @@ class FakeTiers {
   const TierFaults faults_;
   std::map<TierTicket, Move> moves_;
   std::vector<TierDone> cancelled_;
+  std::vector<TierFound> found_;
   std::unordered_map<TierKey, Row, TierKeyHasher> rows_;
   std::uint64_t num_draws_ = 0;
 };

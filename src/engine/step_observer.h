@@ -81,6 +81,7 @@ class StepObserver {
   virtual void on_add_prefix(const std::string& /*name*/, std::span<const TokenId>) {}  // accepted
   virtual void on_drop_prefix(const std::string& /*name*/) {}
   virtual void on_reset_prefix_cache() {}
+  virtual void on_erase_cached(const CacheOwner&) {}
   // A constraint has cut or added drafts: these are left for a sequence. Precedes the step that may take
   // them.
   virtual void on_drafts_cut(SequenceId, std::span<const TokenId> /*left*/) {}

@@ -169,7 +169,24 @@ bool BlockPool::publish(BlockId block, const BlockHash& hash, std::int32_t group
   entry.hash = hash;
   entry.group = group;
   entry.num_hits = 0;
+  entry.claimed = false;
   return true;
+}
+
+void BlockPool::use(BlockId row, const CacheClaim& claim) {
+  Block& entry = blocks_[at(row)];
+  entry.claim = std::exchange(entry.claimed, true) ? entry.claim.joined_by(claim) : claim;
+}
+
+void BlockPool::withdraw_all(const CacheOwner& owner) {
+  for (std::int32_t row = 0; row < num_blocks(); ++row) {
+    const Block& entry = blocks_[static_cast<std::size_t>(row)];
+    if (!entry.published || !owner.covers(entry.claim.owner)) continue;
+    const BlockHash hash = entry.hash;
+    const bool full = entry.group == 0;
+    withdraw(BlockId{row});
+    if (full) withdraw_dependents(hash);
+  }
 }
 
 void BlockPool::report_eviction(BlockId block) {
@@ -200,9 +217,13 @@ void BlockPool::clear_cache() {
   published_.clear();
 }
 
-void BlockPool::add_cached(std::int32_t row) {
+CachedRow BlockPool::facts(std::int32_t row) const {
   const Block& entry = blocks_[static_cast<std::size_t>(row)];
-  cached_->add(BlockId{row}, {.group = entry.group, .num_hits = entry.num_hits});
+  return {.group = entry.group, .num_hits = entry.num_hits, .claim = entry.claim};
+}
+
+void BlockPool::add_cached(std::int32_t row) {
+  cached_->add(BlockId{row}, facts(row));
   num_cached_ += num_pages(row);
 }
 
@@ -235,12 +256,13 @@ void BlockPool::evict_next() {
   remove_cached(block);
   forget(block);
   const Block& entry = blocks_[static_cast<std::size_t>(block)];
-  for (std::int32_t group = 1; entry.group == 0 && group <= num_dependent_; ++group) {
-    const std::optional<BlockId> dead = find_cached(entry.hash, group);
-    if (!dead) continue;
-    withdraw(*dead);
-  }
+  if (entry.group == 0) withdraw_dependents(entry.hash);
   push_row(block);
+}
+
+void BlockPool::withdraw_dependents(const BlockHash& hash) {
+  for (std::int32_t group = 1; group <= num_dependent_; ++group)
+    if (const std::optional<BlockId> dead = find_cached(hash, group)) withdraw(*dead);
 }
 
 void BlockPool::check_invariants() const {

@@ -20,6 +20,7 @@
 #include "kv_cache/cache_observer.h"
 #include "kv_cache/eviction_order.h"
 #include "kv_cache/free_pages.h"
+#include "request/cache_claim.h"
 #include "request/ids.h"
 
 namespace pagoda {
@@ -95,6 +96,14 @@ class BlockPool {
   // Marks an IN USE, completely filled block as reusable under `hash`. The first block published under a
   // hash keeps it, so block tables only ever grow at the end. True when this block was taken.
   bool publish(BlockId block, const BlockHash& hash, std::int32_t group = 0);
+  // Somebody uses the published row: the first one's claim, which others join.
+  void use(BlockId row, const CacheClaim& claim);
+  const CacheOwner& owner_of(BlockId row) const { return blocks_[at(row)].claim.owner; }
+  // See eviction_order.h.
+  void set_time(TimeNs now) { cached_->set_time(now); }
+  std::int64_t credit(BlockId row) const { return cached_->credit(facts(index(row))); }
+  // Rows of this owner are published no more; those CACHED become FREE.
+  void withdraw_all(const CacheOwner& owner);
   // The cache observer knows of this published block, and hears when it is forgotten.
   void report_eviction(BlockId block);
 
@@ -125,6 +134,8 @@ class BlockPool {
     std::int32_t group = 0;     // when published
     std::int64_t num_hits = 0;  // since it was published
     BlockHash hash;             // when published
+    CacheClaim claim;           // its users' since then
+    bool claimed = false;       // it had one
     bool reported = false;      // the cache observer knows of it
     Moves moves = Moves::no;
     // Every page:
@@ -134,11 +145,13 @@ class BlockPool {
   static BlockHash key(const BlockHash& hash, std::int32_t group);
   std::int32_t num_pages(std::int32_t row) const;
   static std::size_t at(BlockId block) { return static_cast<std::size_t>(index(block)); }
+  CachedRow facts(std::int32_t row) const;
   void add_cached(std::int32_t row);
   void stop_leaving(std::int32_t row);  // if it does
   void forget(std::int32_t row);        // it is published no more
   void push_row(std::int32_t row);      // its pages become FREE
   void remove_cached(std::int32_t row);
+  void withdraw_dependents(const BlockHash& hash);
   void evict_next();
 
   std::vector<Block> blocks_;

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
+#include "request/cache_claim.h"
 #include "request/ids.h"
 
 namespace pagoda {
@@ -31,6 +33,7 @@ inline constexpr std::string_view kEvictionPolicies[] = {
 struct CachedRow {
   std::int32_t group = 0;     // KV group
   std::int64_t num_hits = 0;  // other sequences that found it, since it was published
+  CacheClaim claim = {};      // its users'
 };
 
 class EvictionOrder {
@@ -40,6 +43,10 @@ class EvictionOrder {
   virtual void remove(BlockId row) = 0;                       // is there
   virtual BlockId next() const = 0;                           // there is one
   virtual void append(std::vector<BlockId>& rows) const = 0;  // all of them, next() first
+  // It is so late: when the latest request came. For orders by time.
+  virtual void set_time(TimeNs) {}
+  // After how many more rows than others this one is to go, if it is released now.
+  virtual std::int64_t credit(const CachedRow&) const { return 0; }
 };
 
 #define PAGODA_EVICTION_POLICY(name) std::unique_ptr<EvictionOrder> make_##name##_eviction();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kv_cache/cache_use.h"
 #include "kv_cache/kv_geometry.h"
 #include "kv_cache/kv_inspection.h"
 #include "kv_cache/kv_sharing.h"
@@ -61,7 +62,7 @@ class KvManager {
   // must be computed. Returns how many tokens that is. The blocks it takes may be set aside for others:
   // num_available_blocks() is below 0 then, and the sequence has to be freed again. `allow_cache` is false
   // for requests that need the logits of every prompt token.
-  virtual std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+  virtual std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
                                     bool allow_cache) = 0;
   // Promises that `id` can grow from what it has computed to `num_tokens` tokens, by `chunk` tokens a step:
   // the blocks it still lacks are set aside. False, with nothing changed: there are too few.

@@ -7,6 +7,7 @@
 
 #include "kv_cache/block_hash.h"
 #include "kv_cache/block_tables.h"
+#include "request/cache_claim.h"
 
 namespace pagoda {
 
@@ -20,6 +21,7 @@ struct KvSequence {
   BlockTable table;
 
   // For the prefix cache (prefix_cache.h).
+  CacheClaim claim;                   // on the rows that it publishes and finds
   BlockHash root;                     // start of the hash chain: model and salt
   BlockHash chain;                    // hash of the last full row in the chain; the root when there is none
   std::int32_t num_hashed = 0;        // full rows in the chain

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "request/ids.h"
+#include "request/tier_moves.h"
 
 namespace pagoda {
 
@@ -41,6 +42,8 @@ class KvSharing {
   virtual void unpin_prefix(SequenceId) {}
   virtual std::int64_t num_pinned_blocks() const { return 0; }
 
+  // Cached rows of this owner (of any where it says 0) are found no more. What is left to erase from tiers.
+  virtual TierErase erase_from_cache(const CacheOwner& owner) { return {.keys = {}, .owner = owner}; }
   virtual void clear_prefix_cache() {}  // cached blocks become free
   // Reports what the prefix cache stores and removes; null: to nobody. Borrowed.
   virtual void set_cache_observer(CacheObserver*) {}

@@ -27,11 +27,17 @@ KvTiers::KvTiers(const KvGeometry& geometry, BlockPool& pool, PageSupply& supply
   pool_.set_on_stop_leaving([this](BlockId row) { on_stop_leaving(row); });
 }
 
-TierRow KvTiers::tier_row(const TierKey& key, std::span<const TokenId> tokens) {
+// A row with credit counts as used later. No two uses are the same: credit is less than kMostCredit.
+TierRow KvTiers::tier_row(const TierKey& key, std::span<const TokenId> tokens, const CacheOwner& owner,
+                          std::int64_t credit) {
+  constexpr std::uint64_t kMostCredit = std::uint64_t{1} << 20;
+  const std::uint64_t use = ++last_use_;
+  const std::uint64_t later = std::min(static_cast<std::uint64_t>(credit), kMostCredit - 1);
   return {.key = key,
           .tokens = {tokens.begin(), tokens.end()},
-          .use = ++last_use_,
-          .compute_s = static_cast<double>(tokens.size()) * token_cost()};
+          .use = (use + later) * kMostCredit + use % kMostCredit,
+          .compute_s = static_cast<double>(tokens.size()) * token_cost(),
+          .owner = owner};
 }
 
 double KvTiers::token_cost() const { return seconds_per_token_ > 0 ? seconds_per_token_ : kUnknownCost; }
@@ -39,18 +45,20 @@ double KvTiers::token_cost() const { return seconds_per_token_ > 0 ? seconds_per
 void KvTiers::on_cached(BlockId row) {
   const TierKey key =
       PrefixIndex::tier_key(pool_.hash_of(row), static_cast<std::size_t>(pool_.group_of(row)));
-  if (known_.contains(key)) {
-    moves_.touches.push_back(tier_row(key, {}));
+  const CacheOwner& owner = pool_.owner_of(row);
+  if (const auto known = known_.find(key); known != known_.end()) {
+    known->second = known->second.joined_by(owner);
+    moves_.touches.push_back(tier_row(key, {}, known->second, pool_.credit(row)));
     return;
   }
   if (pool_.is_leaving(row) || tickets_.size() >= kMaxTickets) return;
   pool_.begin_leaving(row);
   const TierTicket ticket{++last_ticket_};
-  TierStore& store =
-      moves_.stores.emplace_back(TierStore{.ticket = ticket, .row = tier_row(key, index_.content_of(row))});
+  TierStore& store = moves_.stores.emplace_back(
+      TierStore{.ticket = ticket, .row = tier_row(key, index_.content_of(row), owner, pool_.credit(row))});
   pool_.append_pages(row, store.pages);
   leaving_.emplace(index(row), ticket);
-  tickets_.emplace(ticket, Ticket{.key = key, .row = row});
+  tickets_.emplace(ticket, Ticket{.key = key, .row = row, .owner = owner});
 }
 
 void KvTiers::on_stop_leaving(BlockId row) {
@@ -83,7 +91,7 @@ KvTiering::Arrival KvTiers::begin_arrival(SequenceId id, std::span<const TokenId
     const TierKey key = PrefixIndex::tier_key(row.hash, row.group);
     Held& held = arriving.rows.emplace_back();
     if (index_.find(row.hash, row.group, row.content)) {
-      held.row = index_.acquire(row.hash, row.group);
+      held.row = *pool_.acquire_cached(row.hash, static_cast<std::int32_t>(row.group));
     } else if (const auto under_way = fetching_.find(key); under_way != fetching_.end()) {
       Ticket& ticket = tickets_.at(under_way->second);
       held = {.row = *ticket.row, .of = {}, .state = Held::State::pending};
@@ -92,6 +100,7 @@ KvTiering::Arrival KvTiers::begin_arrival(SequenceId id, std::span<const TokenId
       ++arriving.num_missing;
     } else {
       held.state = Held::State::wanted;
+      row.claim = {.owner = known_.at(key), .expires = 1};  // long ago, until somebody uses it
       pages += geometry_.groups()[row.group].pages_per_row;
     }
     held.of = std::move(row);
@@ -115,8 +124,10 @@ KvTiering::Arrival KvTiers::begin_arrival(SequenceId id, std::span<const TokenId
 void KvTiers::fetch(Held& held, SequenceId id, double patience_s) {
   const TierKey key = PrefixIndex::tier_key(held.of.hash, held.of.group);
   const TierTicket ticket{++last_ticket_};
-  TierFetch& fetch = moves_.fetches.emplace_back(
-      TierFetch{.ticket = ticket, .row = tier_row(key, held.of.content), .patience_s = patience_s});
+  TierFetch& fetch =
+      moves_.fetches.emplace_back(TierFetch{.ticket = ticket,
+                                            .row = tier_row(key, held.of.content, held.of.claim.owner),
+                                            .patience_s = patience_s});
   const auto row = pool_.allocate_row(geometry_.groups()[held.of.group].pages_per_row, fetch.pages);
   CHECK(row);
   pool_.begin_arriving(*row);
@@ -167,7 +178,7 @@ void KvTiers::release(Arriving& arriving) {
 }
 
 void KvTiers::on_news(const TierNews& news) {
-  for (const TierKey& key : news.found) known_.insert(key);
+  for (const TierFound& found : news.found) known_.emplace(found.key, found.owner);
   for (const TierDone& done : news.done) answer(done.ticket, done.ok);
   for (const TierKey& key : news.gone) known_.erase(key);
 }
@@ -182,7 +193,8 @@ void KvTiers::answer(TierTicket id, bool ok) {
       leaving_.erase(index(*ticket.row));
       pool_.end_leaving(*ticket.row);
     }
-    if (ok) known_.insert(ticket.key);
+    if (ok && !ticket.erased)
+      known_.emplace(ticket.key, ticket.row ? pool_.owner_of(*ticket.row) : ticket.owner);
     return;
   }
   if (!ticket.row) return;
@@ -208,6 +220,21 @@ void KvTiers::arrived(Arriving& arriving) {
   for (const Held& held : arriving.rows)
     if (held.state == Held::State::came) cache_.publish_arrived(held.row, held.of);
   release(arriving);
+}
+
+std::unordered_set<TierKey, TierKeyHasher> KvTiers::erase(const CacheOwner& owner) {
+  std::unordered_set<TierKey, TierKeyHasher> keys;
+  for (auto& [id, ticket] : tickets_) {
+    if (ticket.fetches || !owner.covers(ticket.row ? pool_.owner_of(*ticket.row) : ticket.owner)) continue;
+    ticket.erased = true;
+    keys.insert(ticket.key);
+  }
+  std::erase_if(known_, [&](const auto& row) {
+    if (!owner.covers(row.second)) return false;
+    keys.insert(row.first);
+    return true;
+  });
+  return keys;
 }
 
 void KvTiers::take(TierMoves& moves) {

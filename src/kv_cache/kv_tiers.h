@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "kv_cache/kv_inspection.h"
@@ -41,6 +42,9 @@ class KvTiers final : public KvTiering {
 
   // The part of `num_found` tokens of the pool that were brought for the sequence.
   std::int32_t brought(SequenceId id, std::int32_t num_found) const;
+  // Rows of this owner are known no more, and none of them that is on its way to a tier becomes so. Their
+  // keys.
+  std::unordered_set<TierKey, TierKeyHasher> erase(const CacheOwner& owner);
   // The tiers are erased: nothing is known, and whatever was on its way is lost.
   void clear();
 
@@ -55,6 +59,8 @@ class KvTiers final : public KvTiering {
     std::optional<BlockId> row;            // absent: it was cancelled
     std::vector<SequenceId> waiting = {};  // those that a fetch is for; a store has none
     bool fetches = false;
+    CacheOwner owner = {};
+    bool erased = false;  // a store's: its row is not to be known
   };
   struct Held {
     enum class State : std::uint8_t { in_pool, wanted, pending, came };
@@ -77,7 +83,8 @@ class KvTiers final : public KvTiering {
   void arrived(Arriving& arriving);
   void release(Arriving& arriving);
   void give_up(SequenceId id, Arriving& arriving);
-  TierRow tier_row(const TierKey& key, std::span<const TokenId> tokens);
+  TierRow tier_row(const TierKey& key, std::span<const TokenId> tokens, const CacheOwner& owner,
+                   std::int64_t credit = 0);
   double token_cost() const;
 
   const KvGeometry& geometry_;

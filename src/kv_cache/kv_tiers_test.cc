@@ -30,10 +30,10 @@ class Tiers : public ::testing::Test {
             .groups = std::move(groups)}) {}
 
   // Computes a text and forgets the sequence.
-  void serve(std::uint64_t id, const std::vector<TokenId>& tokens) {
+  void serve(std::uint64_t id, const std::vector<TokenId>& tokens, const CacheOwner& owner = {}) {
     std::vector<BlockCopy> copies;
     const auto length = static_cast<std::int32_t>(tokens.size());
-    (void)kv.add_sequence(SequenceId{id}, tokens, "", true);
+    (void)kv.add_sequence(SequenceId{id}, tokens, CacheUse("", CacheClaim{.owner = owner}), true);
     ASSERT_TRUE(kv.grow(SequenceId{id}, length, copies));
     std::vector<StateCopy> passed;
     kv.copy_states(SequenceId{id}, 0, length, passed);
@@ -61,8 +61,9 @@ class Tiers : public ::testing::Test {
     serve(101, text(1000, 32));
     answer(take().stores, false);
   }
-  std::int32_t found(std::uint64_t id, const std::vector<TokenId>& tokens) {
-    const std::int32_t count = kv.add_sequence(SequenceId{id}, tokens, "", true);
+  std::int32_t found(std::uint64_t id, const std::vector<TokenId>& tokens, const CacheOwner& owner = {}) {
+    const std::int32_t count =
+        kv.add_sequence(SequenceId{id}, tokens, CacheUse("", CacheClaim{.owner = owner}), true);
     kv.free(SequenceId{id});
     return count;
   }
@@ -196,13 +197,84 @@ TEST_F(Tiers, RowsThatATierHadBeforeTheStartAreAskedFor) {
   serve(1, text(0, 8));
   const TierMoves moves = take();
   TierNews news;
-  for (const TierStore& store : moves.stores) news.found.push_back(store.row.key);
+  std::vector<TierKey> gone;
+  for (const TierStore& store : moves.stores) {
+    news.found.push_back({.key = store.row.key, .owner = {}});
+    gone.push_back(store.row.key);
+  }
   PagedKvManager restarted({.block_size = 4, .num_blocks = 8, .tiers = true, .model_id = "m"});
   restarted.tiering().on_news(news);
   EXPECT_EQ(restarted.tiering().begin_arrival(a, text(0, 9), "", 0), Arrival::begun);
   restarted.tiering().end_arrival(a);
-  restarted.tiering().on_news({.found = {}, .done = {}, .gone = news.found});
+  restarted.tiering().on_news({.found = {}, .done = {}, .gone = gone});
   EXPECT_EQ(restarted.tiering().begin_arrival(a, text(0, 9), "", 0), Arrival::nothing);
+}
+
+std::vector<TokenId> operator+(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::size_t num_erased(PagedKvManager& kv, const CacheOwner& owner) {
+  const std::size_t count = kv.sharing().erase_from_cache(owner).keys.size();
+  kv.inspection().check_invariants();
+  return count;
+}
+
+TEST_F(Tiers, AnOwnersRowsAreErasedAndThoseThatOthersUseStay) {
+  constexpr CacheOwner kFirst{.tenant = 1, .session = 10}, kSecond{.tenant = 1, .session = 11};
+  const std::vector<TokenId> system = text(0, 4);
+  serve(1, system + text(100, 5), kFirst);
+  serve(2, system + text(200, 5), kSecond);
+  answer(take().stores, true);
+  EXPECT_EQ(num_erased(kv, {.tenant = 2, .session = 10}), 0u) << "another tenant's session of this name";
+  EXPECT_EQ(num_erased(kv, kFirst), 1u);
+  EXPECT_EQ(found(3, system + text(100, 5), kSecond), 4) << "the system prompt is the tenant's by now";
+  EXPECT_EQ(found(4, system + text(200, 5), kSecond), 8);
+  EXPECT_EQ(kv.tiering().begin_arrival(a, system + text(100, 5), "", 0), Arrival::nothing);
+  EXPECT_EQ(num_erased(kv, {.tenant = 1, .session = 0}), 2u);
+  EXPECT_EQ(found(5, system + text(200, 5)), 0);
+}
+
+TEST_F(Tiers, WhatSeveralTenantsUseIsNobodys) {
+  serve(1, text(0, 4), {.tenant = 1, .session = 10});
+  serve(2, text(0, 4) + text(50, 4), {.tenant = 2, .session = 10});
+  EXPECT_EQ(num_erased(kv, {.tenant = 1, .session = 0}), 0u);
+  EXPECT_EQ(found(3, text(0, 9)), 4);
+}
+
+TEST_F(Tiers, AnErasedRowThatWasOnItsWayToATierIsNotKnown) {
+  constexpr CacheOwner kOwner{.tenant = 1, .session = 10};
+  serve(1, text(0, 8), kOwner);
+  const TierMoves moves = take();
+  EXPECT_EQ(num_erased(kv, kOwner), 2u);
+  EXPECT_EQ(take().cancels.size(), 2u);
+  answer(moves.stores, true);  // it had been copied by then
+  EXPECT_EQ(kv.tiering().begin_arrival(a, text(0, 9), "", 0), Arrival::nothing);
+  serve(2, text(0, 8), {.tenant = 1, .session = 11});
+  EXPECT_EQ(take().stores.size(), 2u);
+}
+
+// Rows that come back are whose they were, and rows that were there before the start, too.
+TEST_F(Tiers, OwnersOutliveThePool) {
+  constexpr CacheOwner kOwner{.tenant = 1, .session = 10};
+  serve(1, text(0, 8), kOwner);
+  const TierMoves moves = take();
+  EXPECT_EQ(moves.stores.front().row.owner, kOwner);
+  TierNews news;
+  for (const TierStore& store : moves.stores)
+    news.found.push_back({.key = store.row.key, .owner = store.row.owner});
+  PagedKvManager restarted({.block_size = 4, .num_blocks = 8, .tiers = true, .model_id = "m"});
+  restarted.tiering().on_news(news);
+  ASSERT_EQ(restarted.tiering().begin_arrival(a, text(0, 9), "", 0), Arrival::begun);
+  TierMoves back;
+  restarted.tiering().take(back);
+  TierNews came;
+  for (const TierFetch& fetch : back.fetches) came.done.push_back({.ticket = fetch.ticket, .ok = true});
+  restarted.tiering().on_news(came);
+  restarted.tiering().end_arrival(a);
+  EXPECT_EQ(num_erased(restarted, kOwner), 2u);
+  EXPECT_EQ(restarted.add_sequence(b, text(0, 9), "", true), 0);
 }
 
 class TiersOfGroups : public Tiers {
@@ -213,6 +285,15 @@ class TiersOfGroups : public Tiers {
                {.kind = KvKind::state, .tokens_per_row = 4, .pages_per_row = 3}},
               40) {}
 };
+
+TEST_F(TiersOfGroups, RowsOfEveryGroupAreErased) {
+  constexpr CacheOwner kOwner{.tenant = 1, .session = 10};
+  serve(1, text(0, 20), kOwner);
+  const std::size_t stored = take().stores.size();
+  EXPECT_EQ(num_erased(kv, kOwner), stored);
+  EXPECT_EQ(kv.parts().pool.num_published(), 0);
+  EXPECT_EQ(found(2, text(0, 21)), 0);
+}
 
 TEST_F(TiersOfGroups, AWindowsRowsAndAStateComeWithTheFullRows) {
   serve(1, text(0, 20));

@@ -21,9 +21,9 @@ class PagedKvManager final : public KvManager {
   std::int64_t num_blocks() const override { return parts().supply.num_pages(); }
   std::int64_t num_free_blocks() const override { return parts().supply.num_free(); }
   std::int64_t num_available_blocks() const override { return parts().num_available(); }
-  std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+  std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
                             bool allow_cache) override {
-    return memory_->steps.add_sequence(id, tokens, salt, allow_cache);
+    return memory_->steps.add_sequence(id, tokens, use, allow_cache);
   }
   [[nodiscard]] bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) override {
     return memory_->steps.promise(id, num_tokens, chunk);

@@ -40,7 +40,7 @@ std::int32_t PagedSharing::fork_prefix(SequenceId parent, SequenceId child, std:
   for (std::size_t group = 0; group < parts_.groups().size(); ++group) {
     if (parts_.groups()[group].is_state() && whole > 0) {  // a copy of its own
       parts_.tables.append_row(copy.table, group,
-                               parts_.index.acquire(from.hashes[as_size(num_full - 1)], group));
+                               parts_.index.acquire(from.hashes[as_size(num_full - 1)], group, from.claim));
       continue;
     }
     parts_.tables.share_rows(from.table.groups[group], group, parts_.groups()[group].first_visible_row(whole),
@@ -48,6 +48,7 @@ std::int32_t PagedSharing::fork_prefix(SequenceId parent, SequenceId child, std:
   }
   parts_.tables.set_lengths(copy.table, whole, whole);
   copy.chain = copy.root = from.root;
+  copy.claim = from.claim;
   return whole;
 }
 
@@ -90,6 +91,13 @@ void PagedSharing::count_pinned() {
       for (const BlockId block : parts_.tables.pages_of(table, group).blocks) blocks.insert(index(block));
   }
   num_pinned_.store(static_cast<std::int64_t>(blocks.size()), std::memory_order_release);
+}
+
+TierErase PagedSharing::erase_from_cache(const CacheOwner& owner) {
+  parts_.pool.withdraw_all(owner);
+  TierErase left{.keys = {}, .owner = owner};
+  if (parts_.tiers) left.keys = parts_.tiers->erase(owner);
+  return left;
 }
 
 void PagedSharing::clear_prefix_cache() {

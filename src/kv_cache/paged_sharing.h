@@ -24,6 +24,7 @@ class PagedSharing final : public KvSharing {
                                 std::span<const TokenId> tokens) override;
   void unpin_prefix(SequenceId holder) override;
   std::int64_t num_pinned_blocks() const override { return num_pinned_.load(std::memory_order_acquire); }
+  TierErase erase_from_cache(const CacheOwner& owner) override;
   void clear_prefix_cache() override;
   void set_cache_observer(CacheObserver* observer) override { parts_.cache.set_observer(observer); }
 

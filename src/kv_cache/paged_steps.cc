@@ -7,10 +7,10 @@
 
 namespace pagoda {
 
-std::int32_t PagedSteps::add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+std::int32_t PagedSteps::add_sequence(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
                                       bool allow_cache) {
   KvSequence& sequence = parts_.sequences.insert(id);
-  if (parts_.caches_prefixes()) parts_.cache.begin(sequence, tokens, salt);
+  if (parts_.caches_prefixes()) parts_.cache.begin(sequence, tokens, use);
   if (!allow_cache || tokens.empty() || parts_.groups().empty()) return 0;
   if (parts_.caches_prefixes()) parts_.cache.map(sequence, tokens);
   map_pinned(sequence, tokens);

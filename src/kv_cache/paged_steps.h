@@ -16,7 +16,7 @@ class PagedSteps {
  public:
   explicit PagedSteps(PagedParts& parts) : parts_(parts) {}  // borrows them
 
-  std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+  std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
                             bool allow_cache);
   [[nodiscard]] bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk);
   std::int64_t pages_to_promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) const;

@@ -25,8 +25,10 @@ PrefixCache::PrefixCache(const KvGeometry& geometry, BlockTables& tables, Prefix
       sees_all_(geometry.first_sees_all()),
       has_anchors_(geometry.has_windows() || geometry.has_states()) {}
 
-void PrefixCache::begin(KvSequence& sequence, std::span<const TokenId> prompt, std::string_view salt) {
-  sequence.chain = sequence.root = index_.root(salt);
+void PrefixCache::begin(KvSequence& sequence, std::span<const TokenId> prompt, const CacheUse& use) {
+  pool_.set_time(use.time);
+  sequence.claim = use.claim;
+  sequence.chain = sequence.root = index_.root(use.salt);
   // A template chooses what follows a prompt: its last tokens may be others in the next turn.
   const std::int32_t behind = std::min(geometry_.block_size(), 16);
   add_anchor(sequence, static_cast<std::int32_t>(prompt.size()) - behind);
@@ -114,10 +116,10 @@ PrefixCache::Reach PrefixCache::reach_with_tiers(std::span<const TokenId> tokens
 void PrefixCache::publish_arrived(BlockId row, const Row& of) {
   if (sees_all_ && of.group > 0 && !index_.find(of.hash, 0)) return;  // useless without the full row
   if (geometry_.groups()[of.group].is_state()) {
-    states_->publish_arrived(row, of.hash, of.content);
+    states_->publish_arrived(row, of.hash, of.content, of.claim);
     return;
   }
-  if (!index_.publish(row, of.hash, of.group, of.content) || observer_ == nullptr || of.group > 0 ||
+  if (!index_.publish(row, of.hash, of.group, of.content, of.claim) || observer_ == nullptr || of.group > 0 ||
       std::ssize(of.content) < geometry_.block_size())
     return;
   pool_.report_eviction(row);
@@ -132,14 +134,14 @@ void PrefixCache::take(KvSequence& sequence, const Hit& hit) {
     if (geometry_.groups()[group].is_state()) {
       if (table.num_computed == 0) continue;
       sequence.origin = hit.tail ? hit.tail->hash : hit.hashes[as_size(hit.num_rows - 1)];
-      tables_.append_row(table, group, states_->acquire(*sequence.origin));
+      tables_.append_row(table, group, states_->acquire(*sequence.origin, sequence.claim));
       continue;
     }
     GroupRows& rows = table.groups[group];
     rows = tables_.rows_from(group, geometry_.groups()[group].first_visible_row(table.num_computed));
     while (rows.end < hit.num_rows)
-      tables_.append_row(table, group, index_.acquire(hit.hashes[as_size(rows.end)], group));
-    if (hit.tail) tables_.append_row(table, group, index_.acquire(hit.tail->hash, group));
+      tables_.append_row(table, group, index_.acquire(hit.hashes[as_size(rows.end)], group, sequence.claim));
+    if (hit.tail) tables_.append_row(table, group, index_.acquire(hit.tail->hash, group, sequence.claim));
   }
 }
 
@@ -182,7 +184,7 @@ void PrefixCache::publish(KvSequence& sequence, std::span<const TokenId> tokens)
     // Without a group that tells how far a text is known, the windows' own rows have to.
     for (std::size_t group = 0; group < (sees_all_ ? 1 : geometry_.groups().size()); ++group) {
       if (geometry_.groups()[group].is_state() || i < table.groups[group].first) continue;
-      if (index_.publish(tables_.row(table, group, i), sequence.chain, group, content) &&
+      if (index_.publish(tables_.row(table, group, i), sequence.chain, group, content, sequence.claim) &&
           observer_ != nullptr)
         report_stored(sequence, i, parent, content);
     }
@@ -227,7 +229,7 @@ void PrefixCache::publish_anchor(KvSequence& sequence, std::int32_t rows) {
                       .subspan(as_size(i * geometry_.block_size()), as_size(geometry_.block_size()));
       const BlockHash& hash = sequence.hashes[as_size(i)];
       if (!index_.find(hash, 0, content)) return;  // useless without the full row
-      index_.publish(tables_.row(table, group, i), hash, group, content);
+      index_.publish(tables_.row(table, group, i), hash, group, content, sequence.claim);
     }
   }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kv_cache/cache_observer.h"
+#include "kv_cache/cache_use.h"
 #include "kv_cache/state_cache.h"
 
 namespace pagoda {
@@ -24,7 +25,7 @@ class PrefixCache {
               BlockPool& pool);
 
   // Begins the hash chain of a new sequence, and sets the anchor at the end of its prompt.
-  void begin(KvSequence& sequence, std::span<const TokenId> prompt, std::string_view salt);
+  void begin(KvSequence& sequence, std::span<const TokenId> prompt, const CacheUse& use);
   // The rows of the longest prefix of `tokens` that the pool and the tiers have together, less the last
   // token; the first group's first, from the beginning on. Empty: the pool alone has as much.
   struct Row {
@@ -32,6 +33,7 @@ class PrefixCache {
     std::size_t group = 0;
     std::vector<TokenId> content;
     std::optional<BlockHash> parent = std::nullopt, root = std::nullopt;  // as on_stored() has them
+    CacheClaim claim = {};
   };
   struct Reach {
     std::vector<Row> rows;

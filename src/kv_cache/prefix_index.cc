@@ -39,15 +39,18 @@ std::optional<BlockId> PrefixIndex::find(const BlockHash& hash, std::size_t grou
   return std::ranges::equal(content, known) ? row : std::nullopt;
 }
 
-BlockId PrefixIndex::acquire(const BlockHash& hash, std::size_t group) {
+BlockId PrefixIndex::acquire(const BlockHash& hash, std::size_t group, const CacheClaim& claim) {
   const auto row = pool_.acquire_cached(hash, static_cast<std::int32_t>(group));
   CHECK(row);
+  pool_.use(*row, claim);
   return *row;
 }
 
 bool PrefixIndex::publish(BlockId row, const BlockHash& hash, std::size_t group,
-                          std::span<const TokenId> content) {
-  if (!pool_.publish(row, hash, static_cast<std::int32_t>(group))) return false;
+                          std::span<const TokenId> content, const CacheClaim& claim) {
+  const bool taken = pool_.publish(row, hash, static_cast<std::int32_t>(group));
+  if (const std::optional<BlockId> user = taken ? row : find(hash, group)) pool_.use(*user, claim);
+  if (!taken) return false;
   if (verify_hits_) {
     const auto begin = static_cast<std::size_t>(index(row)) * static_cast<std::size_t>(block_size_);
     std::ranges::copy(content, content_.begin() + static_cast<std::ptrdiff_t>(begin));

@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "kv_cache/block_hash.h"
@@ -40,14 +40,15 @@ class PrefixIndex {
   // The same, whose tokens are `content` if hits are verified.
   std::optional<BlockId> find(const BlockHash& hash, std::size_t group,
                               std::span<const TokenId> content) const;
-  // find(), with a reference for the caller.
-  BlockId acquire(const BlockHash& hash, std::size_t group);
-  // False: another row has the hash already.
-  bool publish(BlockId row, const BlockHash& hash, std::size_t group, std::span<const TokenId> content);
+  // find(), with a reference for the caller, with this claim.
+  BlockId acquire(const BlockHash& hash, std::size_t group, const CacheClaim& claim);
+  // False: another row has the hash already, which has one more user then.
+  bool publish(BlockId row, const BlockHash& hash, std::size_t group, std::span<const TokenId> content,
+               const CacheClaim& claim);
   bool verifies() const { return verify_hits_; }
 
   // Beside the pool, rows with these keys can be had from tiers. Borrowed; null: from none.
-  using TierKeys = std::unordered_set<TierKey, TierKeyHasher>;
+  using TierKeys = std::unordered_map<TierKey, CacheOwner, TierKeyHasher>;
   void set_tiers(const TierKeys* keys) { tiers_ = keys; }
   enum class In { pool, pool_or_tier };
   // Whether find() finds the row, or a tier has it.

@@ -44,7 +44,7 @@ void run(std::uint64_t seed, std::int32_t hash_bits) {
     const auto block = pool.allocate_one();  // evicts, if need be
     ASSERT_TRUE(block);
     std::erase_if(known, [&](const auto& entry) { return entry.second == *block; });
-    const bool taken = prefixes.publish(*block, hash, group, row);
+    const bool taken = prefixes.publish(*block, hash, group, row, {});
     if (hash_bits == 256) ASSERT_EQ(taken, !known.contains({text, group})) << "the first keeps it";
     if (taken) known[{text, group}] = *block;
     if (taken) content[*block] = row;

@@ -55,8 +55,7 @@ bool ReservedKvManager::can_ever_reserve(std::int32_t num_prompt, std::int32_t n
   return buddies_.regions_when_empty(blocks_to_reserve(num_prompt, num_tokens)) > num_forks;
 }
 
-std::int32_t ReservedKvManager::add_sequence(SequenceId id, std::span<const TokenId>, std::string_view,
-                                             bool) {
+std::int32_t ReservedKvManager::add_sequence(SequenceId id, std::span<const TokenId>, const CacheUse&, bool) {
   CHECK(regions_.try_emplace(id).second);
   return 0;
 }

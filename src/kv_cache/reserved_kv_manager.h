@@ -51,7 +51,7 @@ class ReservedKvManager final : public KvSharing, public KvInspection, public Kv
   // A region holds whatever the sequence will ever have.
   bool promise(SequenceId, std::int32_t, std::int32_t) override { return true; }
   std::int64_t pages_to_promise(SequenceId, std::int32_t, std::int32_t) const override { return 0; }
-  std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+  std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
                             bool allow_cache) override;
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;

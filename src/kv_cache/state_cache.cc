@@ -62,7 +62,7 @@ std::span<const TokenId> StateCache::content_of_row(const KvSequence& sequence, 
 
 void StateCache::publish_state(KvSequence& sequence, BlockId row, const BlockHash& hash,
                                std::span<const TokenId> content) {
-  if (!index_.publish(row, hash, group(), content)) return;
+  if (!index_.publish(row, hash, group(), content, sequence.claim)) return;
   if (const auto from = sequence.origin ? index_.find(*sequence.origin, group()) : std::nullopt)
     eviction_.leave(*from);
   eviction_.put(row);
@@ -71,8 +71,9 @@ void StateCache::publish_state(KvSequence& sequence, BlockId row, const BlockHas
   keep_budget();
 }
 
-void StateCache::publish_arrived(BlockId row, const BlockHash& hash, std::span<const TokenId> content) {
-  if (!index_.publish(row, hash, group(), content)) return;
+void StateCache::publish_arrived(BlockId row, const BlockHash& hash, std::span<const TokenId> content,
+                                 const CacheClaim& claim) {
+  if (!index_.publish(row, hash, group(), content, claim)) return;
   eviction_.put(row);
   keep_budget();
 }
@@ -115,7 +116,7 @@ void StateCache::publish_end(KvSequence& sequence) {
     if (!own(other, rows)) return;
   const BlockHash hash = index_.next(sequence.chain, sequence.tail);
   for (std::size_t other = 0; other < group(); ++other)
-    index_.publish(tables_.row(table, other, rows), hash, other, sequence.tail);
+    index_.publish(tables_.row(table, other, rows), hash, other, sequence.tail, sequence.claim);
   if (geometry_.first_sees_all() && !index_.find(hash, 0)) return;
   publish_state(sequence, state, hash, sequence.tail);
   remember_tail(sequence.chain, {.hash = hash, .count = rest});
@@ -139,8 +140,8 @@ void StateCache::forget_dead(std::vector<Tail>& tails) const {
   });
 }
 
-BlockId StateCache::acquire(const BlockHash& hash) {
-  const BlockId row = index_.acquire(hash, group());
+BlockId StateCache::acquire(const BlockHash& hash, const CacheClaim& claim) {
+  const BlockId row = index_.acquire(hash, group(), claim);
   eviction_.use(row);
   return row;
 }

@@ -47,13 +47,14 @@ class StateCache {
   void publish_end(KvSequence& sequence);
 
   // The group's row under a hash begins another sequence.
-  BlockId acquire(const BlockHash& hash);
+  BlockId acquire(const BlockHash& hash, const CacheClaim& claim);
   // The longest tail behind `rows` full rows that `rest` begins with, less its last token, all rows of which
   // are cached. `chain` is the hash of the last of them, `hashes` those of all.
   std::optional<Tail> find_tail(const BlockHash& chain, std::int32_t rows, std::span<const BlockHash> hashes,
                                 std::span<const TokenId> rest, PrefixIndex::In in = PrefixIndex::In::pool);
   // Publishes a state that a tier has brought.
-  void publish_arrived(BlockId row, const BlockHash& hash, std::span<const TokenId> content);
+  void publish_arrived(BlockId row, const BlockHash& hash, std::span<const TokenId> content,
+                       const CacheClaim& claim);
   // The most tokens of the sequence, up to `num_tokens`, at which its state is cached, or will be.
   std::int32_t shareable(const KvSequence& sequence, std::int32_t num_tokens) const;
 

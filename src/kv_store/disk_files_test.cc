@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "kv_store/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "kv_store/inspect_segments.h"
 #include "kv_store/store_test_support.h"
 
@@ -133,7 +133,7 @@ TEST_F(DiskFilesTest, AStoreOnItIsFoundAgain) {
     EXPECT_EQ(testing::store(*kept, {row, other}), std::vector(2, KvStored::stored));
     for (std::uint64_t i = 10; i < 15; ++i)
       EXPECT_EQ(testing::store(*kept, {testing::TestRow(i, 0, 50'000)}), std::vector(1, KvStored::stored));
-    EXPECT_EQ(*kept->erase({.scope = KvDigest{1}}), 1);
+    EXPECT_EQ(*kept->erase(testing::rows_of(1)), 1);
   }
   const auto kept = *SegmentStore::open(open(), config, clock);
   EXPECT_EQ(testing::fetch(*kept, row), KvFetched::hit);

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/metrics.h"
 #include "kv_store/segment_store.h"
 #include "request/kv_tier.h"
 
@@ -24,33 +26,47 @@ struct DiskTierConfig {
 
 class DiskTier final : public KvTier {
  public:
-  // Makes the folder if it is missing. Errors as DiskFiles::open.
-  static Result<std::unique_ptr<DiskTier>> open(DiskTierConfig config, const Clock& clock);
+  // Makes the folder if it is missing. Errors as DiskFiles::open. Borrows both.
+  static Result<std::unique_ptr<DiskTier>> open(DiskTierConfig config, const Clock& clock,
+                                                MetricsRegistry& metrics);
   // Over other files: for tests.
   DiskTier(std::unique_ptr<SegmentStore> store, KvDigest fingerprint, std::string label);
 
   std::string_view medium() const override { return "DISK"; }
-  void each_key(const std::function<void(const TierKey&)>& f) const override;
+  void each_key(const std::function<void(const TierKey&, const CacheOwner&)>& f) const override;
   bool lookup(const TierKey& key) const override;
   [[nodiscard]] bool fetch(const TierRow& row, std::span<std::byte> bytes) override;
   [[nodiscard]] bool store(const TierRow& row, std::span<const std::byte> bytes,
                            std::vector<TierKey>& gone) override;
   void touch(const TierRow& row) override;
+  // Rows of this fingerprint by their keys; the owner's of all others, and copies that nobody finds any more.
+  Status erase(const TierErase& what) override;
   // Rows of every fingerprint: texts of other models, and of other builds of this one, are here, too.
   void erase_all() override;
+  bool outlives_process() const override { return true; }
 
   SegmentStoreStats stats() const { return store_->stats(); }
+  void count_in(MetricsRegistry& metrics);  // from here on
 
  private:
   struct Waiting {
     KvRow row;
     bool written = false, kept = false;
   };
+  struct Metrics {
+    explicit Metrics(MetricsRegistry& registry);
+    Gauge &bytes, &rows;
+    Counter &hits, &bytes_read, &bytes_written, &evicted, &erased, &refused, &errors;
+    SegmentStoreStats seen = {};
+  };
   KvKey key_of(const TierKey& key) const;
+  void count();  // brings the metrics up to date
 
   const std::unique_ptr<SegmentStore> store_;
   const KvDigest fingerprint_;
   const std::string label_;
+  std::mutex metrics_mutex_;
+  std::optional<Metrics> metrics_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Waiting*> waiting_;

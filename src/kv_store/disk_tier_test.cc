@@ -45,12 +45,12 @@ TEST(DiskTier, FindsItsOwnFingerprintAlone) {
     const auto other = folder.open(2);
     EXPECT_FALSE(other->lookup(row(1).key));
     EXPECT_FALSE(other->fetch(row(1), out));
-    other->each_key([](const TierKey&) { ADD_FAILURE(); });
+    other->each_key([](const TierKey&, const CacheOwner&) { ADD_FAILURE(); });
     EXPECT_TRUE(other->store(row(2), bytes(2), gone));
   }
   const auto mine = folder.open(1);
   std::vector<TierKey> keys;
-  mine->each_key([&](const TierKey& key) { keys.push_back(key); });
+  mine->each_key([&](const TierKey& key, const CacheOwner&) { keys.push_back(key); });
   EXPECT_EQ(keys, std::vector{row(1).key});
   EXPECT_TRUE(mine->lookup(row(1).key));
   ASSERT_TRUE(mine->fetch(row(1), out));
@@ -62,6 +62,32 @@ TEST(DiskTier, FindsItsOwnFingerprintAlone) {
   EXPECT_FALSE(mine->lookup(row(1).key));
   EXPECT_TRUE(folder.files.list()->empty()) << "other models' texts, too";
   EXPECT_TRUE(gone.empty());
+}
+
+TEST(DiskTier, ErasesRowsByKeyAndWhatTheEngineDoesNotKnowByOwner) {
+  Folder folder;
+  std::vector<TierKey> gone;
+  const auto owned = [](std::uint64_t number, std::uint64_t tenant) {
+    TierRow out = row(number);
+    out.owner = {.tenant = tenant, .session = 0};
+    return out;
+  };
+  {
+    const auto other = folder.open(2);
+    EXPECT_TRUE(other->store(owned(1, 5), bytes(1), gone));
+    EXPECT_TRUE(other->store(owned(2, 6), bytes(2), gone));
+  }
+  const auto mine = folder.open(1);
+  for (const std::uint64_t number : {3, 4}) EXPECT_TRUE(mine->store(owned(number, 5), bytes(number), gone));
+  // Row 4 has other users since it was stored: only the engine knows.
+  EXPECT_TRUE(mine->erase({.keys = {row(3).key}, .owner = {.tenant = 5, .session = 0}}).ok());
+  EXPECT_FALSE(mine->lookup(row(3).key));
+  EXPECT_TRUE(mine->lookup(row(4).key));
+  std::vector<CacheOwner> owners;
+  mine->each_key([&](const TierKey&, const CacheOwner& owner) { owners.push_back(owner); });
+  EXPECT_EQ(owners, (std::vector{CacheOwner{.tenant = 5, .session = 0}}));
+  const SegmentStoreStats stats = mine->stats();
+  EXPECT_EQ(stats.rows, 2) << "and another model's row of another tenant";
 }
 
 TEST(DiskTier, ThreadsAreAnsweredTogether) {

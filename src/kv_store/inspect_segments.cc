@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "kv_store/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 #include "kv_store/segment_format.h"
 
 namespace pagoda {

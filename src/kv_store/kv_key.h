@@ -4,9 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <span>
 
+#include "request/cache_owner.h"
 #include "request/ids.h"
 
 namespace pagoda {
@@ -15,7 +16,6 @@ using KvDigest = std::array<std::uint64_t, 4>;  // a SHA-256
 
 struct KvKey {
   KvDigest fingerprint{};  // the model, and how it is computed (fingerprint.h)
-  KvDigest scope{};        // readers of the row: the hash that starts the chains of one salt
   KvDigest hash{};         // chained over the salt and all tokens up to the row's end
   std::int32_t group = 0;  // KV group
   bool operator==(const KvKey&) const = default;
@@ -27,13 +27,8 @@ struct KvKeyHasher {
   }
 };
 
-// The beginning of a key: rows of every fingerprint and every scope, unless one is named.
-struct KvKeyPrefix {
-  std::optional<KvDigest> fingerprint = std::nullopt, scope = std::nullopt;
-  bool matches(const KvKey& key) const {
-    return (!fingerprint || *fingerprint == key.fingerprint) && (!scope || *scope == key.scope);
-  }
-};
+// Which rows are meant, by their keys and their owners.
+using KvRowFilter = std::function<bool(const KvKey&, const CacheOwner&)>;
 
 // A row to be kept. The views stay the caller's.
 struct KvRow {
@@ -41,6 +36,7 @@ struct KvRow {
   std::span<const TokenId> tokens;   // the row's own; compared on every hit
   std::span<const std::byte> bytes;  // K and V, in the layout that the fingerprint names
   std::uint32_t cost_ms = 0;         // that computing it took: its worth
+  CacheOwner owner = {};             // whose it was when it was stored; no part of its name
 };
 
 }  // namespace pagoda

@@ -37,7 +37,9 @@ static_assert(sizeof(BatchHead) == 208);
 constexpr std::uint32_t kErased = 1;  // flag
 
 struct RowEntry {
-  KvDigest scope{}, hash{};
+  CacheOwner owner = {};
+  std::uint64_t reserved[2] = {};
+  KvDigest hash{};
   std::int32_t group = 0;
   std::uint32_t num_tokens = 0;
   std::uint64_t bytes = 0, checksum = 0;
@@ -111,7 +113,7 @@ std::vector<std::byte> encode_header(const SegmentBatch& batch, std::uint64_t se
       entry.flags = kErased;
     } else {
       head.fingerprint = row.key.fingerprint;
-      entry.scope = row.key.scope;
+      entry.owner = row.owner;
       entry.hash = row.key.hash;
       entry.group = row.key.group;
       entry.checksum = row.checksum;
@@ -151,10 +153,8 @@ std::optional<SegmentBatch> decode_header(std::span<const std::byte> bytes, std:
       return std::nullopt;
     SegmentRow& row = batch.rows[i];
     row.erased = (entry.flags & kErased) != 0;
-    row.key = {.fingerprint = row.erased ? KvDigest{} : head.fingerprint,
-               .scope = entry.scope,
-               .hash = entry.hash,
-               .group = entry.group};
+    row.key = {
+        .fingerprint = row.erased ? KvDigest{} : head.fingerprint, .hash = entry.hash, .group = entry.group};
     row.tokens.resize(entry.num_tokens);
     if (entry.num_tokens > 0)
       std::memcpy(row.tokens.data(), header.data() + tokens_at, entry.num_tokens * sizeof(TokenId));
@@ -162,6 +162,7 @@ std::optional<SegmentBatch> decode_header(std::span<const std::byte> bytes, std:
     row.bytes = entry.bytes;
     row.checksum = entry.checksum;
     row.cost_ms = entry.cost_ms;
+    row.owner = entry.owner;
   }
   lay_out(batch);
   if (batch.header_bytes != head.header_bytes || batch.bytes != head.bytes) return std::nullopt;

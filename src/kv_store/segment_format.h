@@ -33,7 +33,8 @@ struct SegmentRow {
   std::uint64_t offset = 0, bytes = 0;  // its K/V in the file
   std::uint64_t checksum = 0;
   std::uint32_t cost_ms = 0;
-  bool erased = false;  // key, tokens and K/V are zeros
+  CacheOwner owner = {};
+  bool erased = false;  // all but its sizes is zero
 };
 
 struct SegmentBatch {

@@ -1,7 +1,6 @@
 #include "kv_store/segment_index.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -20,7 +19,7 @@ void SegmentIndex::add_batch(Segment& segment, SegmentBatch batch) {
   for (const SegmentRow& row : segment.batches.back().rows) {
     if (row.erased) continue;
     rows_.erase(&row.key);  // its key is the older row's
-    rows_.emplace(&row.key, Place{.segment = &segment, .row = &row});
+    rows_.emplace(&row.key, Place{.segment = &segment, .row = &row, .used = ++num_uses_});
   }
 }
 
@@ -44,8 +43,8 @@ const SegmentIndex::Place* SegmentIndex::find(const KvKey& key,
   return const_cast<SegmentIndex*>(this)->find(key, tokens);
 }
 
-void SegmentIndex::each_key(const std::function<void(const KvKey&)>& f) const {
-  for (const auto& [key, place] : rows_) f(*key);
+void SegmentIndex::each_key(const std::function<void(const KvKey&, const CacheOwner&)>& f) const {
+  for (const auto& [key, place] : rows_) f(*key, place.row->owner);
 }
 
 bool SegmentIndex::forget(const KvKey& key, std::uint64_t segment, std::uint64_t offset) {
@@ -56,19 +55,20 @@ bool SegmentIndex::forget(const KvKey& key, std::uint64_t segment, std::uint64_t
   return true;
 }
 
-std::int64_t SegmentIndex::forget(const KvKeyPrefix& prefix) {
+std::int64_t SegmentIndex::forget(const KvRowFilter& which) {
   return static_cast<std::int64_t>(
-      std::erase_if(rows_, [&](const auto& entry) { return prefix.matches(*entry.first); }));
+      std::erase_if(rows_, [&](const auto& entry) { return which(*entry.first, entry.second.row->owner); }));
 }
 
-std::vector<SegmentBatch*> SegmentIndex::mark_erased(Segment& segment, const KvKeyPrefix& prefix) {
+std::vector<SegmentBatch*> SegmentIndex::mark_erased(Segment& segment, const KvRowFilter& which) {
   std::vector<SegmentBatch*> changed;
   for (SegmentBatch& batch : segment.batches) {
     bool any = false;
     for (SegmentRow& row : batch.rows) {
-      if (row.erased || !prefix.matches(row.key)) continue;
+      if (row.erased || !which(row.key, row.owner)) continue;
       row.erased = any = true;
       row.key = {};
+      row.owner = {};
       std::ranges::fill(row.tokens, TokenId{});
     }
     if (any) changed.push_back(&batch);
@@ -76,18 +76,45 @@ std::vector<SegmentBatch*> SegmentIndex::mark_erased(Segment& segment, const KvK
   return changed;
 }
 
+std::vector<std::uint64_t> SegmentIndex::uses_of(const Segment& segment) const {
+  std::vector<std::uint64_t> out;
+  for (const SegmentBatch& batch : segment.batches)
+    for (const SegmentRow& row : batch.rows)
+      if (const auto at = rows_.find(&row.key); at != rows_.end() && at->second.row == &row)
+        out.push_back(at->second.used);
+  return out;
+}
+
+Segment* SegmentIndex::least_used(const Segment* newest) const {
+  Segment* least = nullptr;
+  std::uint64_t least_median = 0;
+  for (const auto& [number, segment] : segments_) {
+    if (segment.get() == newest && segments_.size() > 1) continue;
+    std::vector<std::uint64_t> uses = uses_of(*segment);
+    const auto middle = uses.begin() + std::ssize(uses) / 2;
+    if (!uses.empty()) std::ranges::nth_element(uses, middle);
+    const std::uint64_t median = uses.empty() ? 0 : *middle;
+    if (least != nullptr && median >= least_median) continue;
+    least = segment.get();
+    least_median = median;
+  }
+  return least;
+}
+
 std::vector<const SegmentRow*> SegmentIndex::used_rows(const Segment& segment) const {
+  std::vector<std::uint64_t> all;
+  for (const auto& [key, place] : rows_) all.push_back(place.used);
+  const auto quarter = all.begin() + std::ssize(all) / 4;
+  if (!all.empty()) std::ranges::nth_element(all, quarter);
   std::vector<Place> used;
   for (const SegmentBatch& batch : segment.batches) {
     for (const SegmentRow& row : batch.rows) {
       const auto at = rows_.find(&row.key);
-      if (at != rows_.end() && at->second.row == &row && at->second.hits > 0) used.push_back(at->second);
+      if (at != rows_.end() && at->second.row == &row && at->second.used > *quarter)
+        used.push_back(at->second);
     }
   }
-  std::ranges::sort(used, [](const Place& a, const Place& b) {
-    return std::tuple(b.hits, b.row->cost_ms, a.row->offset) <
-           std::tuple(a.hits, a.row->cost_ms, b.row->offset);
-  });
+  std::ranges::sort(used, std::greater(), &Place::used);
   std::vector<const SegmentRow*> out;
   for (const Place& place : used) out.push_back(place.row);
   return out;

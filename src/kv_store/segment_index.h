@@ -29,7 +29,7 @@ class SegmentIndex {
   struct Place {
     Segment* segment = nullptr;
     const SegmentRow* row = nullptr;
-    std::uint32_t hits = 0;  // since the row was written
+    std::uint64_t used = 0;  // when it was written or used last: larger is later
   };
 
   Segment& add_segment(std::uint64_t number);
@@ -41,15 +41,20 @@ class SegmentIndex {
   // The row under this key, whose tokens are these where they are given; null on a miss.
   Place* find(const KvKey& key, std::optional<std::span<const TokenId>> tokens = std::nullopt);
   const Place* find(const KvKey& key, std::optional<std::span<const TokenId>> tokens = std::nullopt) const;
-  void each_key(const std::function<void(const KvKey&)>& f) const;
+  void each_key(const std::function<void(const KvKey&, const CacheOwner&)>& f) const;
   // It is not found any more. False: another one is, or none.
   bool forget(const KvKey& key, std::uint64_t segment, std::uint64_t offset);
-  // Rows that begin so are not found any more; how many they were.
-  std::int64_t forget(const KvKeyPrefix& prefix);
-  // Marks the segment's rows that begin so as erased; the batches that changed. They were forgotten before.
-  static std::vector<SegmentBatch*> mark_erased(Segment& segment, const KvKeyPrefix& prefix);
+  // These rows are not found any more; how many they were.
+  std::int64_t forget(const KvRowFilter& which);
+  // Marks these rows of the segment as erased; the batches that changed. They were forgotten before.
+  static std::vector<SegmentBatch*> mark_erased(Segment& segment, const KvRowFilter& which);
 
-  // Rows of a segment that lookups found, those found most often first, then those that cost most.
+  void use(Place& place) { place.used = ++num_uses_; }
+  // The segment whose rows were used the longest ago, by their median, but for `newest` where there are
+  // others. Null: there is none.
+  Segment* least_used(const Segment* newest) const;
+  // The segment's rows, the latest used first, without those that are among the quarter of all rows that were
+  // used the longest ago.
   std::vector<const SegmentRow*> used_rows(const Segment& segment) const;
   static bool has_rows(const Segment& segment);  // that are not erased
 
@@ -59,6 +64,7 @@ class SegmentIndex {
   void check_invariants() const;
 
  private:
+  std::vector<std::uint64_t> uses_of(const Segment& segment) const;  // rows that are found
   struct Hash {
     std::size_t operator()(const KvKey* key) const { return KvKeyHasher()(*key); }
   };
@@ -67,6 +73,7 @@ class SegmentIndex {
   };
   std::map<std::uint64_t, std::unique_ptr<Segment>> segments_;
   std::unordered_map<const KvKey*, Place, Hash, Equal> rows_;  // the keys are those of the rows
+  std::uint64_t num_uses_ = 0;
 };
 
 }  // namespace pagoda

@@ -7,9 +7,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/aligned_buffer.h"
 #include "base/check.h"
 #include "base/strings.h"
-#include "kv_store/aligned_buffer.h"
 
 namespace pagoda {
 namespace {
@@ -21,7 +21,7 @@ constexpr TimeNs kPauseAfterFailure = TimeNs{10} * 1'000'000'000;  // before a d
 
 std::int64_t segment_bytes(const SegmentStoreConfig& config) {
   if (config.segment_bytes > 0) return config.segment_bytes;
-  constexpr std::int64_t kParts = 32, kLeast = 4 * kMiB, kMost = 256 * kMiB;
+  constexpr std::int64_t kParts = 128, kLeast = 4 * kMiB, kMost = 256 * kMiB;
   return std::clamp(config.max_bytes / kParts, kLeast, kMost);
 }
 
@@ -30,7 +30,8 @@ SegmentRow described(const KvRow& row) {
           .tokens = {row.tokens.begin(), row.tokens.end()},
           .bytes = row.bytes.size(),
           .checksum = row_checksum(row.key, row.tokens, row.bytes),
-          .cost_ms = row.cost_ms};
+          .cost_ms = row.cost_ms,
+          .owner = row.owner};
 }
 
 // The batches of every file; nullopt where it cannot be read, or is larger than any of ours.
@@ -228,25 +229,25 @@ bool SegmentStore::make_space(std::uint64_t bytes) {
   const auto most = static_cast<std::uint64_t>(config_.max_bytes);
   if (bytes > most) return false;
   while (total_bytes() + bytes > most || index_.segments().size() >= kMaxSegments)
-    if (!evict_oldest()) return false;
+    if (!evict_segment()) return false;
   return true;
 }
 
-// The oldest segment goes. Rows of it that were found since they were written are written again, as far as
-// they take half of the room that it gave. A move ends their right to another one.
-bool SegmentStore::evict_oldest() {
-  if (index_.segments().empty()) return false;
-  Segment& oldest = *index_.segments().begin()->second;
-  if (&oldest == newest_) seal_newest();
+// A segment goes. Rows of it that were used lately are written again, as far as they take half of the room
+// that it gave.
+bool SegmentStore::evict_segment() {
+  Segment* const victim = index_.least_used(newest_);
+  if (victim == nullptr) return false;
+  if (victim == newest_) seal_newest();
   std::vector<SegmentRow> rows;
   {
     const std::scoped_lock lock(mutex_);
-    for (const SegmentRow* row : index_.used_rows(oldest)) rows.push_back(*row);
+    for (const SegmentRow* row : index_.used_rows(*victim)) rows.push_back(*row);
   }
-  const std::uint64_t room = std::min(oldest.bytes / 2, kMaxAppendBytes);
+  const std::uint64_t room = std::min(victim->bytes / 2, kMaxAppendBytes);
   std::map<KvDigest, std::pair<SegmentBatch, std::vector<AlignedBuffer>>> kept;  // by fingerprint
   std::uint64_t kept_bytes = 0;
-  const auto file = files_->open(segment_name(oldest.number), FileLayer::Access::read);
+  const auto file = files_->open(segment_name(victim->number), FileLayer::Access::read);
   for (SegmentRow& row : rows) {
     auto& [batch, buffers] = kept[row.key.fingerprint];
     // A header of its own, which is more than it takes of a shared one.
@@ -262,13 +263,13 @@ bool SegmentStore::evict_oldest() {
     batch.rows.push_back(std::move(row));
     buffers.push_back(std::move(buffer));
   }
-  for (const SegmentBatch& batch : oldest.batches)
+  for (const SegmentBatch& batch : victim->batches)
     for (auto& [fingerprint, part] : kept)
       if (part.first.label.empty() && !batch.rows.empty() &&
           batch.rows.front().key.fingerprint == fingerprint)
         part.first.label = batch.label;
   const auto before = static_cast<std::int64_t>(index_.num_rows());
-  if (!remove(oldest.number).ok()) return false;
+  if (!remove(victim->number).ok()) return false;
   for (auto& [fingerprint, part] : kept) {
     if (part.first.rows.empty()) continue;
     std::vector<std::span<const std::byte>> views;
@@ -306,14 +307,14 @@ bool SegmentStore::contains(const KvKey& key) const {
   return index_.find(key) != nullptr;
 }
 
-void SegmentStore::each_key(const std::function<void(const KvKey&)>& f) const {
+void SegmentStore::each_key(const std::function<void(const KvKey&, const CacheOwner&)>& f) const {
   const std::scoped_lock lock(mutex_);
   index_.each_key(f);
 }
 
 void SegmentStore::touch(const KvKey& key) {
   const std::scoped_lock lock(mutex_);
-  if (SegmentIndex::Place* const place = index_.find(key)) ++place->hits;
+  if (SegmentIndex::Place* const place = index_.find(key)) index_.use(*place);
 }
 
 KvFetched SegmentStore::fetch(const KvKey& key, std::span<const TokenId> tokens, std::span<std::byte> out) {
@@ -331,10 +332,8 @@ KvFetched SegmentStore::fetch(const KvKey& key, std::span<const TokenId> tokens,
   }
   bool whole = false;
   if (const auto file = files_->open(segment_name(segment), FileLayer::Access::read)) {
-    AlignedBuffer buffer(out.size());  // for direct I/O
-    const auto got = (*file)->read(offset, buffer.bytes());
-    whole = got && *got == out.size() && row_checksum(key, tokens, buffer.bytes()) == checksum;
-    if (whole) std::ranges::copy(buffer.bytes(), out.begin());
+    const auto got = (*file)->read(offset, out);
+    whole = got && *got == out.size() && row_checksum(key, tokens, out) == checksum;
   }
   const std::scoped_lock lock(mutex_);
   if (!whole) {
@@ -344,12 +343,12 @@ KvFetched SegmentStore::fetch(const KvKey& key, std::span<const TokenId> tokens,
   }
   ++stats_.hits;
   stats_.bytes_read += static_cast<std::int64_t>(out.size());
-  if (SegmentIndex::Place* const place = index_.find(key, tokens)) ++place->hits;
+  if (SegmentIndex::Place* const place = index_.find(key, tokens)) index_.use(*place);
   return KvFetched::hit;
 }
 
 // Overwrites the rows' K/V, and then says so in the headers of their batches.
-Status SegmentStore::clear_rows(Segment& segment, const KvKeyPrefix& prefix) {
+Status SegmentStore::clear_rows(Segment& segment, const KvRowFilter& which) {
   std::unique_ptr<StoredFile> opened;
   StoredFile* file = &segment == newest_ ? newest_file_.get() : nullptr;
   if (file == nullptr) {
@@ -361,11 +360,11 @@ Status SegmentStore::clear_rows(Segment& segment, const KvKeyPrefix& prefix) {
   std::vector<SegmentRow> gone;
   for (const SegmentBatch& batch : segment.batches)
     for (const SegmentRow& row : batch.rows)
-      if (!row.erased && prefix.matches(row.key)) gone.push_back(row);
+      if (!row.erased && which(row.key, row.owner)) gone.push_back(row);
   std::vector<SegmentBatch*> changed;
   {
     const std::scoped_lock lock(mutex_);
-    changed = SegmentIndex::mark_erased(segment, prefix);
+    changed = SegmentIndex::mark_erased(segment, which);
   }
   for (const SegmentRow& row : gone)
     if (row.bytes > 0) PAGODA_RETURN_IF_ERROR(file->zero(row.offset, segment_padded(row.bytes)));
@@ -374,13 +373,13 @@ Status SegmentStore::clear_rows(Segment& segment, const KvKeyPrefix& prefix) {
   return file->sync();
 }
 
-Result<std::int64_t> SegmentStore::erase(const KvKeyPrefix& prefix) {
+Result<std::int64_t> SegmentStore::erase(const KvRowFilter& which) {
   const std::scoped_lock writing(writer_);
   std::int64_t rows = 0;
   std::vector<Segment*> segments;
   {
     const std::scoped_lock lock(mutex_);
-    rows = index_.forget(prefix);
+    rows = index_.forget(which);
     stats_.erased_rows += rows;
     for (const auto& [number, segment] : index_.segments()) segments.push_back(segment.get());
   }
@@ -389,9 +388,9 @@ Result<std::int64_t> SegmentStore::erase(const KvKeyPrefix& prefix) {
     bool any = segment->unclear, others = false;
     for (const SegmentBatch& batch : segment->batches)
       for (const SegmentRow& row : batch.rows)
-        if (!row.erased) (prefix.matches(row.key) ? any : others) = true;
+        if (!row.erased) (which(row.key, row.owner) ? any : others) = true;
     if (!any) continue;
-    if (others && !segment->unclear && clear_rows(*segment, prefix).ok()) continue;
+    if (others && !segment->unclear && clear_rows(*segment, which).ok()) continue;
     // The whole file goes where not all of it can be kept apart.
     if (Status removed = remove(segment->number); !removed.ok()) status = std::move(removed);
   }

@@ -2,8 +2,8 @@
 // SegmentStore: rows of K/V in the files of one folder, found again by the next process. A cache: it may lose
 // any row at any time, and says so, but never gives other bytes than those that were stored under a key.
 //     store: batch -> written and synced at the end of the newest segment -> found
-//     room:  the oldest segment is removed; its rows that were found since they were written move to the
-//     newest
+//     room:  the segment whose rows were used the longest ago is removed; those that were used lately move to
+//     the newest
 // Invariants: a row that is found was synced before; files take no more than max_bytes; what erase() was
 // asked for is on the disk no more when it returns, whatever copies of it there were, and no crash brings it
 // back. A checksum covers every row, and its tokens are compared on a hit. Not a defence against someone who
@@ -52,19 +52,22 @@ class SegmentStore {
 
   // Without I/O.
   bool contains(const KvKey& key) const;
-  void each_key(const std::function<void(const KvKey&)>& f) const;  // f calls nothing of this
+  void each_key(
+      const std::function<void(const KvKey&, const CacheOwner&)>& f) const;  // calls nothing of this
 
   // How each row ended. Refused: no room, or more than may be written now. `label` names the model for
   // people. The rows have one fingerprint. Appends the keys of rows that went for them to `gone`, if it is
   // not null.
   std::vector<KvStored> store(std::span<const KvRow> rows, std::string_view label,
                               std::vector<KvKey>* gone = nullptr);
-  // On a hit `out` is the row's bytes; otherwise it is left as it was.
+  // On a hit `out` is the row's bytes; otherwise it may be anything. Fastest into memory at a multiple of
+  // 4096.
   KvFetched fetch(const KvKey& key, std::span<const TokenId> tokens, std::span<std::byte> out);
   // The row was used without being fetched from here.
   void touch(const KvKey& key);
-  // How many rows that begin so are gone. An error: a file could not be cleared, or not removed.
-  Result<std::int64_t> erase(const KvKeyPrefix& prefix);
+  // How many of these rows are gone. `which` is asked of every row that is anywhere in the files, again and
+  // again, and calls nothing of this. An error: a file could not be cleared, or not removed.
+  Result<std::int64_t> erase(const KvRowFilter& which);
 
   SegmentStoreStats stats() const;
   void check_invariants() const;  // tests call it
@@ -79,9 +82,9 @@ class SegmentStore {
   void cut_newest(std::uint64_t end);
   void seal_newest();
   bool make_space(std::uint64_t bytes);
-  bool evict_oldest();
+  bool evict_segment();
   Status remove(std::uint64_t number);
-  Status clear_rows(Segment& segment, const KvKeyPrefix& prefix);
+  Status clear_rows(Segment& segment, const KvRowFilter& which);
   std::uint64_t total_bytes() const;
   bool has(const KvRow& row) const;
 

@@ -34,9 +34,9 @@ class Workload {
       const auto choice = random_() % 10;
       if (erases_ && choice < 2) {
         const std::uint64_t scope = random_() % kScopes;
-        if (kept->erase({.scope = KvDigest{scope}}))
+        if (kept->erase(testing::rows_of(scope)))
           for (TestRow& row : rows_)
-            if (row.key.scope[0] == scope) erased_.insert(row.key.hash[0]), durable_.erase(row.key.hash[0]);
+            if (row.owner.session == scope) erased_.insert(row.key.hash[0]), durable_.erase(row.key.hash[0]);
       } else if (choice == 9) {
         kept.reset();
         kept = open(files_);

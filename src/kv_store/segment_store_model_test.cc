@@ -37,7 +37,7 @@ void run(std::uint64_t seed, Room room) {
     };
     switch (random() % 8) {
       case 0: {
-        const auto erased = kept->erase({.scope = KvDigest{scope}});
+        const auto erased = kept->erase(testing::rows_of(scope));
         ASSERT_TRUE(erased);
         const auto count = std::erase_if(model, [&](const auto& entry) { return entry.first % 4 == scope; });
         if (room == Room::plenty) ASSERT_EQ(*erased, static_cast<std::int64_t>(count));

@@ -36,20 +36,27 @@ class BorrowedFiles final : public FileLayer {
 
 struct TestRow {
   explicit TestRow(std::uint64_t number, std::uint64_t scope = 0, std::size_t size = 600)
-      : key{.fingerprint = {7}, .scope = {scope}, .hash = {number, mix64(number)}},
-        tokens{static_cast<TokenId>(number), static_cast<TokenId>(number + 1)} {
+      : key{.fingerprint = {7}, .hash = {number, mix64(number)}},
+        tokens{static_cast<TokenId>(number), static_cast<TokenId>(number + 1)},
+        owner{.tenant = 9, .session = scope} {
     bytes.resize(size);
     for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
       const std::uint64_t word = random_bits(number, scope, at);
       std::memcpy(bytes.data() + at, &word, std::min(sizeof word, size - at));
     }
   }
-  KvRow row() const { return {.key = key, .tokens = tokens, .bytes = bytes}; }
+  KvRow row() const { return {.key = key, .tokens = tokens, .bytes = bytes, .owner = owner}; }
 
   KvKey key;
   std::vector<TokenId> tokens;
   std::vector<std::byte> bytes;
+  CacheOwner owner;
 };
+
+inline KvRowFilter rows_of(std::uint64_t scope) {
+  return [scope](const KvKey&, const CacheOwner& owner) { return owner.session == scope; };
+}
+inline bool any_row(const KvKey&, const CacheOwner&) { return true; }
 
 inline std::vector<KvStored> store(SegmentStore& store, const std::vector<TestRow>& rows) {
   std::vector<KvRow> views;

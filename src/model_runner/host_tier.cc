@@ -95,6 +95,20 @@ void HostTier::touch(const TierRow& row) {
   by_use_.emplace(row.use, row.key);
 }
 
+// The bytes stay until other rows take their pages: this memory ends with the process.
+Status HostTier::erase(const TierErase& what) {
+  const std::lock_guard lock(mutex_);
+  for (const TierKey& key : what.keys) {
+    const auto it = entries_.find(key);
+    if (it == entries_.end()) continue;
+    CHECK(it->second.num_readers == 0);  // nothing else is asked of it meanwhile
+    free_.insert(free_.end(), it->second.pages.rbegin(), it->second.pages.rend());
+    by_use_.erase(it->second.use);
+    entries_.erase(it);
+  }
+  return ok_status();
+}
+
 void HostTier::erase_all() {
   const std::lock_guard lock(mutex_);
   entries_.clear();

@@ -26,6 +26,7 @@ class HostTier final : public KvTier {
   [[nodiscard]] bool store(const TierRow& row, std::span<const std::byte> bytes,
                            std::vector<TierKey>& gone) override;
   void touch(const TierRow& row) override;
+  Status erase(const TierErase& what) override;
   void erase_all() override;
 
  private:

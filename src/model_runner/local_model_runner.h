@@ -99,7 +99,8 @@ class LocalModelRunner final : public ModelRunner {
   std::size_t kv_block_bytes() const { return kv_.block_bytes(); }  // as tiers see it
   bool has_tier_news() const override { return tiers_ != nullptr && tiers_->has_news(); }
   void on_tier_news(std::function<void()> wake) override;
-  void erase_tiers() override;
+  void erase_tiers(TierRows which) override;
+  void erase_from_tiers(TierErase what, std::function<void(Status)> done) override;
 
   StepResult run(const ScheduledBatch& batch) override;
   void for_each(std::int64_t count, const Body& body) override;

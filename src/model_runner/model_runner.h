@@ -44,8 +44,11 @@ class ModelRunner {
   // for it. The function is called, on any thread, when there is something again; null: nobody.
   virtual bool has_tier_news() const { return false; }
   virtual void on_tier_news(std::function<void()>) {}
-  // Forgets all rows in tiers. What was on its way is ended, and not told of.
-  virtual void erase_tiers() {}
+  // Forgets rows in tiers. What was on its way is ended, and not told of; rows that stay are found again.
+  enum class TierRows : std::uint8_t { all, in_this_process };
+  virtual void erase_tiers(TierRows) {}
+  // Erases these; `done` is called once, on any thread.
+  virtual void erase_from_tiers(TierErase, std::function<void(Status)> done) { done(ok_status()); }
 
   // A runner on several ranks wants to be asked between steps whether all are still there, even when the
   // engine has nothing to do. heartbeat() not ok: nothing can run any more. 0: no need.

@@ -4,13 +4,17 @@
 #include <chrono>
 #include <utility>
 
+#include "base/aligned_buffer.h"
 #include "base/check.h"
 
 namespace pagoda {
 
 TierEngine::TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages)
     : tiers_(std::move(tiers)), pages_(std::move(pages)) {
-  for (const auto& tier : tiers_) tier->each_key([this](const TierKey& key) { news_.found.push_back(key); });
+  for (const auto& tier : tiers_)
+    tier->each_key([this](const TierKey& key, const CacheOwner& owner) {
+      news_.found.push_back({.key = key, .owner = owner});
+    });
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { work(); });
   threads_.emplace_back([this] { watch_deadlines(); });
 }
@@ -19,6 +23,11 @@ TierEngine::~TierEngine() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    stop_at_ = clock_.now() + kLastWrites;
+    fetches_.clear();
+    wake_ = nullptr;
+    if (std::ranges::none_of(tiers_, [](const auto& tier) { return tier->outlives_process(); }))
+      stores_.clear();
   }
   work_.notify_all();
   deadlines_changed_.notify_all();
@@ -83,12 +92,13 @@ void TierEngine::submit(const TierMoves& moves) {
                                     .pages = fetch.pages,
                                     .deadline = now + patience}));
     }
-    for (const TierStore& store : moves.stores)
-      add(std::make_shared<Job>(
-          Job{.kind = Job::Kind::store, .ticket = store.ticket, .row = store.row, .pages = store.pages}));
+    // Before the stores, which must not drive out the beginning of their own texts.
     if (!moves.touches.empty())
       add(std::make_shared<Job>(
           Job{.kind = Job::Kind::touch, .row = {}, .pages = {}, .touches = moves.touches}));
+    for (const TierStore& store : moves.stores)
+      add(std::make_shared<Job>(
+          Job{.kind = Job::Kind::store, .ticket = store.ticket, .row = store.row, .pages = store.pages}));
   }
   work_.notify_all();
   if (!moves.fetches.empty()) deadlines_changed_.notify_all();
@@ -106,7 +116,7 @@ void TierEngine::cancel(std::span<const TierTicket> tickets) {
   }
 }
 
-void TierEngine::erase_all() {
+void TierEngine::erase_all(Erase which) {
   Lock lock(mutex_);
   for (const auto& [ticket, job] : jobs_)
     if (job->state == Job::State::queued || job->state == Job::State::reading)
@@ -114,10 +124,48 @@ void TierEngine::erase_all() {
   fetches_.clear();
   stores_.clear();
   deadlines_.clear();
-  settled_.wait(lock, [this] { return num_working_ == 0; });
+  settled_.wait(lock, [this] { return num_working_ == 0 && !erasing_; });
   jobs_.clear();
   news_ = {};
-  for (const auto& tier : tiers_) tier->erase_all();
+  for (const auto& tier : tiers_) {
+    if (which == Erase::all || !tier->outlives_process())
+      tier->erase_all();
+    else
+      tier->each_key([this](const TierKey& key, const CacheOwner& owner) {
+        news_.found.push_back({.key = key, .owner = owner});
+      });
+  }
+}
+
+void TierEngine::erase(TierErase what, Done done) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<JobPtr> ended;
+    for (const auto& [ticket, job] : jobs_)
+      if (job->kind == Job::Kind::store && job->state == Job::State::queued &&
+          what.keys.contains(job->row.key))
+        ended.push_back(job);
+    for (const JobPtr& job : ended) answer(*job, false);
+    erases_.push_back({.what = std::move(what), .done = std::move(done)});
+  }
+  work_.notify_all();
+}
+
+// Behind what the other threads are at, so that no row is stored that they had begun with.
+void TierEngine::erase_next(Lock& lock) {
+  const EraseJob job = std::move(erases_.front());
+  erases_.pop_front();
+  erasing_ = true;
+  settled_.wait(lock, [this] { return num_working_ == 0; });
+  lock.unlock();
+  Status status = ok_status();
+  for (const auto& tier : tiers_)
+    if (Status erased = tier->erase(job.what); !erased.ok()) status = std::move(erased);
+  job.done(std::move(status));
+  lock.lock();
+  erasing_ = false;
+  settled_.notify_all();
+  work_.notify_all();
 }
 
 void TierEngine::watch_deadlines() {
@@ -139,17 +187,25 @@ void TierEngine::watch_deadlines() {
 }
 
 void TierEngine::work() {
-  std::vector<std::byte> bytes;
+  AlignedBuffer buffer(0);  // grows to the largest row
   Lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return stopping_ || !fetches_.empty() || !stores_.empty(); });
-    if (stopping_) return;
+    work_.wait(lock, [this] {
+      return !erasing_ && (stopping_ || !erases_.empty() || !fetches_.empty() || !stores_.empty());
+    });
+    if (!erases_.empty()) {
+      erase_next(lock);
+      continue;
+    }
+    if (stopping_ && (stores_.empty() || clock_.now() >= stop_at_)) return;
     std::deque<JobPtr>& queue = fetches_.empty() ? stores_ : fetches_;
     const JobPtr job = std::move(queue.front());
     queue.pop_front();
     if (job->state == Job::State::answered) continue;
     ++num_working_;
-    bytes.resize(job->pages.size() * pages_.bytes);
+    if (const std::size_t size = job->pages.size() * pages_.bytes; buffer.bytes().size() < size)
+      buffer = AlignedBuffer(size);
+    const std::span<std::byte> bytes = buffer.bytes().first(job->pages.size() * pages_.bytes);
     switch (job->kind) {
       case Job::Kind::store:
         store(*job, bytes, lock);
@@ -169,18 +225,20 @@ void TierEngine::work() {
   }
 }
 
-void TierEngine::store(Job& job, std::vector<std::byte>& bytes, Lock& lock) {
+void TierEngine::store(Job& job, std::span<std::byte> bytes, Lock& lock) {
   job.state = Job::State::copying;
   lock.unlock();
   for (std::size_t i = 0; i < job.pages.size(); ++i)
-    pages_.read(job.pages[i], std::span(bytes).subspan(i * pages_.bytes, pages_.bytes));
+    pages_.read(job.pages[i], bytes.subspan(i * pages_.bytes, pages_.bytes));
   lock.lock();
   job.state = Job::State::copied;
   settled_.notify_all();
+  const bool last = stopping_;
   lock.unlock();
   bool kept = false;
   std::vector<TierKey> gone;
-  for (const auto& tier : tiers_) kept |= tier->store(job.row, bytes, gone);
+  for (const auto& tier : tiers_)
+    if (!last || tier->outlives_process()) kept |= tier->store(job.row, bytes, gone);
   lock.lock();
   answer(job, kept);
   news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
@@ -196,7 +254,7 @@ bool TierEngine::fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes
   return false;
 }
 
-void TierEngine::fetch(Job& job, std::vector<std::byte>& bytes, Lock& lock) {
+void TierEngine::fetch(Job& job, std::span<std::byte> bytes, Lock& lock) {
   job.state = Job::State::reading;
   lock.unlock();
   std::vector<TierKey> gone;
@@ -208,7 +266,7 @@ void TierEngine::fetch(Job& job, std::vector<std::byte>& bytes, Lock& lock) {
   job.state = Job::State::copying;
   lock.unlock();
   for (std::size_t i = 0; i < job.pages.size(); ++i)
-    pages_.write(job.pages[i], std::span<const std::byte>(bytes).subspan(i * pages_.bytes, pages_.bytes));
+    pages_.write(job.pages[i], bytes.subspan(i * pages_.bytes, pages_.bytes));
   lock.lock();
   answer(job, true);
 }

@@ -34,7 +34,8 @@ class TierEngine {
     std::function<void(BlockId, std::span<const std::byte>)> write;
   };
   TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages);
-  ~TierEngine();  // drops everything queued
+  // Writes what is queued for tiers that outlive the process, for a few seconds at most.
+  ~TierEngine();
   TierEngine(const TierEngine&) = delete;
   TierEngine& operator=(const TierEngine&) = delete;
 
@@ -45,11 +46,18 @@ class TierEngine {
   void take_news(TierNews& news);
   // Called when there is something to take again; null: nobody.
   void on_news(std::function<void()> wake);
-  // Ends everything, and forgets all rows.
-  void erase_all();
+  // Ends everything, and forgets all rows: in every tier, or in those alone that do not outlive the process,
+  // whose rows are found again.
+  enum class Erase : std::uint8_t { all, what_ends_with_the_process };
+  void erase_all(Erase which = Erase::all);
+  // Erases these rows from every tier, also those that are on their way there. `done` is called once, when
+  // they are gone or could not be erased, on a thread of this.
+  using Done = std::function<void(Status)>;
+  void erase(TierErase what, Done done);
 
  private:
   static constexpr int kThreads = 2;
+  static constexpr TimeNs kLastWrites = TimeNs{3} * 1'000'000'000;
   static constexpr std::size_t kMaxJobs = 16384;  // more are answered as lost
   struct Job {
     enum class Kind : std::uint8_t { store, fetch, touch };
@@ -63,15 +71,20 @@ class TierEngine {
     std::vector<TierRow> touches = {};
   };
   using JobPtr = std::shared_ptr<Job>;
+  struct EraseJob {
+    TierErase what;
+    Done done;
+  };
 
   // Called with the lock held, which they give up while they copy or wait.
   using Lock = std::unique_lock<std::mutex>;
   void add(JobPtr job);
   void answer(Job& job, bool ok);
   void work();
+  void erase_next(Lock& lock);
   void watch_deadlines();
-  void store(Job& job, std::vector<std::byte>& bytes, Lock& lock);
-  void fetch(Job& job, std::vector<std::byte>& bytes, Lock& lock);
+  void store(Job& job, std::span<std::byte> bytes, Lock& lock);
+  void fetch(Job& job, std::span<std::byte> bytes, Lock& lock);
   bool fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes, std::vector<TierKey>& gone);
 
   const std::vector<std::unique_ptr<KvTier>> tiers_;
@@ -82,8 +95,11 @@ class TierEngine {
   std::deque<JobPtr> fetches_, stores_;
   std::unordered_map<TierTicket, JobPtr> jobs_;        // not answered
   std::set<std::pair<TimeNs, TierTicket>> deadlines_;  // those of fetches
-  int num_working_ = 0;
+  std::deque<EraseJob> erases_;
+  int num_working_ = 0;   // on stores and fetches
+  bool erasing_ = false;  // one of the threads erases, and the others wait
   bool stopping_ = false;
+  TimeNs stop_at_ = 0;  // nothing is written later than this
   TierNews news_;
   std::function<void()> wake_;
   std::vector<std::thread> threads_;

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <thread>
 
 #include "base/check.h"
 #include "model_runner/host_tier.h"
@@ -54,8 +55,55 @@ class HangingTier final : public KvTier {
     return true;
   }
   bool store(const TierRow&, std::span<const std::byte>, std::vector<TierKey>&) override { return false; }
+  Status erase(const TierErase&) override { return ok_status(); }
   void erase_all() override {}
   std::promise<void> entered, let_go;
+};
+
+// Keeps its rows beyond the engine; a store waits until it may go on.
+class LastingTier final : public KvTier {
+ public:
+  struct Rows {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool may_store = true;
+    int num_storing = 0;
+    std::map<std::uint64_t, CacheOwner> kept;
+  };
+  explicit LastingTier(Rows& rows) : rows_(rows) {}
+  std::string_view medium() const override { return "DISK"; }
+  void each_key(const std::function<void(const TierKey&, const CacheOwner&)>& f) const override {
+    const std::lock_guard lock(rows_.mutex);
+    for (const auto& [name, owner] : rows_.kept) f({.chain = {name}, .group = 0}, owner);
+  }
+  bool lookup(const TierKey& key) const override {
+    const std::lock_guard lock(rows_.mutex);
+    return rows_.kept.contains(key.chain[0]);
+  }
+  bool fetch(const TierRow& what, std::span<std::byte>) override { return lookup(what.key); }
+  bool store(const TierRow& what, std::span<const std::byte>, std::vector<TierKey>&) override {
+    std::unique_lock lock(rows_.mutex);
+    ++rows_.num_storing;
+    rows_.changed.notify_all();
+    rows_.changed.wait(lock, [this] { return rows_.may_store; });
+    --rows_.num_storing;
+    rows_.kept[what.key.chain[0]] = what.owner;
+    return true;
+  }
+  Status erase(const TierErase& what) override {
+    const std::lock_guard lock(rows_.mutex);
+    CHECK(rows_.num_storing == 0);
+    for (const TierKey& key : what.keys) rows_.kept.erase(key.chain[0]);
+    return ok_status();
+  }
+  void erase_all() override {
+    const std::lock_guard lock(rows_.mutex);
+    rows_.kept.clear();
+  }
+  bool outlives_process() const override { return true; }
+
+ private:
+  Rows& rows_;
 };
 
 class Engine : public ::testing::Test {
@@ -83,6 +131,7 @@ class Engine : public ::testing::Test {
       engine->take_news(news);
       all.done.insert(all.done.end(), news.done.begin(), news.done.end());
       all.gone.insert(all.gone.end(), news.gone.begin(), news.gone.end());
+      all.found.insert(all.found.end(), news.found.begin(), news.found.end());
     }
     return all;
   }
@@ -233,6 +282,63 @@ TEST_F(Engine, UnderLoadEveryRowHasItsOwnBytes) {
                     static_cast<int>(names.at(static_cast<std::uint64_t>(done.ticket))));
     }
   }
+}
+
+TEST_F(Engine, WhatIsErasedIsGoneAlsoIfItWasBeingStored) {
+  LastingTier::Rows rows;
+  start(std::make_unique<LastingTier>(rows));
+  rows.may_store = false;
+  for (std::uint64_t name = 1; name <= 5; ++name)
+    engine->submit(store(name, row(name, name), {BlockId{static_cast<std::int32_t>(name)}}));
+  {
+    std::unique_lock lock(rows.mutex);
+    rows.changed.wait(lock, [&] { return rows.num_storing == 2; });  // the others are queued
+  }
+  TierErase what{.keys = {}, .owner = {}};
+  for (const std::uint64_t name : {1, 2, 3}) what.keys.insert(row(name, 0).key);
+  std::promise<Status> erased;
+  engine->erase(std::move(what), [&](Status status) { erased.set_value(std::move(status)); });
+  {
+    const std::lock_guard lock(rows.mutex);
+    rows.may_store = true;
+    rows.changed.notify_all();
+  }
+  EXPECT_TRUE(erased.get_future().get().ok());
+  for (const TierDone& done : wait(5).done) EXPECT_EQ(done.ok, done.ticket != TierTicket{3}) << "queued";
+  const std::lock_guard lock(rows.mutex);
+  EXPECT_EQ(rows.kept.size(), 2u);
+  EXPECT_TRUE(rows.kept.contains(4) && rows.kept.contains(5));
+}
+
+TEST_F(Engine, WhatIsQueuedAtTheEndIsStillWrittenWhereItLasts) {
+  LastingTier::Rows rows;
+  start(std::make_unique<LastingTier>(rows));
+  TierMoves moves;
+  for (std::uint64_t name = 1; name <= 100; ++name)
+    moves.stores.push_back(store(name, row(name, name), {BlockId{0}}).stores.front());
+  engine->submit(moves);
+  engine.reset();
+  EXPECT_EQ(rows.kept.size(), 100u);
+}
+
+TEST_F(Engine, RowsThatOutliveTheProcessAreFoundAgainWhereOnlyTheOthersAreErased) {
+  LastingTier::Rows rows;
+  std::vector<std::unique_ptr<KvTier>> tiers;
+  tiers.push_back(*HostTier::create(4, kPage));
+  tiers.push_back(std::make_unique<LastingTier>(rows));
+  engine.emplace(std::move(tiers), pool.pages());
+  TierRow one = row(7, 1);
+  one.owner = {.tenant = 1, .session = 2};
+  engine->submit(store(1, one, {BlockId{0}}));
+  while (!engine->has_news()) std::this_thread::yield();
+  TierNews news;
+  engine->take_news(news);
+  engine->erase_all(TierEngine::Erase::what_ends_with_the_process);
+  engine->take_news(news);
+  EXPECT_EQ(news.found, (std::vector{TierFound{.key = one.key, .owner = one.owner}}));
+  engine->erase_all();
+  engine->take_news(news);
+  EXPECT_TRUE(news.found.empty() && rows.kept.empty());
 }
 
 }  // namespace

@@ -19,8 +19,15 @@ void LocalModelRunner::on_tier_news(std::function<void()> wake) {
   if (tiers_) tiers_->on_news(std::move(wake));
 }
 
-void LocalModelRunner::erase_tiers() {
-  if (tiers_) tiers_->erase_all();
+void LocalModelRunner::erase_tiers(TierRows which) {
+  if (!tiers_) return;
+  tiers_->erase_all(which == TierRows::all ? TierEngine::Erase::all
+                                           : TierEngine::Erase::what_ends_with_the_process);
+}
+
+void LocalModelRunner::erase_from_tiers(TierErase what, std::function<void(Status)> done) {
+  if (!tiers_) return done(ok_status());
+  tiers_->erase(std::move(what), std::move(done));
 }
 
 Status LocalModelRunner::check_tier_moves(const TierMoves& moves) const {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "request/tier_moves.h"
 
 namespace pagoda {
@@ -20,8 +21,8 @@ class KvTier {
 
   virtual std::string_view medium() const = 0;  // as KV events name it: "CPU", "DISK"
 
-  // Calls f with each key that it has. Before anything else is asked of it.
-  virtual void each_key(const std::function<void(const TierKey&)>& /*f*/) const {}
+  // Calls f with each row that it has. Before anything else is asked of it.
+  virtual void each_key(const std::function<void(const TierKey&, const CacheOwner&)>& /*f*/) const {}
   // Whether it has the row, by what it knows without I/O.
   virtual bool lookup(const TierKey& key) const = 0;
 
@@ -33,8 +34,13 @@ class KvTier {
                                    std::vector<TierKey>& gone) = 0;
   // The row, if it is here, was used again (row.use).
   virtual void touch(const TierRow& /*row*/) {}
-  // Forgets all rows, and erases their bytes where these would outlive the process.
+  // Forgets these rows, and erases their bytes where these would outlive the process. An error: some of them
+  // could not be erased, though none is found any more.
+  virtual Status erase(const TierErase& what) = 0;
+  // The same for all rows. Nothing else is asked of it during either.
   virtual void erase_all() = 0;
+  // Whether its rows are of use to the next process.
+  virtual bool outlives_process() const { return false; }
 };
 
 }  // namespace pagoda

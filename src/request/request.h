@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "request/cache_hint.h"
 #include "request/ids.h"
 #include "request/sampling_params.h"
 #include "request/token_constraint.h"
@@ -22,8 +23,9 @@ struct Request {
   std::shared_ptr<const TokenConstraintFactory> constraint;  // null: everything may be said
   std::int32_t priority = 0;  // lower runs first under --scheduling-policy priority
   std::string cache_salt;     // prefix-cache hits only among equal salts
-  std::string tenant;         // whose share of the machine it takes under a fair order; empty: nobody's
-  std::int32_t weight = 1;    // the tenant's share beside the others', at least 1
+  CacheHint cache_hint;
+  std::string tenant;       // whose share of the machine it takes under a fair order; empty: nobody's
+  std::int32_t weight = 1;  // the tenant's share beside the others', at least 1
   TimeNs arrival_time = 0;
   TimeNs deadline = 0;  // by the engine's clock: the request is aborted then if it has not ended; 0: none
   std::optional<std::int32_t> data_parallel_rank;  // the engine that it goes to; absent: any

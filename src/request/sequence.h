@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "request/cache_claim.h"
 #include "request/draft_history.h"
 #include "request/order_account.h"
 #include "request/request.h"
@@ -95,6 +96,18 @@ struct SequenceGroup {
     const std::string& salt = request.cache_salt;
     if (rotation == 0 && !salt.starts_with(kMark)) return salt;
     return kMark + std::to_string(rotation) + kMark + salt;
+  }
+  CacheClaim cache_claim() const {
+    constexpr TimeNs kSecond = 1'000'000'000;
+    const CacheHint& hint = request.cache_hint;
+    const auto after = [&](std::int32_t seconds) {
+      return seconds > 0 ? request.arrival_time + seconds * kSecond : TimeNs{0};
+    };
+    return {.owner = {.tenant = CacheOwner::number_of(request.tenant),
+                      .session = CacheOwner::number_of(hint.session)},
+            .priority = hint.priority,
+            .expires = after(hint.ttl_s),
+            .pinned_until = after(hint.pin_s)};
   }
   bool wants_prompt_logprobs() const { return sampling().prompt_logprobs.has_value(); }
   bool prompt_logprobs_complete() const {

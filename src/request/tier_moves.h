@@ -7,8 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_set>
 #include <vector>
 
+#include "request/cache_owner.h"
 #include "request/ids.h"
 
 namespace pagoda {
@@ -27,6 +29,13 @@ struct TierKeyHasher {
   }
 };
 
+// An order to erase these rows, and of rows that tiers have and the engine does not know (damaged ones, those
+// of other models) the ones that were stored for this owner.
+struct TierErase {
+  std::unordered_set<TierKey, TierKeyHasher> keys;
+  CacheOwner owner;
+};
+
 enum class TierTicket : std::uint64_t {};  // unique in an engine's life
 
 // A row as tiers are told of it.
@@ -37,6 +46,7 @@ struct TierRow {
   // without its beginning and comes first, so a tier drops rows in this order.
   std::uint64_t use = 0;
   double compute_s = 0;  // about what computing these tokens takes
+  CacheOwner owner = {};
 };
 
 // Bytes move between a tier and pages of the pool, pages_per_row of them in the row's order. The row is not
@@ -75,9 +85,15 @@ struct TierDone {
   bool operator==(const TierDone&) const = default;
 };
 
+struct TierFound {
+  TierKey key;
+  CacheOwner owner;
+  bool operator==(const TierFound&) const = default;
+};
+
 // Everything that has happened since the last answer, in this order.
 struct TierNews {
-  std::vector<TierKey> found;  // rows that a tier had when it was opened
+  std::vector<TierFound> found;  // rows that a tier has, as it was opened with them or keeps them
   std::vector<TierDone> done;
   std::vector<TierKey> gone;  // rows that no tier has any more
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "api/json.h"
 #include "api/query.h"
 #include "base/strings.h"
 #include "server/http_request.h"
@@ -12,10 +13,11 @@
 namespace pagoda {
 namespace {
 
-// As vLLM answers: 200 and nothing.
+// As vLLM answers: 200 and nothing, where no other body is given.
 class ControlWait final : public EngineWait {
  public:
-  explicit ControlWait(std::function<void()> wake) : wake_(std::move(wake)) {}
+  ControlWait(std::function<void()> wake, std::string body)
+      : wake_(std::move(wake)), body_(std::move(body)) {}
   void set(Status status) {
     status_ = std::move(status);
     ready_.store(true, std::memory_order_release);
@@ -25,12 +27,14 @@ class ControlWait final : public EngineWait {
   HttpResponse answer(const ServerContext&) override {
     if (!status_.ok()) return error_response(status_);
     HttpResponse response;
-    response.content_type.clear();
+    response.body = body_;
+    if (body_.empty()) response.content_type.clear();
     return response;
   }
 
  private:
   const std::function<void()> wake_;
+  const std::string body_;
   Status status_;
   std::atomic<bool> ready_{false};
 };
@@ -50,8 +54,8 @@ Result<std::multimap<std::string, std::string>> fields_of(const ApiCall& call,
 }
 
 template <class Ask>
-std::shared_ptr<EngineWait> asked(std::function<void()> wake, const Ask& ask) {
-  auto wait = std::make_shared<ControlWait>(std::move(wake));
+std::shared_ptr<EngineWait> asked(std::function<void()> wake, const Ask& ask, std::string body = {}) {
+  auto wait = std::make_shared<ControlWait>(std::move(wake), std::move(body));
   ask([wait](Status status) { wait->set(std::move(status)); });
   return wait;
 }
@@ -101,12 +105,30 @@ Result<std::shared_ptr<EngineWait>> wake_up(const ApiCall& call, ServerContext& 
 }
 
 // vLLM's two fields are about running requests, which always keep their own K/V here, and about a cache
-// outside of the engine, which there is not.
+// outside of the engine: the tiers, which are always erased, too.
 Result<std::shared_ptr<EngineWait>> reset_prefix_cache(const ApiCall& call, ServerContext& server,
                                                        std::function<void()> wake) {
   const auto fields = fields_of(call, {"reset_running_requests", "reset_external"});
   if (!fields) return fields.error();
   return asked(std::move(wake), [&](auto done) { server.engine.reset_prefix_cache(std::move(done)); });
+}
+
+// Sessions are named by clients, those of each key on their own: all of this name, or those of one key.
+Result<std::shared_ptr<EngineWait>> erase_session(const ApiCall& call, ServerContext& server,
+                                                  std::function<void()> wake) {
+  const auto fields = fields_of(call, {"key"});
+  if (!fields) return fields.error();
+  if (call.parameter.empty()) return bad_value("id", "The session has no name.");
+  CacheOwner owner{.tenant = 0, .session = CacheOwner::number_of(call.parameter)};
+  if (const auto key = fields->find("key"); key != fields->end())
+    owner.tenant = CacheOwner::number_of(key->second);
+  std::string body;
+  JsonWriter json(body);
+  json.begin_object().key("object").string("session.deleted");
+  json.key("id").string(to_valid_utf8(call.parameter)).key("deleted").boolean(true).end_object();
+  return asked(
+      std::move(wake), [&](auto done) { server.engine.erase_cached(owner, std::move(done)); },
+      std::move(body));
 }
 
 HttpResponse is_sleeping(const ApiCall&, ServerContext& server) {
@@ -134,6 +156,7 @@ constexpr Route kRoutes[] = {
     {admin("POST", "/reset_prefix_cache"), reset_prefix_cache},
     {admin("POST", "/sleep"), sleep},
     {admin("POST", "/wake_up"), wake_up},
+    {admin("DELETE", "/admin/sessions/{id}"), erase_session},
     {admin("GET", "/is_sleeping"), is_sleeping},
     {admin("GET", "/tokenizer_info"), tokenizer_info},
 };

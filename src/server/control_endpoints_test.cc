@@ -1,5 +1,6 @@
 #include <fstream>
 
+#include "base/strings.h"
 #include "server/running_server.h"
 
 namespace pagoda {
@@ -27,6 +28,25 @@ TEST(ControlEndpoints, SleepAndWakeUpAsVllmIsAsked) {
   EXPECT_TRUE(running.engine.woken.kv_cache);
   EXPECT_EQ(client.post("/reset_prefix_cache?reset_running_requests=true", "").status, 200);
   EXPECT_EQ(running.engine.num_resets, 1);
+}
+
+TEST(ControlEndpoints, ASessionIsErased) {
+  RunningServer running;
+  TestClient client(running.port());
+  const auto erase = [&](std::string_view path) {
+    client.send(concat("DELETE ", path, " HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    return client.read_response();
+  };
+  const TestResponse done = erase("/admin/sessions/a%20b");
+  EXPECT_EQ(done.status, 200);
+  EXPECT_EQ(done.body, R"({"object":"session.deleted","id":"a b","deleted":true})");
+  EXPECT_EQ(running.engine.erased, (CacheOwner{.tenant = 0, .session = CacheOwner::number_of("a b")}));
+  EXPECT_EQ(erase("/admin/sessions/s?key=alice").status, 200);
+  EXPECT_EQ(running.engine.erased.tenant, CacheOwner::number_of("alice"));
+  EXPECT_EQ(running.engine.num_erases, 2);
+  EXPECT_EQ(erase("/admin/sessions/s?tenant=alice").status, 400);
+  EXPECT_EQ(client.get("/admin/sessions/s").status, 405);
+  EXPECT_EQ(running.engine.num_erases, 2);
 }
 
 TEST(ControlEndpoints, WhatIsWrongIsSaid) {

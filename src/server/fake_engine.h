@@ -84,6 +84,13 @@ class FakeEngine final : public EngineClient {
     ++num_resets;
     done(ok_status());
   }
+  void erase_cached(const CacheOwner& owner, ControlDone done) override {
+    erased = owner;
+    ++num_erases;
+    done(ok_status());
+  }
+  CacheOwner erased;
+  std::atomic<int> num_erases{0};
   SleepOrder slept;
   WakeOrder woken;
   std::atomic<bool> sleeping{false};

@@ -154,12 +154,19 @@ HttpResponse docs(const ApiCall&, ServerContext& server) {
   return answer(std::move(out), "text/html; charset=utf-8");
 }
 
+HttpResponse slot_action(const ApiCall&, ServerContext&) {
+  return error_response(
+      unimplemented("There are no slots to save, restore or erase: the prefix cache keeps what every request "
+                    "has computed, also on disk (--kv-disk); DELETE /admin/sessions/ID erases a session's."));
+}
+
 constexpr Route kRoutes[] = {
     {{.method = "GET", .path = "/get_server_info"}, server_info},
     {{.method = "GET", .path = "/server_info"}, server_info},
     {{.method = "GET", .path = "/get_model_info"}, model_info},
     {{.method = "GET", .path = "/model_info"}, model_info},
     {{.method = "GET", .path = "/slots"}, slots},
+    {{.method = "POST", .path = "/slots/{id}", .body = BodyForm::any}, slot_action},
     {{.method = "GET", .path = "/openapi.json"}, openapi},
     {{.method = "GET", .path = "/docs", .form = AnswerForm::text}, docs},
 };

@@ -99,6 +99,7 @@ struct Server::Impl {
   asio::awaitable<void> watch_engine();
   asio::awaitable<void> watch_key_file();
   void reload_keys();
+  void keys_reloaded(const std::vector<std::string>& gone);
   void begin_drain();
   void close_oldest_idle();
   template <class Function>
@@ -295,7 +296,7 @@ asio::awaitable<void> Server::Impl::heed_signals() {
 
 // A file is read by the job pool; a broken one changes nothing but the log.
 void Server::Impl::reload_keys() {
-  auto outcome = std::make_shared<Status>();
+  auto outcome = std::make_shared<Result<std::vector<std::string>>>(std::vector<std::string>{});
   JobPool::Job job{.owner = {}, .cost = 0, .work = nullptr, .done = nullptr};
   job.work = [this, outcome] { *outcome = server.keys.reload(); };
   job.done = [this, outcome](JobPool::End end) {
@@ -303,14 +304,26 @@ void Server::Impl::reload_keys() {
       reloading = false;
       if (end != JobPool::End::done)
         reload_wanted = true;
-      else if (!outcome->ok())
-        log_error("server", concat("the API keys were not reloaded: ", outcome->message()));
+      else if (!*outcome)
+        log_error("server", concat("the API keys were not reloaded: ", outcome->error().message()));
       else
-        log_info("server", concat("API keys reloaded: ", server.keys.num_keys()));
+        keys_reloaded(**outcome);
     });
   };
   reloading = server.jobs.submit(std::move(job)).has_value();
   reload_wanted = !reloading;
+}
+
+// Those who are gone leave nothing in the prefix cache.
+void Server::Impl::keys_reloaded(const std::vector<std::string>& gone) {
+  log_info("server", concat("API keys reloaded: ", server.keys.num_keys()));
+  for (const std::string& name : gone) {
+    server.engine.erase_cached(
+        {.tenant = CacheOwner::number_of(name), .session = 0}, [name](const Status& status) {
+          if (!status.ok() && status.code() != StatusCode::unimplemented)
+            log_error("server", concat("the K/V of key '", name, "' is not erased: ", status.message()));
+        });
+  }
 }
 
 asio::awaitable<void> Server::Impl::watch_key_file() {

@@ -226,6 +226,10 @@ class Player final : public StepObserver {
     core_->reset_prefix_cache();
     return ok_status();
   }
+  Status play(const LoggedEraseCached& erase) {
+    core_->erase_cached(erase.owner, [](const Status&) {});
+    return ok_status();
+  }
   Status play(const LoggedGrant& grant) {
     grants_.push_back(grant.granted);
     return ok_status();

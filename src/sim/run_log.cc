@@ -19,7 +19,7 @@ namespace {
 using namespace run_log;
 
 constexpr std::string_view kMagic = "PAGODARL";
-constexpr std::uint8_t kVersion = 7;
+constexpr std::uint8_t kVersion = 8;
 constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
 
 enum class Kind : std::uint8_t {
@@ -34,6 +34,7 @@ enum class Kind : std::uint8_t {
   grant,
   drafts,
   reset_cache,
+  erase_cached,
 };
 
 // Flags of a step.
@@ -94,39 +95,51 @@ bool slots_can_be(const RunHeader& header) {
           header.modes.num_created >= std::min<std::int64_t>(header.num_blocks, pages));
 }
 
-void put_keys(ByteWriter& out, const std::vector<TierKey>& keys) {
-  out.number(keys.size());
-  for (const TierKey& key : keys) {
-    for (const std::uint64_t word : key.chain) out.fixed(word, 8);
-    out.signed_number(key.group);
-  }
+void put_key(ByteWriter& out, const TierKey& key) {
+  for (const std::uint64_t word : key.chain) out.fixed(word, 8);
+  out.signed_number(key.group);
 }
 
-std::vector<TierKey> get_keys(ByteReader& in) {
-  std::vector<TierKey> out(in.count());
-  for (TierKey& key : out) {
-    for (std::uint64_t& word : key.chain) word = in.fixed(8);
-    key.group = in.int32_in(0, kMaxGroups);
-  }
-  return out;
+void get_key(ByteReader& in, TierKey& key) {
+  for (std::uint64_t& word : key.chain) word = in.fixed(8);
+  key.group = in.int32_in(0, kMaxGroups);
+}
+
+void put_owner(ByteWriter& out, const CacheOwner& owner) {
+  out.fixed(owner.tenant, 8);
+  out.fixed(owner.session, 8);
+}
+
+CacheOwner get_owner(ByteReader& in) {
+  const std::uint64_t tenant = in.fixed(8);
+  return {.tenant = tenant, .session = in.fixed(8)};
 }
 
 void put_tiers(ByteWriter& out, const LoggedStep& step) {
   out.number(static_cast<std::uint64_t>(step.num_tier_moves));
   out.fixed(step.tiers_digest, 4);
-  put_keys(out, step.tier_news.found);
+  out.number(step.tier_news.found.size());
+  for (const TierFound& found : step.tier_news.found) {
+    put_key(out, found.key);
+    put_owner(out, found.owner);
+  }
   out.number(step.tier_news.done.size());
   for (const TierDone& done : step.tier_news.done) {
     out.number(static_cast<std::uint64_t>(done.ticket));
     out.byte(done.ok ? 1 : 0);
   }
-  put_keys(out, step.tier_news.gone);
+  out.number(step.tier_news.gone.size());
+  for (const TierKey& key : step.tier_news.gone) put_key(out, key);
 }
 
 void get_tiers(ByteReader& in, LoggedStep& step) {
   step.num_tier_moves = static_cast<std::int64_t>(in.number() & 0x7fffffff);
   step.tiers_digest = static_cast<std::uint32_t>(in.fixed(4));
-  step.tier_news.found = get_keys(in);
+  step.tier_news.found.resize(in.count());
+  for (TierFound& found : step.tier_news.found) {
+    get_key(in, found.key);
+    found.owner = get_owner(in);
+  }
   step.tier_news.done.resize(in.count());
   for (TierDone& done : step.tier_news.done) {
     done.ticket = TierTicket{in.number()};
@@ -134,7 +147,8 @@ void get_tiers(ByteReader& in, LoggedStep& step) {
     if (ok > 1) in.fail();
     done.ok = ok == 1;
   }
-  step.tier_news.gone = get_keys(in);
+  step.tier_news.gone.resize(in.count());
+  for (TierKey& key : step.tier_news.gone) get_key(in, key);
 }
 
 void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before) {
@@ -291,6 +305,9 @@ void RunLogWriter::write(const LogEvent& event) {
     out.text(drop->name);
   } else if (std::holds_alternative<LoggedResetCache>(event)) {
     kind = Kind::reset_cache;
+  } else if (const auto* erase = std::get_if<LoggedEraseCached>(&event)) {
+    kind = Kind::erase_cached;
+    put_owner(out, erase->owner);
   } else if (const auto* step = std::get_if<LoggedStep>(&event)) {
     kind = Kind::step;
     put_step(out, *step, before_);
@@ -411,6 +428,9 @@ Result<std::optional<LogEvent>> RunLogReader::next() {
       break;
     case Kind::reset_cache:
       event = LoggedResetCache{};
+      break;
+    case Kind::erase_cached:
+      event = LoggedEraseCached{get_owner(in)};
       break;
     case Kind::step: {
       LoggedStep step = get_step(in, before_);

@@ -82,6 +82,9 @@ struct LoggedDropPrefix {
   std::string name;
 };
 struct LoggedResetCache {};  // nothing that was cached is found any more
+struct LoggedEraseCached {   // nor what this owner had cached
+  CacheOwner owner;
+};
 // The system's answer to a manager that asked for more pages, before the step in which it did.
 struct LoggedGrant {
   bool granted = false;
@@ -93,8 +96,9 @@ struct LoggedDrafts {
 };
 struct LoggedEnd {};
 // A Request's arrival_time is since the start of the log, too.
-using LogEvent = std::variant<Request, LoggedAbort, LoggedAbortSequence, LoggedAddPrefix, LoggedDropPrefix,
-                              LoggedResetCache, LoggedStep, LoggedGrant, LoggedDrafts, LoggedEnd>;
+using LogEvent =
+    std::variant<Request, LoggedAbort, LoggedAbortSequence, LoggedAddPrefix, LoggedDropPrefix,
+                 LoggedResetCache, LoggedEraseCached, LoggedStep, LoggedGrant, LoggedDrafts, LoggedEnd>;
 
 class RunLogWriter {
  public:

@@ -194,6 +194,10 @@ void code_request(Coder code, R& request) {
   code(request.prompt_token_ids);
   code(request.priority, std::numeric_limits<std::int32_t>::min(), kMaxInt32);
   code(request.cache_salt);
+  code(request.cache_hint.session);
+  code(request.cache_hint.ttl_s, 0, kMaxInt32);
+  code(request.cache_hint.priority, 0, 100);
+  code(request.cache_hint.pin_s, 0, kMaxInt32);
   code(request.tenant);
   code(request.weight, 1, kMaxInt32);
   code_work(code, request.work);

@@ -30,7 +30,11 @@ class SimulatedModelRunner final : public ModelRunner {
 
   StepResult run(const ScheduledBatch& batch) override;
   bool has_tier_news() const override { return tiers_.pending(); }  // run() waits for it
-  void erase_tiers() override { tiers_.erase_all(); }
+  void erase_tiers(TierRows) override { tiers_.erase_all(); }
+  void erase_from_tiers(TierErase what, std::function<void(Status)> done) override {
+    tiers_.erase(what);
+    done(ok_status());
+  }
 
   double busy_seconds() const { return busy_seconds_; }
   // Lets so much more time pass in the next step.

@@ -81,6 +81,21 @@ TierNews SimulatedTiers::take_news(TimeNs now) {
   return std::exchange(news_, {});
 }
 
+void SimulatedTiers::erase(const TierErase& what) {
+  std::erase_if(stores_, [&](const Move& move) {
+    if (!what.keys.contains(move.key)) return false;
+    news_.done.push_back({.ticket = move.ticket, .ok = false});
+    return true;
+  });
+  std::erase_if(by_use_, [&](const auto& entry) {
+    if (!what.keys.contains(entry.second)) return false;
+    const auto row = rows_.find(entry.second);
+    num_used_ -= row->second.num_blocks;
+    rows_.erase(row);
+    return true;
+  });
+}
+
 void SimulatedTiers::erase_all() {
   rows_.clear();
   by_use_.clear();

@@ -28,6 +28,7 @@ class SimulatedTiers {
   // When the next move ends; absent: there is none.
   std::optional<TimeNs> next_done() const;
   TierNews take_news(TimeNs now);
+  void erase(const TierErase& what);
   void erase_all();
 
  private:

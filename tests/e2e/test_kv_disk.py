@@ -1,13 +1,15 @@
 """--kv-disk: what a server computed is found by the next one, to the bit; and kill -9 at any moment does no harm."""
 
 import os
+import re
 import shutil
 import subprocess
+import time
 
 import httpx
 import pytest
 from conftest import binary, serving, small_model
-from kv_disk import FLAGS, answer, kill_and_compare, kv, serve, tokens_on_disk, wait_for
+from kv_disk import FLAGS, PROMPT, answer, kill_and_compare, kv, serve, tokens_on_disk, wait_for
 
 KILLS = int(os.environ.get("PAGODA_KV_KILLS", "30"))
 
@@ -48,9 +50,71 @@ def test_resetting_the_prefix_cache_erases_it(folder):
         wait_for(folder, 160)
         assert httpx.post(server.url + "/reset_prefix_cache", timeout=30).status_code == 200
         assert tokens_on_disk(folder) == 0
+        metrics = httpx.get(server.url + "/metrics", timeout=30).text
+        values = dict(re.findall(r"^pagoda:kv_disk_(\w+)(?:\{.*\})? (\S+)$", metrics, re.M))
+        assert float(values["written_bytes_total"]) > float(values["bytes"]) == 0
+        assert float(values["erased_blocks_total"]) >= 10 and float(values["errors_total"]) == 0
         assert sorted(path.name for path in folder.iterdir()) == ["lock"]
     with serve(folder) as server:
         assert answer(server)[1] == 0
+
+
+def test_a_session_is_erased_and_others_stay(folder):
+    text = PROMPT[: len(PROMPT) // 2]
+    first, second = text + "One: " + text, text + "Two: " + text
+    with serve(folder) as server:
+        answer(server, first, prompt_cache_key="s1")
+        answer(server, second, cache_hint={"session": "s2"})
+    # The next process knows whose they are: the beginning was the first session's when it was written.
+    with serve(folder) as server:
+        whole = answer(server, first, prompt_cache_key="s1")[1]
+        kept = answer(server, second, cache_hint={"session": "s2"})[1]
+        assert whole >= 160 and kept >= 160
+        before = tokens_on_disk(folder)
+        assert httpx.delete(server.url + "/admin/sessions/s1", timeout=30).status_code == 200
+        assert 0 < tokens_on_disk(folder) < before
+        assert answer(server, second, cache_hint={"session": "s2"})[1] == kept
+        shared = answer(server, first, cache_hint={"session": "s3"})[1]
+        assert 0 < shared < whole, "the beginning alone, which the second has used, too"
+    assert "0 are damaged" in kv("verify", folder)
+
+
+def test_removing_a_key_erases_what_it_left(folder, tmp_path):
+    keys = tmp_path / "keys.yaml"
+    names = ("alice", "bob", "carol")
+    keys.write_text("keys:\n" + "".join(f"- {{name: {name}, key: {name}s-secret}}\n" for name in names))
+    with serve(folder, "--api-key-file", str(keys)) as server:
+        for name in names:
+            answer(server, headers={"Authorization": f"Bearer {name}s-secret"})
+        wait_for(folder, 3 * 320)
+        before = tokens_on_disk(folder)
+        keys.write_text("keys:\n" + "".join(f"- {{name: {name}, key: {name}s-secret}}\n" for name in names[1:]))
+        deadline = time.monotonic() + 30
+        while tokens_on_disk(folder) == before:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert tokens_on_disk(folder) == before * 2 // 3
+        for name in names[1:]:
+            assert answer(server, headers={"Authorization": f"Bearer {name}s-secret"})[1] == 304
+
+
+def test_what_was_queued_is_written_when_the_server_ends(folder):
+    with serve(folder) as server:
+        answer(server)
+        server.process.terminate()
+        assert server.process.wait(30) == 0
+    assert tokens_on_disk(folder) == 320
+
+
+def test_sleeping_keeps_it(folder):
+    with serve(folder) as server:
+        expected, _ = answer(server)
+        wait_for(folder, 304)
+        for level in (1, 2):
+            assert httpx.post(f"{server.url}/sleep?level={level}", timeout=30).status_code == 200
+            assert httpx.post(server.url + "/wake_up", timeout=60).status_code == 200
+            same, cached = answer(server)
+            assert same == expected and cached >= 160
 
 
 def test_what_was_edited_is_computed_again(folder):

@@ -29,6 +29,9 @@ def test_llama_cpps_facts(http):
     params = props["default_generation_settings"]["params"]
     assert all(isinstance(value, float | int) for value in params.values())
     assert any(not slot["is_processing"] for slot in http.get("/slots").json())
+    for action in ("save", "restore", "erase"):
+        refused = http.post(f"/slots/0?action={action}", json={"filename": "x"})
+        assert refused.status_code == 400 and "--kv-disk" in refused.json()["error"]["message"]
     shown = http.post("/apply-template", json={"messages": [{"role": "user", "content": "Hi <|im_end|>"}]}).json()
     assert shown["prompt"].endswith("<|im_start|>assistant\n") and "Hi <|im_end|>" in shown["prompt"]
 

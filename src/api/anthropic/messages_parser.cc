@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "api/cache_hint_fields.h"
 #include "api/content_parts.h"
 #include "api/declared_tools.h"
 #include "api/grammar_fields.h"
@@ -277,6 +278,7 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   read_messages(fields, chat.conversation, chat.warnings);
   read_tools(fields, chat);
   chat.reasoning = read_reasoning_wish(fields);
+  chat.cache_hint = read_cache_hint(fields);
   chat.reasoning.tell_template(chat.conversation.template_kwargs, context.template_kwargs);
   if (const json::object* config = fields.object("output_config")) {
     FieldReader inner(*config, "output_config");
@@ -297,9 +299,8 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   }
   if (!fields.ok()) return fields.status();
   if (!counting)
-    note_unknown_fields(
-        fields, "messages",
-        {"metadata", "service_tier", "cache_control", "context_management", "inference_geo", "betas"});
+    note_unknown_fields(fields, "messages",
+                        {"metadata", "service_tier", "context_management", "inference_geo", "betas"});
   return call;
 }
 

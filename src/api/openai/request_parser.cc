@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <limits>
 
+#include "api/cache_hint_fields.h"
 #include "api/chat_call.h"
 #include "api/field_reader.h"
 #include "api/fill_in_middle.h"
@@ -62,6 +63,7 @@ void read_request_fields(FieldReader& fields, Request& request) {
   request.priority = static_cast<std::int32_t>(fields.integer("priority", kLow, kHigh).value_or(0));
   request.cache_salt = fields.string("cache_salt", 1024).value_or("");
   if (fields.has("cache_salt") && request.cache_salt.empty()) fields.fail("cache_salt", "must not be empty");
+  request.cache_hint = read_cache_hint(fields);
 }
 
 void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
@@ -280,11 +282,10 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   }
   bound_logprobs(fields, call);
   if (!fields.ok()) return fields.status();
-  note_unknown_fields(
-      fields, kind == CallKind::chat ? "chat" : "completions",
-      {"store", "metadata", "service_tier", "reasoning_effort", "prompt_cache_key", "verbosity",
-       "safety_identifier", "top_logprobs", "tool_choice", "tools", "modalities", "stream_options",
-       "max_completion_tokens", "prompt_cache_retention", "deadline_ms", "timeout"});
+  note_unknown_fields(fields, kind == CallKind::chat ? "chat" : "completions",
+                      {"store", "metadata", "service_tier", "reasoning_effort", "verbosity",
+                       "safety_identifier", "top_logprobs", "tool_choice", "tools", "modalities",
+                       "stream_options", "max_completion_tokens", "deadline_ms", "timeout"});
   return call;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/answer_store.h"
+#include "api/cache_hint_fields.h"
 #include "api/declared_tools.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
@@ -154,6 +155,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   read_sampling_fields(fields, call);
   read_format(fields, call);
   read_reasoning(fields, context, call);
+  call.chat.cache_hint = read_cache_hint(fields);
   for (const std::string_view name : {"conversation", "prompt", "moderation", "context_management"})
     fields.not_built(name, "this server does not implement it");
   const json::object* metadata = fields.object("metadata");
@@ -193,8 +195,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   for (ChatMessage& message : messages) message.content.be_text();
   if (!fields.ok()) return fields.status();
   note_unknown_fields(fields, "responses",
-                      {"stream_options", "user", "safety_identifier", "prompt_cache_key", "service_tier",
-                       "max_tool_calls", "prompt_cache_retention"});
+                      {"stream_options", "user", "safety_identifier", "service_tier", "max_tool_calls"});
   call.first_of_this_call = call.conversation.size();
   call.conversation.insert(call.conversation.end(), input.begin(), input.end());
   return call;

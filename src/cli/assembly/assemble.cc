@@ -247,7 +247,7 @@ Status allocate(const EnginePlan& plan, LoadedRunner& runner) {
 
 // The tiers of the KV cache, the fastest first.
 Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, const ModelSource& source,
-                 LoadedRunner& runner) {
+                 LoadedRunner& runner, MetricsRegistry& metrics) {
   if (!plan.engine.kv_tiers) return ok_status();
   std::vector<std::unique_ptr<KvTier>> tiers;
   if (plan.num_offload_blocks > 0) {
@@ -256,7 +256,7 @@ Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, const ModelSo
     tiers.push_back(*std::move(host));
   }
   if (!flags.kv_disk.empty()) {
-    auto disk = open_kv_disk(flags, source, runner);
+    auto disk = open_kv_disk(flags, source, runner, metrics);
     if (!disk) return disk.error().annotate("--kv-disk");
     tiers.push_back(*std::move(disk));
   }
@@ -286,7 +286,7 @@ Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan p
 Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model) {
   for (LoadedRunner& runner : model.runners) {
     PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
-    PAGODA_RETURN_IF_ERROR(add_tiers(flags, plan, *model.source, runner));
+    PAGODA_RETURN_IF_ERROR(add_tiers(flags, plan, *model.source, runner, metrics));
   }
   memory = memory_table(flags, model, plan);
   ledger = make_ledger(memory, plan.kv, uses_device(flags));

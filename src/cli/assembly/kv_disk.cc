@@ -10,7 +10,7 @@
 namespace pagoda {
 
 Result<std::unique_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const ModelSource& source,
-                                             const LoadedRunner& runner) {
+                                             const LoadedRunner& runner, MetricsRegistry& metrics) {
   ThreadPool pool(num_threads(flags));
   const auto fingerprint = kv_fingerprint(flags, source, runner, pool);
   if (!fingerprint) return fingerprint.error();
@@ -22,10 +22,10 @@ Result<std::unique_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const Mod
                                 .max_write_bytes_per_hour = writes > 0 ? writes : WriteAllowance::kUnbounded},
                       .fingerprint = *fingerprint,
                       .label = source.path()},
-                     clock);
+                     clock, metrics);
   if (!tier) return tier.error();
   std::int64_t rows = 0;
-  (*tier)->each_key([&rows](const TierKey&) { ++rows; });
+  (*tier)->each_key([&rows](const TierKey&, const CacheOwner&) { ++rows; });
   log_info("kv", concat(flags.kv_disk, " has ", mib((*tier)->stats().bytes), " of K/V; ", rows,
                         " blocks are of this model"));
   return std::unique_ptr<KvTier>(*std::move(tier));

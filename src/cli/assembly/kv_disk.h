@@ -2,6 +2,7 @@
 // open_kv_disk(): the folder of --kv-disk as a tier of the KV cache, for this model and these flags.
 #include <memory>
 
+#include "base/metrics.h"
 #include "base/status.h"
 #include "cli/assembly/loaded_runner.h"
 #include "cli/flags/engine_flags.h"
@@ -12,6 +13,6 @@ namespace pagoda {
 
 // Errors: the folder cannot be used, or another process uses it; the model's files cannot be read.
 Result<std::unique_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const ModelSource& source,
-                                             const LoadedRunner& runner);
+                                             const LoadedRunner& runner, MetricsRegistry& metrics);
 
 }  // namespace pagoda

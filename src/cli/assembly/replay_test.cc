@@ -324,7 +324,7 @@ TEST_F(TamperedLog, WellFormedNonsenseDoesNoHarm) {
           if (strikes(3)) step->sequences.clear();
           if (strikes(3))
             step->tier_news.done.push_back({TierTicket{random_bits(seed, 7, position) % 40}, strikes(2)});
-          if (strikes(3)) step->tier_news.found.push_back({{1, 2, 3, 4}, 7});
+          if (strikes(3)) step->tier_news.found.push_back({.key = {{1, 2, 3, 4}, 7}, .owner = {}});
           for (LoggedSequence& sequence : step->sequences) {
             if (strikes(6)) sequence.tokens.assign(random_bits(seed, 6, position) % 9, 1 << 20);
             if (strikes(6)) sequence.tokens.assign(random_bits(seed, 6, position) % 9, 1);

@@ -61,7 +61,8 @@ Status clear(const std::string& path) {
   const SteadyClock clock;
   auto store = SegmentStore::open(*std::move(files), {.max_bytes = before->file_bytes}, clock);
   if (!store) return store.error();
-  if (const auto erased = (*store)->erase({}); !erased) return erased.error();
+  if (const auto erased = (*store)->erase([](const KvKey&, const CacheOwner&) { return true; }); !erased)
+    return erased.error();
   std::printf("removed %s from %s\n", mib(before->file_bytes).c_str(), printable(path).c_str());
   return flushed();
 }

@@ -103,10 +103,15 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
        .help = "keep the KV blocks of finished prompts and reuse them for equal prefixes"},
       {.name = "eviction-policy",
        .value = flags::choice(flags.eviction_policy, eviction_policies()),
-       .help = "order of eviction from the prefix cache: least recently, or least frequently used first",
-       .details = "order in which the prefix cache evicts unused blocks: `lru`, least recently used first; "
-                  "`lfu`, least "
-                  "frequently used first, and among equals least recently used"},
+       .help =
+           "order of eviction from the prefix cache: least recently used, least frequently used, or least "
+           "worth first",
+       .details =
+           "order in which the prefix cache evicts unused blocks: `lru`, least recently used first; "
+           "`lfu`, least "
+           "frequently used first, and among equals least recently used; `cost`, least worth first: `lru` in "
+           "which "
+           "blocks that were found often, or have a `cache_hint`, go later ([hints](kv-tiers.md#hints))"},
       {.name = "prefix-file",
        .value = flags::text(flags.prefix_file, "FILE"),
        .help = "JSON list of {\"name\", \"text\" | \"messages\" | \"token_ids\"}: prefixes pinned in the "

@@ -231,7 +231,7 @@ constexpr PeerFlag kTable[] = {
     {Peer::llama_server, "swa-full", Shape::on},
     {Peer::llama_server, "kv-unified kvu", Shape::on_off},
     {Peer::llama_server, "ctx-checkpoints", Shape::one},
-    {Peer::llama_server, "cache-ram cram", Shape::one},
+    {Peer::llama_server, "cache-ram cram", Shape::one, Rule::only, "0", "use --kv-offloading-size, in GiB"},
     {Peer::llama_server, "cache-reuse", Shape::one},
     {Peer::llama_server, "cache-prompt", Shape::on_off},
     {Peer::llama_server, "slot-prompt-similarity sps", Shape::one},

@@ -118,7 +118,9 @@ bool Admission::try_admit(SequenceGroup& group) {
   CHECK(leader_at != group.sequences.end());
   Sequence& leader = **leader_at;
   const std::int32_t cached =
-      kv.add_sequence(leader.id, leader.tokens, group.prefix_salt(), group.takes_cached_prefix());
+      kv.add_sequence(leader.id, leader.tokens,
+                      CacheUse(group.prefix_salt(), group.cache_claim(), group.request.arrival_time),
+                      group.takes_cached_prefix());
   leader.state = SequenceState::resident;
   leader.num_computed_tokens = cached;
   if (alone && records_.plan.batch().empty() && whole) budget.raise_to(leader.num_missing());

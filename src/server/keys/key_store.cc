@@ -43,10 +43,11 @@ Status KeyStore::load(const std::vector<std::string>& keys, const std::string& f
     if (!alone) entry.max_priority = 0;
     fixed_.push_back(std::move(entry));
   }
-  return reload();
+  if (const auto loaded = reload(); !loaded) return loaded.error();
+  return ok_status();
 }
 
-Status KeyStore::reload() {
+Result<std::vector<std::string>> KeyStore::reload() {
   std::vector<KeyEntry> entries;
   if (has_file()) {
     const FileIdentity before = identity();
@@ -59,7 +60,7 @@ Status KeyStore::reload() {
   return install(std::move(entries));
 }
 
-Status KeyStore::install(std::vector<KeyEntry> entries) {
+Result<std::vector<std::string>> KeyStore::install(std::vector<KeyEntry> entries) {
   auto ring = std::make_shared<Ring>();
   std::set<std::string> names;
   for (const KeyEntry& entry : entries)
@@ -70,8 +71,11 @@ Status KeyStore::install(std::vector<KeyEntry> entries) {
     for (const KeyDigest& digest : entry.digests) ring->digests.emplace_back(digest, ring->keys.size());
     ring->keys.push_back(make_key(std::move(entry)));
   }
+  std::vector<std::string> gone;
+  for (const auto& key : ring_->keys)
+    if (!names.contains(key->entry.name)) gone.push_back(key->entry.name);
   ring_ = std::move(ring);
-  return ok_status();
+  return gone;
 }
 
 KeyStore::FileIdentity KeyStore::identity() const {

@@ -42,8 +42,8 @@ class KeyStore {
 
   // Keys of the command line, and a file; either may be empty. One key without a file is an administrator's.
   Status load(const std::vector<std::string>& keys, const std::string& file);
-  // Reads the file again. An error: all stays as it was.
-  Status reload();
+  // Reads the file again. The names that are gone; an error: all stays as it was.
+  Result<std::vector<std::string>> reload();
   // Whether the file is another one than was read last, and was the same at the call before this one: it is
   // not being written just now. One thread.
   bool file_has_changed();
@@ -70,7 +70,7 @@ class KeyStore {
     std::int64_t size = -1, mtime_ns = 0, inode = 0;
     bool operator==(const FileIdentity&) const = default;
   };
-  Status install(std::vector<KeyEntry> entries);
+  Result<std::vector<std::string>> install(std::vector<KeyEntry> entries);
   std::shared_ptr<const ApiKey> make_key(KeyEntry entry);
   FileIdentity identity() const;
   std::shared_ptr<const Ring> ring() const;

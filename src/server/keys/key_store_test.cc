@@ -49,11 +49,11 @@ TEST_F(KeyStoreTest, ABrokenFileChangesNothing) {
   const auto a = keys_.find("x");
   ASSERT_NE(a, nullptr);
   write("keys: [{name: a, key: y}, {nonsense");
-  EXPECT_FALSE(keys_.reload().ok());
+  EXPECT_FALSE(keys_.reload());
   EXPECT_EQ(keys_.find("x"), a);
   EXPECT_EQ(keys_.find("y"), nullptr);
   std::filesystem::remove(path_);
-  EXPECT_FALSE(keys_.reload().ok());
+  EXPECT_FALSE(keys_.reload());
   EXPECT_EQ(keys_.find("x"), a);
 }
 
@@ -65,7 +65,7 @@ TEST_F(KeyStoreTest, AReloadKeepsWhatANameHasUsed) {
   EXPECT_FALSE(before->account->limit.take_request(clock_.now()));
   EXPECT_FALSE(before->account->limit.take_request(clock_.now()));
   write("keys: [{name: a, key: y, requests_per_minute: 2}, {name: b, key: z}]");
-  ASSERT_TRUE(keys_.reload().ok());
+  ASSERT_TRUE(keys_.reload());
   EXPECT_EQ(keys_.find("x"), nullptr);
   const auto after = keys_.find("y");
   ASSERT_NE(after, nullptr);
@@ -75,6 +75,15 @@ TEST_F(KeyStoreTest, AReloadKeepsWhatANameHasUsed) {
   EXPECT_TRUE(keys_.several_tenants());
 }
 
+TEST_F(KeyStoreTest, AReloadTellsWhoIsGone) {
+  write("keys: [{name: a, key: x}, {name: b, key: y}, {name: c, key: z}]");
+  ASSERT_TRUE(keys_.load({}, path_).ok());
+  write("keys: [{name: b, key: new}, {name: d, key: x}]");
+  const auto gone = keys_.reload();
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(*gone, (std::vector<std::string>{"a", "c"})) << "a new key of a name is the same tenant";
+}
+
 TEST_F(KeyStoreTest, AChangeIsSeenOnceTheFileIsAtRest) {
   write("keys: [{name: a, key: x}]");
   ASSERT_TRUE(keys_.load({}, path_).ok());
@@ -82,12 +91,12 @@ TEST_F(KeyStoreTest, AChangeIsSeenOnceTheFileIsAtRest) {
   write("keys: [{name: a, key: longer}]");
   EXPECT_FALSE(keys_.file_has_changed());  // it may still be written
   EXPECT_TRUE(keys_.file_has_changed());
-  ASSERT_TRUE(keys_.reload().ok());
+  ASSERT_TRUE(keys_.reload());
   EXPECT_FALSE(keys_.file_has_changed());
   std::filesystem::remove(path_);
   EXPECT_FALSE(keys_.file_has_changed());
   EXPECT_TRUE(keys_.file_has_changed());
-  EXPECT_FALSE(keys_.reload().ok());
+  EXPECT_FALSE(keys_.reload());
   EXPECT_FALSE(keys_.file_has_changed());  // told once
 }
 
