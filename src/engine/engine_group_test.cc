@@ -81,6 +81,7 @@ class NotingEngine final : public EngineClient {
   void sleep(const SleepOrder&, ControlDone done) override { asked.push_back(std::move(done)); }
   void wake_up(const WakeOrder&, ControlDone done) override { asked.push_back(std::move(done)); }
   void reset_prefix_cache(ControlDone done) override { asked.push_back(std::move(done)); }
+  void erase_cached(const CacheOwner&, ControlDone done) override { asked.push_back(std::move(done)); }
   bool is_sleeping() const override { return sleeping; }
   bool healthy() const override { return alive; }
 
@@ -244,10 +245,15 @@ TEST_F(EngineGroupTest, OrdersGoToAllThatLive) {
   engines[0].asked.at(2)(ok_status());
   engines[2].asked.at(2)(ok_status());
   ASSERT_EQ(answers.size(), 3U);
+  group.erase_cached({.tenant = 1}, done);
+  engines[0].asked.at(3)(ok_status());
+  engines[2].asked.at(3)(ok_status());
+  ASSERT_EQ(answers.size(), 4U);
+  EXPECT_TRUE(answers[3].ok());
   engines[0].alive = engines[2].alive = false;
   group.reset_prefix_cache(done);
-  ASSERT_EQ(answers.size(), 4U);
-  EXPECT_EQ(answers[3].code(), StatusCode::unavailable);
+  ASSERT_EQ(answers.size(), 5U);
+  EXPECT_EQ(answers[4].code(), StatusCode::unavailable);
 }
 
 // Engine threads over the fake model, whose tokens are a function of the K/V that they find.

@@ -92,7 +92,9 @@ class Conversion {
         info_.decoder.layers, [](const LayerConfig& layer) { return layer.mixture() != nullptr; });
     const Family* const family = find_gguf_family(architecture_, experts);
     if (family == nullptr) return refused("there are no such GGUF files with experts");
-    to_ = family->names(ModelFormat::gguf);
+    ModelInfo file;
+    file.family = family;
+    to_ = file.names(ModelFormat::gguf);
     if (from_.transposed != to_.transposed) return refused("its matrices are stored [in, out]");
     if (from_.qkv_by_group != to_.qkv_by_group)
       return refused("its queries, keys and values are interleaved");
@@ -230,9 +232,8 @@ class Conversion {
     for (std::int64_t expert = 0; expert < count; ++expert) {
       const TensorView* const part = take(numbered(from, expert));
       if (part == nullptr || (expert > 0 && part->shape != parts.front().shape))
-        return fail(corrupt_data(concat("tensor '", printable(numbered(from, expert)),
-                                        "' is missing, or has "
-                                        "another shape than the first expert's")));
+        return fail(refused("tensor '", printable(numbered(from, expert)),
+                            "' is missing, or has another shape than the first expert's"));
       parts.push_back(*part);
     }
     std::vector<std::int64_t> shape = parts.front().shape;
@@ -244,8 +245,7 @@ class Conversion {
   void add_halves(const std::string& from, const std::string& to, const ExpertNames& other) {
     const TensorView* const all = take(from);
     if (all == nullptr || all->shape.size() != 3 || all->shape[1] % 2 != 0)
-      return fail(
-          corrupt_data(concat("tensor '", printable(from), "' is missing, or no matrix for each expert")));
+      return fail(refused("tensor '", printable(from), "' is missing, or no matrix for each expert"));
     const std::int64_t experts = all->shape[0], half = all->shape[1] / 2, columns = all->shape[2];
     const std::int64_t bytes = dtype_bytes(all->dtype, half * columns);
     for (const std::int64_t which : {0, 1}) {
