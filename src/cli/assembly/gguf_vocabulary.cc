@@ -48,6 +48,18 @@ constexpr std::string_view kProbe =
     "\xD9\xA1\xD9\xA2\xD9\xA3 \xC2\xBD \xE2\x85\xA7 $100 50% #tag @user a-b a/b C++ 'tis y'all'd've\n"
     "def f(x):\n    return x ** 2  # note\n\n\nclass A { int b = 0; }\n";
 
+// The probe, with words at both sides of what may cut them, and with numbers enough to have each pair of
+// digits at each distance from their ends.
+std::string probe() {
+  std::string text(kProbe);
+  for (const std::string_view word : {"emoji", "the", "on", "and", "is", "it", "When", "HTTP", "code", "x"})
+    for (const std::string_view cut :
+         {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'M", "\"", "-", "_", ".", "  "})
+      text += concat(word, cut, word, " ", cut, word, "\n");
+  for (std::uint64_t i = 1; i < 500; ++i) text += concat(i * i * i * 7919, i % 3 == 0 ? "\n" : " ");
+  return text;
+}
+
 // tokenizer.json as far as a GGUF file has it.
 struct Read {
   std::vector<std::string> tokens, merges;
@@ -165,11 +177,12 @@ Result<Read> read_tokenizer_json(std::string_view text, std::size_t count) {
 
 // The same tokens as `own` makes of the probe.
 bool agrees(const Tokenizer& own, const GgufVocabulary& vocabulary) {
+  static const std::string text = probe();
   const auto made = Tokenizer::from_gguf(vocabulary);
   if (!made) return false;
   for (const bool special : {false, true}) {
     const EncodeOptions how = {.add_special_tokens = special};
-    const auto expected = own.encode(kProbe, how), actual = (*made)->encode(kProbe, how);
+    const auto expected = own.encode(text, how), actual = (*made)->encode(text, how);
     if (!expected || !actual || *expected != *actual) return false;
   }
   return true;
@@ -196,7 +209,7 @@ bool choose_splitting(const Tokenizer& own, const Read& read, GgufVocabulary& vo
 void put_ends(const Tokenizer& own, const ModelInfo& info, GgufVocabulary& vocabulary,
               std::vector<GgufEntry>& out) {
   const std::vector<std::int32_t>& ends = info.eos_token_ids;
-  vocabulary.bos = own.bos() >= 0 ? own.bos() : info.bos_token_id;
+  if (vocabulary.bos < 0) vocabulary.bos = info.bos_token_id;
   const bool known = ends.empty() || std::ranges::find(ends, own.eos()) != ends.end();
   vocabulary.eos = known ? own.eos() : ends.front();
   if (ends.size() > 1) out.push_back(integers_entry("tokenizer.ggml.eos_token_ids", ends));
@@ -229,11 +242,12 @@ Result<std::vector<GgufEntry>> gguf_vocabulary(const ModelSource& folder, const 
   vocabulary.scores = read->scores, vocabulary.types = read->types;
   vocabulary.unk = read->unknown;
   std::vector<GgufEntry> out;
-  put_ends(**own, info, vocabulary, out);
   const auto plain = (*own)->encode("a"), wrapped = (*own)->encode("a", {.add_special_tokens = true});
-  if (!plain || !wrapped) return internal_error("the tokenizer does not encode 'a'");
-  vocabulary.add_bos = vocabulary.bos >= 0 && wrapped->front() == vocabulary.bos && *plain != *wrapped;
-  vocabulary.add_eos = vocabulary.eos >= 0 && wrapped->back() == vocabulary.eos && *plain != *wrapped;
+  if (!plain || !wrapped || plain->empty()) return internal_error("the tokenizer does not encode 'a'");
+  vocabulary.add_bos = wrapped->front() != plain->front();
+  vocabulary.add_eos = wrapped->back() != plain->back();
+  vocabulary.bos = *vocabulary.add_bos ? wrapped->front() : (*own)->bos();
+  put_ends(**own, info, vocabulary, out);
   if (!choose_splitting(**own, *read, vocabulary))
     return unimplemented("GGUF files have no name for how tokenizer.json splits text");
   out.push_back(text_entry("tokenizer.ggml.model", vocabulary.model));

@@ -59,9 +59,11 @@ TEST(GgufVocabulary, MakesTheSameTokens) {
     ASSERT_TRUE(own && made);
     std::istringstream lines(testing::read_binary(kFixtures + "cases.jsonl"));
     std::set<std::string> texts;
-    for (std::string line; std::getline(lines, line);)
-      if (const auto* text = boost::json::parse(line).as_object().if_contains("text"); text != nullptr)
+    for (std::string line; std::getline(lines, line);) {
+      const boost::json::value each = boost::json::parse(line);
+      if (const auto* text = each.as_object().if_contains("text"); text != nullptr)
         texts.insert(std::string(text->as_string()));
+    }
     EXPECT_GT(texts.size(), 10u);
     for (const std::string& text : texts) {
       const EncodeOptions how = {.add_special_tokens = true};
