@@ -289,8 +289,9 @@ void EngineGroup::reset_prefix_cache(ControlDone done) {
 }
 
 void EngineGroup::erase_cached(const CacheOwner& owner, ControlDone done) {
-  ask_all([owner](EngineClient& engine, ControlDone erased) { engine.erase_cached(owner, std::move(erased)); },
-          std::move(done));
+  ask_all(
+      [owner](EngineClient& engine, ControlDone erased) { engine.erase_cached(owner, std::move(erased)); },
+      std::move(done));
 }
 
 bool EngineGroup::is_sleeping() const {
