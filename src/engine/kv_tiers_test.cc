@@ -246,9 +246,14 @@ TEST_P(OffloadedModel, GivesTheSameBits) {
   setup.offload_pages = 4000;
   for (const bool all_at_once : {false, true}) {
     setup.all_at_once = all_at_once;
-    const trials::Outcome offloaded = trials::run(setup);
-    EXPECT_TRUE(offloaded.answers == kept.answers) << (all_at_once ? "all at once" : "one after the other");
-    EXPECT_GT(offloaded.brought, 0);
+    std::int64_t brought = 0;
+    // On a busy machine the tier's threads may be later than computing all of it.
+    for (int attempt = 0; attempt < 20 && brought == 0; ++attempt) {
+      const trials::Outcome offloaded = trials::run(setup);
+      EXPECT_TRUE(offloaded.answers == kept.answers) << (all_at_once ? "all at once" : "one after the other");
+      brought = offloaded.brought;
+    }
+    EXPECT_GT(brought, 0);
   }
 }
 

@@ -19,7 +19,8 @@ inline constexpr SampleBody kSampleBodies[] = {
       "logprobs":2,"prompt_logprobs":1,"echo":true,"logit_bias":{"5":-1.5},"bad_words":["no"],
       "allowed_token_ids":[1,2,3,97,98],"presence_penalty":0.1,"frequency_penalty":0.1,
       "repetition_penalty":1.1,"min_tokens":1,"ignore_eos":true,"skip_special_tokens":true,
-      "return_token_ids":true,"priority":1,"cache_salt":"s","request_id":"r","user":"u"})"},
+      "return_token_ids":true,"priority":1,"cache_salt":"s","prompt_cache_key":"k","prompt_cache_retention":"24h",
+      "cache_hint":{"session":"s","ttl":60,"priority":70,"pin_until":1},"request_id":"r","user":"u"})"},
     {"/v1/completions", R"({"model":"tiny","prompt":"ab","suffix":"cd","max_tokens":4,"stream":true,
       "stream_options":{"include_usage":true,"continuous_usage_stats":true},
       "structured_outputs":{"choice":["a","b"]}})"},
@@ -76,7 +77,7 @@ inline constexpr SampleBody kSampleBodies[] = {
       "tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]})"},
     {"/v1/messages", R"({"model":"tiny","max_tokens":8,"system":[{"type":"text","text":"a",
       "cache_control":{"type":"ephemeral"}}],"stream":true,"stop_sequences":["x"],"temperature":0.5,"top_k":3,
-      "top_p":0.9,"metadata":{"user_id":"u"},"thinking":{"type":"enabled","budget_tokens":2048},"messages":[
+      "top_p":0.9,"metadata":{"user_id":"u"},"cache_hint":{"session":"s","ttl":60},"thinking":{"type":"enabled","budget_tokens":2048},"messages":[
       {"role":"user","content":[{"type":"text","text":"q"}]},
       {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},
        {"type":"redacted_thinking","data":"x"},{"type":"text","text":"t"},
