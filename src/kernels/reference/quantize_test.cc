@@ -8,14 +8,15 @@ namespace pagoda::reference {
 namespace {
 
 // Weights of 8-bit panels are the file's own numbers but for the rounding of scales to half precision. Types
-// with scales for 16 numbers come as near as 8 bits allow.
+// with scales for 16 numbers, and codes of floats, come as near as 8 bits allow.
 TEST(WeightStep, KeepsWhatTheFileSays) {
   for (const DType dtype : weight_types()) {
     if (!is_quantized(dtype)) continue;
     const PackedFormat own = weight_format(dtype).int8_panels;
     const bool near = dtype == DType::q6_k || dtype == DType::q2_k || dtype == DType::q3_k ||
                       dtype == DType::iq1_m || dtype == DType::iq2_xs || dtype == DType::iq2_s ||
-                      dtype == DType::nvfp4;
+                      dtype == DType::nvfp4 || dtype == DType::nvfp4_scaled || dtype == DType::nf4 ||
+                      dtype == DType::fp8;
     for (const PackedFormat format : {own, PackedFormat::q8m}) {
       if (keeps_file_numbers(format)) continue;
       constexpr std::int64_t kGroups = 64;
