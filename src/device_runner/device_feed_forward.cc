@@ -1,42 +1,9 @@
 // The half of DeviceDecoder's layers that works on each token alone: dense, or a mixture of experts.
 #include "device_runner/device_decoder.h"
+#include "kernels/device/ops.h"
 
 namespace pagoda::device_runner {
-namespace {
-
-device::Score score_of(RouterScore score) {
-  switch (score) {
-    case RouterScore::softmax:
-      return device::Score::softmax;
-    case RouterScore::softmax_of_chosen:
-      return device::Score::softmax_of_chosen;
-    case RouterScore::sigmoid:
-      return device::Score::sigmoid;
-    case RouterScore::sparse_mixer:  // check_support() refuses it
-      break;
-  }
-  return device::Score::softmax;
-}
-
-device::Function function_of(Activation activation) {
-  switch (activation) {
-    case Activation::silu:
-      return device::Function::silu;
-    case Activation::gelu_tanh:
-      return device::Function::gelu_tanh;
-    case Activation::gelu_erf:
-      return device::Function::gelu_erf;
-    case Activation::relu:
-      return device::Function::relu;
-    case Activation::relu2:
-      return device::Function::relu2;
-    case Activation::clamped_silu:
-      return device::Function::clamped_silu;
-  }
-  return device::Function::silu;
-}
-
-}  // namespace
+using device_ops::function_of, device_ops::score_of;
 
 Status DeviceDecoder::feed_forward(const DeviceDense& dense, const DenseFeedForwardConfig& config,
                                    const float* x, std::int64_t rows, float* y, bool accumulate) {

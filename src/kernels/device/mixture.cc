@@ -3,20 +3,23 @@
 #include "kernels/linear_storage.h"
 
 namespace pagoda::device_ops {
-namespace {
-
-using Room = DeviceOps::Room;
 
 device::Score score_of(RouterScore score) {
   switch (score) {
+    case RouterScore::softmax:
+    case RouterScore::sparse_mixer:  // has kernels of its own
+      return device::Score::softmax;
     case RouterScore::softmax_of_chosen:
       return device::Score::softmax_of_chosen;
     case RouterScore::sigmoid:
       return device::Score::sigmoid;
-    default:
-      return device::Score::softmax;
   }
+  return device::Score::softmax;
 }
+
+namespace {
+
+using Room = DeviceOps::Room;
 
 struct Choices {
   std::int32_t* chosen = nullptr;  // [row, choice]

@@ -68,7 +68,8 @@ void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args);
 void mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
              std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y);
 
-// The device's name of a function between matrices.
+// The device's names of a function between matrices, and of a router's score.
 device::Function function_of(Activation activation);
+device::Score score_of(RouterScore score);
 
 }  // namespace pagoda::device_ops
