@@ -350,8 +350,9 @@ Status read_modelopt(const Fields& whole, Quantization& out) {
     }
     return status;
   }
+  const std::int64_t group = fields.integer({"group_size"}, 16);
   PAGODA_RETURN_IF_ERROR(status);
-  return read_algorithm(algorithm, fields.integer({"group_size"}, 16), out);
+  return read_algorithm(algorithm, group, out);
 }
 
 Status read_bitsandbytes(const Fields& fields, Quantization& out) {

@@ -61,6 +61,7 @@ struct Quantization {
 
   // Whether some module's weights are these; any may be where tensors alone say how they are stored.
   bool says(QuantizedNumber number) const;
+  bool says(ScaleShape scales) const;
   // "AWQ (int4, groups of 128, zero points)"; empty: not quantised.
   std::string text() const;
 };

@@ -69,6 +69,10 @@ bool Quantization::says(QuantizedNumber number) const {
   return schemes.empty() || std::ranges::find(schemes, number, &WeightScheme::number) != schemes.end();
 }
 
+bool Quantization::says(ScaleShape scales) const {
+  return schemes.empty() || std::ranges::find(schemes, scales, &WeightScheme::scales) != schemes.end();
+}
+
 std::string Quantization::text() const {
   if (method == QuantizationMethod::none) return {};
   if (schemes.empty() || method == QuantizationMethod::mxfp4) return std::string(quantization_name(method));

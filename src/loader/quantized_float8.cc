@@ -32,7 +32,11 @@ std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<
       return scheme.scales == ScaleShape::block && all_rows <= scheme.block_rows &&
              columns <= scheme.block_columns;
     });
-    return ScaleBlocks{all_rows, columns, block ? ScaleShape::block : ScaleShape::tensor};
+    if (block) return ScaleBlocks{all_rows, columns, ScaleShape::block};
+    // A table of one entry beside a matrix of several blocks is a damaged one.
+    const bool is_table = scales.shape().size() > 1 && how.says(ScaleShape::block);
+    if (all_rows > 1 && (is_table || !how.says(ScaleShape::tensor))) return std::nullopt;
+    return ScaleBlocks{all_rows, columns, ScaleShape::tensor};
   }
   std::vector<std::int64_t> shape = scales.shape();
   if (shape.size() + 1 == weight.size()) shape.push_back(1);  // [rows], or [experts, rows]

@@ -106,9 +106,12 @@ QuantizedWeight weight_of(Integers of, std::vector<std::string> parts) {
 
 // The size of so many groups, which must be one that the folder says; a single one is a row.
 Result<std::int64_t> group_size_of(const Quantization& how, const Integers& of, const ScaleValues& scales) {
-  if (of.groups == 1) return of.columns;
-  for (const WeightScheme& scheme : how.schemes)
+  if (of.groups == 1 && how.schemes.empty()) return of.columns;  // the tensors alone say how
+  for (const WeightScheme& scheme : how.schemes) {
+    const bool of_rows = scheme.scales != ScaleShape::group || scheme.group_size >= of.columns;
+    if (of.groups == 1 && of_rows) return of.columns;
     if (scheme.group_size > 0 && of.columns == of.groups * scheme.group_size) return scheme.group_size;
+  }
   return corrupt_data(concat("tensor '", printable(scales.name()), "' has ", of.groups, " groups of ",
                              of.columns, " columns, which are not those of ", how.text()));
 }
@@ -279,7 +282,7 @@ Status take_scales(const Quantization& how, const StoredTensors& stored, const s
   const std::vector<std::int64_t>& shape = of.scales.shape();
   if (of.scales.count() == 1) {
     of.group_size = of.columns;
-    return ok_status();
+    if (of.rows == 1 || how.says(ScaleShape::tensor)) return ok_status();
   }
   if (shape.empty() || shape.size() > 2 || shape[0] != of.rows || of.scales.count() == 0)
     return corrupt_data(concat("tensor '", printable(name), "' has shape ", shape_text(shape),

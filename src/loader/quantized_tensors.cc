@@ -72,7 +72,9 @@ Result<Quantization> quantization_by_tensors(const Quantization& how, const Stor
                           .schemes = {{.number = QuantizedNumber::e4m3,
                                        .scales = ScaleShape::block,
                                        .block_rows = 128,
-                                       .block_columns = 128}}};
+                                       .block_columns = 128},
+                                      {.number = QuantizedNumber::e4m3, .scales = ScaleShape::tensor},
+                                      {.number = QuantizedNumber::e4m3, .scales = ScaleShape::channel}}};
     if (name.ends_with(kQweight) || name.ends_with(".weight_packed"))
       return unimplemented(concat("tensor '", printable(name), "' is quantised by ",
                                   name.ends_with(kQweight) ? "GPTQ or AWQ" : "compressed-tensors",

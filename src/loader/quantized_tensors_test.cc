@@ -57,10 +57,7 @@ TEST_P(QuantizedFolder, HasTheWeights) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedFolder,
-                         ::testing::Values("fp8_block", "fp8_tensor", "fp8_channel", "modelopt_fp8", "awq",
-                                           "gptq", "gptq_act_order", "gptq_v2", "gptq_8bit", "w4a16",
-                                           "w4a16_zero_points", "w8a8", "nvfp4", "mxfp4", "modelopt_nvfp4",
-                                           "nf4", "bnb_int8", "fp8_token", "w8a8_static"),
+                         ::testing::ValuesIn(testing::folders_with(kFolder, "weights.json")),
                          [](const auto& info) { return info.param; });
 
 TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {

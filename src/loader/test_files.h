@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pagoda::testing {
 
@@ -27,6 +29,15 @@ inline std::string shared_data(std::string_view name) {
     if (!root.empty() && std::filesystem::exists(path, error)) return path;
   }
   return "";
+}
+
+// Names of the folders in `root` that have this file, sorted.
+inline std::vector<std::string> folders_with(const std::string& root, std::string_view file) {
+  std::vector<std::string> names;
+  for (const auto& folder : std::filesystem::directory_iterator(root))
+    if (std::filesystem::exists(folder.path() / file)) names.push_back(folder.path().filename().string());
+  std::ranges::sort(names);
+  return names;
 }
 
 // A fresh folder, removed with its content at the end of the scope.

@@ -21,6 +21,14 @@ double divergence(const TokenLogprobs& reference, const TokenLogprobs& other, st
   return std::max(sum, 0.0);
 }
 
+// The standard error of the mean of independent values.
+double standard_error(std::span<const double> values, double mean) {
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const auto count = static_cast<double>(values.size());
+  return count > 1 ? std::sqrt(squares / (count - 1) / count) : 0;
+}
+
 }  // namespace
 
 Result<DivergenceResult> measure_divergence(ModelRunner& runner, ModelRunner& reference,
@@ -29,7 +37,7 @@ Result<DivergenceResult> measure_divergence(ModelRunner& runner, ModelRunner& re
                                             const PerplexityOptions& options,
                                             const std::function<void(std::int64_t)>& progress) {
   DivergenceResult result;
-  std::vector<double> of_position;
+  std::vector<double> of_position, differences;
   std::vector<float> by_token;
   std::int64_t num_same = 0, num_windows = 0;
   PerplexityOptions reference_options = options;
@@ -48,6 +56,7 @@ Result<DivergenceResult> measure_divergence(ModelRunner& runner, ModelRunner& re
         num_same += entry.top.front().token == known.top.front().token ? 1 : 0;
         result.mean_nll -= entry.chosen.logprob;
         result.reference_mean_nll -= known.chosen.logprob;
+        differences.push_back(known.chosen.logprob - entry.chosen.logprob);
       }
     }
     ++num_windows;
@@ -63,6 +72,7 @@ Result<DivergenceResult> measure_divergence(ModelRunner& runner, ModelRunner& re
   result.same_top = static_cast<double>(num_same) / count;
   result.mean_nll /= count;
   result.reference_mean_nll /= count;
+  result.nll_difference_error = standard_error(differences, result.mean_nll - result.reference_mean_nll);
   return result;
 }
 

@@ -17,6 +17,8 @@ struct DivergenceResult {
   double mean = 0, p99 = 0, largest = 0;        // KL(reference || runner), in nats
   double same_top = 0;                          // share of positions whose likeliest token is the same
   double mean_nll = 0, reference_mean_nll = 0;  // the text's
+  // The standard error of mean_nll - reference_mean_nll, from the differences position by position.
+  double nll_difference_error = 0;
 };
 
 // Both runners have a vocabulary of `vocab_size` and a KV cache for one window; `reference_groups` is the

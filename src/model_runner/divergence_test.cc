@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ TEST(Divergence, IsZeroFromOneselfAndSmallFromRounding) {
   EXPECT_EQ(none.mean, 0);
   EXPECT_EQ(none.largest, 0);
   EXPECT_EQ(none.same_top, 1);
+  EXPECT_EQ(none.nll_difference_error, 0);
   EXPECT_GT(some.mean, 0);
   EXPECT_LT(some.mean, 1e-3);
   EXPECT_GT(more.mean, some.mean);
@@ -47,6 +49,10 @@ TEST(Divergence, IsZeroFromOneselfAndSmallFromRounding) {
   EXPECT_LE(some.p99, some.largest);
   EXPECT_NEAR(some.mean_nll, measure_perplexity(*rounded, tokens, options)->mean_nll, 1e-6);
   EXPECT_NEAR(some.reference_mean_nll, measure_perplexity(*exact, tokens, options)->mean_nll, 1e-6);
+  // As much as 42 differences make that are each about the root of twice the divergence.
+  EXPECT_GT(more.nll_difference_error, some.nll_difference_error);
+  EXPECT_LT(std::abs(more.mean_nll - more.reference_mean_nll), 5 * more.nll_difference_error);
+  EXPECT_NEAR(more.nll_difference_error, std::sqrt(2 * more.mean / 42), std::sqrt(2 * more.mean / 42));
   EXPECT_FALSE(measure_divergence(*rounded, *exact, {}, 512, std::span(tokens).first(1), options));
 }
 

@@ -6,8 +6,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "kernels/testing.h"
+#include "loader/safetensors.h"
 #include "model_runner/expect_golden.h"
 #include "model_runner/test_ranks.h"
 
@@ -131,6 +133,37 @@ TEST_P(Quantized, TwoRanksAgree) {
   for (const boost::json::object& line : goldens()) expect_golden(*ranks.runner, 16, line, 2e-4);
   ranks.join();
   for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// gpt-oss' form has its powers of two in tensors of their own; 255 is no power.
+TEST(QuantizedFolder, WithAScaleThatIsNoNumberIsRefused) {
+  const std::string from = kFolder + "mxfp4_stacked", to = ::testing::TempDir() + "mxfp4_damaged";
+  std::filesystem::create_directories(to);
+  std::filesystem::copy(
+      from, to, std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive);
+  const auto file = SafetensorsFile::open(from + "/model.safetensors");
+  ASSERT_TRUE(file) << file.error().message();
+  std::int64_t at = 0;
+  for (const SafetensorsTensor& tensor : file->tensor_list())
+    if (tensor.name.ends_with("gate_up_proj_scales"))
+      at = tensor.data + tensor.bytes - 1 - file->file()->bytes().data();
+  ASSERT_GT(at, 0);
+  const auto refusal = [&] {
+    auto source = ModelSource::open(to);
+    if (!source) return source.error().message();
+    RunnerOptions options;
+    options.num_blocks = 100;
+    const auto runner =
+        LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+    return runner ? std::string() : runner.error().message();
+  };
+  EXPECT_EQ(refusal(), "");
+  std::fstream damaged(to + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(at);
+  damaged.put('\xff');
+  damaged.close();
+  EXPECT_NE(refusal().find("has a scale that is no number"), std::string::npos) << refusal();
+  std::filesystem::remove_all(to);
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, Quantized, ::testing::ValuesIn(folders_with("golden.jsonl")),

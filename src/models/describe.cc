@@ -253,6 +253,10 @@ std::int64_t Description::parameters() const {
   for (const DescribedTensor& tensor : read_tensors()) {
     // Extents were checked when the file was read; blocks of a few bits make elements outnumber bytes.
     std::int64_t product = 1;
+    if (tensor.type == "U8") {  // MXFP4 in two tensors: two weights to a byte, and their scales
+      if (tensor.name.ends_with("_scales")) continue;
+      if (tensor.name.ends_with("_blocks")) product = 2;
+    }
     for (const std::int64_t extent : tensor.shape) product *= extent;
     add_up(product, sum);
   }

@@ -84,6 +84,17 @@ void join_mxfp4(const KernelContext& context, const TensorView& blocks, const Te
   });
 }
 
+// Rows first, first + step, ... of powers of two, of which 255 is none.
+Status check_powers(const TensorView& scales, Range rows, std::int64_t step) {
+  const std::int64_t per_row = scales.columns();
+  for (std::int64_t row = 0; row < rows.count; ++row) {
+    const std::byte* const begin = scales.data + (rows.first + row * step) * per_row;
+    if (std::find(begin, begin + per_row, std::byte{255}) != begin + per_row)
+      return corrupt_data(concat("has a scale that is no number, in row ", rows.first + row * step));
+  }
+  return ok_status();
+}
+
 // Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
 void note_read(Matrices& matrices, const TensorView& read) {
   const auto has = [&](const TensorView& each) {
@@ -213,6 +224,7 @@ void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const
            [=, &context = context_](const TensorView& from, std::vector<std::byte>& to) {
              join_mxfp4(context, from, scales, rows, step, to);
            });
+  matrices.to_check.push_back([=] { return check_powers(scales, rows, step); });
   note_read(matrices, scales);
 }
 
@@ -350,6 +362,7 @@ void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64
 Status WeightLoader::bring_in(Matrices& matrices) const {
   for (const TensorView& tensor : matrices.read)
     PAGODA_RETURN_IF_ERROR(source_.bring_in(tensor, context_.pool));
+  for (const auto& check : matrices.to_check) PAGODA_RETURN_IF_ERROR(check());
   for (const auto& copy : matrices.to_copy) copy(matrices);
   return ok_status();
 }

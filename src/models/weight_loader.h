@@ -39,6 +39,7 @@ struct Matrices {
   std::string recipe;  // which parts of which tensors, and what was done to them: the name in a cache
   std::vector<TensorView> read;                         // tensors of the source that will have been read
   bool own_inputs = false;                              // the scheme does not speak of their inputs
+  std::vector<std::function<Status()>> to_check;        // the stored numbers, before they are copied
   std::vector<std::function<void(Matrices&)>> to_copy;  // in this order
   std::vector<std::vector<std::byte>> copies;
 };

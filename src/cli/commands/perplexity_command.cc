@@ -53,8 +53,10 @@ std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
        .value = flags::on(args.kl_divergence),
        .help = "also compare each token's distribution with that of the same weights in float32",
        .details = "also compare each token's distribution with that of the same file under `--dtype float32 "
-                  "--kv-cache-dtype float32`: Kullback-Leibler divergence, and how often the most likely "
-                  "token is the same. Needs the memory of both"},
+                  "--kv-cache-dtype float32`: Kullback-Leibler divergence, how often the most likely token "
+                  "is the same, and the ratio of perplexities with its standard error. A folder whose "
+                  "scheme quantises activations is compared with the scheme's own arithmetic, unless "
+                  "`--quantize-activations off`. Needs the memory of both"},
   };
 }
 
@@ -130,6 +132,8 @@ Status run_perplexity(const PerplexityArgs& args) {
     if (!result) return result.error();
     print(tokens->size(), result->num_scored, context, result->mean_nll);
     std::printf("float32 mean negative log-likelihood %.6f\n", result->reference_mean_nll);
+    std::printf("log of the ratio of perplexities %.6f, standard error %.6f\n",
+                result->mean_nll - result->reference_mean_nll, result->nll_difference_error);
     std::printf("mean KL divergence from float32 %.6g\n", result->mean);
     std::printf("99%% of KL divergences below %.6g, largest %.6g\n", result->p99, result->largest);
     std::printf("same best token %.2f %%\n", 100 * result->same_top);

@@ -90,7 +90,10 @@ std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
   all.down = mixture + "experts.down_proj";
   all.weight = "";
   all.bias = "_bias";
-  return {each, all};
+  ExpertNames blocks = all;  // as transformers stores those of gpt-oss
+  blocks.weight = "_blocks";
+  blocks.scales = "_scales";
+  return {each, blocks, all};
 }
 
 WeightNames gemma2_names(ModelFormat format) {
