@@ -176,11 +176,16 @@ void bench_panels(const Options& options, const KernelContext& context) {
     // Codes of floats get scales that are alike, so that their own panels take them.
     for (std::size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<std::byte>(multiplies_in_int8(stored) ? (i * 7919 >> 3) & 0x3b : 0x33);
+    // 8-bit numbers of folders as W8A8: one scale a row, of weights and inputs.
+    const bool w8a8 = stored == DType::int8;
+    const float scale = 0.01f;
+    for (std::size_t at = 0; w8a8 && at < bytes.size(); at += 36) std::memcpy(bytes.data() + at, &scale, 4);
     const TensorView view{stored, {kN, kK}, bytes.data()};
     std::vector<PackedLinear> copies;
     for (std::int64_t total = 0; copies.empty() || total < options.rotate_mib << 20;) {
       auto packed = PackedLinear::pack(
-          context, multiplies_in_int8(stored) ? LinearType::int8 : LinearType::bfloat16, {&view, 1});
+          context, multiplies_in_int8(stored) ? LinearType::int8 : LinearType::bfloat16, {&view, 1}, {},
+          LinearForm::stacked, {.number = w8a8 ? InputNumber::int8 : InputNumber::own});
       CHECK(packed);
       total += packed->packed_bytes();
       copies.push_back(std::move(*packed));

@@ -16,10 +16,10 @@ bool amx_allowed() {
   static const bool allowed = [] {
     const char* const wanted = std::getenv("PAGODA_AMX");
     if (wanted != nullptr && std::string_view(wanted) == "0") return false;
-    constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;
+    constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24, kInt8 = 1u << 25, kAll = kBf16 | kTiles | kInt8;
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
     if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-    if ((edx & kBf16) == 0 || (edx & kTiles) == 0) return false;
+    if ((edx & kAll) != kAll) return false;
     constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
     return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   }();

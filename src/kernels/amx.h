@@ -6,7 +6,7 @@
 
 namespace pagoda {
 
-// Whether this process may multiply bfloat16 numbers by AMX. The first call asks, for all threads. The
+// Whether this process may multiply by AMX, in bfloat16 and int8. The first call asks, for all threads. The
 // variable PAGODA_AMX=0 of the environment forbids it.
 bool amx_allowed();
 

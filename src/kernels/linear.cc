@@ -83,11 +83,9 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
     if (on_packed) std::ranges::for_each(weights, on_packed);
     return result;
   }
-  for (const TensorView& view : weights) {
-    const bool cpu = context.backend == Backend::cpu;
-    storage.parts.push_back(
-        {cpu ? cpu::choose_panels(storage, weights, view) : PackedFormat::plain, view.rows()});
-  }
+  std::vector<PackedFormat> formats(weights.size(), PackedFormat::plain);
+  if (context.backend == Backend::cpu) formats = cpu::choose_panels(storage, weights);
+  for (std::size_t i = 0; i < weights.size(); ++i) storage.parts.push_back({formats[i], weights[i].rows()});
   storage.packed_bytes = plan_panels(storage);
   auto memory = Memory::carve(static_cast<std::size_t>(storage.packed_bytes));
   if (!memory) return memory.error();

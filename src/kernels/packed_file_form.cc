@@ -2,6 +2,7 @@
 // The description, little-endian: version u32; backend, type, form, keeps_values u8; the arithmetic's number
 // and scales u8, group i32, scale and largest f32; n, k i64; parts u32, each format u8 and rows i64; entries
 // of the bias u64, and these as float32.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -61,6 +62,9 @@ bool fits(const PackedLinear::Storage& storage, PackedFormat format) {
     case LinearType::int8:
       if (keeps_file_numbers(format)) return storage.k % std::ssize(SuperBlock{}.numbers) == 0;
       if (format == PackedFormat::q4g) return storage.k % 128 == 0;
+      if (format == PackedFormat::i8)
+        return storage.arithmetic.number == InputNumber::int8 && storage.arithmetic.scales_rows() &&
+               storage.k <= kMostIntegerInputs;
       return format == PackedFormat::q8 || format == PackedFormat::q4 || format == PackedFormat::q8m ||
              (format >= PackedFormat::q4s && format <= PackedFormat::fp4);
   }
@@ -86,6 +90,9 @@ bool read_parts(Reader& in, PackedLinear::Storage& storage) {
     rows += part.rows;
     storage.parts.push_back(part);
   }
+  // Those of integers share the form of their rows with no others.
+  const auto of_integers = std::ranges::count(storage.parts, PackedFormat::i8, &PackedPart::format);
+  if (of_integers != 0 && of_integers != std::ssize(storage.parts)) return false;
   if (storage.form == LinearForm::stacked) return rows == storage.n;
   return count == 2 && storage.parts[0].rows == storage.n && storage.parts[1].rows == storage.n &&
          storage.parts[0].format == storage.parts[1].format;

@@ -37,6 +37,9 @@ enum class PackedFormat : std::uint8_t {
   e4m3,   // a float for 128 inputs: w = scale * e4m3
   nf4,    // a float for 64 inputs: w = scale * v, v out of kNf4Values
   nvfp4,  // an e4m3 scale for 16 inputs: w = scale * v, v out of kE2m1Values
+  // 8-bit numbers with one float scale an output, for rows in int8 with one scale each: products are sums of
+  // integers over all inputs.
+  i8,  // int8 [N/16][K/4][16][4]: w = scale * n, n in -128..127
   // Numbers in 8 bits with what scales and minima come to in float32, for 32 or for 16 inputs. In a tile's
   // scratch only: what a strip of the K types is widened to.
   wide32,
@@ -44,7 +47,9 @@ enum class PackedFormat : std::uint8_t {
   wide16,
   wide16m,
 };
-inline constexpr int kNumPackedFormats = 26;
+inline constexpr int kNumPackedFormats = 27;
+// Sums of so many products of PackedFormat::i8, of numbers down to -128, are below 2^31.
+inline constexpr std::int64_t kMostIntegerInputs = (std::int64_t{1} << 17) - 1;
 // Whether weights for 8-bit products have a minimum beside their scale, as shares of the output's unit.
 constexpr bool has_minimum_shares(PackedFormat format) {
   return format == PackedFormat::q4 || format == PackedFormat::q4g || format == PackedFormat::q5m ||

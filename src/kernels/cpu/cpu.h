@@ -1,6 +1,8 @@
 #pragma once
 // The fast backend's ops. Contracts are those of the public headers.
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "kernels/linear.h"
 #include "kernels/mixture.h"
@@ -9,8 +11,9 @@
 
 namespace pagoda::cpu {
 
-PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
-                           const TensorView& view);
+// The panels of each of `weights`.
+std::vector<PackedFormat> choose_panels(const PackedLinear::Storage& storage,
+                                        std::span<const TensorView> weights);
 // Fills storage.segments and storage.runs and returns the bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
 // Into storage.own, which has room; puts storage.bias in the order of the strips, and says in

@@ -1,14 +1,21 @@
 // linear over tiles: which panels of rows meet which strips of columns, and what is read ahead meanwhile;
 // rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h,
-// linear_codes_inl.h and linear_int8_inl.h.
+// linear_codes_inl.h, linear_integers_inl.h and linear_int8_inl.h.
 #include <type_traits>
 
 #include "kernels/cpu/linear_codes_inl.h"
 #include "kernels/cpu/linear_int8_inl.h"
+#include "kernels/cpu/linear_integers_inl.h"
 
 namespace pagoda::cpu {
 namespace {
 
+template <class Kernel, int kCols, int kRows>
+  requires(kRows == kAnyRows)
+void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
+              std::int64_t strip, const Ahead& ahead) {
+  Kernel::template run<kCols>(t, row, rows, panel, strip, ahead);
+}
 template <class Kernel, int kCols, int kRows>
 void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
               std::int64_t strip, const Ahead& ahead) {
@@ -181,17 +188,21 @@ float input_scale(InputNumber number, float largest) {
   return largest / 448.0f > kLeast || largest != largest ? largest / 448.0f : kLeast;
 }
 
+// The scale of `count` inputs that have one.
+float scale_of(const LinearArithmetic& arithmetic, const float* x, std::int64_t count) {
+  if (arithmetic.scales == InputScale::fixed) return arithmetic.scale;
+  float largest = largest_magnitude(x, count);
+  if (arithmetic.largest > 0 && largest > arithmetic.largest) largest = arithmetic.largest;
+  return input_scale(arithmetic.number, largest);
+}
+
 float quantize_inputs(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, float* out) {
   const bool groups = arithmetic.scales == InputScale::group;
   const std::int64_t step = groups ? arithmetic.group : k;
-  float scale = arithmetic.scale;
+  float scale = 1;
   for (std::int64_t begin = 0; begin < k; begin += step) {
     const std::int64_t count = k - begin < step ? k - begin : step;
-    if (arithmetic.scales != InputScale::fixed) {
-      float largest = largest_magnitude(x + begin, count);
-      if (arithmetic.largest > 0 && largest > arithmetic.largest) largest = arithmetic.largest;
-      scale = input_scale(arithmetic.number, largest);
-    }
+    scale = scale_of(arithmetic, x + begin, count);
     const F divisor = set1(scale), factor = set1(groups ? scale : 1.0f);
     for (std::int64_t i = begin; i < begin + count; i += 16) {
       const std::int64_t n = begin + count - i;
@@ -200,6 +211,19 @@ float quantize_inputs(const LinearArithmetic& arithmetic, const float* x, std::i
     }
   }
   return groups ? 1.0f : scale;
+}
+
+float integer_inputs(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, std::byte* out,
+                     std::int64_t step) {
+  const float scale = scale_of(arithmetic, x, k);
+  const F divisor = set1(scale);
+  for (std::int64_t i = 0; i < (k + 63) / 64 * 64; i += 16) {
+    const std::int64_t n = k - i;
+    const F values = n >= 16 ? load(x + i) : n > 0 ? load_n(x + i, n) : zero();
+    store_signed_quads(reinterpret_cast<QuadInput*>(out + i / 64 * step) + i % 64,
+                       to_int(input_numbers(InputNumber::int8, values, divisor)));
+  }
+  return scale;
 }
 
 void row_weights(const float* x, std::int64_t k, float minimum, float inverse, std::uint8_t* out) {
@@ -260,14 +284,17 @@ constexpr LinearKernels kLinearKernels = {
               run_narrow<PackedFormat::iq4_xs>,
               run_narrow<PackedFormat::e4m3>,
               run_narrow<PackedFormat::nf4>,
-              run_narrow<PackedFormat::nvfp4>},
+              run_narrow<PackedFormat::nvfp4>,
+              run_tile<IntegerKernel>},
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
     .int8_rows = kInt8Rows,
     .stream_bytes_rows = kStreamInt8Rows,
     .stream_narrow_rows = kStreamNarrowRows,
+    .integer_rows = kIntegerRows,
     .quantize_row = quantize_row<false>,
     .store_numbers = quantize_row<true>,
+    .integer_inputs = integer_inputs,
     .quantize_inputs = quantize_inputs,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),

@@ -16,6 +16,11 @@ bool has_narrow(const PackedLinear::Storage& weight) {
                      [](const LinearSegment& run) { return is_narrow(run.format); });
 }
 
+// All of its panels are of one kind, then.
+bool adds_integers(const PackedLinear::Storage& weight) {
+  return weight.runs.front().format == PackedFormat::i8;
+}
+
 // Rows of a full panel that is multiplied one strip at a time.
 std::int64_t stream_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight) {
   switch (weight.type) {
@@ -27,6 +32,7 @@ std::int64_t stream_rows(const LinearKernels& kernels, const PackedLinear::Stora
     case LinearType::int8:
       break;
   }
+  if (adds_integers(weight)) return kernels.integer_rows;
   return has_narrow(weight) ? kernels.stream_narrow_rows : kernels.stream_bytes_rows;
 }
 
@@ -42,7 +48,8 @@ bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage&
 }
 
 std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight, bool two_strips) {
-  return two_strips && weight.type == LinearType::int8 ? kernels.int8_rows : stream_rows(kernels, weight);
+  const bool sums_in_floats = weight.type == LinearType::int8 && !adds_integers(weight);
+  return two_strips && sums_in_floats ? kernels.int8_rows : stream_rows(kernels, weight);
 }
 
 // The caller's rows, and what makes them the input.
@@ -87,6 +94,7 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
     : kernels_(linear_kernels(context.level)),
       type_(weight.type),
       arithmetic_(weight.arithmetic),
+      are_integers_(adds_integers(weight)),
       k_(weight.k) {
   const bool two_strips = takes_two_strips(context, weight, num_rows);
   panels_ = {.num_rows = num_rows,
@@ -102,10 +110,14 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
       panels_.bytes = ceil_div(k_, std::int64_t{32}) * 32 * kernels_.bf16_bytes * height;
       break;
     case LinearType::int8:
-      panels_.bytes = ceil_div(k_, std::int64_t{64}) * int8_group_bytes(height, kernels_.int8_bytes);
+      panels_.bytes = ceil_div(k_, std::int64_t{64}) * group_bytes(height);
       break;
   }
   panels_.bytes = round_up(panels_.bytes, 64);
+}
+
+std::int64_t PreparedRows::group_bytes(std::int64_t height) const {
+  return are_integers_ ? height * 64 * kernels_.int8_bytes : int8_group_bytes(height, kernels_.int8_bytes);
 }
 
 std::int64_t PreparedRows::bytes() const {
@@ -130,11 +142,19 @@ void PreparedRows::advance(Place& place) const {
 void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {
   if (arithmetic_.is_own()) return store(place, first, from, count, /*are_numbers=*/false);
   CHECK(!arithmetic_.needs_whole_rows() || count == k_);
+  const auto set_scale = [&](float scale) {
+    row_scales(panels_, data_)[panels_.begin(place.index) + place.row] = scale;
+  };
+  if (are_integers_) {
+    const std::int64_t bytes = group_bytes(place.height);
+    std::byte* const to = place.panel + first / 64 * bytes + place.row * 64 * kernels_.int8_bytes;
+    return set_scale(kernels_.integer_inputs(arithmetic_, from, count, to, bytes));
+  }
   static thread_local Scratch scratch;
   auto* const numbers =
       reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(round_up(count, 16) * 4)));
   const float scale = kernels_.quantize_inputs(arithmetic_, from, count, numbers);
-  if (arithmetic_.scales_rows()) row_scales(panels_, data_)[panels_.begin(place.index) + place.row] = scale;
+  if (arithmetic_.scales_rows()) set_scale(scale);
   const bool whole = arithmetic_.number == InputNumber::int8 && arithmetic_.scales_rows();
   store(place, first, numbers, count, whole);
 }
@@ -155,7 +175,7 @@ void PreparedRows::store(const Place& place, std::int64_t first, const float* fr
       break;
     }
     case LinearType::int8: {
-      const std::int64_t bytes = int8_group_bytes(height, kernels_.int8_bytes);
+      const std::int64_t bytes = group_bytes(height);
       const std::int64_t row_bytes = 64 * kernels_.int8_bytes;
       std::byte* const group = place.panel + first / 64 * bytes;
       auto* const scale = reinterpret_cast<float*>(group + height * row_bytes);

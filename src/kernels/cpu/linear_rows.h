@@ -48,10 +48,13 @@ class PreparedRows {
   // As the type of the weights asks; are_numbers: in the numbers of the arithmetic already.
   void store(const Place& place, std::int64_t first, const float* from, std::int64_t count,
              bool are_numbers) const;
+  // 64 inputs in 8 bits of a panel's rows.
+  std::int64_t group_bytes(std::int64_t height) const;
 
   const LinearKernels& kernels_;
   LinearType type_;
   LinearArithmetic arithmetic_;
+  bool are_integers_;  // PackedFormat::i8's
   std::int64_t k_;
   Panels panels_;
   std::byte* data_ = nullptr;

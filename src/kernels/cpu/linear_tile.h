@@ -21,7 +21,7 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
 // interleaved so that a kernel walks one pointer:
 //     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale, term, sum, early term
-//     [2][R]
+//     [2][R]        integers (PackedFormat::i8) [K/64][R][64]
 // Groups of 8 bits are whole lines of memory, since different threads may fill them. q is as wide as the
 // kernels multiply it; of the rest, each half of a group's inputs has its own.
 struct Panels {
@@ -87,16 +87,23 @@ struct LinearKernels {
   // Rows of a panel in 8 bits, one strip at a time: beside bytes, and beside narrow numbers, which more rows
   // than these share once they are widened.
   std::int64_t stream_bytes_rows, stream_narrow_rows;
+  std::int64_t integer_rows;  // full panels of PackedFormat::i8 have so many
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
   // The same of whole numbers -128..127, which are kept: every scale is 1.
   void (*store_numbers)(const float* x, std::int64_t k, const QuantizedRow& out);
+  // A row, or groups of 64 of it, as PackedFormat::i8 multiplies it: the numbers of an arithmetic with int8
+  // numbers and one scale a row, which is returned. Groups lie `step` bytes apart, the last filled up with
+  // zeros.
+  float (*integer_inputs)(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, std::byte* out,
+                          std::int64_t step);
   // x in the numbers of `arithmetic`, which is not own; written up to the next multiple of 16. Numbers in
   // groups come times their scale; else the row's scale is returned.
   float (*quantize_inputs)(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, float* out);
   // x rounded to bf16, as the bf16 kernel of this level wants it: groups of 32 inputs `step` bytes apart, the
   // last filled up with zeros.
   void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t step);
-  std::int64_t bf16_bytes, int8_bytes;  // one element that round_row and quantize_row write
+  // One element that round_row, and that quantize_row and integer_inputs write.
+  std::int64_t bf16_bytes, int8_bytes;
   // Weights of one step: round((x - minimum) * inverse), half to even, in 0..255; writes up to the next
   // multiple of 16.
   void (*row_weights)(const float* x, std::int64_t k, float minimum, float inverse, std::uint8_t* out);
@@ -173,6 +180,7 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
      kNf4Values},
     {"nvfp4", 128, 64, 64, 64 + 512, 0, PanelScales::e4m3, 16, false, 0, PackedFormat::bf16, nullptr, 4,
      kE2m1Values},
+    {"i8", 128, 64, 0, 1024, 8},
     {"wide32", 0, 64, 128, 128 + 1024, 8, PanelScales::floats, 32, false, 128, PackedFormat::wide32},
     {"wide32m", 0, 64, 256, 256 + 1024, 8, PanelScales::floats, 32, true, 0, PackedFormat::wide32m},
     {"wide16", 0, 64, 256, 256 + 1024, 8, PanelScales::floats, 16, false, 128, PackedFormat::wide16},

@@ -205,11 +205,20 @@ const std::uint16_t* half_row(const LinearKernels& kernels, const Strip& s, floa
   return out;
 }
 
+// A row's scale, and -128 times the sum of its numbers (first_sums in simd_avx512.h).
+void put_scale_and_correction(const Strip& s, std::int64_t c, float scale, std::int32_t sum) {
+  const std::int32_t correction = -128 * sum;
+  std::memcpy(s.out + 4 * c, &scale, 4);
+  std::memcpy(s.out + 64 + 4 * c, &correction, 4);
+}
+
 // A row of weights in 8 bits.
 void put_row(const LinearKernels& kernels, PackedFormat format, const Strip& s, std::int64_t c,
              const float* row, std::span<WeightStep> steps) {
   std::uint8_t* block = s.out + strip_header_bytes(format) + scale_bytes(format) + 4 * c;
   bool rounded = false;
+  const bool has_signs = format == PackedFormat::i8;
+  std::int32_t sum = 0;
   for (std::size_t g = 0; g < steps.size(); ++g) {
     const auto begin = static_cast<std::int64_t>(g) * 32, count = std::min<std::int64_t>(32, s.k - begin);
     const std::span x(row + begin, static_cast<std::size_t>(count));
@@ -219,11 +228,18 @@ void put_row(const LinearKernels& kernels, PackedFormat format, const Strip& s, 
     const WeightStep step = steps[g];
     for (std::size_t i = 0; i < x.size(); ++i)
       rounded |= step.scale * static_cast<float>(bytes[i]) + step.minimum != x[i];
+    for (std::size_t i = 0; has_signs && i < x.size(); ++i) {
+      bytes[i] ^= 128;
+      sum += static_cast<std::int8_t>(bytes[i]);
+    }
     for (std::size_t quad = 0; quad < 8; ++quad)
       std::memcpy(block + (g % 2 * 8 + quad) * 64, bytes + 4 * quad, 4);
     if (g % 2 == 1) block += packed_block_bytes(format);
   }
-  put_steps(format, s, c, steps);
+  if (has_signs)
+    put_scale_and_correction(s, c, steps.front().scale, sum);
+  else
+    put_steps(format, s, c, steps);
   if (rounded) *s.rounded = true;
 }
 
@@ -321,6 +337,26 @@ bool scales_are_for_128(const TensorView& view) {
   return true;
 }
 
+// Whether the rows of an 8-bit weight of a quantised folder have one scale each.
+bool scales_are_for_rows(const TensorView& view) {
+  if (view.dtype != DType::int8) return false;
+  const std::int64_t bytes = dtype_info(view.dtype).block_bytes, row_blocks = view.columns() / 32;
+  for (std::int64_t block = 0; block < view.rows() * row_blocks; ++block) {
+    const std::byte* const at = view.data + block * bytes;
+    if (block % row_blocks != 0 && std::memcmp(at, at - bytes, sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
+// Whether products are sums of integers over all inputs, which 32 bits can hold, times the scales of output
+// and row. Neighbouring matrices share their rows' form, so all of them or none.
+bool adds_integers(const PackedLinear::Storage& storage, std::span<const TensorView> weights) {
+  const LinearArithmetic& arithmetic = storage.arithmetic;
+  return storage.type == LinearType::int8 && arithmetic.number == InputNumber::int8 &&
+         arithmetic.scales_rows() && storage.k <= kMostIntegerInputs &&
+         std::all_of(weights.begin(), weights.end(), scales_are_for_rows);
+}
+
 // Whether panels of 16-bit numbers hold other values than those stored. What 8-bit ones hold is seen when
 // they are packed.
 bool plain_panels_round(LinearType type, const PackedPart& part, DType stored) {
@@ -339,10 +375,8 @@ std::vector<float> interleaved(const std::vector<float>& bias, std::int64_t n) {
   return out;
 }
 
-}  // namespace
-
-PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
-                           const TensorView& view) {
+PackedFormat panels_of(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
+                       const TensorView& view) {
   if (storage.type == LinearType::float32) return PackedFormat::f32;
   if (storage.type == LinearType::float16) return PackedFormat::f16;
   const PackedFormat own = chosen_panels(storage.type, storage.form, weights, view);
@@ -352,6 +386,17 @@ PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const
                                     : scales_are_for_128(view));
   if (own == PackedFormat::e4m3 && !by_128) return PackedFormat::bf16;
   return own == PackedFormat::q4 && by_128 ? PackedFormat::q4g : own;
+}
+
+}  // namespace
+
+std::vector<PackedFormat> choose_panels(const PackedLinear::Storage& storage,
+                                        std::span<const TensorView> weights) {
+  std::vector<PackedFormat> out(weights.size(), PackedFormat::i8);
+  if (adds_integers(storage, weights)) return out;
+  std::transform(weights.begin(), weights.end(), out.begin(),
+                 [&](const TensorView& view) { return panels_of(storage, weights, view); });
+  return out;
 }
 
 std::int64_t plan_panels(PackedLinear::Storage& storage) {

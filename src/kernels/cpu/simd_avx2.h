@@ -22,10 +22,10 @@ constexpr int int8_columns(int row_heads) { return row_heads <= 3 ? 2 : 1; }
 
 #ifdef PAGODA_SMALL_TILES
 constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNarrowRows = 2,
-              kStrips = 1;
+              kIntegerRows = 2, kStrips = 1;
 #else
 constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 5, kStreamInt8Rows = 5, kStreamNarrowRows = 3,
-              kStrips = 1;
+              kIntegerRows = 5, kStrips = 1;
 #endif
 
 struct F {
@@ -138,6 +138,15 @@ PAGODA_INLINE Quads quads_of(W w) {
 }
 PAGODA_INLINE Quads load_quads(const std::byte* p) { return quads_of(load_weights(p)); }
 PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) { return dot2(acc, w, x); }
+// Signed weights: simd_avx512.h. Here both operands have signs.
+PAGODA_INLINE I first_sums(const std::byte*) { return izero(); }
+PAGODA_INLINE Quads load_signed_quads(const std::byte* p) {
+  const W w = load_weights(p);
+  return {
+      {{_mm256_srai_epi16(_mm256_slli_epi16(w.lo, 8), 8), _mm256_srai_epi16(_mm256_slli_epi16(w.hi, 8), 8)},
+       {_mm256_srai_epi16(w.lo, 8), _mm256_srai_epi16(w.hi, 8)}}};
+}
+PAGODA_INLINE I dot_signed_part(I acc, W w, const QuadInput* x) { return dot_part(acc, w, x); }
 PAGODA_INLINE void widen_nibbles(W w, Quads& low, Quads& high) {
   const __m256i mask = _mm256_set1_epi16(15);
   low = {{{_mm256_and_si256(w.lo, mask), _mm256_and_si256(w.hi, mask)},
@@ -282,6 +291,7 @@ PAGODA_INLINE void store_quads(QuadInput* p, I x) {
       _mm256_packs_epi32(_mm256_shuffle_epi32(x.lo, 0xd8), _mm256_shuffle_epi32(x.hi, 0xd8));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
 }
+PAGODA_INLINE void store_signed_quads(QuadInput* p, I x) { store_quads(p, x); }
 
 PAGODA_INLINE __m256 round_half_to_bf16(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x);

@@ -20,10 +20,10 @@ constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
 // Register tiles of linear (rows x strips) and of attention (row-heads).
 #ifdef PAGODA_SMALL_TILES
 constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNarrowRows = 2,
-              kStrips = 2, kRowHeads = 3;
+              kIntegerRows = 2, kStrips = 2, kRowHeads = 3;
 #else
 constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kStreamInt8Rows = 12, kStreamNarrowRows = 8,
-              kStrips = 2, kRowHeads = 12;
+              kIntegerRows = 12, kStrips = 2, kRowHeads = 12;
 #endif
 
 constexpr int kStateVectors = 2;  // a row of a state in linear attention
@@ -101,6 +101,16 @@ PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) {
   std::int32_t quad;
   std::memcpy(&quad, x, 4);
   return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(quad));
+}
+
+// The same of signed weights. One operand has no signs here, so the inputs are stored 128 too large, and sums
+// start with what that adds to them: -128 times the sum of an output's weights, at `correction`.
+PAGODA_INLINE I first_sums(const std::byte* correction) { return _mm512_loadu_si512(correction); }
+PAGODA_INLINE Quads load_signed_quads(const std::byte* p) { return load_quads(p); }
+PAGODA_INLINE I dot_signed_part(I acc, W w, const QuadInput* x) {
+  std::int32_t quad;
+  std::memcpy(&quad, x, 4);
+  return _mm512_dpbusd_epi32(acc, _mm512_set1_epi32(quad), w);
 }
 
 // 4-bit weights, 16 columns x 4 bytes with two in each, as bytes: the low ones and the high ones.
@@ -210,6 +220,7 @@ PAGODA_INLINE void store_int8(std::int8_t* p, I x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x));
 }
 PAGODA_INLINE void store_quads(QuadInput* p, I x) { store_int8(p, x); }
+PAGODA_INLINE void store_signed_quads(QuadInput* p, I x) { store_int8(p, add(x, iset1(128))); }
 
 // Sixteen vectors of sixteen words, one behind the other, turned: word w of vector v becomes word v of the
 // vector at to + w * stride bytes.

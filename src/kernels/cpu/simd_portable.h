@@ -22,7 +22,7 @@ constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
 constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNarrowRows = 2,
-              kStrips = 1;
+              kIntegerRows = 2, kStrips = 1;
 
 struct F {
   float v[16];
@@ -200,6 +200,14 @@ PAGODA_INLINE I dot_part(const I& acc, const W& w, const QuadInput* q) {
   }
   return out;
 }
+// Signed weights: simd_avx512.h.
+PAGODA_INLINE I first_sums(const std::byte*) { return izero(); }
+PAGODA_INLINE Quads load_signed_quads(const std::byte* p) { return load_quads(p); }
+PAGODA_INLINE I dot_signed_part(const I& acc, const W& w, const QuadInput* q) {
+  I out = acc;
+  for (int i = 0; i < 64; ++i) out.v[i / 4] += static_cast<std::int8_t>(w.v[i]) * q[i % 4];
+  return out;
+}
 struct Pairs {
   F even, odd;
 };
@@ -235,6 +243,7 @@ PAGODA_INLINE void store_int8(std::int8_t* p, const I& x) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(x.v[i]);
 }
 PAGODA_INLINE void store_quads(QuadInput* p, const I& x) { store_int8(p, x); }
+PAGODA_INLINE void store_signed_quads(QuadInput* p, const I& x) { store_quads(p, x); }
 PAGODA_INLINE F round_to_bf16(const F& x) {
   return map([&](int i) { return bfloat16_to_float(float_to_bfloat16(x.v[i])); });
 }

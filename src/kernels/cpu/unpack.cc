@@ -35,6 +35,7 @@ WeightStep step_at(const PanelLayout& panel, float unit, const std::byte* block,
                    std::int64_t g) {
   const auto half = [&](std::int64_t at) { return half_to_float(load<std::uint16_t>(block + at + 2 * c)); };
   const std::int64_t groups = panel.block_inputs / panel.scale_inputs;
+  if (panel.scales == PanelScales::none) return {unit, 0};
   if (panel.scales == PanelScales::shares)
     return {unit * half(32 * g), panel.minima ? unit * half(32 * (groups + g)) : 0};
   const auto byte = [&](std::int64_t at) { return std::to_integer<int>(block[at + c]); };
@@ -58,7 +59,9 @@ void unpack_numbers(PackedFormat format, const std::byte* strip, std::int64_t c,
     const std::int64_t count = std::min(width, k - begin);
     for (int i = 0; i < count; ++i) {
       const int stored = number_at(panel.bits, planes, static_cast<int>(in_block % 32) + i);
-      const int number = panel.bytes != nullptr ? panel.bytes[stored] : stored;
+      const int number = panel.bytes != nullptr              ? panel.bytes[stored]
+                         : panel.scales == PanelScales::none ? static_cast<std::int8_t>(stored)
+                                                             : stored;
       out[begin + i] = step.scale * static_cast<float>(number - panel.zero) + step.minimum;
     }
   }
