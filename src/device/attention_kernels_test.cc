@@ -180,7 +180,7 @@ class World {
 
   void step(const std::vector<std::int32_t>& counts, Way way) {
     std::vector<float> qkv;
-    std::vector<std::int32_t> rows, positions, sequences, blocks;
+    std::vector<std::int32_t> rows, positions, sequences;
     for (std::size_t s = 0; s < counts.size(); ++s) {
       const auto done = static_cast<std::int32_t>(outputs_[s].size() / shape_.out());
       for (std::int32_t p = done; p < std::min(shape_.lengths[s], done + counts[s]); ++p) {
@@ -189,8 +189,6 @@ class World {
         rows.push_back(static_cast<std::int32_t>(rows.size()));
         positions.push_back(p);
         sequences.push_back(static_cast<std::int32_t>(s));
-        blocks.push_back(
-            tables_[s * static_cast<std::size_t>(width_) + static_cast<std::size_t>(p / shape_.block_size)]);
       }
     }
     if (rows.empty()) return;
@@ -198,8 +196,11 @@ class World {
     RopeAndWriteArgs write = {.cache = cache_,
                               .qkv = bench_.put(qkv, "qkv"),
                               .positions = bench_.put(positions),
-                              .blocks = bench_.put(blocks),
-                              .cos_sin = turns_};
+                              .sequences = bench_.put(sequences),
+                              .block_tables = tables_there_,
+                              .cos_sin = turns_,
+                              .table_width = width_};
+    write.turns = write.positions;
     if (shape_.norms) {
       write.query_norm = query_norm_;
       write.key_norm = key_norm_;
@@ -212,7 +213,7 @@ class World {
                           .qkv = write.qkv,
                           .rows = bench_.put(rows),
                           .positions = write.positions,
-                          .sequences = bench_.put(sequences),
+                          .sequences = write.sequences,
                           .block_tables = tables_there_};
     if (shape_.sinks) args.sinks = sinks_;
     if (shape_.slopes) args.slopes = slopes_;

@@ -90,11 +90,4 @@ Status LayerLaunches::scale_choices(const ScaleChoicesArgs& args) {
   return put(KernelId::scale_choices, {blocks(args.count, kRowThreads)}, kRowThreads, 0, args);
 }
 
-Status LayerLaunches::pair_product(Element weight, const PairProductArgs& args, std::int64_t pairs) {
-  CHECK(weight != Element::i8);
-  const std::int32_t which = static_cast<std::int32_t>(weight) - (weight > Element::i8 ? 1 : 0);
-  const auto id = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::pair_product_f32) + which);
-  return put(id, {u32(pairs), blocks(args.n, kPairColumns)}, 32 * kPairColumns, 0, args);
-}
-
 }  // namespace pagoda::device

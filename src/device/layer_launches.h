@@ -26,7 +26,6 @@ class LayerLaunches {
   Status linear_attention(const LinearAttentionRows& args, std::int64_t sequences);
   Status route_sparsely(const RouteSparselyArgs& args, std::int64_t rows);
   Status scale_choices(const ScaleChoicesArgs& args);
-  Status pair_product(Element weight, const PairProductArgs& args, std::int64_t pairs);
 
   // Heads whose matrix has so many rows: a tile of it lies in shared memory.
   static bool supports_states(std::int32_t key_size) {

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
-#include "device_runner/device_support.h"
+#include "kernels/device/ops.h"
 #include "model_runner/kv_layout_choice.h"
 #include "models/read_config.h"
 
@@ -25,6 +25,46 @@ Result<Element> element_named(std::string_view flag, std::string_view name, Elem
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 bool is_drawn(const OutputRow& row) { return row.prompt_row < 0; }
+
+const char* name_of(Element element) {
+  return element == Element::f32 ? "float32" : element == Element::bf16 ? "bfloat16" : "int8";
+}
+
+// The heads of a layer that keep a matrix each, or null.
+const LinearAttentionConfig* linear_of(const LayerConfig& layer) {
+  if (const auto* both = std::get_if<ParallelMixersConfig>(&layer.mixer)) return &both->linear;
+  return std::get_if<LinearAttentionConfig>(&layer.mixer);
+}
+
+// The kernels have limits.
+Status check_support(const DecoderConfig& config) {
+  const auto refused = [](std::string_view what) {
+    return unimplemented(concat("this model has ", what, ", which the device runner does not compute"));
+  };
+  for (const LayerState& state : layer_states(config))
+    if ((state.latent_size > 0 ? state.latent_size : state.head_size) > device::kMostValueSize)
+      return refused("heads of such sizes");
+  for (const LayerConfig& layer : config.layers) {
+    const LinearAttentionConfig* const linear = linear_of(layer);
+    if (linear != nullptr && !device::LayerLaunches::supports_states(linear->key_size))
+      return refused("states of such sizes");
+    if (layer.attention() != nullptr && !layer.attention()->causal)
+      return refused("attention to later tokens");
+    if (layer.mixture() != nullptr &&
+        !device::KernelLaunches::supports_experts(layer.mixture()->routing.num_experts))
+      return refused("so many experts");
+  }
+  return config.head ? ok_status() : refused("no head");
+}
+
+bool all_attend_by_tiles(const DecoderConfig& config, DType cache, const DeviceOps::Options& options) {
+  return std::ranges::all_of(config.layers, [&](const LayerConfig& layer) {
+    const AttentionConfig* const attention = layer.attention();
+    return attention != nullptr &&
+           device_ops::attends_by_tiles(options, cache, attention->num_heads, attention->num_kv_heads,
+                                        attention->head_size);
+  });
+}
 
 }  // namespace
 
@@ -66,12 +106,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (!event) return event.error();
   runner->swapped_ = *event;
   runner->arena_.emplace(there, runner->stream_);
-  const std::int32_t positions = (*model)->decoder.max_positions;
-  const std::int32_t context = options.max_context > 0 ? std::min(options.max_context, positions) : positions;
-  if (check_support((*model)->decoder, context).ok())
-    PAGODA_RETURN_IF_ERROR(runner->load_decoder(*source, **model, *weights, *cache, kernels));
-  else
-    PAGODA_RETURN_IF_ERROR(runner->load_model(*source, **model, *weights, *cache, kernels));
+  PAGODA_RETURN_IF_ERROR(runner->load_model(*source, **model, *weights, *cache, kernels));
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
   const std::int64_t drawn = std::int64_t{options.max_num_seqs} * (1 + options.max_draft_tokens);
@@ -88,65 +123,67 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   return runner;
 }
 
-Status DeviceModelRunner::load_decoder(const ModelSource& source, const ModelInfo& model,
-                                       device::Element weights, device::Element cache,
-                                       const DeviceKernels& kernels) {
-  auto decoder = DeviceDecoder::load(*device_, stream_, source, model,
-                                     {.weights = weights,
-                                      .cache = cache,
-                                      .max_batched_tokens = options_.max_num_batched_tokens,
-                                      .max_num_seqs = options_.max_num_seqs,
-                                      .block_size = options_.block_size,
-                                      .products = kernels.products,
-                                      .attention = kernels.attention,
-                                      .max_context = options_.max_context});
-  if (!decoder) return decoder.error();
-  decoder_ = *std::move(decoder);
-  kv_plan_ = plan_kv_groups(layer_states(config()), options_.block_size, options_.max_context, false);
-  return ok_status();
-}
-
-// The model as models/ computes it on every backend.
 Status DeviceModelRunner::load_model(const ModelSource& source, const ModelInfo& model,
                                      device::Element weights, device::Element cache,
                                      const DeviceKernels& kernels) {
-  PAGODA_RETURN_IF_ERROR(check_plain_support(model.decoder).annotate(model.architecture));
-  if (kernels.attention == AttentionKernels::tiles || kernels.products == MatrixProducts::library)
-    return unimplemented(concat(model.architecture,
-                                ": --device-attention tiles and --device-products cublaslt ",
-                                "are not supported for this model"));
-  const auto name = [](device::Element element) {
-    return element == device::Element::f32    ? "float32"
-           : element == device::Element::bf16 ? "bfloat16"
-                                              : "int8";
-  };
-  auto layout = plan_kv_layout(source, model, name(weights), name(cache), options_.block_size);
+  PAGODA_RETURN_IF_ERROR(check_support(model.decoder).annotate(model.architecture));
+  const DeviceOps::Options options = {
+      .weights = weights, .products = kernels.products, .attention = kernels.attention};
+  auto layout = plan_kv_layout(source, model, name_of(weights), name_of(cache), options_.block_size);
   if (!layout) return layout.error();
-  const bool tiles = weights == device::Element::bf16 && kernels.products != MatrixProducts::plain;
-  ops_ = std::make_unique<DeviceOps>(*device_, stream_, *arena_,
-                                     DeviceOps::Options{.weights = weights, .tiles = tiles});
+  if (kernels.attention == AttentionKernels::tiles &&
+      !all_attend_by_tiles(model.decoder, layout->dtype, options))
+    return unimplemented(
+        "--device-attention tiles needs keys and values in bfloat16, and heads of a multiple of 8 up to "
+        "256");
+  ops_ = std::make_unique<DeviceOps>(*device_, stream_, *arena_, options);
   arena_->begin();
   const KernelContext context = {.backend = Backend::device, .device = ops_.get()};
-  auto decoder = DecoderModel::load(context, source, model, name(weights), options_.max_num_batched_tokens);
+  auto decoder =
+      DecoderModel::load(context, source, model, name_of(weights), options_.max_num_batched_tokens);
   if (!decoder) return decoder.error();
   model_ = *std::move(decoder);
   PAGODA_RETURN_IF_ERROR(ops_->take_status());
+  PAGODA_RETURN_IF_ERROR(reserve_rooms());
   PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
+  plan_kv(*layout);
+  return ok_status();
+}
+
+void DeviceModelRunner::plan_kv(const KvLayout& layout) {
   const std::vector<LayerState> layers = layer_states(config());
-  std::vector<KvLayout> layouts;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    KvLayout& of_layer = layouts.emplace_back(*layout);
+    KvLayout& of_layer = layer_layouts_.emplace_back(layout);
     of_layer.num_kv_heads = static_cast<std::int32_t>(model_->shard().layers[i].heads.kv.count);
     of_layer.head_size = layers[i].head_size;
     of_layer.latent_size = layers[i].latent_size;
     of_layer.num_layers = 1;
   }
   kv_plan_ = plan_kv_groups(layers, options_.block_size, options_.max_context, options_.kv_windows,
-                            options_.block_size * dtype_info(layout->dtype).block_bytes);
-  layout_ = page_layout(kv_plan_, layouts);
+                            options_.block_size * dtype_info(layout.dtype).block_bytes);
+  layout_ = page_layout(kv_plan_, layer_layouts_);
   layout_.num_layers = kv_plan_.uniform ? kv_plan_.page_layers : 1;
-  layer_pages_ = layers_in_pages(kv_plan_, layouts, layout_);
-  return ok_status();
+  layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, layout_);
+}
+
+// Rooms between kernels, as large as any step may want them.
+Status DeviceModelRunner::reserve_rooms() {
+  const std::int64_t splits = (max_context() + device::kSplitTokens - 1) / device::kSplitTokens;
+  DeviceOps::Widths widths = {.rows = config().hidden_size};
+  std::int64_t partial = 0;
+  for (const DecoderLayer& layer : model_->weights().layers)
+    widths.rows = std::max(widths.rows, layer.mixer->mixed_width());
+  for (const LayerConfig& layer : config().layers) {
+    const AttentionConfig* const attention = layer.attention();
+    if (attention == nullptr) continue;
+    partial = std::max(partial, std::int64_t{attention->num_heads} * splits * (2 + attention->head_size));
+    if (attention->output_gate != OutputGate::none || !attention->has_own_kv())
+      widths.heads = std::max(widths.heads, std::int64_t{attention->num_heads + 2 * attention->num_kv_heads} *
+                                                attention->head_size);
+  }
+  return ops_->reserve(
+      options_.max_num_batched_tokens, widths,
+      std::max(partial, std::min(device_ops::kPartialFloats, partial * options_.max_num_seqs)));
 }
 
 std::int32_t DeviceModelRunner::max_context() const {
@@ -172,19 +209,17 @@ Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_
   swap_space_ = *std::move(swap_space);
   num_blocks_ = num_table_ids_ = num_blocks;
   num_swap_blocks_ = num_swap_blocks;
+  layout_.block_stride = layout_.layer_stride = 0;
   blocks_ = cache_.data();
   block_bytes_ = kv_page_bytes();
-  place_ = {.data = blocks_,
-            .block_stride = block_bytes_,
-            .layer_stride = block_bytes_ / config().num_layers(),
-            .block_size = options_.block_size};
+  blocks_of_tables_ = blocks_;
   return ok_status();
 }
 
 Status DeviceModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                               std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  if (model_)
-    return unimplemented("--kv-manager virtual is not supported for this model on a device: use paged");
+  auto plan = in_blocks_of(kv_plan_, layout);
+  if (!plan) return plan.error();
   cache_ = {};
   mapper_.reset();
   swap_space_ = {};
@@ -197,20 +232,20 @@ Status DeviceModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virt
   blocks_ = pages->window();
   block_bytes_ = pages->page_stride();
   num_table_ids_ = pages->shape().num_blocks;
-  KvLayout layer = layout;
-  layer.num_layers = 1;
-  place_ = {.data = pages->data(),
-            .block_stride = shape.page_bytes,
-            .layer_stride = shape.num_tensors > 1 ? pages->tensor_stride()
-                                                  : static_cast<std::int64_t>(layer.block_bytes()),
-            .block_size = layout.block_size};
+  blocks_of_tables_ = pages->data();
+  const std::int32_t num_layers = layout_.num_layers;
+  layout_ = layout;
+  layout_.num_layers = num_layers;
+  layout_.block_stride = shape.page_bytes;
+  layout_.layer_stride = shape.num_tensors > 1 ? pages->tensor_stride() : 0;
   auto swap_space = device::PinnedArray<std::byte>::create(*device_, num_swap_blocks * block_bytes_);
   if (!swap_space) return swap_space.error();
   mapper_ = std::make_unique<PageMapperOf<DevicePages>>(*std::move(pages));
   swap_space_ = *std::move(swap_space);
   num_blocks_ = num_blocks;
   num_swap_blocks_ = num_swap_blocks;
-  for (KvGroup& group : kv_plan_.groups) group.tokens_per_row = layout.block_size;
+  kv_plan_ = *std::move(plan);
+  layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, layout_);
   return make_step_layout();
 }
 
@@ -220,11 +255,17 @@ Status DeviceModelRunner::create_kv_pages(std::int64_t first, std::int64_t count
   return mapper_->create_pages(first, count);
 }
 
+std::int64_t DeviceModelRunner::embedding_bytes() const {
+  const TensorView& table = model_->weights().token_embedding;
+  return table.data != nullptr ? ops_->table_bytes(table) : 0;
+}
+
 MemoryPlan DeviceModelRunner::memory_plan() const {
-  return {.weight_bytes = model_ ? model_->weights().packed_bytes : decoder_->weights().bytes,
+  const std::int64_t weights = model_->weights().packed_bytes;
+  return {.weight_bytes = weights,
           .kv_bytes = mapper_ ? mapper_->arena().bytes() : cache_.size_bytes(),
           .swap_bytes = swap_space_.count(),
-          .activation_bytes = model_ ? model_->activation_bytes() : decoder_->activation_bytes(),
+          .activation_bytes = ops_->size_bytes() - weights - embedding_bytes(),
           .buffer_bytes = sampler_->size_bytes() + arena_->size_bytes()};
 }
 
@@ -275,13 +316,8 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) 
   }
   PAGODA_RETURN_IF_ERROR(swap(batch, result));
   PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
-  if (!batch.empty() && model_) {
-    PAGODA_RETURN_IF_ERROR(forward_model(batch, result));
-    PAGODA_RETURN_IF_ERROR(sample(batch, result));
-  } else if (!batch.empty()) {
-    auto laid_out = lay_out(batch, result);
-    if (!laid_out) return laid_out.error();
-    PAGODA_RETURN_IF_ERROR(decoder_->forward(*laid_out, place_));
+  if (!batch.empty()) {
+    PAGODA_RETURN_IF_ERROR(forward(batch, result));
     PAGODA_RETURN_IF_ERROR(sample(batch, result));
   }
   return device_->synchronize(stream_);
@@ -332,51 +368,7 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
   return from.empty() ? ok_status() : go();
 }
 
-Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, StepResult& result) {
-  // A sequence with so few new tokens has the splits of its context computed side by side.
-  constexpr std::int32_t kFewTokens = 8;
-  step_.lay_out(batch, result);
-  std::vector<std::int32_t> split_rows, whole_rows, tiles;
-  DeviceBatch out;
-  const std::int32_t rows_of_tile = decoder_->rows_of_tile();
-  for (std::int32_t i = 0; i < step_.num_sequences(); ++i) {
-    const std::int32_t first = step_.first_rows()[as_size(i)], count = step_.row_counts()[as_size(i)];
-    const bool few = count <= kFewTokens;
-    const std::int32_t splits = (step_.context_len(i) - 1) / device::kSplitTokens + 1;
-    if (few) {
-      out.splits = std::max(out.splits, splits);
-      out.all_splits += std::int64_t{count} * splits;
-    }
-    for (std::int32_t row = 0; row < count; ++row) {
-      if (!few && rows_of_tile > 0 && row % rows_of_tile == 0)
-        tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
-      (few ? split_rows : whole_rows).push_back(first + row);
-    }
-  }
-  out.rows = step_.num_rows();
-  const std::span<const std::int32_t> image = step_.image();
-  const std::int32_t* const there = arena_->keep(image);
-  const auto at = [&](std::span<const std::int32_t> part) { return there + (part.data() - image.data()); };
-  out.ids = at(step_.token_ids());
-  out.positions = at(step_.positions());
-  out.sequences = at(step_.row_sequences());
-  out.blocks = at(step_.slots());
-  out.block_tables = at(step_.tables());
-  out.table_width = step_.table_width();
-  out.split_rows = arena_->put(split_rows);
-  out.num_split_rows = std::ssize(split_rows);
-  out.whole_rows = arena_->put(whole_rows);
-  out.num_whole_rows = std::ssize(whole_rows);
-  out.num_tiles = std::ssize(tiles);
-  if (!tiles.empty()) tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
-  out.tiles = arena_->put(tiles);
-  out.output_rows = at(step_.output_row_ids());
-  out.num_output_rows = std::ssize(step_.output_row_ids());
-  PAGODA_RETURN_IF_ERROR(arena_->take_status());
-  return out;
-}
-
-Status DeviceModelRunner::forward_model(const ScheduledBatch& batch, StepResult& result) {
+Status DeviceModelRunner::forward(const ScheduledBatch& batch, StepResult& result) {
   step_.lay_out(batch, result);
   const std::int32_t* const image = arena_->keep(step_.image());
   PAGODA_RETURN_IF_ERROR(arena_->take_status());
@@ -389,7 +381,7 @@ Status DeviceModelRunner::forward_model(const ScheduledBatch& batch, StepResult&
                                           .sequences = views_.sequences(),
                                           .output_rows = step_.output_row_ids(),
                                           .layout = layout_,
-                                          .cache = blocks_,
+                                          .cache = blocks_of_tables_,
                                           .layers = views_.layers(),
                                           .rotations = step_.rotations(),
                                           .states = views_.states()}));
@@ -398,7 +390,6 @@ Status DeviceModelRunner::forward_model(const ScheduledBatch& batch, StepResult&
 
 // Logits of so many output rows into the sampler's.
 Status DeviceModelRunner::logits(std::int64_t first, std::int64_t count) {
-  if (!model_) return decoder_->logits(first, count, sampler_->logits());
   PAGODA_RETURN_IF_ERROR(model_->logits(first, count, Buffer::of(sampler_->logits(), config().vocab_size)));
   return ops_->take_status();
 }

@@ -1,8 +1,7 @@
 #pragma once
-// DeviceModelRunner: carries out ScheduledBatches on a Device: swaps, block copies, the decoder's forward
-// pass, sampling. Owns the device, the weights, the KV bytes and the swap space. Models that DeviceDecoder
-// takes run as it has them: all layers keep all tokens (one KV group of full pages), a window is a mask. All
-// others run as models/ has them on any backend, with the CPU's KV groups. One rank; nothing is pooled.
+// DeviceModelRunner: carries out ScheduledBatches on a Device: swaps, block copies, the model's forward pass
+// by the ops of kernels/device/, sampling. Owns the device, the weights, the KV bytes and the swap space. KV
+// groups are the CPU's. One rank; nothing is pooled.
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit. Streams: the
 // work has one, and swaps have one of their own, whose last event the work waits for. Between steps nothing
 // runs. A device's error ends the engine (StepResult::status). Threads: one caller, the engine thread.
@@ -12,7 +11,6 @@
 
 #include "device/device_array.h"
 #include "device/step_arena.h"
-#include "device_runner/device_decoder.h"
 #include "device_runner/device_pages.h"
 #include "device_runner/device_sampler.h"
 #include "kernels/device/device_ops.h"
@@ -34,8 +32,8 @@ struct DeviceKernels {
 class DeviceModelRunner final : public ModelRunner {
  public:
   // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
-  // max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens and the numbers of blocks.
-  // unimplemented: the device lacks something.
+  // kv_windows, max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens and the numbers of
+  // blocks. unimplemented: the device lacks something.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                            const RunnerOptions& options,
                                                            std::unique_ptr<device::Device> device,
@@ -50,35 +48,30 @@ class DeviceModelRunner final : public ModelRunner {
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks);
   Status create_kv_pages(std::int64_t first, std::int64_t count);  // between steps
-  KvLayout kv_page_layout() const { return model_ ? layout_ : decoder_->kv_layout(); }
+  KvLayout kv_page_layout() const { return layout_; }
   std::int64_t page_granule() const { return static_cast<std::int64_t>(device_->granule()); }
 
   StepResult run(const ScheduledBatch& batch) override;
   RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
 
-  const DecoderConfig& config() const { return model_ ? model_->config() : decoder_->config(); }
+  const DecoderConfig& config() const { return model_->config(); }
   const KvGroupPlan& kv_plan() const { return kv_plan_; }
-  std::int64_t kv_page_bytes() const {
-    return model_ ? static_cast<std::int64_t>(layout_.block_bytes()) : decoder_->block_bytes();
-  }
+  std::int64_t kv_page_bytes() const { return static_cast<std::int64_t>(layout_.block_bytes()); }
   std::int64_t free_bytes() const { return static_cast<std::int64_t>(device_->free_bytes()); }
   MemoryPlan memory_plan() const;
-  std::int64_t embedding_bytes() const {
-    return model_ ? model_->weights().embedding_bytes() : decoder_->weights().embedding.weight.size_bytes();
-  }
+  // Bytes of the token embedding, if it is not the head.
+  std::int64_t embedding_bytes() const;
   bool head_is_tied() const { return config().tied_head; }
-  const std::vector<std::string>& ignored_tensors() const {
-    return model_ ? model_->weights().ignored_tensors : decoder_->weights().ignored_tensors;
-  }
+  const std::vector<std::string>& ignored_tensors() const { return model_->weights().ignored_tensors; }
   const device::Device& device() const { return *device_; }
 
  private:
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
-  Status load_decoder(const ModelSource& source, const ModelInfo& model, device::Element weights,
-                      device::Element cache, const DeviceKernels& kernels);
   Status load_model(const ModelSource& source, const ModelInfo& model, device::Element weights,
                     device::Element cache, const DeviceKernels& kernels);
-  Status forward_model(const ScheduledBatch& batch, StepResult& result);
+  void plan_kv(const KvLayout& layout);
+  Status reserve_rooms();
+  Status forward(const ScheduledBatch& batch, StepResult& result);
   Status logits(std::int64_t first, std::int64_t count);
   std::int32_t max_context() const;
   Status make_step_layout();
@@ -86,7 +79,6 @@ class DeviceModelRunner final : public ModelRunner {
   Status step(const ScheduledBatch& batch, StepResult& result);
   Status swap(const ScheduledBatch& batch, StepResult& result);
   Status copy_blocks(std::span<const BlockCopy> copies);
-  Result<DeviceBatch> lay_out(const ScheduledBatch& batch, StepResult& result);
   Status sample(const ScheduledBatch& batch, StepResult& result);
   std::size_t step_bytes() const;
 
@@ -95,10 +87,9 @@ class DeviceModelRunner final : public ModelRunner {
   device::StreamId stream_{}, swap_stream_{};
   device::EventId swapped_{};
   std::optional<device::StepArena> arena_;
-  std::unique_ptr<DeviceDecoder> decoder_;
-  // Or, instead of it:
   std::unique_ptr<DeviceOps> ops_;
   std::unique_ptr<DecoderModel> model_;
+  std::vector<KvLayout> layer_layouts_;
   KvLayout layout_;                       // a page's
   std::vector<LayerInPage> layer_pages_;  // layers' places in pages
   StepViews views_;
@@ -107,8 +98,8 @@ class DeviceModelRunner final : public ModelRunner {
   std::int64_t num_table_ids_ = 0;                     // that block tables name
   device::DeviceArray<std::byte> cache_;               // or, of a virtual one:
   std::unique_ptr<PageMapperOf<DevicePages>> mapper_;
-  DeviceCache place_;
-  // Blocks that copies name, one behind the other.
+  std::byte* blocks_of_tables_ = nullptr;
+  // Blocks that copies and states name, one behind the other.
   std::byte* blocks_ = nullptr;
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;

@@ -190,6 +190,46 @@ TEST(DeviceModelRunner, TilesAreRefusedWhereTheyDoNotFit) {
             std::string::npos);
 }
 
+// A decode step's launches but for sampling's: those of each layer, and the embedding, the last norm and the
+// head. Every one of them costs microseconds that nothing hides.
+TEST(DeviceModelRunner, ALayerHasFewLaunches) {
+  struct Case {
+    const char* model;
+    std::int64_t attention, feed_forward, more;
+  };
+  // Attention: norm, product, heads with the write, splits, their sum, product. Feed-forward: norm, product,
+  // function, product; of experts with the router, the choice and the sum, and a shared expert with its
+  // router. gemma3 has norms and sums behind both.
+  for (const Case& wanted :
+       {Case{"qwen3", 6, 4, 3}, Case{"llama", 6, 4, 3}, Case{"gpt2", 6, 4, 5}, Case{"gemma3", 8, 6, 4},
+        Case{"mixtral", 6, 7, 3}, Case{"qwen2_moe", 6, 12, 3}}) {
+    SCOPED_TRACE(wanted.model);
+    RunnerOptions options = {.dtype = "float32", .max_context = 512, .max_num_seqs = 8, .num_blocks = 60};
+    auto source = ModelSource::open(fixture(wanted.model));
+    ASSERT_TRUE(source);
+    auto made = device::open_test_device({});
+    ASSERT_TRUE(made);
+    device::Device& device = **made;
+    auto runner = DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
+                                            *std::move(made));
+    ASSERT_TRUE(runner) << runner.error().message();
+    Driver driver(**runner, 16);
+    TestSequence sequence = sampled(0, 20);
+    ASSERT_TRUE(driver.generate({&sequence}, 1).ok());
+    ASSERT_TRUE(device.start_profile().ok());
+    ASSERT_TRUE(driver.generate({&sequence}, 2).ok());
+    const auto profile = device.end_profile();
+    ASSERT_TRUE(profile);
+    std::int64_t launches = 0;
+    for (const device::KernelTime& line : *profile) {
+      const std::string_view kernel = line.kernel;
+      if (kernel != "best_of_groups" && kernel != "sample_rows") launches += line.launches;
+    }
+    const std::int64_t layers = (*runner)->config().num_layers();
+    EXPECT_EQ(launches, layers * (wanted.attention + wanted.feed_forward) + wanted.more);
+  }
+}
+
 // The device's library multiplies what is rounded to bfloat16: in another order of sums, and little else.
 TEST(DeviceModelRunner, ProductsByTheLibrary) {
   const auto first = create(fixture("qwen2"), {}, kBf16, {.products = MatrixProducts::library});

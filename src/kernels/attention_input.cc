@@ -64,9 +64,9 @@ void normalize(const AttentionInputArgs& args, float* row) {
 
 void attention_input(const KernelContext& context, const AttentionInputArgs& args) {
   linear(context, *args.weight, args.input, args.num_rows, args.output);
+  if (on_device(context)) return device_ops::finish_attention_input(*context.device, args);
   const bool normed = args.norms.kind != HeadNorms::Kind::none;
   if (!normed && args.clip <= 0 && args.rotary_size == 0 && args.query_scale.beta == 0) return;
-  if (on_device(context)) return device_ops::finish_attention_input(*context.device, args);
   if (context.backend == Backend::reference) {
     for (std::int64_t row = 0; row < args.num_rows; ++row)
       reference::finish_attention_input(args, row, floats(args.output, row));

@@ -43,9 +43,13 @@ struct AttentionInputArgs {
   std::int32_t rotary_size = 0;
   std::span<const std::int32_t> turns = {};
   Buffer cos_sin = {};
+  float amplitude = 1;             // a factor that cos_sin has
   PositionScale query_scale = {};  // beta 0: none
   std::span<const std::int32_t> positions = {};
   Buffer output = {};  // [num_rows, columns of the product]
+  // paged_attention is next for these rows, and writes their keys and values: a device leaves what comes
+  // behind the product to the kernel that does.
+  bool written_next = false;
 };
 
 void attention_input(const KernelContext& context, const AttentionInputArgs& args);

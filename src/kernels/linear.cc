@@ -11,6 +11,7 @@
 #include "kernels/for_rows.h"
 #include "kernels/linear_storage.h"
 #include "kernels/reference/reference.h"
+#include "kernels/rows.h"
 
 namespace pagoda {
 
@@ -77,6 +78,7 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
     auto placed = context.device->place_matrix(weights, storage.bias, type == LinearType::float32);
     if (!placed) return placed.error();
     storage.device = *std::move(placed);
+    context.device->note_matrix(storage.k, form == LinearForm::gated ? storage.num_rows() : 0);
     storage.keeps_values = form == LinearForm::stacked && storage.device.size() == 1;
     for (const DevicePart& part : storage.device)
       storage.packed_bytes += part.n * device::KernelLaunches::row_bytes(part.element, storage.k);
@@ -132,16 +134,17 @@ BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows) {
 
 void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,
                  const PackedLinear& second, const LinearInput& input, std::int64_t num_rows,
-                 const Buffer& between, const Buffer& y) {
+                 const Buffer& between, const Buffer& y, bool accumulate) {
   CHECK(first.n() == second.k() && (y.stride == second.n() || num_rows == 1));
   if (num_rows <= 0) return;
   if (first.storage().backend == Backend::cpu && second.storage().backend == Backend::cpu &&
       cpu::can_pair(first.storage(), second.storage())) {
+    if (!accumulate) zero_rows(context, {num_rows, second.n()}, y);
     cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows, floats(y));
     return;
   }
   linear(context, first, input, num_rows, between, {.activation = activation});
-  linear(context, second, LinearInput::rows(between), num_rows, y, {.accumulate = true});
+  linear(context, second, LinearInput::rows(between), num_rows, y, {.accumulate = accumulate});
 }
 
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,

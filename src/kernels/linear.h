@@ -114,11 +114,11 @@ struct LinearOutput {
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
             std::int64_t num_rows, const Buffer& y, const LinearOutput& output = {});
 
-// Two of them, y += second(f(first(input))), with the same bits. `between` [num_rows, K of the second] is
-// room for rows that have to take the way through memory.
+// Two of them, y = (accumulate: y +) second(f(first(input))), with the same bits. `between` [num_rows, K of
+// the second] is room for rows that have to take the way through memory.
 void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,
                  const PackedLinear& second, const LinearInput& input, std::int64_t num_rows,
-                 const Buffer& between, const Buffer& y);
+                 const Buffer& between, const Buffer& y, bool accumulate = true);
 
 // Whether products of so many rows bring into the cache what KernelContext::read_ahead names, and when that
 // is best: beside all products before it is read, or beside the last ones alone.

@@ -7,6 +7,7 @@
 // to come: low-rank adapters of a row's experts. Source: arXiv 1701.06538; groups and correction: arXiv
 // 2412.19437 (DeepSeek-V3).
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "base/status.h"
@@ -40,10 +41,13 @@ struct MixtureArgs {
   Activation activation = Activation::silu;
   const ExpertExchange* exchange = nullptr;      // null: this rank has all of them
   std::span<const std::int64_t> rank_ends = {};  // with an exchange: the expert behind each rank's last
+  // Called when the experts have read the input, before their sum is added: what reads the same input and
+  // adds to y itself.
+  std::function<Status()> before_sum = {};
 };
 
-// Floats of the room that the op needs for so many rows.
-std::int64_t mixture_room(const RoutingRule& rule, std::int64_t num_rows, std::int64_t hidden_size);
+// Floats of a row in the room that the op needs.
+std::int64_t mixture_room(const MixtureArgs& args);
 
 // y = (accumulate: y +) the weighted sum of what the chosen experts make of `input`. logits: [num_rows,
 // experts], contiguous. y may be what the input reads. Not ok: another rank is lost.

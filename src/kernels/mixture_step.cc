@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/device/ops.h"
+#include "kernels/linear_storage.h"
 #include "kernels/mixture.h"
 #include "kernels/reference/reference.h"
 #include "kernels/rows.h"
@@ -69,8 +70,9 @@ RowGroups Choices::own_groups(const MixtureArgs& args) {
 
 }  // namespace
 
-std::int64_t mixture_room(const RoutingRule& rule, std::int64_t num_rows, std::int64_t hidden_size) {
-  return num_rows * (rule.per_token + 1) * hidden_size;
+std::int64_t mixture_room(const MixtureArgs& args) {
+  if (args.first.front().storage().backend == Backend::device) return device_ops::mixture_room(args);
+  return (args.routing.per_token + 1) * args.second.front().n();
 }
 
 Status mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
@@ -78,13 +80,21 @@ Status mixture(const KernelContext& context, const MixtureArgs& args, const Buff
                const Buffer& y) {
   const std::int64_t hidden = args.second.front().n(), per_token = args.routing.per_token;
   CHECK(logits.stride == args.routing.num_experts);
-  if (on_device(context)) {
-    device_ops::mixture(*context.device, args, logits, input, num_rows, room, accumulate, y);
+  const auto before_sum = [&] { return args.before_sum ? args.before_sum() : ok_status(); };
+  const auto take = [&](const Buffer& sum) {
+    if (accumulate)
+      add_rows(context, {num_rows, hidden}, 1, sum, y);
+    else
+      copy_rows(context, {num_rows, hidden}, sum, y);
     return ok_status();
-  }
+  };
+  if (on_device(context))
+    return device_ops::mixture(*context.device, args, logits, input, num_rows, room, accumulate, y);
   if (context.backend == Backend::reference && args.exchange == nullptr) {
-    reference::mixture(context, args, logits, input, num_rows, accumulate, y);
-    return ok_status();
+    const Buffer sum = room.with_stride(hidden);
+    reference::mixture(context, args, logits, input, num_rows, sum);
+    PAGODA_RETURN_IF_ERROR(before_sum());
+    return take(sum);
   }
   static thread_local Choices choices;
   choices.route(context, args, floats(logits), num_rows);
@@ -104,11 +114,8 @@ Status mixture(const KernelContext& context, const MixtureArgs& args, const Buff
     const Buffer partial = outs.at(num_rows * per_token);
     add(false, partial);
     PAGODA_RETURN_IF_ERROR(args.exchange->sum(num_rows * hidden, partial));
-    if (accumulate)
-      add_rows(context, {num_rows, hidden}, 1, partial, y);
-    else
-      copy_rows(context, {num_rows, hidden}, partial, y);
-    return ok_status();
+    PAGODA_RETURN_IF_ERROR(before_sum());
+    return take(partial);
   }
   if (args.exchange != nullptr) {
     choices.sizes.clear();
@@ -120,6 +127,7 @@ Status mixture(const KernelContext& context, const MixtureArgs& args, const Buff
     }
     PAGODA_RETURN_IF_ERROR(args.exchange->gather(choices.sizes, outs));
   }
+  PAGODA_RETURN_IF_ERROR(before_sum());
   add(accumulate, y);
   return ok_status();
 }

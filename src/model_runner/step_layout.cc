@@ -44,8 +44,7 @@ Result<StepLayout> StepLayout::create(const KvGroupPlan& plan, const StepRules& 
       table_words = std::max(table_words, layout.num_lanes_ * group.rows_for(rules.max_context));
   }
   std::array<std::int64_t, kNumSections> sizes = {};
-  for (const Section by_row :
-       {kTokenIds, kPositions, kRotations, kTokenTypes, kRowSequences, kSlots, kOutputRowIds})
+  for (const Section by_row : {kTokenIds, kPositions, kRotations, kTokenTypes, kOutputRowIds})
     sizes[by_row] = tokens;
   for (const Section by_sequence : {kFirstRows, kRowCounts, kDraftCounts}) sizes[by_sequence] = sequences;
   sizes[kTableEnds] = sequences * layout.num_lanes_;
@@ -204,7 +203,6 @@ void StepLayout::lay_out(const ScheduledBatch& batch, StepResult& result) {
     put_whole_prompts();
   else
     put_tables(batch);
-  if (rules_.tables == StepRules::Tables::by_row) put_slots();
   put_state_copies(batch);
 }
 
@@ -217,7 +215,6 @@ void StepLayout::put_rows(const ScheduledSequence& sequence, std::int32_t index)
   std::ranges::copy(sequence.tokens, section(kTokenIds) + num_rows_);
   for (std::int32_t row = 0; row < count; ++row)
     section(kPositions)[num_rows_ + row] = sequence.num_computed_tokens + row;
-  put(kRowSequences, index);
   if (rotated_) put(kRotations, sequence.rotation);
   if (rules_.pools) put(kTokenTypes, 0);
   section(kFirstRows)[index] = num_rows_;
@@ -295,14 +292,6 @@ void StepLayout::put_whole_prompts() {
     section(kTableEnds)[i] = block;
   }
   table_words_ = as_size(block);
-}
-
-void StepLayout::put_slots() {
-  if (groups_.front().is_state()) return;  // nothing of a row has a slot
-  const std::int32_t tokens = groups_.front().tokens_per_row;
-  for (std::int32_t row = 0; row < num_rows_; ++row)
-    section(kSlots)[row] =
-        table(row_sequences()[as_size(row)], 0)[as_size(positions()[as_size(row)] / tokens)];
 }
 
 // Runs of one copy stand together.

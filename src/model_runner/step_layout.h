@@ -29,8 +29,8 @@ struct StepRules {
   bool pools = false;                              // vectors are made of rows; else rows are drawn from
   bool draws = true;                               // this rank draws, and so needs parameters
   OutputRowRules output = {};                      // its vocab_size is this one's
-  // ragged: each table as long as its sequence. by_row: all as long as the longest, filled up with -1, and
-  // the slot of each row in its first lane beside; rows to draw from come before those that are scored.
+  // ragged: each table as long as its sequence. by_row: all as long as the longest, filled up with -1; rows
+  // to draw from come before those that are scored.
   enum class Tables { ragged, by_row };
   Tables tables = Tables::ragged;
 };
@@ -67,8 +67,6 @@ class StepLayout {
   std::span<const std::int32_t> positions() const { return rows_of(kPositions); }
   std::span<const std::int32_t> rotations() const;    // empty: 0 for all
   std::span<const std::int32_t> token_types() const;  // empty: 0 for all
-  std::span<const std::int32_t> row_sequences() const { return rows_of(kRowSequences); }
-  std::span<const std::int32_t> slots() const { return rows_of(kSlots); }  // block of each row; by_row alone
   std::span<const std::int32_t> first_rows() const { return sequences_of(kFirstRows); }
   std::span<const std::int32_t> row_counts() const { return sequences_of(kRowCounts); }
   std::span<const std::int32_t> draft_counts() const { return sequences_of(kDraftCounts); }
@@ -98,8 +96,6 @@ class StepLayout {
     kPositions,
     kRotations,
     kTokenTypes,
-    kRowSequences,
-    kSlots,
     kFirstRows,
     kRowCounts,
     kDraftCounts,
@@ -128,7 +124,6 @@ class StepLayout {
   void put_pooled(const ScheduledSequence& sequence);
   void put_tables(const ScheduledBatch& batch);
   void put_whole_prompts();
-  void put_slots();
   void put_output_rows();
   void put_state_copies(const ScheduledBatch& batch);
 

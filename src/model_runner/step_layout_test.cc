@@ -89,7 +89,6 @@ TEST(StepLayout, HoldsRowsSequencesAndTables) {
   const StepResult result = lay_out(layout, data.batch);
   EXPECT_EQ(list(layout.token_ids()), (Ids{50, 51, 60, 61, 62}));
   EXPECT_EQ(list(layout.positions()), (Ids{12, 13, 0, 1, 2}));
-  EXPECT_EQ(list(layout.row_sequences()), (Ids{0, 0, 1, 1, 1}));
   EXPECT_TRUE(layout.rotations().empty());
   EXPECT_TRUE(layout.token_types().empty());
   EXPECT_EQ(list(layout.first_rows()), (Ids{0, 2}));
@@ -152,7 +151,6 @@ TEST(StepLayout, TablesByRowAreOfOneWidth) {
   lay_out(layout, data.batch);
   EXPECT_EQ(layout.table_width(), 4);
   EXPECT_EQ(list(layout.tables()), (Ids{0, 1, 2, 3, 5, -1, -1, -1}));
-  EXPECT_EQ(list(layout.slots()), (Ids{3, 3, 5, 5, 5}));
   // Those to draw from come first.
   EXPECT_EQ(list(layout.output_row_ids()), (Ids{0, 1, 4, 2, 3}));
   EXPECT_EQ(layout.output_rows()[2].prompt_row, -1);

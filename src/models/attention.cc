@@ -49,9 +49,10 @@ class Attention final : public Mixer {
   void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
   }
-  Status leave(const Workspace& room, Rows rows, const Buffer& y) override {
+  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = room.mixed.with_stride(mixed_width());
-    return room.ranks->add_product(*room.context, output_, columns_, mixed.at(rows.first), rows.count, y);
+    return room.ranks->last_product(*room.context, output_, columns_, mixed.at(rows.first), rows.count,
+                                    accumulate, y);
   }
 
  private:
@@ -61,6 +62,7 @@ class Attention final : public Mixer {
   AttentionConfig own_;  // with this rank's numbers of heads
   std::int32_t layer_;
   std::int32_t rotary_size_ = 0;
+  float rotary_amplitude_ = 1;
   float norm_eps_;
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear qkv_, output_;
@@ -74,7 +76,11 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   const HeadShard& shard = place.shard->heads;
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
   own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
-  if (config.rope != kNoRope) rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
+  if (config.rope != kNoRope) {
+    const RopeConfig& rope = decoder.ropes[static_cast<std::size_t>(config.rope)];
+    rotary_size_ = rope.rotary_size;
+    rotary_amplitude_ = rope.attention_factor;
+  }
   AttentionWeights weights = read_attention(config, shard, place, decoder, loader);
   query_norm_ = loader.place(std::move(weights.query_norm));
   key_norm_ = loader.place(std::move(weights.key_norm));
@@ -111,11 +117,13 @@ void Attention::enter(const Workspace& room, const DecoderBatch& batch, Rows row
                              .rotary_size = rotary_size_,
                              .turns = {},
                              .cos_sin = {},
+                             .amplitude = rotary_amplitude_,
                              .query_scale = {.beta = own_.temperature_beta,
                                              .offset = own_.temperature_offset,
                                              .positions = own_.temperature_positions},
                              .positions = positions,
-                             .output = entered(room).at(rows.first)};
+                             .output = entered(room).at(rows.first),
+                             .written_next = own_.has_own_kv() && rows.count == std::ssize(batch.token_ids)};
   if (rotary_size_ > 0) {
     RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
     const RopeRows turns = table.of_rows(*room.context, positions, rows.first);

@@ -255,25 +255,21 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::i
   row_ids_ = std::move(ids);
 }
 
-// x = sum(x + scale * branch(half)), `half` adding to what it is given.
+// x = sum(x + scale * branch(half)); `half` is told where to put, or to add, what it gives.
 template <class Half>
 Status DecoderModel::add_sublayer(const LayerConfig& layer, const NormPlaces& places,
                                   const NormsAround& norms, Rows rows, const Half& half) {
   const Buffer x = residual_.at(rows.first);
   if (adds_plainly(layer, places)) {
-    PAGODA_RETURN_IF_ERROR(half(x));
+    PAGODA_RETURN_IF_ERROR(half(x, true));
   } else {
-    zero_rows(context_, hidden_rows(rows.count), branch_);
-    PAGODA_RETURN_IF_ERROR(half(branch_));
+    PAGODA_RETURN_IF_ERROR(half(branch_, false));
     NormConfig of_branch = layer.norm;
     if (layer.branch_norm_eps > 0) of_branch.eps = layer.branch_norm_eps;
-    if (places.branch) normalize(of_branch, norms.branch, branch_, rows.count, normed_);
-    add_rows(context_, hidden_rows(rows.count), layer.residual_scale, places.branch ? normed_ : branch_, x);
+    if (places.branch) normalize(of_branch, norms.branch, branch_, rows.count, branch_);
+    add_rows(context_, hidden_rows(rows.count), layer.residual_scale, branch_, x);
   }
-  if (places.sum) {
-    normalize(layer.norm, norms.sum, x, rows.count, normed_);
-    copy_rows(context_, hidden_rows(rows.count), normed_, x);
-  }
+  if (places.sum) normalize(layer.norm, norms.sum, x, rows.count, x);
   return ok_status();
 }
 
@@ -344,23 +340,28 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     }
     for (std::int64_t i = 0; i < left.count(); ++i) {
       const Rows rows = left[i];
-      Buffer x = residual_.at(rows.first);
+      const Buffer x = residual_.at(rows.first);
+      LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
       if (config.parallel) {
-        copy_rows(context_, hidden_rows(rows.count), x, before_);
-        x = before_;
+        if (config.feed_forward_norms.input)
+          normalize(config.norm, layer.feed_forward_norms.input, x, rows.count, before_);
+        else
+          copy_rows(context_, hidden_rows(rows.count), x, before_);
+        input = LinearInput::rows(before_);
       }
       if (layer.learned_residual)
         layer.learned_residual->make(context_, x, layer.mixer_norms.input.weight, rows.count, around_);
       layer.feed_forward->look(room_, LinearInput::rows(x), rows.count);
-      PAGODA_RETURN_IF_ERROR(
-          add_sublayer(config, config.mixer_norms, layer.mixer_norms, rows,
-                       [&](const Buffer& y) { return layer.mixer->leave(room_, rows, y); }));
-      if (layer.learned_residual)
-        layer.learned_residual->join(context_, around_, rows.count, residual_.at(rows.first));
-      const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
       PAGODA_RETURN_IF_ERROR(add_sublayer(
-          config, config.feed_forward_norms, layer.feed_forward_norms, rows,
-          [&](const Buffer& y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));
+          config, config.mixer_norms, layer.mixer_norms, rows,
+          [&](const Buffer& y, bool accumulate) { return layer.mixer->leave(room_, rows, accumulate, y); }));
+      if (layer.learned_residual)
+        layer.learned_residual->join(context_, around_, rows.count, x);
+      PAGODA_RETURN_IF_ERROR(add_sublayer(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
+                                          [&](const Buffer& y, bool accumulate) {
+                                            return layer.feed_forward->forward(room_, input, rows.count,
+                                                                               accumulate, y);
+                                          }));
       finish_layer(index, rows);
     }
   }

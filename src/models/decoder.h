@@ -129,7 +129,7 @@ class DecoderModel {
   Buffer residual_;      // [tokens, hidden]
   Buffer normed_;        // [chunk, hidden], or rows of the embedding
   Buffer branch_;        // [chunk, hidden]; where a branch is not added as it is
-  Buffer before_;        // [chunk, hidden]; of parallel halves: what both see
+  Buffer before_;        // [chunk, hidden]; of parallel halves: the second one's input
   // Only where layers have inputs of their own: what the first layer saw, and room for a chunk of them.
   Buffer embedded_, input_room_;  // [tokens, hidden]
   Buffer around_;                 // only where ways lead around mixers

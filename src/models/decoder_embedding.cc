@@ -53,8 +53,7 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
       add_rows(context_, shape, 1, normed_, x);
     }
     if (config_.embedding_norm) {
-      normalize(*config_.embedding_norm, weights_.embedding_norm, x, rows.count, normed_);
-      copy_rows(context_, shape, normed_, x);
+      normalize(*config_.embedding_norm, weights_.embedding_norm, x, rows.count, x);
     }
     if (weights_.streams) weights_.streams->begin(context_, rows.first, rows.count, x);
   }

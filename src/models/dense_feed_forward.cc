@@ -23,15 +23,15 @@ class DenseFeedForward final : public FeedForward {
   Products entering() override { return {&in_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
     const Buffer inner = room.inner.with_stride(width_);
     if (!room.ranks->split()) {
-      linear_pair(*room.context, in_, activation_, out_, input, count, inner, y);
+      linear_pair(*room.context, in_, activation_, out_, input, count, inner, y, accumulate);
       return ok_status();
     }
     linear(*room.context, in_, input, count, inner, {.activation = activation_});
-    return room.ranks->add_product(*room.context, out_, columns_, inner, count, y);
+    return room.ranks->last_product(*room.context, out_, columns_, inner, count, accumulate, y);
   }
 
  private:

@@ -151,6 +151,7 @@ ExpertWeights load_experts(const MixtureConfig& config, const ExpertNames& names
   const LinearForm form = config.expert.gated ? LinearForm::gated : LinearForm::stacked;
   read_experts(config, names, prefix, hidden_size, own, loader,
                [&](ExpertMatrix which, Matrices matrices, const std::string& name) {
+                 loader.continue_series(which == ExpertMatrix::in ? 0 : 1, own.count);
                  if (which == ExpertMatrix::in)
                    weights.in.push_back(loader.pack(std::move(matrices), name, form));
                  else

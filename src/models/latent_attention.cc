@@ -40,7 +40,7 @@ class LatentAttention final : public Mixer {
   void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
   }
-  Status leave(const Workspace& room, Rows rows, const Buffer& y) override;
+  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override;
 
  private:
   std::int64_t query_width() const { return std::int64_t{own_.num_heads} * own_.query_size(); }
@@ -203,11 +203,11 @@ PagedAttentionArgs LatentAttention::arguments(const Workspace& room, const Decod
           .output = room.mixed.with_stride(mixed_width())};
 }
 
-Status LatentAttention::leave(const Workspace& room, Rows rows, const Buffer& y) {
+Status LatentAttention::leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) {
   const Buffer values = room.inner.with_stride(std::int64_t{own_.num_heads} * own_.value_size);
   head_products(*room.context, values_, rows.count, room.mixed.with_stride(mixed_width()).at(rows.first),
                 own_.latent_size, values, own_.value_size);
-  return room.ranks->add_product(*room.context, output_, columns_, values, rows.count, y);
+  return room.ranks->last_product(*room.context, output_, columns_, values, rows.count, accumulate, y);
 }
 
 }  // namespace

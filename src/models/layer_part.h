@@ -106,8 +106,9 @@ class Mixer {
   virtual void mix(const Workspace& room, const DecoderBatch& batch) = 0;
   // Lists the states that mix() will read; a hint.
   virtual void list_ahead(const Workspace&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
-  // y += these rows of room.mixed, which need not be the batch's any more. Not ok: another rank is lost.
-  virtual Status leave(const Workspace& room, Rows rows, const Buffer& y) = 0;
+  // y = (accumulate: y +) these rows of room.mixed, which need not be the batch's any more. Not ok: another
+  // rank is lost.
+  virtual Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) = 0;
 };
 
 class FeedForward {
@@ -120,8 +121,8 @@ class FeedForward {
   // needs of it in room.seen, seen_width() floats of each row.
   virtual std::int64_t seen_width() const { return 0; }
   virtual void look(const Workspace&, const LinearInput&, std::int64_t) {}
-  // y += f(input), of the same rows. Not ok: another rank is lost.
-  virtual Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+  // y = (accumulate: y +) f(input), of the same rows. Not ok: another rank is lost.
+  virtual Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                          const Buffer& y) = 0;
 };
 

@@ -34,9 +34,10 @@ class LinearAttention final : public Mixer {
   Products leaving() override { return {&out_}; }
   void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const Workspace& room, const DecoderBatch& batch) override;
-  Status leave(const Workspace& room, Rows rows, const Buffer& y) override {
+  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = room.mixed.with_stride(mixed_width());
-    linear(*room.context, out_, LinearInput::rows(mixed.at(rows.first)), rows.count, y, {.accumulate = true});
+    linear(*room.context, out_, LinearInput::rows(mixed.at(rows.first)), rows.count, y,
+           {.accumulate = accumulate});
     return ok_status();
   }
 

@@ -46,10 +46,9 @@ class Mixture final : public FeedForward {
 
   // One row's share of all that lies between.
   std::int64_t inner_width() const override {
-    const std::int64_t experts =
-        padded(config_.routing.num_experts) + padded(mixture_room(config_.routing, 1, hidden_));
+    const std::int64_t experts = padded(config_.routing.num_experts) + padded(mixture_room(arguments()));
     if (shared_ == nullptr) return experts;
-    return experts + padded(hidden_) + shared_width() + (weighs_shared() ? 16 + padded(hidden_) : 0);
+    return experts + shared_width() + (weighs_shared() ? padded(1) + padded(hidden_) : 0);
   }
   Products entering() override {
     Products products = {&router_};
@@ -63,7 +62,7 @@ class Mixture final : public FeedForward {
   void look(const Workspace& room, const LinearInput& input, std::int64_t count) override {
     if (config_.routes_early) linear(*room.context, router_, input, count, logits(room));
   }
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override;
 
  private:
@@ -74,8 +73,19 @@ class Mixture final : public FeedForward {
     return shared_ != nullptr && (config_.shared_gate || config_.shared_scale != 1);
   }
   std::int64_t shared_width() const { return shared_ != nullptr ? padded(shared_->inner_width()) : 0; }
+  MixtureArgs arguments() const {
+    return {.routing = config_.routing,
+            .correction = correction_.all(),
+            .expert_scales = expert_scales_.all(),
+            .weigh_input = config_.weigh_input,
+            .first = experts_.in,
+            .second = experts_.out,
+            .first_expert = own_.first,
+            .activation = config_.expert.activation,
+            .rank_ends = rank_ends_};
+  }
   Status add_shared(const Workspace& room, const LinearInput& input, std::int64_t count,
-                    const Buffer& between, const Buffer& y);
+                    const Buffer& between, bool accumulate, const Buffer& y);
 
   MixtureConfig config_;
   std::int64_t hidden_;
@@ -87,12 +97,13 @@ class Mixture final : public FeedForward {
   std::unique_ptr<FeedForward> shared_;
 };
 
-Status Mixture::forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+Status Mixture::forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                         const Buffer& y) {
   const KernelContext& context = *room.context;
-  const RowShape shape = {count, hidden_};
   const Buffer work = room.inner.at(0, room.chunk_rows * padded(config_.routing.num_experts));
-  const Buffer rest = work.at(0, padded(mixture_room(config_.routing, room.chunk_rows, hidden_)));
+  MixtureArgs args = arguments();
+  if (room.ranks->split()) args.exchange = room.ranks;
+  const Buffer rest = work.at(0, room.chunk_rows * padded(mixture_room(args)));
 
   LinearInput routed = input;
   if (config_.router_norm) {
@@ -100,37 +111,21 @@ Status Mixture::forward(const Workspace& room, const LinearInput& input, std::in
     routed.weight = router_norm_.data();
   }
   if (!config_.routes_early) linear(context, router_, routed, count, logits(room));
-  const bool split = room.ranks->split();
-  const MixtureArgs args = {.routing = config_.routing,
-                            .correction = correction_.all(),
-                            .expert_scales = expert_scales_.all(),
-                            .weigh_input = config_.weigh_input,
-                            .first = experts_.in,
-                            .second = experts_.out,
-                            .first_expert = own_.first,
-                            .activation = config_.expert.activation,
-                            .exchange = split ? room.ranks : nullptr,
-                            .rank_ends = rank_ends_};
-  if (shared_ == nullptr) {
-    PAGODA_RETURN_IF_ERROR(mixture(context, args, logits(room), input, count, work, true, y));
-  } else {
-    // Nothing is added to y, from which the input comes, before all have read it.
-    const Buffer made = rest.with_stride(hidden_);
-    const Buffer behind = rest.at(0, room.chunk_rows * padded(hidden_));
-    PAGODA_RETURN_IF_ERROR(mixture(context, args, logits(room), input, count, work, false, made));
-    PAGODA_RETURN_IF_ERROR(add_shared(room, input, count, behind, y));
-    add_rows(context, shape, 1, made, y);
-  }
-  if (!sum_bias_.empty()) add_vector(context, shape, sum_bias_.data(), y);
+  if (shared_ != nullptr)
+    args.before_sum = [&] { return add_shared(room, input, count, rest, accumulate, y); };
+  PAGODA_RETURN_IF_ERROR(
+      mixture(context, args, logits(room), input, count, work, accumulate || shared_ != nullptr, y));
+  if (!sum_bias_.empty()) add_vector(context, {count, hidden_}, sum_bias_.data(), y);
   return ok_status();
 }
 
-// y += the shared expert, or of each row the share of it that the row takes, times its scale.
+// y = (accumulate: y +) the shared expert, or of each row the share of it that the row takes, times its
+// scale.
 Status Mixture::add_shared(const Workspace& room, const LinearInput& input, std::int64_t count,
-                           const Buffer& between, const Buffer& y) {
+                           const Buffer& between, bool accumulate, const Buffer& y) {
   Workspace own = room;
   own.inner = between;
-  if (!weighs_shared()) return shared_->forward(own, input, count, y);
+  if (!weighs_shared()) return shared_->forward(own, input, count, accumulate, y);
   const KernelContext& context = *room.context;
   const RowShape shape = {count, hidden_};
   Buffer share;
@@ -138,9 +133,9 @@ Status Mixture::add_shared(const Workspace& room, const LinearInput& input, std:
     share = between.at(0, room.chunk_rows * shared_width()).with_stride(1);
     linear(context, shared_router_, input, count, share);
   }
-  const Buffer out = between.at(0, room.chunk_rows * (shared_width() + 16)).with_stride(hidden_);
-  zero_rows(context, shape, out);
-  PAGODA_RETURN_IF_ERROR(shared_->forward(own, input, count, out));
+  const Buffer out = between.at(0, room.chunk_rows * (shared_width() + padded(1))).with_stride(hidden_);
+  PAGODA_RETURN_IF_ERROR(shared_->forward(own, input, count, false, out));
+  if (!accumulate) zero_rows(context, shape, y);
   add_share(context, shape, config_.shared_scale, share, out, y);
   return ok_status();
 }

@@ -40,7 +40,7 @@ class MixtureBesideDense final : public FeedForward {
     return products;
   }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
     CHECK(input.op == LinearInput::Op::rms_norm);
     const std::int64_t size = room.chunk_rows * padded(hidden_);
@@ -55,13 +55,13 @@ class MixtureBesideDense final : public FeedForward {
     to_mixture.weight = mixture_norm_.data();
     const auto half = [&](FeedForward& part, const LinearInput& reads, const PlacedVector& norm,
                           const Buffer& out) -> Status {
-      zero_rows(*room.context, shape, given);
-      PAGODA_RETURN_IF_ERROR(part.forward(own, reads, count, given));
+      PAGODA_RETURN_IF_ERROR(part.forward(own, reads, count, false, given));
       rms_norm(*room.context, given, count, hidden_, norm.data(), eps_, out);
       return ok_status();
     };
     PAGODA_RETURN_IF_ERROR(half(*dense_, input, dense_branch_norm_, dense));
     PAGODA_RETURN_IF_ERROR(half(*mixture_, to_mixture, mixture_branch_norm_, mixture));
+    if (!accumulate) zero_rows(*room.context, shape, y);
     add_sum(*room.context, shape, dense, mixture, y);
     return ok_status();
   }

@@ -37,9 +37,9 @@ class ParallelMixers final : public Mixer {
   void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
     first_->list_ahead(room, batch, out);
   }
-  Status leave(const Workspace& room, Rows rows, const Buffer& y) override {
-    PAGODA_RETURN_IF_ERROR(leave_one(*first_, room, rows, 0, y));
-    return leave_one(*second_, room, rows, first_->mixed_width(), y);
+  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
+    PAGODA_RETURN_IF_ERROR(leave_one(*first_, room, rows, 0, accumulate, y));
+    return leave_one(*second_, room, rows, first_->mixed_width(), true, y);
   }
 
  private:
@@ -63,13 +63,14 @@ class ParallelMixers final : public Mixer {
   }
 
   // Out of them, through room.inner.
-  Status leave_one(Mixer& mixer, const Workspace& room, Rows rows, std::int64_t column, const Buffer& y) {
+  Status leave_one(Mixer& mixer, const Workspace& room, Rows rows, std::int64_t column, bool accumulate,
+                   const Buffer& y) {
     const std::int64_t width = mixer.mixed_width();
     copy_rows(*room.context, {rows.count, width},
               room.mixed.with_stride(mixed_width()).at(rows.first, column), room.inner.with_stride(width));
     Workspace own = room;
     own.mixed = room.inner;
-    return mixer.leave(own, {0, rows.count}, y);
+    return mixer.leave(own, {0, rows.count}, accumulate, y);
   }
 
   std::unique_ptr<Mixer> first_, second_;

@@ -13,6 +13,11 @@ PlacedVector WeightLoader::place(std::vector<float> values) {
   return {};
 }
 
+void WeightLoader::continue_series(std::size_t which, std::int64_t count) {
+  if (reader_.status().ok() && on_device(context_) && store_.reads_source())
+    context_.device->continue_series(which, count);
+}
+
 TensorView WeightLoader::keep_rows(const TensorView& matrix, const std::string& name, Range range) {
   if (!reader_.status().ok()) return {};
   const TensorView rows = with_rows(matrix, range);

@@ -61,22 +61,28 @@ Status RankExchange::gather_parts(const KernelContext& context, std::span<const 
   return ok_status();
 }
 
-Status RankExchange::add_product(const KernelContext& context, const PackedLinear& weight,
-                                 std::span<const Range> columns, const Buffer& input, std::int64_t count,
-                                 const Buffer& y) {
+Status RankExchange::last_product(const KernelContext& context, const PackedLinear& weight,
+                                  std::span<const Range> columns, const Buffer& input, std::int64_t count,
+                                  bool accumulate, const Buffer& y) {
   const LinearInput own = LinearInput::rows(input.with_stride(weight.k()));
   if (!split_) {
-    linear(context, weight, own, count, y, {.accumulate = true});
+    linear(context, weight, own, count, y, {.accumulate = accumulate});
     return ok_status();
   }
   const std::int64_t width = columns.back().end(), hidden = hidden_.back().end();
-  const RowShape shape = {count, hidden};
+  const auto take = [&](const Buffer& product) {
+    const RowShape shape = {count, hidden};
+    if (accumulate)
+      add_rows(context, shape, 1, product, y);
+    else
+      copy_rows(context, shape, product, y);
+    return ok_status();
+  };
   if (!gathers_) {
     const Buffer product = room_.with_stride(hidden);
     linear(context, weight, own, count, product);
     PAGODA_RETURN_IF_ERROR(sum(count * hidden, product));
-    add_rows(context, shape, 1, product, y);
-    return ok_status();
+    return take(product);
   }
   CHECK(weight.k() == width);
   const std::int64_t most = padded(count * std::max(width, hidden));
@@ -84,8 +90,7 @@ Status RankExchange::add_product(const KernelContext& context, const PackedLinea
   PAGODA_RETURN_IF_ERROR(gather_parts(context, columns, input, count, whole.with_stride(width)));
   linear(context, weight, LinearInput::rows(whole.with_stride(width)), count, product);
   PAGODA_RETURN_IF_ERROR(gather_parts(context, hidden_, product, count, whole.with_stride(hidden)));
-  add_rows(context, shape, 1, whole.with_stride(hidden), y);
-  return ok_status();
+  return take(whole.with_stride(hidden));
 }
 
 }  // namespace pagoda

@@ -19,8 +19,9 @@
 
 namespace pagoda {
 
-// So many floats in whole cache lines: parts of one room begin at their own.
-inline std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
+// So many floats in whole pieces of 256 bytes, as a device's library wants them: parts of one room begin at
+// their own.
+inline std::int64_t padded(std::int64_t floats) { return (floats + 63) / 64 * 64; }
 
 class RankExchange final : public ExpertExchange {
  public:
@@ -34,9 +35,11 @@ class RankExchange final : public ExpertExchange {
   bool split() const { return split_; }
   bool gathers() const override { return gathers_; }
 
-  // y += weight of the whole input, whose columns `columns` each rank has in `input`, [count, own columns].
-  Status add_product(const KernelContext& context, const PackedLinear& weight, std::span<const Range> columns,
-                     const Buffer& input, std::int64_t count, const Buffer& y);
+  // y = (accumulate: y +) weight of the whole input, whose columns `columns` each rank has in `input`,
+  // [count, own columns].
+  Status last_product(const KernelContext& context, const PackedLinear& weight,
+                      std::span<const Range> columns, const Buffer& input, std::int64_t count,
+                      bool accumulate, const Buffer& y);
   // The first `count` floats of `data` = their sum over all ranks.
   Status sum(std::int64_t count, const Buffer& data) const override;
   // `all` holds sizes[r] floats of each rank r, one after the other, and this rank's are in their place:

@@ -34,9 +34,10 @@ class ShortConv final : public Mixer {
                                 .output = room.mixed.with_stride(channels_),
                                 .states = batch.states_of(layer_)});
   }
-  Status leave(const Workspace& room, Rows rows, const Buffer& y) override {
+  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = room.mixed.with_stride(channels_);
-    linear(*room.context, out_, LinearInput::rows(mixed.at(rows.first)), rows.count, y, {.accumulate = true});
+    linear(*room.context, out_, LinearInput::rows(mixed.at(rows.first)), rows.count, y,
+           {.accumulate = accumulate});
     return ok_status();
   }
 

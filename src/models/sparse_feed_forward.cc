@@ -39,7 +39,7 @@ class SparseFeedForward final : public FeedForward {
   Products entering() override { return {&gate_, &up_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
     const KernelContext& context = *room.context;
     const Buffer gates = room.inner.with_stride(own_.count);  // for each rank [count, its features]
@@ -52,7 +52,7 @@ class SparseFeedForward final : public FeedForward {
       PAGODA_RETURN_IF_ERROR(room.ranks->gather(sizes_, gates));
     }
     sparse_gate(context, {.deviations = deviations_, .widths = widths_, .own = own_part_}, count, gates, up);
-    return room.ranks->add_product(context, out_, columns_, up, count, y);
+    return room.ranks->last_product(context, out_, columns_, up, count, accumulate, y);
   }
 
  private:

@@ -103,6 +103,8 @@ class WeightLoader {
   // Views from this one on become copies in float32, times `factor`.
   void scale_from(Matrices& matrices, std::size_t first_view, float factor);
   PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
+  // The next matrix is one of `count` that are alike, and on a device lie together.
+  void continue_series(std::size_t which, std::int64_t count);
   PackedLinear pack_exact(Matrices matrices, const std::string& name);  // as exact_linear()
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1);
   // The same in float32, whatever the dtype: what decides, and is small.

@@ -35,12 +35,12 @@ class Xielu final : public FeedForward {
   Products entering() override { return {&in_}; }
   Products leaving() override { return {&out_}; }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count,
+  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
     const Buffer inner = room.inner.with_stride(width_);
     linear(*room.context, in_, input, count, inner);
     xielu(*room.context, {count, width_}, curve_, inner);
-    return room.ranks->add_product(*room.context, out_, columns_, inner, count, y);
+    return room.ranks->last_product(*room.context, out_, columns_, inner, count, accumulate, y);
   }
 
  private:

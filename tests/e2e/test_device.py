@@ -138,6 +138,21 @@ def test_a_tensor_for_each_layer_changes_no_token(emulated):
     assert together == [ids(ask(emulated, prompt, seed=at, **how)) for at, prompt in enumerate(PROMPTS)]
 
 
+@pytest.mark.parametrize("memory", [EMULATED, VIRTUAL], ids=["paged", "virtual"])
+def test_windows_are_kv_groups_of_their_own(memory):
+    """Rows behind a window are given back while requests go on, as on the CPU."""
+    how = {"temperature": 0, "max_tokens": 30}
+    prompts = PROMPTS[1:]
+    with serving(TINY / "gemma3", *FLAGS) as server:
+        wanted = [ids(ask(server, prompt, **how)) for prompt in prompts]
+    with (
+        serving(TINY / "gemma3", *FLAGS, *memory) as server,
+        concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool,
+    ):
+        assert list(pool.map(lambda prompt: ids(ask(server, prompt, **how)), prompts)) == wanted
+        assert any("the last 7 tokens" in line for line in server.log), server.log
+
+
 @pytest.mark.parametrize("memory", [["9KiB", *EMULATED], ["12KiB", *VIRTUAL]], ids=["paged", "virtual"])
 @pytest.mark.parametrize(
     "way",

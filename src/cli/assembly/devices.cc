@@ -56,8 +56,6 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags) {
 }
 
 device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
-  using device_runner::AttentionKernels;
-  using device_runner::MatrixProducts;
   return {.attention = flags.device_attention == "plain"   ? AttentionKernels::plain
                        : flags.device_attention == "tiles" ? AttentionKernels::tiles
                                                            : AttentionKernels::automatic,

@@ -212,11 +212,13 @@ struct RopeAndWriteArgs {
   CacheArgs cache;
   float* qkv = nullptr;                                    // [rows, (query + 2 KV heads) * head_size]
   const std::int32_t* positions = nullptr;                 // [rows]
-  const std::int32_t* blocks = nullptr;                    // [rows]: the block that has the position's slot
-  const float* cos_sin = nullptr;                          // [position][rotary_size]: cosines, then sines
+  const std::int32_t* sequences = nullptr;                 // [rows]: the row's line of block_tables
+  const std::int32_t* block_tables = nullptr;              // [sequences, table_width]
+  const std::int32_t* turns = nullptr;                     // [rows]: the row's line of cos_sin
+  const float* cos_sin = nullptr;                          // [lines][rotary_size]: cosines, then sines
   const float *query_norm = nullptr, *key_norm = nullptr;  // [head_size], or null
   float norm_eps = 0;
-  std::int32_t num_query_heads = 0, rotary_size = 0;
+  std::int32_t num_query_heads = 0, table_width = 0, rotary_size = 0;
   std::int32_t norm_stride = 0;  // from a head's weights to the next one's; 0: all have the same
   std::int32_t centred = 0;      // the norm takes the mean away first
   std::int32_t norm_behind = 0;  // weights behind the rotation, which keeps what the norm divides by

@@ -205,17 +205,4 @@ struct ScaleChoicesArgs {
   std::int32_t count = 0;
 };
 
-// y[pair] = W x (+ bias), W of the pair's expert; x is row pair / pairs_of_row, times the pair's factor.
-// grid: (pairs, blocks of kPairColumns rows of W).
-inline constexpr std::int32_t kPairColumns = 4;
-struct PairProductArgs {
-  StridedRows x = {};
-  const void* const* weights = nullptr;  // [experts]: [n, k] each
-  const float* const* biases = nullptr;  // [experts], or null
-  const float* factors = nullptr;        // [pairs], or null
-  const std::int32_t* chosen = nullptr;  // [pairs]
-  StridedRows y = {};
-  std::int32_t n = 0, k = 0, pairs_of_row = 1;
-};
-
 }  // namespace pagoda::device

@@ -1,9 +1,7 @@
 #pragma once
-// Plain forms of what a mixture does with pairs of a row and an expert: each pair by itself, over experts
-// whose matrices lie anywhere.
+// Choices of experts that the router's kernels (mixture.cuh) do not make.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/layer_args.h"
-#include "device/kernels/stored_weights.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -44,30 +42,5 @@ __global__ void scale_choices(ScaleChoicesArgs args) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < args.count) args.weights[i] *= args.scales[args.chosen[i]];
 }
-
-// A warp an output.
-template <class T>
-__device__ __forceinline__ void pair_product(const PairProductArgs& args) {
-  const int pair = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x % 32);
-  const int output = static_cast<int>(blockIdx.y) * kPairColumns + static_cast<int>(threadIdx.x / 32);
-  if (output >= args.n) return;
-  const int expert = args.chosen[pair];
-  const float* const x = args.x.data + pair / args.pairs_of_row * args.x.stride;
-  const T* const weight = stored_row(static_cast<const T*>(args.weights[expert]), output, args.k);
-  const float factor = args.factors != nullptr ? args.factors[pair] : 1.0f;
-  float sum = 0;
-  for (int i = lane; i < args.k; i += 32) sum = fmaf(x[i] * factor, weight_of(weight, i), sum);
-  sum = warp_sum(sum);
-  if (lane != 0) return;
-  if (args.biases != nullptr) sum += args.biases[expert][output];
-  args.y.data[pair * args.y.stride + output] = sum;
-}
-
-__global__ void pair_product_f32(PairProductArgs args) { pair_product<float>(args); }
-__global__ void pair_product_bf16(PairProductArgs args) { pair_product<Bf16>(args); }
-__global__ void pair_product_q4(PairProductArgs args) { pair_product<Quantized4>(args); }
-__global__ void pair_product_q8(PairProductArgs args) { pair_product<Quantized8>(args); }
-__global__ void pair_product_q4_k(PairProductArgs args) { pair_product<Quantized4K>(args); }
-__global__ void pair_product_q6_k(PairProductArgs args) { pair_product<Quantized6K>(args); }
 
 }  // namespace pagoda::device::kernels

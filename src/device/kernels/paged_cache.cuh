@@ -79,9 +79,11 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   const int kv_head = (head - args.num_query_heads) % cache.num_kv_heads;
   const bool is_query = head < args.num_query_heads;
   const bool is_value = head >= args.num_query_heads + cache.num_kv_heads;
+  const int* const table =
+      args.block_tables + static_cast<std::int64_t>(args.sequences[row]) * args.table_width;
   const int slot = position % cache.block_size;
   if (is_value) {
-    write_slot<T>(cache, args.blocks[row], true, kv_head, slot, x);
+    write_slot<T>(cache, table[position / cache.block_size], true, kv_head, slot, x);
     return;
   }
   const float* weight = is_query ? args.query_norm : args.key_norm;
@@ -112,7 +114,8 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   };
   // A lane has both elements of a pair: nobody else reads what it writes.
   const int half = args.rotary_size / 2;
-  const float* const turn = args.cos_sin + static_cast<std::int64_t>(position) * args.rotary_size;
+  const float* const turn =
+      args.cos_sin + (half > 0 ? static_cast<std::int64_t>(args.turns[row]) * args.rotary_size : 0);
   for (int i = lane; i < half; i += 32) {
     const float a = normed(i), b = normed(i + half), c = turn[i], s = turn[i + half];
     keep(i, a * c - b * s);
@@ -121,7 +124,7 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   for (int i = args.rotary_size + lane; i < size; i += 32) keep(i, normed(i));
   if (is_query) return;
   __syncwarp();
-  write_slot<T>(cache, args.blocks[row], false, kv_head, slot, x);
+  write_slot<T>(cache, table[position / cache.block_size], false, kv_head, slot, x);
 }
 
 __global__ void rope_and_write_f32(RopeAndWriteArgs args) { rope_and_write<float>(args); }

@@ -1,4 +1,6 @@
 // Attention: the heads of each row, attention over the paged cache, and layers that keep a state instead.
+#include <algorithm>
+
 #include "kernels/device/ops.h"
 #include "kernels/kv_layout.h"
 
@@ -49,9 +51,8 @@ Element element_of(DType cache) {
   return cache == DType::f32 ? Element::f32 : cache == DType::bf16 ? Element::bf16 : Element::i8;
 }
 
-}  // namespace
-
-void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args) {
+// Norms, cut-off, rotation and scale by kernels of their own, for heads of any kind.
+void finish_plainly(DeviceOps& ops, const AttentionInputArgs& args) {
   const std::int64_t size = args.head_size, queries = args.num_query_heads * size,
                      width = queries + 2 * args.num_kv_heads * size;
   if (!args.norms.behind_rotation) normalize_heads(ops, args);
@@ -71,26 +72,194 @@ void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args) {
           .period = args.query_scale.positions});
 }
 
-void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
-  CHECK(args.causal);
+// Elements of a row that has queries, keys and values and nothing else.
+std::int64_t qkv_width(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size) {
+  return std::int64_t{query_heads + 2 * kv_heads} * head_size;
+}
+
+// Whether rope_and_write does all of it, but for norms of all heads together. It divides by what the heads
+// have before the rotation.
+bool can_write_and_finish(const AttentionInputArgs& args) {
+  const HeadNorms& norms = args.norms;
+  if (!args.written_next || args.clip > 0 || norms.values) return false;
+  switch (norms.kind) {
+    case HeadNorms::Kind::none:
+      return true;
+    case HeadNorms::Kind::rms_whole:
+      return !norms.behind_rotation;
+    case HeadNorms::Kind::rms:
+    case HeadNorms::Kind::layer:
+      return norms.query != nullptr && norms.key != nullptr &&
+             (!norms.behind_rotation || args.rotary_size == 0 || args.amplitude == 1);
+  }
+  return false;
+}
+
+// The norm of all query heads together, and of all key heads.
+void normalize_whole(DeviceOps& ops, const AttentionInputArgs& args) {
+  const std::int32_t queries = args.num_query_heads * args.head_size,
+                     keys = args.num_kv_heads * args.head_size;
+  const auto run = [&](float* x, const float* weight, std::int32_t width) {
+    ops.keep(ops.launches().rms_norm({.x = x,
+                                      .weight = weight,
+                                      .out = x,
+                                      .width = width,
+                                      .eps = args.norms.eps,
+                                      .stride = i32(args.output.stride)},
+                                     args.num_rows));
+  };
+  run(floats(args.output), args.norms.query, queries);
+  run(floats(args.output) + queries, args.norms.key, keys);
+}
+
+// A layer's place in the cache as the kernels for full rows take it.
+struct LayerCache {
+  device::CacheArgs args;
+  Element element = Element::f32;
+  bool fits = false;  // its heads are not padded, and no parts of latent rows
+};
+
+LayerCache cache_of(const PagedAttentionArgs& args) {
   const KvAddress address(args.layout);
-  const DeviceOps::Sequences shown = ops.show(args.sequences);
+  LayerCache cache = {.args = {.cache = args.cache,
+                               .block_elements = address.block_stride / address.element,
+                               .layer_offset = address.key_piece(args.layer, 0) / address.element,
+                               .block_size = args.layout.block_size,
+                               .num_kv_heads = args.layout.num_kv_heads,
+                               .head_size = args.layout.head_size},
+                      .element = element_of(args.layout.dtype)};
+  cache.fits = !address.latent && (cache.element == Element::i8 || args.layout.head_size % 2 == 0);
+  return cache;
+}
+
+// The batch's rows as the kernels for full rows take them: queries, keys and values and nothing else. Rows
+// with gates behind them, and queries of layers that read another's keys, are copied there.
+float* whole_rows(DeviceOps& ops, const PagedAttentionArgs& args, std::int64_t num_rows) {
+  const std::int64_t size = args.layout.head_size, queries = args.num_query_heads * size,
+                     keys = args.layout.num_kv_heads * size;
+  const std::int64_t width = qkv_width(args.num_query_heads, args.layout.num_kv_heads, args.layout.head_size);
+  if (args.key) {
+    CHECK(floats(args.key) == floats(args.query) + queries && floats(args.value) == floats(args.key) + keys);
+    if (args.query.stride == width) return floats(args.query);
+  }
+  const Buffer copy = Buffer::of(ops.room(DeviceOps::Room::heads, num_rows * width), width);
+  row_op(ops, {num_rows, args.key ? width : queries},
+         {.op = RowOp::copy, .y = strided(copy), .a = strided(args.query)});
+  return floats(copy);
+}
+
+// Block tables of the step's sequences, which lie at equal distances.
+struct Tables {
+  const std::int32_t* first = nullptr;
+  std::int32_t width = 0;
+};
+
+Tables tables_of(DeviceOps& ops, std::span<const AttentionSequence> sequences) {
+  const std::int32_t* const first = sequences.front().block_table;
+  const std::ptrdiff_t width = sequences.size() > 1 ? sequences[1].block_table - first : 0;
+  for (std::size_t i = 0; i < sequences.size(); ++i)
+    CHECK(sequences[i].block_table == first + static_cast<std::ptrdiff_t>(i) * width);
+  // Its place in the image says where all of them are.
+  return {ops.there(std::span(first, 1)), i32(width)};
+}
+
+// Does what is left of the heads' pass, and writes keys and values into their slots.
+void rotate_and_write(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& cache,
+                      const std::optional<AttentionInputArgs>& heads, float* qkv,
+                      const DeviceOps::AttentionRows& rows, const Tables& tables) {
+  device::RopeAndWriteArgs write = {.cache = cache.args,
+                                    .qkv = qkv,
+                                    .positions = rows.positions,
+                                    .sequences = rows.sequences,
+                                    .block_tables = tables.first,
+                                    .num_query_heads = args.num_query_heads,
+                                    .table_width = tables.width};
+  if (heads) {
+    const HeadNorms& norms = heads->norms;
+    if (norms.kind == HeadNorms::Kind::rms || norms.kind == HeadNorms::Kind::layer) {
+      const bool own = norms.kind == HeadNorms::Kind::layer;
+      write.query_norm = norms.query;
+      write.key_norm = norms.key;
+      write.norm_eps = norms.eps;
+      write.norm_stride = own ? args.layout.head_size : 0;
+      write.centred = own ? 1 : 0;
+      write.norm_behind = norms.behind_rotation ? 1 : 0;
+    }
+    if (heads->rotary_size > 0) {
+      write.turns = ops.there(heads->turns);
+      write.cos_sin = floats(heads->cos_sin);
+      write.rotary_size = heads->rotary_size;
+    }
+    write.query_temperature = heads->query_scale.beta;
+    write.temperature_offset = heads->query_scale.offset;
+    write.temperature_positions = heads->query_scale.positions;
+  }
+  ops.keep(ops.launches().rope_and_write(cache.element, write, rows.num_rows));
+}
+
+// Rows of few new tokens split by split, and all others in tiles, or one after the other.
+void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& cache, bool by_tiles,
+            const float* qkv, const DeviceOps::AttentionRows& rows, const Tables& tables) {
+  using device::KernelLaunches;
+  device::AttentionArgs attention = {.cache = cache.args,
+                                     .qkv = qkv,
+                                     .positions = rows.positions,
+                                     .sequences = rows.sequences,
+                                     .block_tables = tables.first,
+                                     .sinks = args.sinks,
+                                     .slopes = args.slopes,
+                                     .out = floats(args.output),
+                                     .num_query_heads = args.num_query_heads,
+                                     .table_width = tables.width,
+                                     .splits = rows.splits,
+                                     .all_splits = rows.all_splits,
+                                     .window = args.sliding_window,
+                                     .chunks = args.chunks ? 1 : 0,
+                                     .scale = args.scale,
+                                     .softcap = args.softcap};
+  if (rows.num_split_rows > 0) {
+    std::int64_t at_once = rows.num_split_rows;
+    if (!by_tiles || !KernelLaunches::walks(attention, rows.num_split_rows)) {
+      const std::int64_t one = KernelLaunches::partial_floats(attention, 1);
+      const std::int64_t reserved = ops.room_floats(DeviceOps::Room::partial);
+      const std::int64_t most = std::max(one, reserved > 0 ? reserved : kPartialFloats);
+      attention.partial = ops.room(DeviceOps::Room::partial, std::min(most, at_once * one));
+      at_once = std::min(at_once, most / one);
+    }
+    for (std::int64_t first = 0; first < rows.num_split_rows; first += at_once) {
+      attention.rows = rows.split_rows + first;
+      const std::int64_t count = std::min(at_once, rows.num_split_rows - first);
+      ops.keep(by_tiles ? ops.launches().attend_tile_decode(attention, count)
+                        : ops.launches().attend_splits(cache.element, attention, count));
+    }
+  }
+  attention.rows = rows.whole_rows;
+  attention.tiles = rows.tiles;
+  ops.keep(by_tiles ? ops.launches().attend_tiles(attention, rows.num_tiles)
+                    : ops.launches().attend_rows(cache.element, attention, rows.num_whole_rows));
+}
+
+// A row and head at a time, of heads and rows of any form.
+void attend_plainly(DeviceOps& ops, const PagedAttentionArgs& args,
+                    const std::optional<AttentionInputArgs>& heads) {
+  if (heads) finish_plainly(ops, *heads);
+  const KvAddress address(args.layout);
   const device::KvPlaces kv = {.cache = args.cache + address.key_piece(args.layer, 0),
                                .block_bytes = address.block_stride,
                                .head_bytes = address.head_bytes,
                                .value_offset = address.value_offset,
                                .block_size = args.layout.block_size,
                                .head_size = args.layout.head_size};
-  const Element element = element_of(args.layout.dtype);
+  const DeviceOps::Sequences shown = ops.show(args.sequences);
   if (args.key)
-    ops.keep(ops.layers().write_kv(element,
+    ops.keep(ops.layers().write_kv(element_of(args.layout.dtype),
                                    {.kv = kv,
                                     .key = strided(args.key),
                                     .value = strided(args.value),
                                     .sequences = shown.sequences,
                                     .row_sequences = shown.of_rows},
                                    shown.num_rows, args.layout.num_kv_heads));
-  ops.keep(ops.layers().attend(element,
+  ops.keep(ops.layers().attend(element_of(args.layout.dtype),
                                {.kv = kv,
                                 .query = strided(args.query),
                                 .out = strided(args.output),
@@ -106,6 +275,47 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
                                 .scale = args.scale,
                                 .softcap = args.softcap},
                                shown.num_rows));
+}
+
+}  // namespace
+
+bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32_t query_heads,
+                      std::int32_t kv_heads, std::int32_t head_size) {
+  return options.attention != AttentionKernels::plain && cache == DType::bf16 &&
+         device::KernelLaunches::supports_tiles(query_heads, kv_heads, head_size);
+}
+
+void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args) {
+  if (!can_write_and_finish(args)) return finish_plainly(ops, args);
+  AttentionInputArgs rest = args;
+  if (args.norms.kind == HeadNorms::Kind::rms_whole) {
+    normalize_whole(ops, args);
+    rest.norms.kind = HeadNorms::Kind::none;
+  }
+  ops.finish_later(rest);
+}
+
+// Latent rows and padded heads take the plain kernels, all others the fast ones; the choices are the model's,
+// so that no bit depends on the batch.
+void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
+  CHECK(args.causal && !args.sequences.empty());
+  const std::optional<AttentionInputArgs> heads = ops.take_unfinished();
+  CHECK(!heads || floats(heads->output) == floats(args.query));
+  const LayerCache cache = cache_of(args);
+  const std::int32_t size = args.layout.head_size, kv_heads = args.layout.num_kv_heads;
+  if (!cache.fits || !device::KernelLaunches::supports_heads(args.num_query_heads, kv_heads, size))
+    return attend_plainly(ops, args, heads);
+  // Tiles copy 16 bytes at once.
+  const bool by_tiles =
+      attends_by_tiles(ops.options(), args.layout.dtype, args.num_query_heads, kv_heads, size) &&
+      (cache.args.block_elements | cache.args.layer_offset) % 8 == 0;
+  const DeviceOps::AttentionRows rows = ops.show_rows(
+      args.sequences,
+      by_tiles ? device::KernelLaunches::rows_of_tile(args.num_query_heads, kv_heads, size) : 0);
+  const Tables tables = tables_of(ops, args.sequences);
+  float* const qkv = whole_rows(ops, args, rows.num_rows);
+  if (args.key) rotate_and_write(ops, args, cache, heads, qkv, rows, tables);
+  attend(ops, args, cache, by_tiles, qkv, rows, tables);
 }
 
 void causal_conv(DeviceOps& ops, const CausalConvArgs& args) {

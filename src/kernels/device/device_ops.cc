@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/device/stored_rows.h"
 
@@ -12,6 +13,12 @@ using device::DeviceArray;
 using device::Element;
 
 constexpr std::int64_t kStage = std::int64_t{4} << 20;  // bytes that are sent at once
+
+std::int64_t num_rows(std::span<const TensorView> views) {
+  std::int64_t rows = 0;
+  for (const TensorView& view : views) rows += view.rows();
+  return rows;
+}
 
 }  // namespace
 
@@ -46,18 +53,14 @@ Result<std::byte*> DeviceOps::place(std::span<const std::byte> values, std::stri
   return there;
 }
 
+// Weights of f32 keep quantised numbers, which their kernels multiply without rounding.
 Element DeviceOps::element_for(std::span<const TensorView> views, bool exact) const {
-  if (exact) return Element::f32;
+  if (exact && options_.weights != Element::f32) return Element::f32;
+  if (options_.products == MatrixProducts::library) return options_.weights;
   return quantized_element(views).value_or(options_.weights);
 }
 
-Result<const std::byte*> DeviceOps::place_rows(std::span<const TensorView> views, Element element) {
-  std::int64_t rows = 0;
-  for (const TensorView& view : views) rows += view.rows();
-  const std::int64_t row_bytes = device::KernelLaunches::row_bytes(element, views.front().columns());
-  auto there = allocate(rows * row_bytes, "weights");
-  if (!there) return there.error();
-  std::byte* to = *there;
+Status DeviceOps::send_rows(std::span<const TensorView> views, Element element, std::byte* to) {
   std::vector<std::byte> bytes;
   const auto flush = [&]() -> Status {
     PAGODA_RETURN_IF_ERROR(send(to, bytes));
@@ -70,13 +73,64 @@ Result<const std::byte*> DeviceOps::place_rows(std::span<const TensorView> views
       append_row(element, view, row, bytes);
       if (std::ssize(bytes) >= kStage) PAGODA_RETURN_IF_ERROR(flush());
     }
-  PAGODA_RETURN_IF_ERROR(flush());
+  return flush();
+}
+
+Result<const std::byte*> DeviceOps::place_rows(std::span<const TensorView> views, Element element) {
+  const std::int64_t row_bytes = device::KernelLaunches::row_bytes(element, views.front().columns());
+  auto there = allocate(num_rows(views) * row_bytes, "weights");
+  if (!there) return there.error();
+  PAGODA_RETURN_IF_ERROR(send_rows(views, element, *there));
   return static_cast<const std::byte*>(*there);
+}
+
+void DeviceOps::continue_series(std::size_t which, std::int64_t count) {
+  next_ = &series_[which];
+  if (next_->used == next_->count) *next_ = {.count = count};
+}
+
+// The first makes room for all.
+Result<DevicePart> DeviceOps::place_in(Series& series, std::span<const TensorView> views,
+                                       std::span<const float> bias, bool exact) {
+  const std::int64_t rows = num_rows(views);
+  if (series.used == 0) {
+    series.element = element_for(views, exact);
+    auto weights = allocate(
+        series.count * rows * device::KernelLaunches::row_bytes(series.element, views.front().columns()),
+        "weights");
+    if (!weights) return weights.error();
+    series.weights = *weights;
+    if (!bias.empty()) {
+      auto biases = allocate(series.count * rows * static_cast<std::int64_t>(sizeof(float)), "bias");
+      if (!biases) return biases.error();
+      series.biases = reinterpret_cast<float*>(*biases);
+    }
+  }
+  if (series.element > Element::bf16 && element_for(views, exact) != series.element)
+    return corrupt_data("experts of several types");
+  const std::int64_t bytes =
+      rows * device::KernelLaunches::row_bytes(series.element, views.front().columns());
+  std::byte* const to = series.weights + series.used * bytes;
+  PAGODA_RETURN_IF_ERROR(send_rows(views, series.element, to));
+  DevicePart part = {.element = series.element, .weight = to, .n = static_cast<std::int32_t>(rows)};
+  if (series.biases != nullptr) {
+    CHECK(std::ssize(bias) == rows);
+    float* const own = series.biases + series.used * rows;
+    PAGODA_RETURN_IF_ERROR(send(reinterpret_cast<std::byte*>(own), std::as_bytes(bias)));
+    part.bias = own;
+  }
+  ++series.used;
+  return part;
 }
 
 // Kernels store pairs of columns: parts of odd heights are not cut, but widened together.
 Result<std::vector<DevicePart>> DeviceOps::place_matrix(std::span<const TensorView> views,
                                                         std::span<const float> bias, bool exact) {
+  if (Series* const series = std::exchange(next_, nullptr)) {
+    auto part = place_in(*series, views, bias, exact);
+    if (!part) return part.error();
+    return std::vector<DevicePart>{*part};
+  }
   const bool cut = std::ranges::all_of(views, [](const TensorView& view) { return view.rows() % 2 == 0; });
   std::vector<DevicePart> parts;
   for (std::size_t first = 0; first < views.size();) {
@@ -118,10 +172,17 @@ Element DeviceOps::element_of(const TensorView& table) const {
   return found->second;
 }
 
+std::int64_t DeviceOps::table_bytes(const TensorView& table) const {
+  return table.rows() * device::KernelLaunches::row_bytes(element_of(table), table.columns());
+}
+
 void DeviceOps::begin_step(std::span<const std::int32_t> image, const std::int32_t* there) {
   image_ = std::as_bytes(image);
   image_there_ = reinterpret_cast<const std::byte*>(there);
   shown_.clear();
+  shown_rows_.clear();
+  normed_.reset();
+  unfinished_.reset();
 }
 
 DeviceOps::Sequences DeviceOps::show(std::span<const AttentionSequence> sequences) {
@@ -142,6 +203,53 @@ DeviceOps::Sequences DeviceOps::show(std::span<const AttentionSequence> sequence
   shown.sequences = there(rows);
   shown.of_rows = there(of_rows);
   shown_.emplace_back(sequences.data(), shown);
+  return shown;
+}
+
+DeviceOps::AttentionRows DeviceOps::show_rows(std::span<const AttentionSequence> sequences,
+                                              std::int32_t rows_of_tile) {
+  // A sequence with so few new tokens has the splits of its context computed side by side.
+  constexpr std::int32_t kFewTokens = 8;
+  for (const auto& [rows_of, shown] : shown_rows_)
+    if (rows_of == rows_of_tile) return shown;
+  AttentionRows shown;
+  std::vector<std::int32_t> of_rows, positions, split_rows, whole_rows, tiles;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const AttentionSequence& sequence = sequences[i];
+    const std::int32_t count = sequence.num_queries;
+    CHECK(std::cmp_equal(sequence.query_start, of_rows.size()));
+    const bool few = count <= kFewTokens;
+    if (few) {
+      const std::int32_t splits = (sequence.context_len - 1) / device::kSplitTokens + 1;
+      shown.splits = std::max(shown.splits, splits);
+      shown.all_splits += std::int64_t{count} * splits;
+    }
+    for (std::int32_t row = 0; row < count; ++row) {
+      if (!few && rows_of_tile > 0 && row % rows_of_tile == 0)
+        tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
+      (few ? split_rows : whole_rows).push_back(sequence.query_start + row);
+      of_rows.push_back(static_cast<std::int32_t>(i));
+      positions.push_back(sequence.context_len - count + row);
+    }
+  }
+  shown.num_rows = std::ssize(of_rows);
+  shown.num_split_rows = std::ssize(split_rows);
+  shown.num_whole_rows = std::ssize(whole_rows);
+  shown.num_tiles = std::ssize(tiles);
+  if (!tiles.empty()) tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
+  std::vector<std::int32_t> all;
+  for (const auto* part : {&of_rows, &positions, &split_rows, &whole_rows, &tiles})
+    all.insert(all.end(), part->begin(), part->end());
+  const std::int32_t* next = there(all);
+  const auto take = [&](const std::vector<std::int32_t>& part) {
+    return next == nullptr ? nullptr : std::exchange(next, next + part.size());
+  };
+  shown.sequences = take(of_rows);
+  shown.positions = take(positions);
+  shown.split_rows = take(split_rows);
+  shown.whole_rows = take(whole_rows);
+  shown.tiles = take(tiles);
+  shown_rows_.emplace_back(rows_of_tile, shown);
   return shown;
 }
 
@@ -172,6 +280,7 @@ device::StatesArgs DeviceOps::show(const LayerStates& states, std::int32_t first
 
 float* DeviceOps::room(Room which, std::int64_t floats) {
   DeviceArray<float>& array = rooms_[static_cast<std::size_t>(which)];
+  if (which == Room::rows) normed_.reset();
   if (floats <= array.count()) return array.data();
   keep(device_.synchronize(stream_));  // the old one is in use
   bytes_ -= array.size_bytes();
@@ -184,6 +293,34 @@ float* DeviceOps::room(Room which, std::int64_t floats) {
   array = *std::move(made);
   bytes_ += array.size_bytes();
   return array.data();
+}
+
+Status DeviceOps::reserve(std::int64_t max_rows, const Widths& widths, std::int64_t partial_floats) {
+  room(Room::rows, max_rows * widths.rows);
+  room(Room::heads, max_rows * widths.heads);
+  room(Room::products, max_rows * widest_products_);
+  if (options_.rounds()) room(Room::rounded, (max_rows * std::max(widths.rows, widest_input_) + 1) / 2);
+  room(Room::partial, partial_floats);
+  return take_status();
+}
+
+const float* DeviceOps::find_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const {
+  if (!normed_ || normed_->num_rows != num_rows || normed_->k != k) return nullptr;
+  const LinearInput& of = normed_->input;
+  const bool same = of.x == input.x && of.stride == input.stride && of.op == input.op &&
+                    of.weight == input.weight && of.bias == input.bias && of.eps == input.eps;
+  return same ? rooms_[static_cast<std::size_t>(Room::rows)].data() : nullptr;
+}
+
+void DeviceOps::keep_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
+  normed_ = {.input = input, .num_rows = num_rows, .k = k};
+}
+
+void DeviceOps::wrote(const Buffer& y, std::int64_t num_rows) {
+  if (!normed_) return;
+  const float *const first = floats(y), *const end = first + num_rows * y.stride;
+  const LinearInput& of = normed_->input;
+  if (of.x < end && first < of.x + normed_->num_rows * of.stride) normed_.reset();
 }
 
 }  // namespace pagoda

@@ -2,11 +2,14 @@
 // DeviceOps: what the ops of a context on a device share: the device and its stream, the memory of weights
 // and activations, the image of the step, and the first error, which ops cannot return (take_status()). Ops
 // only launch: nothing waits inside a step, and nothing is decided by what it computes. Rooms for what lies
-// between two kernels grow when a step is larger than any before. Not here: the ops (ops.h), the KV cache,
-// who swaps and copies. Threads: the device's caller. Owner: the runner; it outlives the model.
+// between two kernels are reserved ahead; they grow when a step needs more than any before. Not here: the
+// ops (ops.h), the KV cache, who swaps and copies. Threads: the device's caller. Owner: the runner; it
+// outlives the model.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -16,18 +19,34 @@
 #include "device/kernel_launches.h"
 #include "device/layer_launches.h"
 #include "device/step_arena.h"
+#include "kernels/attention_input.h"
 #include "kernels/device/device_part.h"
+#include "kernels/linear.h"
 #include "kernels/paged_attention.h"
 #include "kernels/sequence_state.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
 
+// The kernels of attention. tiles: products of bf16 tiles, over a bf16 cache
+// (device/kernels/attention_tiles.cuh). automatic: those, where a layer's heads and the cache are made for
+// them.
+enum class AttentionKernels { automatic, plain, tiles };
+
+// The kernel of matrix products. tiles: products of bf16 tiles (device/kernels/linear_tiles.cuh), for weights
+// of bf16, where a matrix's rows are made for them, and else the plain kernel; automatic: those, or the plain
+// kernel for weights of f32. Bits of both are the same in every batch. library: the device's
+// (Device::multiply) for matrices of bf16, over inputs rounded to bf16; bits depend on the number of rows.
+enum class MatrixProducts { automatic, tiles, plain, library };
+
 class DeviceOps {
  public:
   struct Options {
     device::Element weights = device::Element::bf16;  // f32 or bf16, where they do not stay quantised
-    bool tiles = true;                                // products by tiles, where rows are made for them
+    MatrixProducts products = MatrixProducts::automatic;
+    AttentionKernels attention = AttentionKernels::automatic;
+    // Whether products round their inputs to bf16.
+    bool rounds() const { return weights == device::Element::bf16 && products != MatrixProducts::plain; }
   };
   DeviceOps(device::Device& device, device::StreamId stream, device::StepArena& arena, const Options& options)
       : device_(device),
@@ -47,9 +66,13 @@ class DeviceOps {
   // they are, if `exact`. `bias`: of all rows, or empty.
   Result<std::vector<DevicePart>> place_matrix(std::span<const TensorView> views, std::span<const float> bias,
                                                bool exact);
+  // The next matrix that is placed lies behind the last one of series `which`, which has `count` of one
+  // shape and element type: the experts of a layer.
+  void continue_series(std::size_t which, std::int64_t count);
   // A table of rows; element_of() says what they have become.
   Result<TensorView> place_table(const TensorView& table);
   device::Element element_of(const TensorView& table) const;
+  std::int64_t table_bytes(const TensorView& table) const;
 
   // A step begins, whose image was copied to `there`. The arena has begun, too.
   void begin_step(std::span<const std::int32_t> image, const std::int32_t* there);
@@ -77,22 +100,49 @@ class DeviceOps {
     std::int64_t num_rows = 0;
   };
   Sequences show(std::span<const AttentionSequence> sequences);
+  // A step's rows, the same for all KV groups, by how attention goes through them, which changes no bit: few
+  // rows of a sequence have the splits of its context computed side by side, many are cut into tiles. Brought
+  // there once a step and number of rows in a tile (0: there are no tiles).
+  struct AttentionRows {
+    std::int64_t num_rows = 0, num_split_rows = 0, num_whole_rows = 0, num_tiles = 0;
+    const std::int32_t *sequences = nullptr, *positions = nullptr;  // by row of the batch
+    const std::int32_t *split_rows = nullptr, *whole_rows = nullptr;
+    const std::int32_t* tiles = nullptr;  // [num_tiles + 1]: the first of each in whole_rows
+    std::int32_t splits = 0;              // splits of the longest context of split_rows
+    std::int64_t all_splits = 0;          // the sum over those rows
+  };
+  AttentionRows show_rows(std::span<const AttentionSequence> sequences, std::int32_t rows_of_tile);
   // A layer's states: `count` pieces from `first` on.
   device::StatesArgs show(const LayerStates& states, std::int32_t first, std::int32_t count);
 
-  // Room for so many floats, which the next call for the same room may overwrite.
-  enum class Room : std::uint8_t {
-    rows,
-    products,
-    rounded,
-    gathered,
-    choices,
-    weights,
-    entered,
-    inner,
-    count
-  };
+  // Room for so many floats, which the next call for the same room may overwrite. rows: inputs of products,
+  // or rows that move. products: what a function is applied to. rounded: inputs in bf16. heads: queries, keys
+  // and values. partial: splits of attention.
+  enum class Room : std::uint8_t { rows, products, rounded, heads, partial, count };
   float* room(Room which, std::int64_t floats);
+  std::int64_t room_floats(Room which) const { return rooms_[static_cast<std::size_t>(which)].count(); }
+  // Takes the rooms of a model whose weights are there ahead. Floats of a row: where it is normed or moved,
+  // and of heads that are copied.
+  struct Widths {
+    std::int64_t rows = 0, heads = 0;
+  };
+  Status reserve(std::int64_t max_rows, const Widths& widths, std::int64_t partial_floats);
+  // Widths of a matrix that is placed, for reserve().
+  void note_matrix(std::int64_t input, std::int64_t products) {
+    widest_input_ = std::max(widest_input_, input);
+    widest_products_ = std::max(widest_products_, products);
+  }
+
+  // The output of the last norm on the way into a product, which others may read, too, until the rows that it
+  // was made of change.
+  const float* find_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const;
+  void keep_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
+  // Ops say what they wrote.
+  void wrote(const Buffer& y, std::int64_t num_rows);
+
+  // Heads whose norms, rotation and scale are left to the kernel that writes their keys and values.
+  void finish_later(const AttentionInputArgs& heads) { unfinished_ = heads; }
+  std::optional<AttentionInputArgs> take_unfinished() { return std::exchange(unfinished_, std::nullopt); }
 
   // The first error is kept.
   void keep(const Status& status) {
@@ -102,10 +152,22 @@ class DeviceOps {
 
   device::KernelLaunches& launches() { return launches_; }
   device::LayerLaunches& layers() { return layers_; }
+  // A product by the device's own library.
+  void multiply(const device::ProductArgs& args) { keep(device_.multiply(stream_, args)); }
 
  private:
+  // Matrices of one shape, one behind the other.
+  struct Series {
+    std::byte* weights = nullptr;
+    float* biases = nullptr;
+    device::Element element = {};
+    std::int64_t count = 0, used = 0;
+  };
   Status send(std::byte* to, std::span<const std::byte> values);
+  Status send_rows(std::span<const TensorView> views, device::Element element, std::byte* to);
   Result<const std::byte*> place_rows(std::span<const TensorView> views, device::Element element);
+  Result<DevicePart> place_in(Series& series, std::span<const TensorView> views, std::span<const float> bias,
+                              bool exact);
   device::Element element_for(std::span<const TensorView> views, bool exact) const;
 
   device::Device& device_;
@@ -117,11 +179,20 @@ class DeviceOps {
   std::vector<device::DeviceArray<std::byte>> arrays_;
   std::array<device::DeviceArray<float>, static_cast<std::size_t>(Room::count)> rooms_;
   device::PinnedArray<std::byte> stage_;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, widest_input_ = 0, widest_products_ = 0;
+  std::array<Series, 2> series_;
+  Series* next_ = nullptr;  // the series of the next matrix, or none
   std::vector<std::pair<const std::byte*, device::Element>> tables_;
   std::span<const std::byte> image_;
   const std::byte* image_there_ = nullptr;
   std::vector<std::pair<const AttentionSequence*, Sequences>> shown_;
+  std::vector<std::pair<std::int32_t, AttentionRows>> shown_rows_;  // by rows of a tile
+  struct Normed {
+    LinearInput input;
+    std::int64_t num_rows = 0, k = 0;
+  };
+  std::optional<Normed> normed_;  // how Room::rows was made
+  std::optional<AttentionInputArgs> unfinished_;
   Status status_;
 };
 

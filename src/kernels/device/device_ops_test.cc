@@ -28,12 +28,16 @@ class DeviceOpsTest : public ::testing::Test {
  protected:
   DeviceOpsTest()
       : arena_(bench_.device(), bench_.stream()),
-        ops_(bench_.device(), bench_.stream(), arena_, {.weights = device::Element::f32, .tiles = false}),
+        ops_(bench_.device(), bench_.stream(), arena_, {.weights = device::Element::f32}),
         there_{.backend = Backend::device, .device = &ops_} {}
 
   float* put(const std::vector<float>& values) { return bench_.put(values); }
   Buffer put_rows(const std::vector<float>& values, std::int64_t stride) {
     return Buffer::of(put(values), stride);
+  }
+  void begin_step(const std::vector<std::int32_t>& image) {
+    arena_.begin();
+    ops_.begin_step(image, *arena_.put(std::span<const std::int32_t>(image)));
   }
   // Compares the rows that an op makes on the device with those of the reference.
   void expect_same(const std::vector<float>& before, std::int64_t stride,
@@ -262,10 +266,12 @@ TEST_F(DeviceOpsTest, RecurrentLayersAreTheReferences) {
   near(bench_.get(there, states.size()), kept);
 }
 
-// Tables of a group with a window, latent rows, and sinks.
+// Tables of a group with a window, sinks; rows of queries, keys and values alone, rows with more behind
+// them, and latent rows.
 TEST_F(DeviceOpsTest, AttentionIsTheReferences) {
   constexpr std::int32_t kBlock = 4, kQueryHeads = 4;
-  for (const bool latent : {false, true}) {
+  for (const std::int64_t more : {0, 3, -1}) {
+    const bool latent = more < 0;
     const std::int32_t head = latent ? 12 : 8, kv_heads = latent ? 1 : 2;
     const KvLayout layout = {.dtype = DType::f32,
                              .num_layers = 2,
@@ -274,27 +280,29 @@ TEST_F(DeviceOpsTest, AttentionIsTheReferences) {
                              .block_size = kBlock,
                              .latent_size = latent ? 8 : 0};
     const std::vector<std::int32_t> table = {3, 1, 0, 2, 4};
-    const std::int64_t width = (kQueryHeads + 2 * kv_heads) * head, wide = kQueryHeads * layout.value_size();
+    const std::int64_t width = (kQueryHeads + 2 * kv_heads) * head + std::max<std::int64_t>(more, 0),
+                       wide = kQueryHeads * layout.value_size();
     const std::vector<float> rows = some(1, 18 * width), sinks = some(2, kQueryHeads);
-    // A prompt of 11 tokens, then 7 more beside it as a second sequence over the same blocks.
+    // A prompt of 11 tokens, then 7 more.
     const auto run = [&](const KernelContext& c, std::byte* cache, const Buffer& x, const float* sink,
                          const Buffer& y) {
-      const std::int32_t* tables = table.data();
-      for (const AttentionSequence sequence : {AttentionSequence{0, 11, 11, tables}, {11, 7, 18, tables}}) {
-        arena_.begin();
-        ops_.begin_step(table, *arena_.put(std::span<const std::int32_t>(table)));
+      for (const AttentionSequence sequence :
+           {AttentionSequence{0, 11, 11, table.data()}, {0, 7, 18, table.data()}}) {
+        const std::int64_t first = sequence.context_len - sequence.num_queries;
+        begin_step(table);
+        const Buffer own = x.at(first);
         paged_attention(c, {.layout = layout,
                             .cache = cache,
                             .layer = 1,
                             .sequences = std::span(&sequence, 1),
-                            .query = x,
-                            .key = x.at(0, kQueryHeads * head),
-                            .value = x.at(0, (kQueryHeads + kv_heads) * head),
+                            .query = own,
+                            .key = own.at(0, kQueryHeads * head),
+                            .value = own.at(0, (kQueryHeads + kv_heads) * head),
                             .num_query_heads = kQueryHeads,
                             .scale = 0.3f,
                             .sliding_window = 6,
                             .sinks = sink,
-                            .output = y});
+                            .output = y.at(first)});
         if (on_device(c)) ASSERT_TRUE(bench_.device().synchronize(bench_.stream()).ok());
       }
     };
@@ -306,6 +314,192 @@ TEST_F(DeviceOpsTest, AttentionIsTheReferences) {
     const Status status = ops_.take_status();
     ASSERT_TRUE(status.ok()) << status.message();
     expect_near(bench_.get(floats(y), wanted.size()), wanted);
+  }
+}
+
+// The product of queries, keys and values, every pass over heads, and attention over what was written: in
+// one kernel with the write, where it has all of them, else before it.
+TEST_F(DeviceOpsTest, HeadsAreFinishedOnTheirWayIntoTheCache) {
+  using Kind = HeadNorms::Kind;
+  constexpr std::int32_t kHeads = 4, kKvHeads = 2, kHead = 8, kRotary = 4, kTokens = 6;
+  constexpr std::int64_t kQkv = (kHeads + 2 * kKvHeads) * kHead, kOut = kHeads * kHead;
+  const KvLayout layout = {
+      .dtype = DType::f32, .num_layers = 1, .num_kv_heads = kKvHeads, .head_size = kHead, .block_size = 4};
+  const std::vector<float> x = some(1, kTokens * kWidth), weight = random_floats(2, kQkv * kWidth, 0.2f),
+                           norm = some(3, kHeads * kHead), turns = some(4, 16 * kRotary);
+  const TensorView view = {DType::f32, {kQkv, kWidth}, reinterpret_cast<const std::byte*>(weight.data())};
+  const std::vector<std::int32_t> table = {1, 0}, positions = {0, 1, 2, 3, 4, 5}, lines = {5, 6, 7, 8, 9, 15};
+  struct Case {
+    Kind kind;
+    bool behind = false, values = false;
+    float clip = 0, amplitude = 1, beta = 0;
+    bool one_kernel = true;
+  };
+  for (const Case& how :
+       {Case{Kind::none}, Case{Kind::rms}, Case{Kind::rms_whole}, Case{Kind::layer},
+        Case{.kind = Kind::none, .beta = 0.5f}, Case{.kind = Kind::rms, .amplitude = 1.5f, .beta = 0.5f},
+        Case{.kind = Kind::rms, .behind = true, .amplitude = 1.5f, .one_kernel = false},
+        Case{.kind = Kind::rms_whole, .behind = true, .one_kernel = false},
+        Case{.kind = Kind::rms, .values = true, .one_kernel = false},
+        Case{.kind = Kind::none, .clip = 2, .one_kernel = false}}) {
+    const auto run = [&](const KernelContext& c, const Buffer& input, const float* norms,
+                         const Buffer& angles, std::byte* cache, const Buffer& entered, const Buffer& y) {
+      auto packed = PackedLinear::pack(c, LinearType::float32, std::span(&view, 1));
+      ASSERT_TRUE(packed);
+      const AttentionSequence sequence = {0, kTokens, kTokens, table.data()};
+      begin_step(table);
+      attention_input(c, {.weight = &*packed,
+                          .input = LinearInput::rows(input),
+                          .num_rows = kTokens,
+                          .num_query_heads = kHeads,
+                          .num_kv_heads = kKvHeads,
+                          .head_size = kHead,
+                          .norms = {.kind = how.kind,
+                                    .query = norms,
+                                    .key = norms,
+                                    .values = how.values,
+                                    .behind_rotation = how.behind,
+                                    .eps = 1e-5f},
+                          .clip = how.clip,
+                          .rotary_size = kRotary,
+                          .turns = lines,
+                          .cos_sin = angles,
+                          .amplitude = how.amplitude,
+                          .query_scale = {.beta = how.beta, .offset = 1, .positions = 2},
+                          .positions = positions,
+                          .output = entered,
+                          .written_next = true});
+      paged_attention(c, {.layout = layout,
+                          .cache = cache,
+                          .sequences = std::span(&sequence, 1),
+                          .query = entered,
+                          .key = entered.at(0, kOut),
+                          .value = entered.at(0, kOut + kKvHeads * kHead),
+                          .num_query_heads = kHeads,
+                          .scale = 0.3f,
+                          .output = y});
+      if (on_device(c)) ASSERT_TRUE(bench_.device().synchronize(bench_.stream()).ok());
+    };
+    std::vector<float> cache(2 * layout.block_bytes() / sizeof(float)), entered(kTokens * kQkv),
+        wanted(kTokens * kOut);
+    run(kPlain, Buffer::of(x.data(), kWidth), norm.data(), Buffer::of(turns.data(), kRotary),
+        reinterpret_cast<std::byte*>(cache.data()), Buffer::of(entered.data(), kQkv),
+        Buffer::of(wanted.data(), kOut));
+    const Buffer y = Buffer::of(bench_.make<float>(wanted.size()), kOut),
+                 heads = Buffer::of(bench_.make<float>(entered.size()), kQkv);
+    ASSERT_TRUE(bench_.device().start_profile().ok());
+    run(there_, put_rows(x, kWidth), put(norm), put_rows(turns, kRotary),
+        bench_.make<std::byte>(2 * layout.block_bytes()), heads, y);
+    const auto launched = bench_.device().end_profile();
+    ASSERT_TRUE(launched);
+    ASSERT_TRUE(ops_.take_status().ok());
+    expect_near(bench_.get(floats(y), wanted.size()), wanted);
+    expect_near(bench_.get(floats(heads), entered.size()), entered);
+    const bool turned = std::ranges::any_of(
+        *launched, [](const auto& line) { return std::string_view(line.kernel) == "turn_heads"; });
+    EXPECT_EQ(turned, !how.one_kernel);
+  }
+}
+
+// Rows normed for one product serve the next one, until they change.
+TEST_F(DeviceOpsTest, ANormIsComputedOnceForAllWhoReadIt) {
+  const std::vector<float> weight = some(2, 8 * kWidth), norm = some(3, kWidth);
+  const TensorView view = {DType::f32, {8, kWidth}, reinterpret_cast<const std::byte*>(weight.data())};
+  const auto run = [&](const KernelContext& c, const Buffer& x, const float* norms, const Buffer& y) {
+    const auto packed = PackedLinear::pack(c, LinearType::float32, std::span(&view, 1));
+    ASSERT_TRUE(packed);
+    LinearInput input = LinearInput::rows(x);
+    input.op = LinearInput::Op::rms_norm;
+    input.weight = norms;
+    for (const std::int64_t column : {0, 8}) linear(c, *packed, input, 1, y.at(0, column));
+    scale_rows(c, {1, kWidth / 2}, 3, x);
+    linear(c, *packed, input, 1, y.at(0, 16));
+  };
+  const std::vector<float> x = some(1, kWidth);
+  std::vector<float> here = x, wanted(24);
+  run(kPlain, Buffer::of(here.data(), kWidth), norm.data(), Buffer::of(wanted.data(), 24));
+  const Buffer y = Buffer::of(bench_.make<float>(24), 24);
+  const Buffer there = put_rows(x, kWidth);
+  const float* const norms = put(norm);
+  ASSERT_TRUE(bench_.device().start_profile().ok());
+  run(there_, there, norms, y);
+  ASSERT_TRUE(bench_.device().synchronize(bench_.stream()).ok());
+  const auto launched = bench_.device().end_profile();
+  ASSERT_TRUE(launched && ops_.take_status().ok());
+  expect_near(bench_.get(floats(y), 24), wanted);
+  for (const device::KernelTime& line : *launched)
+    if (std::string_view(line.kernel) == "rms_norm") EXPECT_EQ(line.launches, 2);
+}
+
+TEST_F(DeviceOpsTest, MixturesAreTheReferences) {
+  constexpr std::int64_t kExperts = 6, kInner = 12;
+  const std::vector<float> scales = {1, 2, 0.5f, 1.5f, 1, 3}, correction = {0, 1, 0, -1, 0, 0.5f};
+  const std::vector<float> weights = random_floats(1, kExperts * 3 * kInner * kWidth, 0.3f), bias = some(2, 2 * kInner),
+                           logits = some(3, 40 * kExperts), x = some(4, 40 * kWidth);
+  struct Case {
+    RouterScore score = RouterScore::softmax;
+    bool gated = true, weigh_input = false, own = false;
+    std::int64_t rows = 40;
+  };
+  for (const Case& how :
+       {Case{}, Case{.rows = 1}, Case{.gated = false}, Case{.weigh_input = true}, Case{.own = true},
+        Case{.score = RouterScore::sparse_mixer}, Case{.score = RouterScore::sparse_mixer, .rows = 1}}) {
+    const auto run = [&](const KernelContext& c, const Buffer& scores, const float* own_correction,
+                         const float* own_scales, const std::function<Buffer(std::int64_t)>& make,
+                         const Buffer& y) {
+      std::vector<PackedLinear> first, second;
+      const auto* next = weights.data();
+      const auto take = [&](std::int64_t rows, std::int64_t columns) {
+        const TensorView view = {DType::f32, {rows, columns}, reinterpret_cast<const std::byte*>(next)};
+        next += rows * columns;
+        return view;
+      };
+      for (std::int64_t i = 0; i < kExperts; ++i) {
+        std::vector<TensorView> in = {take(kInner, kWidth)};
+        if (how.gated) in.push_back(take(kInner, kWidth));
+        if (on_device(c)) ops_.continue_series(0, kExperts);
+        first.push_back(*PackedLinear::pack(c, LinearType::float32, in,
+                                            {bias.begin(), bias.begin() + kInner * std::ssize(in)},
+                                            how.gated ? LinearForm::gated : LinearForm::stacked));
+        const std::vector<TensorView> out = {take(kWidth, kInner)};
+        if (on_device(c)) ops_.continue_series(1, kExperts);
+        second.push_back(*PackedLinear::pack(c, LinearType::float32, out));
+      }
+      MixtureArgs args = {.routing = {.score = how.score, .num_experts = kExperts, .per_token = 2},
+                          .weigh_input = how.weigh_input,
+                          .first = first,
+                          .second = second};
+      if (how.own) {
+        args.correction = {own_correction, correction.size()};
+        args.expert_scales = {own_scales, scales.size()};
+      }
+      args.before_sum = [&] {
+        scale_rows(c, {how.rows, kWidth}, 2, y);
+        return ok_status();
+      };
+      const Buffer room = make(how.rows * mixture_room(args));
+      EXPECT_TRUE(mixture(c, args, scores, LinearInput::rows(y), how.rows, room, true, y).ok());
+    };
+    std::vector<float> wanted(x.begin(), x.begin() + how.rows * kWidth), room;
+    run(
+        kPlain, Buffer::of(logits.data(), kExperts), correction.data(), scales.data(),
+        [&](std::int64_t count) {
+          room.resize(static_cast<std::size_t>(count));
+          return Buffer::of(room.data(), 0);
+        },
+        Buffer::of(wanted.data(), kWidth));
+    const Buffer y = put_rows({x.begin(), x.begin() + how.rows * kWidth}, kWidth);
+    run(
+        there_, put_rows(logits, kExperts), put(correction), put(scales),
+        [&](std::int64_t count) {
+          return Buffer::of(bench_.make<float>(static_cast<std::size_t>(count)), 0);
+        },
+        y);
+    const Status status = ops_.take_status();
+    ASSERT_TRUE(status.ok()) << status.message();
+    std::vector<float> made = bench_.get(floats(y), wanted.size());
+    for (std::size_t i = 0; i < made.size(); ++i)
+      ASSERT_NEAR(made[i], wanted[i], 1e-4 * (1 + std::fabs(wanted[i]))) << i;
   }
 }
 

@@ -13,6 +13,10 @@ bool aligned(const void* address, std::uintptr_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
+std::uint16_t* room_for_rounded(DeviceOps& ops, std::int64_t elements) {
+  return reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::rounded, (elements + 1) / 2));
+}
+
 // y [num_rows, columns of the parts] = (accumulate: y +) x W^T.
 void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* x, std::int64_t num_rows,
               float* y, std::int64_t stride, bool accumulate) {
@@ -26,12 +30,23 @@ void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* 
                                .k = i32(weight.k),
                                .accumulate = accumulate ? 1 : 0,
                                .stride = i32(stride)};
-    const bool tiles = ops.options().tiles &&
+    const bool tiles = ops.options().rounds() &&
                        device::KernelLaunches::supports_product_tiles(part.element, args.k) &&
-                       aligned(y, 2 * sizeof(float)) && stride % 2 == 0;
-    if (tiles) {
-      args.rounded =
-          reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::rounded, (num_rows * weight.k + 1) / 2));
+                       (aligned(y, 2 * sizeof(float)) || (part.n | stride) % 2 != 0);
+    if (ops.options().products == MatrixProducts::library && part.element == Element::bf16) {
+      CHECK(stride == part.n || num_rows == 1);
+      args.rounded = room_for_rounded(ops, num_rows * weight.k);
+      ops.keep(ops.launches().round_rows({.x = x, .out = args.rounded, .width = args.k}, num_rows));
+      ops.multiply({.x = args.rounded,
+                    .weight = part.weight,
+                    .bias = part.bias,
+                    .y = y,
+                    .rows = args.rows,
+                    .n = part.n,
+                    .k = args.k,
+                    .accumulate = args.accumulate});
+    } else if (tiles) {
+      args.rounded = room_for_rounded(ops, num_rows * weight.k);
       ops.keep(ops.launches().linear_tiles(part.element, args));
     } else {
       ops.keep(ops.launches().linear(part.element, args));
@@ -64,29 +79,37 @@ const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t n
   const Buffer x = Buffer::of(input.x, input.stride);
   const bool in_place = input.op == LinearInput::Op::none && (input.stride == k || num_rows == 1);
   if (in_place && aligned(input.x, 16)) return input.x;
+  if (const float* const normed = ops.find_normed(input, num_rows, k)) return normed;
   const Buffer out = Buffer::of(ops.room(DeviceOps::Room::rows, num_rows * k), k);
   if (input.op == LinearInput::Op::none)
     row_op(ops, {num_rows, k}, {.op = RowOp::copy, .y = strided(out), .a = strided(x)});
   else
     norm(ops, input.op == LinearInput::Op::rms_norm ? device::GroupNorm::rms : device::GroupNorm::layer, x,
          num_rows, k, input.weight, input.bias, input.eps, out);
+  if (input.op != LinearInput::Op::none) ops.keep_normed(input, num_rows, k);
   return floats(out);
 }
 
+// A function of a product that is not gated is applied in place.
 void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, const Buffer& y, const LinearOutput& output) {
   const float* const x = input_rows(ops, input, num_rows, weight.k);
-  if (!output.activation) return products(ops, weight, x, num_rows, floats(y), y.stride, output.accumulate);
-  const std::int64_t width = weight.num_rows();
-  float* const made = ops.room(DeviceOps::Room::products, num_rows * width);
-  products(ops, weight, x, num_rows, made, width, false);
-  CHECK(y.stride == weight.n || num_rows == 1);
-  ops.keep(ops.launches().activate({.in = made,
-                                    .out = floats(y),
-                                    .width = i32(weight.n),
-                                    .function = function_of(*output.activation),
-                                    .gated = weight.form == LinearForm::gated ? 1 : 0},
-                                   num_rows));
+  if (output.activation) {
+    CHECK(y.stride == weight.n || num_rows == 1);
+    const bool gated = weight.form == LinearForm::gated;
+    const std::int64_t width = weight.num_rows();
+    float* const made = gated ? ops.room(DeviceOps::Room::products, num_rows * width) : floats(y);
+    products(ops, weight, x, num_rows, made, width, false);
+    ops.keep(ops.launches().activate({.in = made,
+                                      .out = floats(y),
+                                      .width = i32(weight.n),
+                                      .function = function_of(*output.activation),
+                                      .gated = gated ? 1 : 0},
+                                     num_rows));
+  } else {
+    products(ops, weight, x, num_rows, floats(y), y.stride, output.accumulate);
+  }
+  ops.wrote(y, num_rows);
 }
 
 void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<const std::int32_t> ids,

@@ -1,4 +1,6 @@
-// A mixture's step: the choice, each pair of a row and an expert by itself, and the sums.
+// A mixture's step: the choice, pairs of a row and an expert grouped by expert, their products, and the sums.
+#include <utility>
+
 #include "kernels/device/ops.h"
 #include "kernels/linear_storage.h"
 
@@ -19,108 +21,141 @@ device::Score score_of(RouterScore score) {
 
 namespace {
 
-using Room = DeviceOps::Room;
+// Parts of the op's room, each so many floats of a row, in whole cache lines.
+struct MixtureWidths {
+  explicit MixtureWidths(const MixtureArgs& args) {
+    const PackedLinear::Storage& first = args.first.front().storage();
+    const std::int64_t choices = args.routing.per_token;
+    outs = lines(choices * args.second.front().n());
+    entered = lines(choices * first.num_rows());
+    inner = lines(choices * first.n);
+    tiles = lines(choices * std::int64_t{sizeof(device::TileOfPairs) / sizeof(float)});
+    pairs = lines(choices);
+  }
+  static std::int64_t lines(std::int64_t floats) { return (floats + 15) / 16 * 16; }
+  std::int64_t sum() const { return outs + entered + inner + tiles + 3 * pairs; }
 
-struct Choices {
-  std::int32_t* chosen = nullptr;  // [row, choice]
-  float* weights = nullptr;
+  std::int64_t outs, entered, inner, tiles, pairs;
 };
 
-Choices choose(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, std::int64_t num_rows) {
+struct MixtureRoom {
+  MixtureRoom(const MixtureWidths& widths, const Buffer& room, std::int64_t num_rows) {
+    float* next = floats(room);
+    const auto take = [&](std::int64_t width) { return std::exchange(next, next + num_rows * width); };
+    outs = take(widths.outs);
+    entered = take(widths.entered);
+    inner = take(widths.inner);
+    tiles = reinterpret_cast<device::TileOfPairs*>(take(widths.tiles));
+    weights = take(widths.pairs);
+    chosen = reinterpret_cast<std::int32_t*>(take(widths.pairs));
+    slots = reinterpret_cast<std::int32_t*>(take(widths.pairs));
+  }
+  float *outs, *entered, *inner, *weights;
+  std::int32_t *chosen, *slots;  // [row, choice]; pairs by expert
+  device::TileOfPairs* tiles;
+};
+
+void route(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, std::int64_t num_rows,
+           const MixtureRoom& room) {
   const RoutingRule& rule = args.routing;
-  const std::int64_t pairs = num_rows * rule.per_token;
-  const Choices made = {.chosen = reinterpret_cast<std::int32_t*>(ops.room(Room::choices, pairs)),
-                        .weights = ops.room(Room::weights, pairs)};
-  if (rule.score == RouterScore::sparse_mixer)
+  const std::int32_t pairs = i32(num_rows * rule.per_token);
+  if (rule.score == RouterScore::sparse_mixer) {
     ops.keep(ops.layers().route_sparsely({.logits = floats(logits),
-                                          .chosen = made.chosen,
-                                          .weights = made.weights,
+                                          .chosen = room.chosen,
+                                          .weights = room.weights,
                                           .experts = rule.num_experts,
                                           .per_token = rule.per_token,
                                           .scale = rule.scale,
                                           .near = rule.near},
                                          num_rows));
-  else
-    ops.keep(ops.launches().route({.logits = floats(logits),
-                                   .correction = args.correction.empty() ? nullptr : args.correction.data(),
-                                   .chosen = made.chosen,
-                                   .weights = made.weights,
-                                   .experts = rule.num_experts,
-                                   .per_token = rule.per_token,
-                                   .groups = rule.num_groups,
-                                   .groups_used = rule.groups_used,
-                                   .best_two = rule.group_is_best_two ? 1 : 0,
-                                   .score = score_of(rule.score),
-                                   .renormalize = rule.renormalize ? 1 : 0,
-                                   .scale = rule.scale},
-                                  num_rows));
+    ops.keep(ops.launches().group_pairs({.chosen = room.chosen,
+                                         .slots = room.slots,
+                                         .tiles = room.tiles,
+                                         .pairs = pairs,
+                                         .experts = rule.num_experts}));
+  } else {
+    ops.keep(ops.launches().route_and_group(
+        {.logits = floats(logits),
+         .correction = args.correction.empty() ? nullptr : args.correction.data(),
+         .chosen = room.chosen,
+         .weights = room.weights,
+         .experts = rule.num_experts,
+         .per_token = rule.per_token,
+         .groups = rule.num_groups,
+         .groups_used = rule.groups_used,
+         .best_two = rule.group_is_best_two ? 1 : 0,
+         .score = score_of(rule.score),
+         .renormalize = rule.renormalize ? 1 : 0,
+         .scale = rule.scale,
+         .slots = room.slots,
+         .tiles = room.tiles},
+        num_rows));
+  }
   if (!args.expert_scales.empty())
-    ops.keep(ops.layers().scale_choices({.chosen = made.chosen,
+    ops.keep(ops.layers().scale_choices({.chosen = room.chosen,
                                          .scales = args.expert_scales.data(),
-                                         .weights = made.weights,
-                                         .count = i32(pairs)}));
-  return made;
+                                         .weights = room.weights,
+                                         .count = pairs}));
 }
 
-// The product of each pair's expert, part by part of the experts' matrices, which are alike.
-void multiply(DeviceOps& ops, std::span<const PackedLinear> experts, device::PairProductArgs args,
-              std::int64_t pairs) {
+// The products of pairs by their experts, whose matrices are one behind the other (continue_series()).
+void multiply(DeviceOps& ops, std::span<const PackedLinear> experts, device::GroupedLinearArgs args) {
   const PackedLinear::Storage& first = experts.front().storage();
+  CHECK(first.device.size() == 1);
+  const DevicePart& part = first.device.front();
+  const std::int64_t bytes = part.n * device::KernelLaunches::row_bytes(part.element, first.k);
+  CHECK(experts.back().storage().device.front().weight == part.weight + (std::ssize(experts) - 1) * bytes);
+  args.weight = part.weight;
+  args.bias = part.bias;
+  args.experts = i32(std::ssize(experts));
+  args.n = part.n;
   args.k = i32(first.k);
-  for (std::size_t i = 0; i < first.device.size(); ++i) {
-    const device::Element element = first.device[i].element;
-    std::vector<const void*> weights;
-    std::vector<const float*> biases;
-    for (const PackedLinear& expert : experts) {
-      const std::vector<DevicePart>& parts = expert.storage().device;
-      if (parts.size() != first.device.size() || parts[i].element != element)
-        return ops.keep(unimplemented("experts of several types are not supported on devices"));
-      weights.push_back(parts[i].weight);
-      if (parts[i].bias != nullptr) biases.push_back(parts[i].bias);
-    }
-    args.n = first.device[i].n;
-    args.weights = ops.there(weights);
-    args.biases = biases.size() == experts.size() ? ops.there(biases) : nullptr;
-    ops.keep(ops.layers().pair_product(element, args, pairs));
-    args.y.data += args.n;
-  }
+  const bool tiles =
+      ops.options().rounds() && device::KernelLaunches::supports_product_tiles(part.element, args.k);
+  ops.keep(tiles ? ops.launches().grouped_tiles(part.element, args)
+                 : ops.launches().grouped_linear(part.element, args));
 }
 
 }  // namespace
 
-void mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
-             std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y) {
+std::int64_t mixture_room(const MixtureArgs& args) { return MixtureWidths(args).sum(); }
+
+Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
+               std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y) {
   CHECK(args.exchange == nullptr);
   const PackedLinear::Storage& first = args.first.front().storage();
   const std::int64_t hidden = args.second.front().n(), pairs = num_rows * args.routing.per_token;
-  const std::int64_t entered = first.num_rows(), inner = first.n;
   CHECK(y.stride == hidden || num_rows == 1);
-  const Choices made = choose(ops, args, logits, num_rows);
-  float* const x = const_cast<float*>(input_rows(ops, input, num_rows, first.k));
-  float* const gate_up = ops.room(Room::entered, pairs * entered);
-  float* const features = ops.room(Room::inner, pairs * inner);
-  const Buffer outs = room.with_stride(hidden);
+  const MixtureRoom parts(MixtureWidths(args), room, num_rows);
+  const float* const x = input_rows(ops, input, num_rows, first.k);
+  route(ops, args, logits, num_rows, parts);
   multiply(ops, args.first,
-           {.x = {x, first.k},
-            .factors = args.weigh_input ? made.weights : nullptr,
-            .chosen = made.chosen,
-            .y = {gate_up, entered},
-            .pairs_of_row = args.routing.per_token},
-           pairs);
-  ops.keep(ops.launches().activate({.in = gate_up,
-                                    .out = features,
-                                    .width = i32(inner),
+           {.x = x,
+            .factors = args.weigh_input ? parts.weights : nullptr,
+            .y = parts.entered,
+            .slots = parts.slots,
+            .tiles = parts.tiles,
+            .pairs = i32(pairs),
+            .pairs_of_row = args.routing.per_token});
+  ops.keep(ops.launches().activate({.in = parts.entered,
+                                    .out = parts.inner,
+                                    .width = i32(first.n),
                                     .function = function_of(args.activation),
                                     .gated = first.form == LinearForm::gated ? 1 : 0},
                                    pairs));
-  multiply(ops, args.second, {.x = {features, inner}, .chosen = made.chosen, .y = strided(outs)}, pairs);
-  ops.keep(ops.launches().combine({.x = floats(outs),
-                                   .weights = args.weigh_input ? nullptr : made.weights,
+  multiply(
+      ops, args.second,
+      {.x = parts.inner, .y = parts.outs, .slots = parts.slots, .tiles = parts.tiles, .pairs = i32(pairs)});
+  if (args.before_sum) PAGODA_RETURN_IF_ERROR(args.before_sum());
+  ops.keep(ops.launches().combine({.x = parts.outs,
+                                   .weights = args.weigh_input ? nullptr : parts.weights,
                                    .y = floats(y),
                                    .width = i32(hidden),
                                    .per_token = args.routing.per_token,
                                    .accumulate = accumulate ? 1 : 0},
                                   num_rows));
+  ops.wrote(y, num_rows);
+  return ok_status();
 }
 
 }  // namespace pagoda::device_ops

@@ -63,10 +63,16 @@ const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t n
 
 void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args);
 void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args);
+// Whether layers with these heads attend by tiles over such a cache.
+bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32_t query_heads,
+                      std::int32_t kv_heads, std::int32_t head_size);
 void causal_conv(DeviceOps& ops, const CausalConvArgs& args);
 void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args);
-void mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
-             std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y);
+// Floats of splits that are worth a room: more rows are computed in several goes.
+inline constexpr std::int64_t kPartialFloats = std::int64_t{8} << 20;
+std::int64_t mixture_room(const MixtureArgs& args);
+Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
+               std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y);
 
 // The device's names of a function between matrices, and of a router's score.
 device::Function function_of(Activation activation);

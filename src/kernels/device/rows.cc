@@ -1,4 +1,6 @@
 // The row-wise ops: rows.h, elementwise.h and residual_streams.h.
+#include <algorithm>
+
 #include "kernels/device/ops.h"
 
 namespace pagoda::device_ops {
@@ -9,13 +11,17 @@ using device::RowOp;
 void row_op(DeviceOps& ops, RowShape shape, device::RowOpArgs args) {
   args.width = i32(shape.width);
   ops.keep(ops.layers().row_op(args, shape.num_rows));
+  ops.wrote(Buffer::of(args.y.data, args.y.stride), shape.num_rows);
 }
 
-// A row's old place may be another row's new one: by a room in between.
+// A row's old place may be another row's new one: by a room in between. Where all rows stay, as those of
+// decode do, there is nothing to do.
 void gather_rows(DeviceOps& ops, std::span<const std::int32_t> rows, std::int64_t width, const Buffer& x) {
   const std::int64_t count = std::ssize(rows);
   CHECK(x.stride == width);
-  const Buffer between = Buffer::of(ops.room(DeviceOps::Room::gathered, count * width), width);
+  std::int32_t next = 0;
+  if (std::ranges::all_of(rows, [&](std::int32_t row) { return row == next++; })) return;
+  const Buffer between = Buffer::of(ops.room(DeviceOps::Room::rows, count * width), width);
   ops.keep(ops.launches().gather_rows(
       {.x = floats(x), .rows = ops.there(rows), .out = floats(between), .width = i32(width)}, count));
   row_op(ops, {count, width}, {.op = RowOp::copy, .y = strided(x), .a = strided(between)});
@@ -57,6 +63,18 @@ void fill_rotations(DeviceOps& ops, std::span<const std::int32_t> positions,
 
 void norm(DeviceOps& ops, GroupNorm kind, const Buffer& x, std::int64_t num_rows, std::int64_t width,
           const float* weight, const float* bias, float eps, const Buffer& out) {
+  ops.wrote(out, num_rows);
+  if (x.stride == out.stride && (kind == GroupNorm::rms || kind == GroupNorm::layer)) {
+    const device::NormArgs args = {.x = floats(x),
+                                   .weight = weight,
+                                   .out = floats(out),
+                                   .width = i32(width),
+                                   .eps = eps,
+                                   .bias = bias,
+                                   .stride = i32(x.stride)};
+    return ops.keep(kind == GroupNorm::rms ? ops.launches().rms_norm(args, num_rows)
+                                           : ops.launches().layer_norm(args, num_rows));
+  }
   ops.keep(ops.layers().norm_groups({.kind = kind,
                                      .x = strided(x),
                                      .out = strided(out),
@@ -71,6 +89,7 @@ void norm(DeviceOps& ops, GroupNorm kind, const Buffer& x, std::int64_t num_rows
 void embedding(DeviceOps& ops, const TensorView& table, std::span<const std::int32_t> ids, const Buffer& out,
                const EmbeddedIds& own) {
   CHECK(own.num_ids == 0 && out.stride == table.columns());
+  ops.wrote(out, std::ssize(ids));
   const bool rounded = ops.options().weights == device::Element::bf16;
   ops.keep(ops.launches().embedding(ops.element_of(table),
                                     {.table = table.data,
@@ -121,6 +140,7 @@ void gated_rms_norm(DeviceOps& ops, const GatedNorm& norm, std::int64_t num_rows
 
 void match_magnitude(DeviceOps& ops, const StreamShape& shape, const Buffer& from, const Buffer& like,
                      StreamSum sum, const Buffer& to) {
+  ops.wrote(to, shape.num_rows);
   ops.keep(ops.layers().match_magnitude(
       {.from = strided(from),
        .like = strided(like),
@@ -133,6 +153,8 @@ void match_magnitude(DeviceOps& ops, const StreamShape& shape, const Buffer& fro
 
 void predict_streams(DeviceOps& ops, const StreamShape& shape, const float* factors, const Buffer& modes,
                      const Buffer& x, const Buffer& others, const Buffer& predicted) {
+  ops.wrote(x, shape.num_rows);
+  ops.wrote(predicted, shape.num_rows);
   ops.keep(ops.layers().predict_streams({.factors = factors,
                                          .modes = strided(modes),
                                          .x = strided(x),
@@ -145,6 +167,7 @@ void predict_streams(DeviceOps& ops, const StreamShape& shape, const float* fact
 
 void correct_streams(DeviceOps& ops, const StreamShape& shape, const float* factors, const Buffer& modes,
                      const Buffer& predicted, const Buffer& x, const Buffer& others) {
+  ops.wrote(x, shape.num_rows);
   ops.keep(ops.layers().correct_streams({.factors = factors,
                                          .modes = strided(modes),
                                          .x = strided(x),

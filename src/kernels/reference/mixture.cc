@@ -124,7 +124,7 @@ void grouped_pair(const KernelContext& context, std::span<const PackedLinear> fi
 }
 
 void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
-             const LinearInput& input, std::int64_t num_rows, bool accumulate, const Buffer& y) {
+             const LinearInput& input, std::int64_t num_rows, const Buffer& y) {
   const auto per_token = static_cast<std::size_t>(args.routing.per_token);
   const std::int64_t k = args.first.front().k(), n = args.second.front().n();
   std::vector<float> all(static_cast<std::size_t>(num_rows * k));  // y may be what the input reads
@@ -148,10 +148,7 @@ void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer
              LinearInput::rows(between.data(), args.second[expert].k()), 1, out.data(), {});
       for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += (args.weigh_input ? 1.0f : weight) * out[j];
     }
-    for (std::int64_t j = 0; j < n; ++j) {
-      float& to = floats(y, row)[j];
-      to = (accumulate ? to : 0.0f) + sum[static_cast<std::size_t>(j)];
-    }
+    std::ranges::copy(sum, floats(y, row));
   }
 }
 

@@ -38,9 +38,9 @@ void grouped_pair(const KernelContext& context, std::span<const PackedLinear> fi
                   std::span<const PackedLinear> second, const LinearInput& input, const RowGroups& groups,
                   float* out);
 
-// The whole op on one rank, expert by expert of each row.
+// The sums of the op on one rank, expert by expert of each row, into y.
 void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
-             const LinearInput& input, std::int64_t num_rows, bool accumulate, const Buffer& y);
+             const LinearInput& input, std::int64_t num_rows, const Buffer& y);
 
 // Row `index` of the product: norms, cut-off, rotation and scale of its heads.
 void finish_attention_input(const AttentionInputArgs& args, std::int64_t index, float* row);
