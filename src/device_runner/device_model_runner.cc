@@ -106,7 +106,19 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (!event) return event.error();
   runner->swapped_ = *event;
   runner->arena_.emplace(there, runner->stream_);
-  PAGODA_RETURN_IF_ERROR(runner->load_model(*source, **model, *weights, *cache, kernels));
+  PAGODA_RETURN_IF_ERROR(check_support((*model)->decoder).annotate((*model)->architecture));
+  runner->options_.model = *model;
+  runner->ops_options_ = {.weights = *weights, .products = kernels.products, .attention = kernels.attention};
+  auto layout = plan_kv_layout(*source, **model, name_of(*weights), name_of(*cache), options.block_size);
+  if (!layout) return layout.error();
+  if (kernels.attention == AttentionKernels::tiles &&
+      !all_attend_by_tiles((*model)->decoder, layout->dtype, runner->ops_options_))
+    return unimplemented(
+        "--device-attention tiles needs keys and values in bfloat16, and heads of a multiple of 8 up to "
+        "256");
+  runner->identity_ = source->identity();
+  PAGODA_RETURN_IF_ERROR(runner->load_model(*source));
+  runner->plan_kv(*layout);
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
   const std::int64_t drawn = std::int64_t{options.max_num_seqs} * (1 + options.max_draft_tokens);
@@ -121,69 +133,6 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (options.num_blocks > 0)
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   return runner;
-}
-
-Status DeviceModelRunner::load_model(const ModelSource& source, const ModelInfo& model,
-                                     device::Element weights, device::Element cache,
-                                     const DeviceKernels& kernels) {
-  PAGODA_RETURN_IF_ERROR(check_support(model.decoder).annotate(model.architecture));
-  const DeviceOps::Options options = {
-      .weights = weights, .products = kernels.products, .attention = kernels.attention};
-  auto layout = plan_kv_layout(source, model, name_of(weights), name_of(cache), options_.block_size);
-  if (!layout) return layout.error();
-  if (kernels.attention == AttentionKernels::tiles &&
-      !all_attend_by_tiles(model.decoder, layout->dtype, options))
-    return unimplemented(
-        "--device-attention tiles needs keys and values in bfloat16, and heads of a multiple of 8 up to "
-        "256");
-  ops_ = std::make_unique<DeviceOps>(*device_, stream_, *arena_, options);
-  arena_->begin();
-  const KernelContext context = {.backend = Backend::device, .device = ops_.get()};
-  auto decoder =
-      DecoderModel::load(context, source, model, name_of(weights), options_.max_num_batched_tokens);
-  if (!decoder) return decoder.error();
-  model_ = *std::move(decoder);
-  PAGODA_RETURN_IF_ERROR(ops_->take_status());
-  PAGODA_RETURN_IF_ERROR(reserve_rooms());
-  PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
-  plan_kv(*layout);
-  return ok_status();
-}
-
-void DeviceModelRunner::plan_kv(const KvLayout& layout) {
-  const std::vector<LayerState> layers = layer_states(config());
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    KvLayout& of_layer = layer_layouts_.emplace_back(layout);
-    of_layer.num_kv_heads = static_cast<std::int32_t>(model_->shard().layers[i].heads.kv.count);
-    of_layer.head_size = layers[i].head_size;
-    of_layer.latent_size = layers[i].latent_size;
-    of_layer.num_layers = 1;
-  }
-  kv_plan_ = plan_kv_groups(layers, options_.block_size, options_.max_context, options_.kv_windows,
-                            options_.block_size * dtype_info(layout.dtype).block_bytes);
-  layout_ = page_layout(kv_plan_, layer_layouts_);
-  layout_.num_layers = kv_plan_.uniform ? kv_plan_.page_layers : 1;
-  layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, layout_);
-}
-
-// Rooms between kernels, as large as any step may want them.
-Status DeviceModelRunner::reserve_rooms() {
-  const std::int64_t splits = (max_context() + device::kSplitTokens - 1) / device::kSplitTokens;
-  DeviceOps::Widths widths = {.rows = config().hidden_size};
-  std::int64_t partial = 0;
-  for (const DecoderLayer& layer : model_->weights().layers)
-    widths.rows = std::max(widths.rows, layer.mixer->mixed_width());
-  for (const LayerConfig& layer : config().layers) {
-    const AttentionConfig* const attention = layer.attention();
-    if (attention == nullptr) continue;
-    partial = std::max(partial, std::int64_t{attention->num_heads} * splits * (2 + attention->head_size));
-    if (attention->output_gate != OutputGate::none || !attention->has_own_kv())
-      widths.heads = std::max(widths.heads, std::int64_t{attention->num_heads + 2 * attention->num_kv_heads} *
-                                                attention->head_size);
-  }
-  return ops_->reserve(
-      options_.max_num_batched_tokens, widths,
-      std::max(partial, std::min(device_ops::kPartialFloats, partial * options_.max_num_seqs)));
 }
 
 std::int32_t DeviceModelRunner::max_context() const {
@@ -201,18 +150,22 @@ Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_
   cache_ = {};
   mapper_.reset();
   swap_space_ = {};
-  auto cache = device::DeviceArray<std::byte>::create(*device_, num_blocks * kv_page_bytes(), "KV cache");
-  if (!cache) return cache.error();
-  auto swap_space = device::PinnedArray<std::byte>::create(*device_, num_swap_blocks * kv_page_bytes());
-  if (!swap_space) return swap_space.error();
-  cache_ = *std::move(cache);
-  swap_space_ = *std::move(swap_space);
   num_blocks_ = num_table_ids_ = num_blocks;
   num_swap_blocks_ = num_swap_blocks;
   layout_.block_stride = layout_.layer_stride = 0;
-  blocks_ = cache_.data();
   block_bytes_ = kv_page_bytes();
-  blocks_of_tables_ = blocks_;
+  PAGODA_RETURN_IF_ERROR(create_cache());
+  auto swap_space = device::PinnedArray<std::byte>::create(*device_, num_swap_blocks * block_bytes_);
+  if (!swap_space) return swap_space.error();
+  swap_space_ = *std::move(swap_space);
+  return ok_status();
+}
+
+Status DeviceModelRunner::create_cache() {
+  auto cache = device::DeviceArray<std::byte>::create(*device_, num_blocks_ * block_bytes_, "KV cache");
+  if (!cache) return cache.error();
+  cache_ = *std::move(cache);
+  blocks_ = blocks_of_tables_ = cache_.data();
   return ok_status();
 }
 
@@ -257,7 +210,7 @@ Status DeviceModelRunner::create_kv_pages(std::int64_t first, std::int64_t count
 
 std::int64_t DeviceModelRunner::embedding_bytes() const {
   const TensorView& table = model_->weights().token_embedding;
-  return table.data != nullptr ? ops_->table_bytes(table) : 0;
+  return table.data != nullptr && ops_ ? ops_->table_bytes(table) : 0;
 }
 
 MemoryPlan DeviceModelRunner::memory_plan() const {
@@ -265,7 +218,7 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
   return {.weight_bytes = weights,
           .kv_bytes = mapper_ ? mapper_->arena().bytes() : cache_.size_bytes(),
           .swap_bytes = swap_space_.count(),
-          .activation_bytes = ops_->size_bytes() - weights - embedding_bytes(),
+          .activation_bytes = released_ ? 0 : ops_->size_bytes() - weights - embedding_bytes(),
           .buffer_bytes = sampler_->size_bytes() + arena_->size_bytes()};
 }
 
@@ -302,7 +255,8 @@ StepIds DeviceModelRunner::ids() const {
 StepResult DeviceModelRunner::run(const ScheduledBatch& batch) {
   StepResult result;
   result.sequences.resize(batch.sequences.size());
-  result.status = step_.check(batch, ids());
+  result.status = released_ && !batch.empty() ? internal_error("the weights have been released")
+                                              : step_.check(batch, ids());
   if (result.status.ok()) result.status = step(batch, result);
   return result;
 }

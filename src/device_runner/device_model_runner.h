@@ -52,6 +52,10 @@ class DeviceModelRunner final : public ModelRunner {
   std::int64_t page_granule() const { return static_cast<std::int64_t>(device_->granule()); }
 
   StepResult run(const ScheduledBatch& batch) override;
+  // Weights, activations and rooms are freed, and the pages of a paged cache where nothing of it is kept;
+  // those of a virtual one stay.
+  Status release_memory(KvContent content) override;
+  Status load_weights() override;
   RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
 
   const DecoderConfig& config() const { return model_->config(); }
@@ -67,8 +71,8 @@ class DeviceModelRunner final : public ModelRunner {
 
  private:
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
-  Status load_model(const ModelSource& source, const ModelInfo& model, device::Element weights,
-                    device::Element cache, const DeviceKernels& kernels);
+  Status load_model(const ModelSource& source);
+  Status create_cache();
   void plan_kv(const KvLayout& layout);
   Status reserve_rooms();
   Status forward(const ScheduledBatch& batch, StepResult& result);
@@ -83,6 +87,9 @@ class DeviceModelRunner final : public ModelRunner {
   std::size_t step_bytes() const;
 
   RunnerOptions options_;
+  DeviceOps::Options ops_options_;
+  std::string identity_;                    // of the source that it was loaded from
+  bool released_ = false;                   // the weights are gone
   std::unique_ptr<device::Device> device_;  // before all that lies in it
   device::StreamId stream_{}, swap_stream_{};
   device::EventId swapped_{};

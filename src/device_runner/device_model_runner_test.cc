@@ -337,6 +337,42 @@ TEST(DeviceModelRunner, DraftsAndSeveralCandidates) {
   }
 }
 
+// Asleep it has next to none of the device's memory; awake it computes the same, also over rows that were
+// kept.
+TEST(DeviceModelRunner, SleepsAndWakes) {
+  const std::vector<TokenId> wanted = alone(2, 40, 6);
+  using Content = ModelRunner::KvContent;
+  for (const Content content : {Content::keep, Content::drop}) {
+    RunnerOptions options;
+    EXPECT_EQ(open_runner(fixture("qwen3"))->release_memory(content).code(), StatusCode::unimplemented);
+    options.reopen = []() -> Result<std::shared_ptr<const ModelSource>> {
+      auto source = ModelSource::open(fixture("qwen3"));
+      if (!source) return source.error();
+      return std::shared_ptr<const ModelSource>(*std::move(source));
+    };
+    const auto runner = open_runner(fixture("qwen3"), {}, options);
+    Driver driver(*runner, 16);
+    TestSequence sequence = sampled(2, 40);
+    if (content == Content::keep) ASSERT_TRUE(driver.generate({&sequence}, 3).ok());
+    const std::int64_t free = runner->free_bytes();
+    const MemoryPlan plan = runner->memory_plan();
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_TRUE(runner->release_memory(content).ok());
+      EXPECT_GE(runner->free_bytes(), free + plan.weight_bytes + plan.activation_bytes +
+                                          (content == Content::drop ? plan.kv_bytes : 0));
+      TestSequence other = sampled(1, 10);
+      const Status asleep = Driver(*runner, 16).step({&other}, 100);
+      EXPECT_NE(asleep.message().find("the weights have been released"), std::string::npos);
+    }
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_TRUE(runner->load_weights().ok());
+      EXPECT_EQ(runner->free_bytes(), free);
+    }
+    ASSERT_TRUE(driver.generate({&sequence}, 6).ok());
+    EXPECT_EQ(sequence.tokens, wanted);
+  }
+}
+
 TEST(DeviceModelRunner, AFailingDeviceIsAnError) {
   // Every allocation, by turns, is refused.
   int refused = 0;

@@ -355,8 +355,7 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       PAGODA_RETURN_IF_ERROR(add_sublayer(
           config, config.mixer_norms, layer.mixer_norms, rows,
           [&](const Buffer& y, bool accumulate) { return layer.mixer->leave(room_, rows, accumulate, y); }));
-      if (layer.learned_residual)
-        layer.learned_residual->join(context_, around_, rows.count, x);
+      if (layer.learned_residual) layer.learned_residual->join(context_, around_, rows.count, x);
       PAGODA_RETURN_IF_ERROR(add_sublayer(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
                                           [&](const Buffer& y, bool accumulate) {
                                             return layer.feed_forward->forward(room_, input, rows.count,

@@ -176,6 +176,16 @@ def test_preempted_answers_are_what_they_are_alone(emulated, way, memory):
         assert server.metric(seen) > 0
 
 
+@pytest.mark.parametrize("memory", [EMULATED, VIRTUAL], ids=["paged", "virtual"])
+def test_it_sleeps_and_wakes(memory):
+    with serving(TINY / "qwen3", *FLAGS, *memory, "--enable-sleep-mode") as server:
+        for level in (0, 1, 2):
+            wanted = ids(ask(server, PROMPTS[2], temperature=0))
+            for path in (f"/sleep?level={level}", "/wake_up"):
+                assert httpx.post(server.url + path, timeout=300).status_code == 200
+            assert ids(ask(server, PROMPTS[2], temperature=0)) == wanted
+
+
 def test_drafts_and_shared_prefixes_change_no_token(emulated):
     prompt = [5, 6, 7, 8] * 5
     wanted = ids(ask(emulated, prompt, temperature=0))

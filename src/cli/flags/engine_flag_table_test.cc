@@ -214,7 +214,7 @@ TEST(EngineFlags, AGpusFlagsAreAnsweredByTheDevice) {
   EXPECT_TRUE(answer({"--cpu-offload-gb", "4", "--device", "emulated"})
                   .starts_with("--device emulated: --cpu-offload-gb: all weights stay on the device"));
   EXPECT_EQ(answer({"--cpu-offload-gb", "0", "--device", "emulated"}), "");
-  EXPECT_EQ(answer({"--no-enable-sleep-mode", "--device", "emulated"}), "");
+  EXPECT_EQ(answer({"--no-calculate-kv-scales", "--device", "emulated"}), "");
 }
 
 // Each row starts a server, or is refused with its reason: none is unknown, none clashes with another row.

@@ -45,7 +45,7 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "max-parallel-loading-workers", Shape::one},
     {Peer::vllm, "distributed-executor-backend", Shape::one},
     {Peer::vllm, "ray-workers-use-nsight", Shape::on_off},
-    {Peer::vllm, "enable-sleep-mode", Shape::on_off, Rule::of_cpu, {}, "a device keeps its memory"},
+    {Peer::vllm, "enable-sleep-mode", Shape::on_off},
     {Peer::vllm, "enable-expert-parallel", Shape::on_off},
     {Peer::vllm, "expert-placement-strategy", Shape::one},
     {Peer::vllm, "enable-eplb", Shape::on_off},

@@ -434,8 +434,9 @@ TEST_F(DeviceOpsTest, ANormIsComputedOnceForAllWhoReadIt) {
 TEST_F(DeviceOpsTest, MixturesAreTheReferences) {
   constexpr std::int64_t kExperts = 6, kInner = 12;
   const std::vector<float> scales = {1, 2, 0.5f, 1.5f, 1, 3}, correction = {0, 1, 0, -1, 0, 0.5f};
-  const std::vector<float> weights = random_floats(1, kExperts * 3 * kInner * kWidth, 0.3f), bias = some(2, 2 * kInner),
-                           logits = some(3, 40 * kExperts), x = some(4, 40 * kWidth);
+  const std::vector<float> weights = random_floats(1, kExperts * 3 * kInner * kWidth, 0.3f),
+                           bias = some(2, 2 * kInner), logits = some(3, 40 * kExperts),
+                           x = some(4, 40 * kWidth);
   struct Case {
     RouterScore score = RouterScore::softmax;
     bool gated = true, weigh_input = false, own = false;

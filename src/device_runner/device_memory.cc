@@ -1,0 +1,87 @@
+// How DeviceModelRunner takes a device's memory for a model, gives it back while the engine sleeps, and gets
+// the weights again.
+#include <algorithm>
+
+#include "base/strings.h"
+#include "device_runner/device_model_runner.h"
+#include "kernels/device/ops.h"
+
+namespace pagoda::device_runner {
+
+Status DeviceModelRunner::load_model(const ModelSource& source) {
+  ops_ = std::make_unique<DeviceOps>(*device_, stream_, *arena_, ops_options_);
+  arena_->begin();
+  const KernelContext context = {.backend = Backend::device, .device = ops_.get()};
+  auto decoder = DecoderModel::load(context, source, *options_.model,
+                                    ops_options_.weights == device::Element::f32 ? "float32" : "bfloat16",
+                                    options_.max_num_batched_tokens);
+  if (!decoder) return decoder.error();
+  model_ = *std::move(decoder);
+  PAGODA_RETURN_IF_ERROR(ops_->take_status());
+  PAGODA_RETURN_IF_ERROR(reserve_rooms());
+  return device_->synchronize(stream_);
+}
+
+Status DeviceModelRunner::release_memory(KvContent content) {
+  if (!options_.reopen) return unimplemented("This model runner keeps its memory.");
+  PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
+  if (content == KvContent::drop) cache_ = {};
+  if (released_) return ok_status();
+  model_->release();
+  ops_.reset();
+  released_ = true;
+  return ok_status();
+}
+
+// As on the CPU (model_runner/release_memory.cc): only the same weights go with what clients were told.
+Status DeviceModelRunner::load_weights() {
+  if (released_) {
+    auto source = options_.reopen();
+    if (!source) return source.error();
+    if ((*source)->identity() != identity_)
+      return unavailable(
+          concat((*source)->path(), " has changed since it was loaded: the server must be restarted."));
+    PAGODA_RETURN_IF_ERROR(load_model(**source));
+    released_ = false;
+  }
+  if (mapper_ || num_blocks_ == 0 || cache_.data() != nullptr) return ok_status();
+  return create_cache();
+}
+
+void DeviceModelRunner::plan_kv(const KvLayout& layout) {
+  const std::vector<LayerState> layers = layer_states(config());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    KvLayout& of_layer = layer_layouts_.emplace_back(layout);
+    of_layer.num_kv_heads = static_cast<std::int32_t>(model_->shard().layers[i].heads.kv.count);
+    of_layer.head_size = layers[i].head_size;
+    of_layer.latent_size = layers[i].latent_size;
+    of_layer.num_layers = 1;
+  }
+  kv_plan_ = plan_kv_groups(layers, options_.block_size, options_.max_context, options_.kv_windows,
+                            options_.block_size * dtype_info(layout.dtype).block_bytes);
+  layout_ = page_layout(kv_plan_, layer_layouts_);
+  layout_.num_layers = kv_plan_.uniform ? kv_plan_.page_layers : 1;
+  layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, layout_);
+}
+
+// Rooms between kernels, as large as any step may want them.
+Status DeviceModelRunner::reserve_rooms() {
+  const std::int64_t splits = (max_context() + device::kSplitTokens - 1) / device::kSplitTokens;
+  DeviceOps::Widths widths = {.rows = config().hidden_size};
+  std::int64_t partial = 0;
+  for (const DecoderLayer& layer : model_->weights().layers)
+    widths.rows = std::max(widths.rows, layer.mixer->mixed_width());
+  for (const LayerConfig& layer : config().layers) {
+    const AttentionConfig* const attention = layer.attention();
+    if (attention == nullptr) continue;
+    partial = std::max(partial, std::int64_t{attention->num_heads} * splits * (2 + attention->head_size));
+    if (attention->output_gate != OutputGate::none || !attention->has_own_kv())
+      widths.heads = std::max(widths.heads, std::int64_t{attention->num_heads + 2 * attention->num_kv_heads} *
+                                                attention->head_size);
+  }
+  return ops_->reserve(
+      options_.max_num_batched_tokens, widths,
+      std::max(partial, std::min(device_ops::kPartialFloats, partial * options_.max_num_seqs)));
+}
+
+}  // namespace pagoda::device_runner
