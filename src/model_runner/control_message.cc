@@ -16,7 +16,7 @@ constexpr std::int32_t kMagic = 0x50474443;  // also tells a rank of another byt
 // A field added to a batch has to be carried over, or left out on purpose: then change the size here.
 // Left out: what a padded batch would have cost, which is the simulator's, and moves of KV tiers, which an
 // engine of several ranks does not have.
-static_assert(sizeof(void*) != 8 || sizeof(std::vector<int>) != 24 || sizeof(ScheduledBatch) == 11 * 24 + 16);
+static_assert(sizeof(void*) != 8 || sizeof(std::vector<int>) != 24 || sizeof(ScheduledBatch) == 12 * 24 + 16);
 static_assert(sizeof(SwapCopy) == 8 && sizeof(BlockCopy) == 8 && sizeof(PageMapping) == 12);
 static_assert(sizeof(StateCopy) == 24 && sizeof(PoolingSpec) == 12);
 

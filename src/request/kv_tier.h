@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "request/tier_moves.h"
 
@@ -41,6 +42,16 @@ class KvTier {
   virtual void erase_all() = 0;
   // Whether its rows are of use to the next process.
   virtual bool outlives_process() const { return false; }
+  // Keeps those of these rows that it has until then (SteadyClock), as far as it can.
+  virtual void hold(std::span<const TierKey> /*keys*/, TimeNs /*until*/) {}
+
+  // Whether its rows are in other processes: fetch() waits for them, for a few seconds at most, and nothing
+  // is stored there.
+  virtual bool is_remote() const { return false; }
+  // Remote tiers: appends the keys of the rows that can be fetched; what is not known by then is left out.
+  virtual void ask(const TierAsk& /*ask*/, TimeNs /*deadline*/, std::vector<TierKey>& /*found*/) {}
+  // Remote tiers: from here on nothing waits.
+  virtual void stop() {}
 };
 
 }  // namespace pagoda

@@ -1,9 +1,9 @@
 #pragma once
 // Records of the KV tiers: rows of K/V that leave the pool for a place where they are kept longer (host
-// memory, a disk), or arrive from there. The KV manager decides them by ids and hashes (kv_cache/kv_tiers.h),
-// a batch carries them, and the runner's TierEngine carries them out beside the steps and answers with
-// TierNews. All decisions follow from these records, so a run's log holds them and a replay needs no tier.
-// Plain data.
+// memory, a disk), or arrive from there or from another server. The KV manager decides them by ids and hashes
+// (kv_cache/kv_tiers.h), a batch carries them, and the runner's TierEngine carries them out beside the steps
+// and answers with TierNews. All decisions follow from these records, so a run's log holds them and a replay
+// needs no tier. Plain data.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -63,19 +63,33 @@ struct TierFetch {
   double patience_s = 0;  // lost if it has not arrived by then
 };
 
+// Which of these rows do peers have? Those that can be fetched are `found` by the time that the ticket is
+// answered.
+struct TierAsk {
+  TierTicket ticket{};
+  std::vector<TierKey> keys;
+  CacheOwner owner = {};          // whose those rows are here
+  std::int32_t num_promised = 0;  // a peer has said that it has, or is about to have, so many of the first
+  double patience_s = 0;
+};
+
 struct TierMoves {
   // First: from here on the pages of these tickets may hold something else. Their answers are of no interest.
   std::vector<TierTicket> cancels;
   std::vector<TierStore> stores;
   std::vector<TierFetch> fetches;
   std::vector<TierRow> touches;  // rows in the tiers that are used again; without tokens
+  std::vector<TierAsk> asks;
 
-  bool empty() const { return cancels.empty() && stores.empty() && fetches.empty() && touches.empty(); }
+  bool empty() const {
+    return cancels.empty() && stores.empty() && fetches.empty() && touches.empty() && asks.empty();
+  }
   void clear() {
     cancels.clear();
     stores.clear();
     fetches.clear();
     touches.clear();
+    asks.clear();
   }
 };
 
@@ -93,7 +107,7 @@ struct TierFound {
 
 // Everything that has happened since the last answer, in this order.
 struct TierNews {
-  std::vector<TierFound> found;  // rows that a tier has, as it was opened with them or keeps them
+  std::vector<TierFound> found;  // rows that a tier has, as it was opened with, keeps or was asked for them
   std::vector<TierDone> done;
   std::vector<TierKey> gone;  // rows that no tier has any more
 
