@@ -24,6 +24,7 @@ struct EngineConfig {
   bool enable_prefix_caching = true;
   Eviction eviction = Eviction::lru;  // order in which the prefix cache evicts
   bool kv_tiers = false;              // the runner has tiers for rows of the prefix cache
+  bool kv_peers = false;              // and can ask other servers for rows
   bool enable_chunked_prefill = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;
   PreemptionMode preemption_mode = PreemptionMode::automatic;

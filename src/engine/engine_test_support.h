@@ -114,6 +114,7 @@ inline EngineParts make_parts(const Options& options) {
                               .num_swap_blocks = options.num_swap_blocks,
                               .enable_prefix_caching = options.engine.enable_prefix_caching,
                               .tiers = options.tiers.has_value(),
+                              .peers = options.engine.kv_peers,
                               .model_id = "fake",
                               .verify_hits = true,
                               .groups = options.groups,

@@ -1,7 +1,8 @@
 #pragma once
 // FakeTiers: what is behind a FakeModelRunner's tier moves, as late and as lossy as is allowed: a store reads
 // its pages and a fetch writes them when it is answered, some steps later, if it has not been cancelled by
-// then. So a row that is reused too soon, or read too early, changes the tokens.
+// then. So a row that is reused too soon, or read too early, changes the tokens. Rows that there is no room
+// for are a peer's from then on.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -26,12 +27,13 @@ class FakeTiers {
  public:
   explicit FakeTiers(const TierFaults& faults) : faults_(faults) {}
 
-  bool pending() const { return !moves_.empty() || !cancelled_.empty() || !found_.empty(); }
+  bool pending() const { return !moves_.empty() || !asks_.empty() || !cancelled_.empty() || !found_.empty(); }
   // Rows that are kept are found again.
   void erase(bool keep_rows) {
     moves_.clear();
     cancelled_.clear();
     found_.clear();
+    asks_.clear();
     if (!keep_rows) rows_.clear();
     for (const auto& [key, row] : rows_) found_.push_back({.key = key, .owner = row.owner});
   }
@@ -46,7 +48,8 @@ class FakeTiers {
   // In a step, before anything else in it.
   void cancel(const TierMoves& moves) {
     for (const TierTicket ticket : moves.cancels) {
-      if (moves_.erase(ticket) > 0) cancelled_.push_back({.ticket = ticket, .ok = false});
+      if (moves_.erase(ticket) + asks_.erase(ticket) > 0)
+        cancelled_.push_back({.ticket = ticket, .ok = false});
     }
   }
   // Later in it: takes its moves, and answers some.
@@ -55,9 +58,11 @@ class FakeTiers {
     for (const TierFetch& fetch : moves.fetches) add(fetch.ticket, fetch.row, fetch.pages, true);
     for (const TierRow& touch : moves.touches)
       if (const auto it = rows_.find(touch.key); it != rows_.end()) it->second.use = touch.use;
+    for (const TierAsk& ask : moves.asks) asks_.emplace(ask.ticket, std::pair(ask, draw_delay()));
     TierNews news;
     news.found = std::exchange(found_, {});
     news.done = std::exchange(cancelled_, {});
+    answer_asks(news);
     for (auto it = moves_.begin(); it != moves_.end();) {
       if (--it->second.delay >= 0) {
         ++it;
@@ -71,7 +76,7 @@ class FakeTiers {
     return news;
   }
 
-  std::int64_t num_fetched = 0, num_lost = 0;
+  std::int64_t num_fetched = 0, num_lost = 0, num_from_peer = 0;
 
  private:
   struct Row {
@@ -88,9 +93,23 @@ class FakeTiers {
   };
   double draw() { return random_uniform(faults_.seed, 77, ++num_draws_); }
   void add(TierTicket ticket, const TierRow& row, const std::vector<BlockId>& pages, bool fetches) {
-    const int delay = static_cast<int>(draw() * (faults_.max_delay + 1));
-    CHECK(
-        moves_.emplace(ticket, Move{.row = row, .pages = pages, .fetches = fetches, .delay = delay}).second);
+    const Move move{.row = row, .pages = pages, .fetches = fetches, .delay = draw_delay()};
+    CHECK(moves_.emplace(ticket, move).second);
+  }
+  int draw_delay() { return static_cast<int>(draw() * (faults_.max_delay + 1)); }
+  void answer_asks(TierNews& news) {
+    for (auto it = asks_.begin(); it != asks_.end();) {
+      auto& [ask, delay] = it->second;
+      if (--delay >= 0) {
+        ++it;
+        continue;
+      }
+      const bool ok = draw() >= faults_.lost_fetches;
+      for (const TierKey& key : ask.keys)
+        if (ok && peer_rows_.contains(key)) news.found.push_back({.key = key, .owner = ask.owner});
+      news.done.push_back({.ticket = it->first, .ok = ok});
+      it = asks_.erase(it);
+    }
   }
   template <class Copy>
   static void each_slot(const Move& move, std::size_t page_size, Copy copy) {
@@ -109,26 +128,33 @@ class FakeTiers {
       const auto oldest = std::ranges::min_element(
           rows_, [](const auto& a, const auto& b) { return a.second.use < b.second.use; });
       news.gone.push_back(oldest->first);
+      peer_rows_[oldest->first] = std::move(oldest->second);
       rows_.erase(oldest);
     }
     return true;
   }
   bool fetch(const Move& move, std::vector<std::uint64_t>& pool, std::size_t page_size) {
-    const auto it = rows_.find(move.row.key);
-    const bool lost = it == rows_.end() || draw() < faults_.lost_fetches;
+    const Row* row = nullptr;
+    if (const auto kept = rows_.find(move.row.key); kept != rows_.end()) {
+      row = &kept->second;
+    } else if (const auto at_peer = peer_rows_.find(move.row.key); at_peer != peer_rows_.end()) {
+      row = &at_peer->second;
+      ++num_from_peer;
+    }
+    const bool lost = row == nullptr || draw() < faults_.lost_fetches;
     ++(lost ? num_lost : num_fetched);
     // Lost or not, the pages may be written meanwhile.
-    each_slot(move, page_size, [&](std::size_t at, std::size_t slot) {
-      pool.at(slot) = lost ? 0xBAD : it->second.content.at(at);
-    });
-    return !lost && it->second.tokens == move.row.tokens;
+    each_slot(move, page_size,
+              [&](std::size_t at, std::size_t slot) { pool.at(slot) = lost ? 0xBAD : row->content.at(at); });
+    return !lost && row->tokens == move.row.tokens;
   }
 
   const TierFaults faults_;
   std::map<TierTicket, Move> moves_;
   std::vector<TierDone> cancelled_;
   std::vector<TierFound> found_;
-  std::unordered_map<TierKey, Row, TierKeyHasher> rows_;
+  std::map<TierTicket, std::pair<TierAsk, int>> asks_;
+  std::unordered_map<TierKey, Row, TierKeyHasher> rows_, peer_rows_;
   std::uint64_t num_draws_ = 0;
 };
 

@@ -29,7 +29,7 @@ struct Served {
 };
 
 struct Totals {
-  std::int64_t brought = 0, lost = 0, preemptions = 0;
+  std::int64_t brought = 0, lost = 0, from_peers = 0, preemptions = 0;
 };
 
 class Seed {
@@ -50,6 +50,7 @@ class Seed {
     EXPECT_LE(stats.external_hits, stats.external_queries);
     totals.brought += stats.external_hits;
     totals.lost += rig_.runner->tiers->num_lost;
+    totals.from_peers += rig_.runner->tiers->num_from_peer;
     totals.preemptions += rig_.scheduler->counts().preemptions;
   }
 
@@ -68,6 +69,7 @@ class Seed {
     engine.scheduling_policy = static_cast<SchedulingPolicy>(std::max(0, between(-2, 2)));
     engine.eviction = static_cast<Eviction>(below(static_cast<int>(std::size(kEvictionPolicies))));
     engine.kv_tiers = true;
+    engine.kv_peers = below(2) == 0;
     std::int32_t pages = 1;
     if (below(2) == 0) {
       out.groups.emplace();
@@ -163,6 +165,7 @@ TEST(KvTiersProperty, NothingThatTiersDoChangesAToken) {
   if (num_seeds < 400) return;
   EXPECT_GT(totals.brought, 1000);
   EXPECT_GT(totals.lost, 100);
+  EXPECT_GT(totals.from_peers, 100);
   EXPECT_GT(totals.preemptions, 100);
 }
 

@@ -8,19 +8,22 @@
 
 namespace pagoda {
 namespace {
-constexpr double kUnknownCost = 1e-3;    // a token's, until one is measured
-constexpr double kLeastPatience = 0.01;  // seconds: a step of a busy engine
+constexpr double kUnknownCost = 1e-3;     // a token's, until one is measured
+constexpr double kLeastPatience = 0.01;   // seconds: a step of a busy engine
+constexpr double kAskShare = 0.25;        // a part of the time that computing takes; the rest is for fetches
+constexpr std::size_t kMaxAsked = 16384;  // rows
 }  // namespace
 
 KvTiers::KvTiers(const KvGeometry& geometry, BlockPool& pool, PageSupply& supply, PrefixIndex& index,
-                 PrefixCache& cache, const Promises& promises, PrefixCacheStats& stats)
+                 PrefixCache& cache, const Promises& promises, PrefixCacheStats& stats, Peers peers)
     : geometry_(geometry),
       pool_(pool),
       supply_(supply),
       index_(index),
       cache_(cache),
       promises_(promises),
-      stats_(stats) {
+      stats_(stats),
+      asks_(peers == Peers::asked) {
   CHECK(index_.verifies());  // tiers compare a row's tokens
   index_.set_tiers(&known_);
   pool_.set_on_cached([this](BlockId row) { on_cached(row); });
@@ -79,11 +82,64 @@ void KvTiers::cancel(TierTicket ticket, Records& records) {
   tickets_.at(ticket).row.reset();
 }
 
-KvTiering::Arrival KvTiers::begin_arrival(SequenceId id, std::span<const TokenId> tokens,
-                                          std::string_view salt, std::int64_t margin) {
+KvTiering::Arrival KvTiers::begin_arrival(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
+                                          std::int64_t margin) {
+  std::vector<TierKey> at_peers;
+  const bool asked = answered(id);
+  if (asked) at_peers = std::move(arrivals_.at(id).at_peers);
   end_arrival(id);
+  if (!asked && ask(id, tokens, use)) return Arrival::begun;
+  const Arrival arrival = fetch_rows(id, tokens, use, margin);
+  if (asked && arrival == Arrival::no_room)
+    arrivals_.emplace(id, Arriving{.rows = {}, .asking = Arriving::Asking::answered, .at_peers = at_peers});
+  else
+    forget(at_peers);
+  return arrival;
+}
+
+bool KvTiers::ask(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use) {
+  if (!asks_ || tokens.empty() || tickets_.size() >= kMaxTickets) return false;
+  std::vector<TierKey> keys = cache_.missing_keys(tokens, use.salt, kMaxAsked);
+  if (keys.empty()) return false;
+  const TierTicket ticket{++last_ticket_};
+  moves_.asks.push_back({.ticket = ticket,
+                         .keys = keys,
+                         .owner = use.claim.owner,
+                         .patience_s = std::max(
+                             kLeastPatience, kAskShare * static_cast<double>(tokens.size()) * token_cost())});
+  tickets_.emplace(ticket, Ticket{.kind = Ticket::Kind::ask, .waiting = {id}, .asked = std::move(keys)});
+  arrivals_.emplace(id, Arriving{.rows = {}, .asking = Arriving::Asking::asked, .ask = ticket});
+  return true;
+}
+
+// The keys of the rows that peers have are known.
+void KvTiers::know_answer(const Ticket& ticket) {
+  for (const SequenceId id : ticket.waiting) {
+    Arriving& arriving = arrivals_.at(id);
+    arriving.asking = Arriving::Asking::answered;
+    for (const TierKey& key : ticket.asked) {
+      if (!known_.contains(key)) continue;
+      ++at_peers_[key];
+      arriving.at_peers.push_back(key);
+    }
+  }
+}
+
+// Peers are asked anew for each arrival, and a row that comes from there is stored like one that was
+// computed.
+void KvTiers::forget(const std::vector<TierKey>& at_peers) {
+  for (const TierKey& key : at_peers) {
+    const auto it = at_peers_.find(key);
+    if (it == at_peers_.end() || --it->second > 0) continue;
+    at_peers_.erase(it);
+    known_.erase(key);
+  }
+}
+
+KvTiering::Arrival KvTiers::fetch_rows(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
+                                       std::int64_t margin) {
   if (known_.empty() || tokens.empty() || tickets_.size() >= kMaxTickets) return Arrival::nothing;
-  PrefixCache::Reach reach = cache_.reach_with_tiers(tokens, salt);
+  PrefixCache::Reach reach = cache_.reach_with_tiers(tokens, use.salt);
   if (reach.rows.empty()) return Arrival::nothing;
   Arriving arriving{.rows = {}, .num_missing = 0, .num_in_pool = reach.num_in_pool};
   std::int64_t pages = 0;
@@ -134,17 +190,24 @@ void KvTiers::fetch(Held& held, SequenceId id, double patience_s) {
   held.row = *row;
   held.state = Held::State::pending;
   fetching_.emplace(key, ticket);
-  tickets_.emplace(ticket, Ticket{.key = key, .row = *row, .waiting = {id}, .fetches = true});
+  tickets_.emplace(ticket, Ticket{.kind = Ticket::Kind::fetch, .key = key, .row = *row, .waiting = {id}});
 }
 
 bool KvTiers::arriving(SequenceId id) const {
   const auto it = arrivals_.find(id);
-  return it != arrivals_.end() && it->second.num_missing > 0;
+  return it != arrivals_.end() &&
+         (it->second.num_missing > 0 || it->second.asking == Arriving::Asking::asked);
+}
+
+bool KvTiers::answered(SequenceId id) const {
+  const auto it = arrivals_.find(id);
+  return it != arrivals_.end() && it->second.asking == Arriving::Asking::answered;
 }
 
 std::int32_t KvTiers::brought(SequenceId id, std::int32_t num_found) const {
   const auto it = arrivals_.find(id);
-  return it == arrivals_.end() ? 0 : std::max(0, num_found - it->second.num_in_pool);
+  if (it == arrivals_.end() || it->second.asking != Arriving::Asking::no) return 0;
+  return std::max(0, num_found - it->second.num_in_pool);
 }
 
 void KvTiers::end_arrival(SequenceId id) {
@@ -156,6 +219,11 @@ void KvTiers::end_arrival(SequenceId id) {
 }
 
 void KvTiers::give_up(SequenceId id, Arriving& arriving) {
+  if (arriving.asking == Arriving::Asking::asked) {
+    tickets_.at(arriving.ask).waiting.clear();
+    cancel(arriving.ask, moves_.asks);
+  }
+  forget(arriving.at_peers);
   for (Held& held : arriving.rows) {
     if (held.state != Held::State::pending) continue;
     const auto at = fetching_.find(PrefixIndex::tier_key(held.of.hash, held.of.group));
@@ -188,7 +256,8 @@ void KvTiers::answer(TierTicket id, bool ok) {
   if (it == tickets_.end()) return;  // older than the last clear()
   const Ticket ticket = std::move(it->second);
   tickets_.erase(it);
-  if (!ticket.fetches) {
+  if (ticket.kind == Ticket::Kind::ask) return know_answer(ticket);
+  if (ticket.kind == Ticket::Kind::store) {
     if (ticket.row) {
       leaving_.erase(index(*ticket.row));
       pool_.end_leaving(*ticket.row);
@@ -225,7 +294,9 @@ void KvTiers::arrived(Arriving& arriving) {
 std::unordered_set<TierKey, TierKeyHasher> KvTiers::erase(const CacheOwner& owner) {
   std::unordered_set<TierKey, TierKeyHasher> keys;
   for (auto& [id, ticket] : tickets_) {
-    if (ticket.fetches || !owner.covers(ticket.row ? pool_.owner_of(*ticket.row) : ticket.owner)) continue;
+    if (ticket.kind != Ticket::Kind::store ||
+        !owner.covers(ticket.row ? pool_.owner_of(*ticket.row) : ticket.owner))
+      continue;
     ticket.erased = true;
     keys.insert(ticket.key);
   }
@@ -266,17 +337,19 @@ void KvTiers::check_invariants() const {
   std::int32_t arriving = 0;
   for (const auto& [key, id] : fetching_) {
     const Ticket& ticket = tickets_.at(id);
-    CHECK(ticket.fetches && ticket.row && ticket.key == key && !ticket.waiting.empty());
+    CHECK(ticket.kind == Ticket::Kind::fetch && ticket.row && ticket.key == key && !ticket.waiting.empty());
     arriving += geometry_.groups()[static_cast<std::size_t>(key.group)].pages_per_row;
   }
   CHECK(arriving == pool_.num_arriving());
   for (const auto& [row, id] : leaving_) {
     const Ticket& ticket = tickets_.at(id);
-    CHECK(!ticket.fetches && ticket.row && index(*ticket.row) == row && pool_.is_leaving(BlockId{row}));
+    CHECK(ticket.kind == Ticket::Kind::store && ticket.row && index(*ticket.row) == row &&
+          pool_.is_leaving(BlockId{row}));
   }
   for (const auto& [id, of] : arrivals_) {
     const auto pending = std::ranges::count(of.rows, Held::State::pending, &Held::state);
     CHECK(pending == of.num_missing && (pending > 0 || of.rows.empty()));
+    if (of.asking == Arriving::Asking::asked) CHECK(tickets_.at(of.ask).kind == Ticket::Kind::ask);
   }
 }
 

@@ -4,13 +4,13 @@
 // ticket once.
 //     a published row becomes CACHED -> store: LEAVING until answered; ok: its key is known
 //     a prompt begins with known keys -> fetch: ARRIVING until answered; ok: published when all have come
+//     peers may have more       -> ask: the keys that they have are known until the fetches are decided
 // A row that is evicted while it leaves, or given up while it arrives, has its ticket cancelled in the batch
 // that may overwrite it, so nobody waits for a tier to let go of memory. Rows whose key is known are touched.
 // Invariant: LEAVING and ARRIVING rows of the pool are those of open tickets. Threads: the engine thread.
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -26,14 +26,16 @@ namespace pagoda {
 class KvTiers final : public KvTiering {
  public:
   // Borrows all, and listens to the pool from here on.
+  enum class Peers : std::uint8_t { none, asked };
   KvTiers(const KvGeometry& geometry, BlockPool& pool, PageSupply& supply, PrefixIndex& index,
-          PrefixCache& cache, const Promises& promises, PrefixCacheStats& stats);
+          PrefixCache& cache, const Promises& promises, PrefixCacheStats& stats, Peers peers);
   KvTiers(const KvTiers&) = delete;
   KvTiers& operator=(const KvTiers&) = delete;
 
-  Arrival begin_arrival(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+  Arrival begin_arrival(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
                         std::int64_t margin) override;
   bool arriving(SequenceId id) const override;
+  bool answered(SequenceId id) const override;
   void end_arrival(SequenceId id) override;
   bool has_moves() const override { return !moves_.empty(); }
   void take(TierMoves& moves) override;
@@ -55,12 +57,14 @@ class KvTiers final : public KvTiering {
  private:
   static constexpr std::size_t kMaxTickets = 8192;
   struct Ticket {
-    TierKey key;
-    std::optional<BlockId> row;            // absent: it was cancelled
-    std::vector<SequenceId> waiting = {};  // those that a fetch is for; a store has none
-    bool fetches = false;
+    enum class Kind : std::uint8_t { store, fetch, ask };
+    Kind kind = Kind::store;
+    TierKey key = {};
+    std::optional<BlockId> row = {};       // a store's or a fetch's; absent: it was cancelled
+    std::vector<SequenceId> waiting = {};  // those that a fetch or an ask is for
     CacheOwner owner = {};
     bool erased = false;  // a store's: its row is not to be known
+    std::vector<TierKey> asked = {};
   };
   struct Held {
     enum class State : std::uint8_t { in_pool, wanted, pending, came };
@@ -72,13 +76,23 @@ class KvTiers final : public KvTiering {
     std::vector<Held> rows;        // none once all have come
     std::int64_t num_missing = 0;  // rows on their way
     std::int32_t num_in_pool = 0;  // tokens that were there without a tier
+    // Instead of all of these: what peers have.
+    enum class Asking : std::uint8_t { no, asked, answered };
+    Asking asking = Asking::no;
+    TierTicket ask{};
+    std::vector<TierKey> at_peers = {};
   };
 
   void on_cached(BlockId row);
   void on_stop_leaving(BlockId row);
   template <class Records>
   void cancel(TierTicket ticket, Records& records);
+  bool ask(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use);
+  Arrival fetch_rows(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
+                     std::int64_t margin);
   void fetch(Held& held, SequenceId id, double patience_s);
+  void know_answer(const Ticket& ticket);
+  void forget(const std::vector<TierKey>& at_peers);
   void answer(TierTicket id, bool ok);
   void arrived(Arriving& arriving);
   void release(Arriving& arriving);
@@ -94,8 +108,11 @@ class KvTiers final : public KvTiering {
   PrefixCache& cache_;
   const Promises& promises_;
   PrefixCacheStats& stats_;
+  const bool asks_;
 
   PrefixIndex::TierKeys known_;
+  std::unordered_map<TierKey, int, TierKeyHasher>
+      at_peers_;  // the known keys that peers have, with the arrivals that asked
   std::unordered_map<TierTicket, Ticket> tickets_;
   std::unordered_map<std::int32_t, TierTicket> leaving_;             // by row
   std::unordered_map<TierKey, TierTicket, TierKeyHasher> fetching_;  // not cancelled

@@ -44,7 +44,8 @@ PagedParts::PagedParts(PagedKvConfig from, std::int32_t num_created, PageSupply:
     CHECK(group.kind != KvKind::full || &group == &groups().front());
   }
   if (config.tiers && config.enable_prefix_caching && !groups().empty())
-    tiers.emplace(geometry, pool, supply, index, cache, promises, stats);
+    tiers.emplace(geometry, pool, supply, index, cache, promises, stats,
+                  config.peers ? KvTiers::Peers::asked : KvTiers::Peers::none);
   if (config.num_swap_blocks > 0) swap_space.emplace(geometry, tables, config.num_swap_blocks);
 }
 

@@ -28,6 +28,7 @@ struct PagedKvConfig {
   std::int32_t num_swap_blocks = 0;  // at most num_blocks
   bool enable_prefix_caching = true;
   bool tiers = false;  // with a prefix cache: rows go to tiers, too (kv_tiers.h); hits are verified then
+  bool peers = false;  // with tiers: peers are asked for rows that are in none of them
   Eviction eviction = Eviction::lru;
   std::string model_id = {};  // part of every hash
 #ifdef NDEBUG

@@ -113,6 +113,30 @@ PrefixCache::Reach PrefixCache::reach_with_tiers(std::span<const TokenId> tokens
   return out;
 }
 
+std::vector<TierKey> PrefixCache::missing_keys(std::span<const TokenId> tokens, std::string_view salt,
+                                               std::size_t limit) {
+  KvSequence sequence;
+  sequence.chain = sequence.root = index_.root(salt);
+  const Hit hit = find_rows(sequence, tokens, PrefixIndex::In::pool_or_tier);
+  const std::int32_t size = geometry_.block_size();
+  const auto most = static_cast<std::int32_t>((tokens.size() - 1) / as_size(size));
+  std::vector<TierKey> out;
+  BlockHash chain = sequence.chain;
+  for (std::int32_t i = 0; i < most; ++i) {
+    const auto content = tokens.subspan(as_size(i * size), as_size(size));
+    chain = static_cast<std::size_t>(i) < hit.hashes.size() ? hit.hashes[as_size(i)]
+                                                            : index_.next(chain, content);
+    for (std::size_t group = 0; group < geometry_.groups().size(); ++group) {
+      const KvGroup& of = geometry_.groups()[group];
+      const std::int32_t first = of.is_state() ? hit.num_rows : of.first_visible_row(hit.num_rows * size);
+      if (i < first || index_.has(chain, group, content, PrefixIndex::In::pool_or_tier)) continue;
+      if (out.size() == limit) return out;
+      out.push_back(PrefixIndex::tier_key(chain, group));
+    }
+  }
+  return out;
+}
+
 void PrefixCache::publish_arrived(BlockId row, const Row& of) {
   if (sees_all_ && of.group > 0 && !index_.find(of.hash, 0)) return;  // useless without the full row
   if (geometry_.groups()[of.group].is_state()) {

@@ -40,6 +40,10 @@ class PrefixCache {
     std::int32_t num_tokens = 0, num_in_pool = 0;
   };
   Reach reach_with_tiers(std::span<const TokenId> tokens, std::string_view salt);
+  // Rows of `tokens` that neither the pool nor a tier is known to have, behind the prefix that these have
+  // together; from the beginning on, `limit` at most. A tail that fills no row is not among them.
+  std::vector<TierKey> missing_keys(std::span<const TokenId> tokens, std::string_view salt,
+                                    std::size_t limit);
   // Publishes a row that a tier has brought.
   void publish_arrived(BlockId row, const Row& of);
 

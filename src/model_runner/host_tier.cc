@@ -48,10 +48,11 @@ bool HostTier::fetch(const TierRow& row, std::span<std::byte> bytes) {
 
 bool HostTier::make_space(std::size_t num_pages, std::vector<TierKey>& gone) {
   if (num_pages > static_cast<std::size_t>(num_pages_)) return false;
+  const TimeNs now = clock_.now();
   for (auto it = by_use_.begin(); free_.size() < num_pages && it != by_use_.end();) {
     const auto at = entries_.find(it->second);
     CHECK(at != entries_.end());
-    if (at->second.num_readers > 0) {
+    if (at->second.num_readers > 0 || at->second.held_until > now) {
       ++it;
       continue;
     }
@@ -93,6 +94,22 @@ void HostTier::touch(const TierRow& row) {
   by_use_.erase(it->second.use);
   it->second.use = row.use;
   by_use_.emplace(row.use, row.key);
+}
+
+void HostTier::hold(std::span<const TierKey> keys, TimeNs until) {
+  const std::lock_guard lock(mutex_);
+  const TimeNs now = clock_.now();
+  std::size_t held = 0;
+  for (const auto& [key, entry] : entries_)
+    if (entry.held_until > now) held += entry.pages.size();
+  for (const TierKey& key : keys) {
+    const auto it = entries_.find(key);
+    if (it == entries_.end()) continue;
+    Entry& entry = it->second;
+    if (entry.held_until <= now) held += entry.pages.size();
+    if (held > static_cast<std::size_t>(num_pages_) / 2) return;
+    entry.held_until = std::max(entry.held_until, until);
+  }
 }
 
 // The bytes stay until other rows take their pages: this memory ends with the process.

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "request/kv_tier.h"
 #include "tensor/memory.h"
@@ -26,6 +27,8 @@ class HostTier final : public KvTier {
   [[nodiscard]] bool store(const TierRow& row, std::span<const std::byte> bytes,
                            std::vector<TierKey>& gone) override;
   void touch(const TierRow& row) override;
+  // Half of the pages at most are held.
+  void hold(std::span<const TierKey> keys, TimeNs until) override;
   Status erase(const TierErase& what) override;
   void erase_all() override;
 
@@ -35,6 +38,7 @@ class HostTier final : public KvTier {
     std::vector<std::int32_t> pages;
     std::uint64_t use = 0;
     int num_readers = 0;
+    TimeNs held_until = 0;
   };
   HostTier(Memory memory, std::int32_t num_pages, std::size_t page_bytes);
   // With the lock held. False: those that could go are not enough.
@@ -43,6 +47,7 @@ class HostTier final : public KvTier {
     return memory_.data() + static_cast<std::size_t>(at) * page_bytes_;
   }
 
+  const SteadyClock clock_;
   const std::size_t page_bytes_;
   const std::int32_t num_pages_;
   Memory memory_;

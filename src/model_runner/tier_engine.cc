@@ -9,22 +9,39 @@
 
 namespace pagoda {
 
-TierEngine::TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages)
-    : tiers_(std::move(tiers)), pages_(std::move(pages)) {
+TierEngine::TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages,
+                       std::unique_ptr<KvRowServer> server)
+    : tiers_(std::move(tiers)),
+      num_local_(static_cast<std::size_t>(
+          std::ranges::count_if(tiers_, [](const auto& tier) { return !tier->is_remote(); }))),
+      pages_(std::move(pages)),
+      server_(std::move(server)) {
+  for (std::size_t i = 0; i < tiers_.size(); ++i) CHECK(tiers_[i]->is_remote() == (i >= num_local_));
   for (const auto& tier : tiers_)
     tier->each_key([this](const TierKey& key, const CacheOwner& owner) {
       news_.found.push_back({.key = key, .owner = owner});
     });
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { work(); });
   threads_.emplace_back([this] { watch_deadlines(); });
+  if (num_local_ < tiers_.size())
+    for (int i = 0; i < kRemoteThreads; ++i) threads_.emplace_back([this] { work_remotely(); });
+  if (server_) server_->serve(*this);
 }
 
 TierEngine::~TierEngine() {
   {
     const std::lock_guard lock(mutex_);
+    serving_ = false;
+  }
+  settled_.notify_all();
+  server_.reset();
+  for (const auto& tier : tiers_) tier->stop();
+  {
+    const std::lock_guard lock(mutex_);
     stopping_ = true;
     stop_at_ = clock_.now() + kLastWrites;
     fetches_.clear();
+    remote_.clear();
     wake_ = nullptr;
     if (std::ranges::none_of(tiers_, [](const auto& tier) { return tier->outlives_process(); }))
       stores_.clear();
@@ -61,7 +78,7 @@ void TierEngine::answer(Job& job, bool ok) {
   if (job.state == Job::State::answered) return;
   job.state = Job::State::answered;
   if (job.kind == Job::Kind::touch) return;
-  if (job.kind == Job::Kind::fetch) deadlines_.erase({job.deadline, job.ticket});
+  if (job.waits()) deadlines_.erase({job.deadline, job.ticket});
   jobs_.erase(job.ticket);
   const bool first = news_.empty();
   news_.done.push_back({.ticket = job.ticket, .ok = ok});
@@ -71,27 +88,38 @@ void TierEngine::answer(Job& job, bool ok) {
 void TierEngine::add(JobPtr job) {
   if (jobs_.size() >= kMaxJobs) return answer(*job, false);
   if (job->kind != Job::Kind::touch) CHECK(jobs_.emplace(job->ticket, job).second);
-  if (job->kind == Job::Kind::fetch) {
+  if (job->waits()) {
     deadlines_.emplace(job->deadline, job->ticket);
-    fetches_.push_back(std::move(job));
+    const bool remote = job->kind == Job::Kind::ask || (num_local_ < tiers_.size() && !keeps(job->row.key));
+    (remote ? remote_ : fetches_).push_back(std::move(job));
+  } else if (job->kind == Job::Kind::store && num_local_ == 0) {
+    answer(*job, false);
   } else {
     stores_.push_back(std::move(job));
   }
 }
 
 void TierEngine::submit(const TierMoves& moves) {
-  if (moves.stores.empty() && moves.fetches.empty() && moves.touches.empty()) return;
+  if (moves.stores.empty() && moves.fetches.empty() && moves.touches.empty() && moves.asks.empty()) return;
   {
     const std::lock_guard lock(mutex_);
     const TimeNs now = clock_.now();
-    for (const TierFetch& fetch : moves.fetches) {
-      const auto patience = static_cast<TimeNs>(std::clamp(fetch.patience_s, 0.0, 1e6) * 1e9);
+    const auto deadline = [now](double patience_s) {
+      return now + static_cast<TimeNs>(std::clamp(patience_s, 0.0, 1e6) * 1e9);
+    };
+    for (const TierAsk& ask : moves.asks)
+      add(std::make_shared<Job>(Job{.kind = Job::Kind::ask,
+                                    .ticket = ask.ticket,
+                                    .row = {},
+                                    .pages = {},
+                                    .deadline = deadline(ask.patience_s),
+                                    .ask = ask}));
+    for (const TierFetch& fetch : moves.fetches)
       add(std::make_shared<Job>(Job{.kind = Job::Kind::fetch,
                                     .ticket = fetch.ticket,
                                     .row = fetch.row,
                                     .pages = fetch.pages,
-                                    .deadline = now + patience}));
-    }
+                                    .deadline = deadline(fetch.patience_s)}));
     // Before the stores, which must not drive out the beginning of their own texts.
     if (!moves.touches.empty())
       add(std::make_shared<Job>(
@@ -101,7 +129,7 @@ void TierEngine::submit(const TierMoves& moves) {
           Job{.kind = Job::Kind::store, .ticket = store.ticket, .row = store.row, .pages = store.pages}));
   }
   work_.notify_all();
-  if (!moves.fetches.empty()) deadlines_changed_.notify_all();
+  if (!moves.fetches.empty() || !moves.asks.empty()) deadlines_changed_.notify_all();
 }
 
 void TierEngine::cancel(std::span<const TierTicket> tickets) {
@@ -123,7 +151,9 @@ void TierEngine::erase_all(Erase which) {
       job->state = Job::State::answered;
   fetches_.clear();
   stores_.clear();
+  remote_.clear();
   deadlines_.clear();
+  ++num_erasures_;
   settled_.wait(lock, [this] { return num_working_ == 0 && !erasing_; });
   jobs_.clear();
   news_ = {};
@@ -146,6 +176,7 @@ void TierEngine::erase(TierErase what, Done done) {
           what.keys.contains(job->row.key))
         ended.push_back(job);
     for (const JobPtr& job : ended) answer(*job, false);
+    ++num_erasures_;
     erases_.push_back({.what = std::move(what), .done = std::move(done)});
   }
   work_.notify_all();
@@ -213,6 +244,8 @@ void TierEngine::work() {
       case Job::Kind::fetch:
         fetch(*job, bytes, lock);
         break;
+      case Job::Kind::ask:  // is among the remote ones
+        break;
       case Job::Kind::touch:
         lock.unlock();
         for (const TierRow& row : job->touches)
@@ -237,7 +270,7 @@ void TierEngine::store(Job& job, std::span<std::byte> bytes, Lock& lock) {
   lock.unlock();
   bool kept = false;
   std::vector<TierKey> gone;
-  for (const auto& tier : tiers_)
+  for (const auto& tier : std::span(tiers_).first(num_local_))
     if (!last || tier->outlives_process()) kept |= tier->store(job.row, bytes, gone);
   lock.lock();
   answer(job, kept);
@@ -246,7 +279,7 @@ void TierEngine::store(Job& job, std::span<std::byte> bytes, Lock& lock) {
 
 bool TierEngine::fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes,
                                   std::vector<TierKey>& gone) {
-  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+  for (std::size_t i = 0; i < num_local_; ++i) {
     if (!tiers_[i]->lookup(row.key) || !tiers_[i]->fetch(row, bytes)) continue;
     for (std::size_t faster = 0; faster < i; ++faster) (void)tiers_[faster]->store(row, bytes, gone);
     return true;
@@ -263,6 +296,10 @@ void TierEngine::fetch(Job& job, std::span<std::byte> bytes, Lock& lock) {
   news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
   if (job.state == Job::State::answered) return;  // too late, or cancelled
   if (!found) return answer(job, false);
+  copy_in(job, bytes, lock);
+}
+
+void TierEngine::copy_in(Job& job, std::span<const std::byte> bytes, Lock& lock) {
   job.state = Job::State::copying;
   lock.unlock();
   for (std::size_t i = 0; i < job.pages.size(); ++i)

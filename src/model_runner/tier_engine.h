@@ -3,6 +3,8 @@
 // steps. A row goes to all of its tiers; it comes from the first that has it, and is stored in those before.
 //     store: queued -> copying (the pool's pages are read) -> copied -> answered
 //     fetch: queued -> reading (into a buffer) -> copying (the pages are written) -> answered
+//     ask:   queued -> reading (remote tiers are asked) -> answered
+// What only remote tiers can have is fetched on threads of its own, so that no network delays a local tier.
 // Pages are touched while copying alone, which is short: a disk that hangs holds no page, and cancel() waits
 // for a memcpy at most. A fetch that outlasts its patience is lost. Fetches go before stores. Invariant:
 // every ticket is answered once, but for those that erase_all() ends. Threads: one caller beside its own, on
@@ -21,11 +23,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "request/kv_row_source.h"
 #include "request/kv_tier.h"
 
 namespace pagoda {
 
-class TierEngine {
+class TierEngine final : public KvRowSource {
  public:
   // Copies a page of the pool; from any thread.
   struct Pages {
@@ -33,9 +36,11 @@ class TierEngine {
     std::function<void(BlockId, std::span<std::byte>)> read;
     std::function<void(BlockId, std::span<const std::byte>)> write;
   };
-  TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages);
+  // The fastest first, remote ones last. `server`, which may be null, serves the rows of the local ones.
+  TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages,
+             std::unique_ptr<KvRowServer> server = nullptr);
   // Writes what is queued for tiers that outlive the process, for a few seconds at most.
-  ~TierEngine();
+  ~TierEngine() override;
   TierEngine(const TierEngine&) = delete;
   TierEngine& operator=(const TierEngine&) = delete;
 
@@ -55,20 +60,25 @@ class TierEngine {
   using Done = std::function<void(Status)>;
   void erase(TierErase what, Done done);
 
+  std::vector<bool> has(const Question& question) override;
+  [[nodiscard]] bool read(const TierRow& row, std::span<std::byte> bytes) override;
+
  private:
-  static constexpr int kThreads = 2;
+  static constexpr int kThreads = 2, kRemoteThreads = 2;
   static constexpr TimeNs kLastWrites = TimeNs{3} * 1'000'000'000;
   static constexpr std::size_t kMaxJobs = 16384;  // more are answered as lost
   struct Job {
-    enum class Kind : std::uint8_t { store, fetch, touch };
+    enum class Kind : std::uint8_t { store, fetch, touch, ask };
     enum class State : std::uint8_t { queued, reading, copying, copied, answered };
     Kind kind = Kind::store;
     State state = State::queued;
     TierTicket ticket{};
     TierRow row;
     std::vector<BlockId> pages;
-    TimeNs deadline = 0;  // a fetch has one
+    TimeNs deadline = 0;  // a fetch or an ask has one
     std::vector<TierRow> touches = {};
+    TierAsk ask = {};
+    bool waits() const { return kind == Kind::fetch || kind == Kind::ask; }
   };
   using JobPtr = std::shared_ptr<Job>;
   struct EraseJob {
@@ -86,23 +96,31 @@ class TierEngine {
   void store(Job& job, std::span<std::byte> bytes, Lock& lock);
   void fetch(Job& job, std::span<std::byte> bytes, Lock& lock);
   bool fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes, std::vector<TierKey>& gone);
+  void copy_in(Job& job, std::span<const std::byte> bytes, Lock& lock);
+  void work_remotely();
+  void ask(Job& job, Lock& lock);
+  void fetch_remote(Job& job, std::span<std::byte> bytes, Lock& lock);
+  bool keeps(const TierKey& key) const;
 
   const std::vector<std::unique_ptr<KvTier>> tiers_;
+  const std::size_t num_local_;  // so many of them are local, and come first
   const Pages pages_;
   const SteadyClock clock_;
   mutable std::mutex mutex_;
   std::condition_variable work_, settled_, deadlines_changed_;
-  std::deque<JobPtr> fetches_, stores_;
+  std::deque<JobPtr> fetches_, stores_, remote_;
   std::unordered_map<TierTicket, JobPtr> jobs_;        // not answered
-  std::set<std::pair<TimeNs, TierTicket>> deadlines_;  // those of fetches
+  std::set<std::pair<TimeNs, TierTicket>> deadlines_;  // those of fetches and asks
   std::deque<EraseJob> erases_;
   int num_working_ = 0;   // on stores and fetches
   bool erasing_ = false;  // one of the threads erases, and the others wait
-  bool stopping_ = false;
+  std::uint64_t num_erasures_ = 0;
+  bool stopping_ = false, serving_ = true;
   TimeNs stop_at_ = 0;  // nothing is written later than this
   TierNews news_;
   std::function<void()> wake_;
   std::vector<std::thread> threads_;
+  std::unique_ptr<KvRowServer> server_;
 };
 
 }  // namespace pagoda

@@ -6,13 +6,15 @@
 
 namespace pagoda {
 
-void LocalModelRunner::set_tiers(std::vector<std::unique_ptr<KvTier>> tiers) {
+void LocalModelRunner::set_tiers(std::vector<std::unique_ptr<KvTier>> tiers,
+                                 std::unique_ptr<KvRowServer> server) {
   tiers_ = std::make_unique<TierEngine>(
       std::move(tiers),
       TierEngine::Pages{
           .bytes = kv_.block_bytes(),
           .read = [this](BlockId id, std::span<std::byte> to) { kv_.read(id, to); },
-          .write = [this](BlockId id, std::span<const std::byte> from) { kv_.write(id, from); }});
+          .write = [this](BlockId id, std::span<const std::byte> from) { kv_.write(id, from); }},
+      std::move(server));
 }
 
 void LocalModelRunner::on_tier_news(std::function<void()> wake) {

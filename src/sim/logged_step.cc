@@ -29,20 +29,24 @@ LoggedStep decisions_of(const ScheduledBatch& batch) {
   out.copies_digest = static_cast<std::uint32_t>(copies);
   const TierMoves& moves = batch.tier_moves;
   out.num_tier_moves = std::ssize(moves.cancels) + std::ssize(moves.stores) + std::ssize(moves.fetches) +
-                       std::ssize(moves.touches);
+                       std::ssize(moves.touches) + std::ssize(moves.asks);
   std::uint64_t tiers = 0;
-  const auto mix_row = [&tiers](const TierRow& row) {
-    tiers = mix(mix(tiers, static_cast<std::int64_t>(row.key.chain[0])), row.key.group);
+  const auto mix_key = [&tiers](const TierKey& key) {
+    tiers = mix(mix(tiers, static_cast<std::int64_t>(key.chain[0])), key.group);
   };
   const auto mix_move = [&](const auto& move) {
     tiers = mix(tiers, static_cast<std::int64_t>(move.ticket));
-    mix_row(move.row);
+    mix_key(move.row.key);
     for (const BlockId page : move.pages) tiers = mix(tiers, index(page));
   };
   for (const TierTicket ticket : moves.cancels) tiers = mix(tiers, static_cast<std::int64_t>(ticket));
   for (const TierStore& store : moves.stores) mix_move(store);
   for (const TierFetch& fetch : moves.fetches) mix_move(fetch);
-  for (const TierRow& touch : moves.touches) mix_row(touch);
+  for (const TierRow& touch : moves.touches) mix_key(touch.key);
+  for (const TierAsk& ask : moves.asks) {
+    tiers = mix(tiers, static_cast<std::int64_t>(ask.ticket));
+    for (const TierKey& key : ask.keys) mix_key(key);
+  }
   out.tiers_digest = static_cast<std::uint32_t>(tiers);
   out.sequences.reserve(batch.sequences.size());
   for (const ScheduledSequence& sequence : batch.sequences) {

@@ -162,6 +162,7 @@ void code_header(Coder code, Header& header) {
   code_pace(code, engine);
   code_groups(code, engine);
   code(engine.kv_tiers);
+  code(engine.kv_peers);
   code(engine.rotation.original, 0, kMaxInt32);
   code(engine.rotation.by_length);
   bool has_slots = header.modes.slots.has_value();

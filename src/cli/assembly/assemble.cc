@@ -13,6 +13,7 @@
 #include "cli/assembly/devices.h"
 #include "cli/assembly/engine_plan.h"
 #include "cli/assembly/kv_disk.h"
+#include "cli/assembly/kv_peers.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/assembly/loaded_runner.h"
@@ -260,7 +261,14 @@ Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, const ModelSo
     if (!disk) return disk.error().annotate("--kv-disk");
     tiers.push_back(*std::move(disk));
   }
-  return runner.set_tiers(std::move(tiers));
+  KvPeers peers;
+  if (flags.kv_transfer.enabled()) {
+    auto opened = open_kv_peers(flags, source, runner, metrics);
+    if (!opened) return opened.error().annotate("--kv-transfer-config");
+    peers = *std::move(opened);
+    if (peers.tier) tiers.push_back(std::move(peers.tier));
+  }
+  return runner.set_tiers(std::move(tiers), std::move(peers.server));
 }
 
 }  // namespace
@@ -374,6 +382,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(check_data_parallel(flags));
   if (observer != nullptr && flags.data_parallel_size > 1)
     return invalid_argument("--data-parallel-size: this command measures one engine");
+  // Other servers are given rows that lie in a tier of this one.
+  if (flags.kv_transfer.serves && flags.kv_offloading_bytes == 0 && flags.kv_disk.empty())
+    flags.kv_offloading_bytes = flags.kv_transfer.buffer_bytes;
   PAGODA_RETURN_IF_ERROR(check_answer_format_names(flags));
   if (!flags.prefix_file.empty())  // before minutes of loading
     if (const auto text = read_text_file(flags.prefix_file); !text)

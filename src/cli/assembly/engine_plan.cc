@@ -16,7 +16,8 @@ EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, 
   if (groups != one_full_group(block_size)) out.kv_groups = groups;
   out.rotation = model.rotation;
   out.enable_prefix_caching = flags.enable_prefix_caching && !groups.empty();
-  out.kv_tiers = !groups.empty() && (plan.num_offload_blocks > 0 || !flags.kv_disk.empty());
+  out.kv_peers = !groups.empty() && flags.kv_transfer.fetches;
+  out.kv_tiers = out.kv_peers || (!groups.empty() && (plan.num_offload_blocks > 0 || !flags.kv_disk.empty()));
   out.enable_chunked_prefill = flags.enable_chunked_prefill;
   out.scheduling_policy = scheduling_policy(flags);
   set_memory_modes(flags, plan.block_bytes, out);

@@ -65,7 +65,8 @@ PreemptionMode preemption_mode(const EngineFlags& flags) {
 
 std::string tier_flag(const EngineFlags& flags) {
   if (flags.kv_offloading_bytes > 0) return "--kv-offloading-size";
-  return flags.kv_disk.empty() ? "" : "--kv-disk";
+  if (!flags.kv_disk.empty()) return "--kv-disk";
+  return flags.kv_transfer.enabled() ? "--kv-transfer-config" : "";
 }
 
 Status check_memory_modes(const EngineFlags& flags) {
@@ -151,6 +152,7 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
                             .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
                             .enable_prefix_caching = config.enable_prefix_caching,
                             .tiers = config.kv_tiers,
+                            .peers = config.kv_peers,
                             .eviction = config.eviction,
                             .groups = config.kv_groups,
                             .whole_prompts = !config.enable_chunked_prefill};

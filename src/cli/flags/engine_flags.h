@@ -9,6 +9,7 @@
 
 #include "decoding/ngram_proposer.h"
 #include "kv_events/kv_events_config.h"
+#include "kv_peer/kv_transfer_config.h"
 
 namespace pagoda {
 
@@ -133,7 +134,8 @@ struct EngineFlags {
   std::string kv_disk;  // folder in which rows of the prefix cache outlive the process; empty: none
   std::int64_t kv_disk_bytes = std::int64_t{16} << 30;
   std::int64_t kv_disk_writes_per_hour = std::int64_t{64} << 30;  // bytes; 0: as many as there are
-  KvEventsConfig kv_events;  // serve: what the prefix cache holds is published there
+  KvTransferConfig kv_transfer;  // serve: other servers that K/V is fetched from, and given to
+  KvEventsConfig kv_events;      // serve: what the prefix cache holds is published there
   // kv_manager virtual alone
   std::int64_t kv_page_size = 0;    // bytes; 0: what block_size tokens take, rounded up to 4 KiB
   std::int32_t kv_slots = 0;        // 0: twice max_num_seqs

@@ -5,6 +5,7 @@
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/kv_events_flag.h"
+#include "cli/flags/kv_transfer_flag.h"
 #include "cli/flags/parse_size.h"
 #include "kv_cache/eviction_order.h"
 
@@ -52,6 +53,12 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
     auto config = parse_kv_events_config(value);
     if (!config) return config.error();
     flags.kv_events = *std::move(config);
+    return ok_status();
+  };
+  const auto store_transfer = [&flags](const std::string& value) -> Status {
+    auto config = parse_kv_transfer_config(value);
+    if (!config) return config.error();
+    flags.kv_transfer = *std::move(config);
     return ok_status();
   };
   // vLLM's --swap-space and --kv-offloading-size are numbers of GiB.
@@ -206,6 +213,14 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
        .value = flags::integer(1 << 20, kMaxInt64, store_disk),
        .help = "size limit of --kv-disk; the oldest blocks are evicted",
        .default_text = "16GiB"},
+      {.name = "kv-transfer-config",
+       .value = flags::parsed("JSON", store_transfer),
+       .help = "share prefix cache blocks with other servers: {\"kv_connector\":\"PagodaConnector\",...}",
+       .details =
+           "fetch blocks of the prefix cache from other servers, or give them to these, in vLLM's form: "
+           "`{\"kv_connector\":\"PagodaConnector\",\"kv_role\":\"kv_both\",\"kv_connector_extra_config\":"
+           "{\"peers\":[\"HOST:PORT\"],\"secret_file\":\"PATH\"}}` ([kv-transfer.md](kv-transfer.md))",
+       .default_text = "off"},
       {.name = "kv-disk-writes-per-hour",
        .value = flags::integer(0, kMaxInt64, store_writes),
        .help = "bytes that may be written to --kv-disk in an hour; 0: no limit",

@@ -185,12 +185,6 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "worker-cls", Shape::one, Rule::refused, {}, kNoPython},
     {Peer::vllm, "worker-extension-cls", Shape::one, Rule::refused, {}, kNoPython},
     {Peer::vllm, "tool-server", Shape::one, Rule::refused, {}, "tools run in the client"},
-    {Peer::vllm,
-     "kv-transfer-config",
-     Shape::one,
-     Rule::refused,
-     {},
-     "the KV cache is not transferred between processes"},
     {Peer::vllm, "ec-transfer-config", Shape::one, Rule::refused, {}, kNoImages},
     // vLLM: more machines, adapters
     {Peer::vllm, "pipeline-parallel-size pp", Shape::one, Rule::only, "1", kOneDevice},

@@ -111,6 +111,9 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
       if (constexpr std::string_view kFile = "ipc://"; endpoint->starts_with(kFile))
         rules.writable.push_back(folder_of(endpoint->substr(kFile.size())));
   }
+  rules.may_connect |= flags.kv_transfer.fetches;
+  if (const std::string& secret = flags.kv_transfer.secret_file; !secret.empty())
+    add_with_links(secret, rules.readable);
   if (!flags.kv_disk.empty()) {
     (void)make_private_folder(flags.kv_disk, OthersMay::nothing);  // whoever opens it says what is wrong
     rules.writable.push_back(flags.kv_disk);

@@ -13,8 +13,9 @@ bool Arrivals::begin(SequenceGroup& group) {
   const auto leader = std::ranges::find_if(group.sequences, [](const auto& s) { return !s->finished(); });
   CHECK(leader != group.sequences.end());
   const std::int64_t margin = records_.queues.running().empty() ? 0 : records_.watermark_blocks;
-  const KvTiering::Arrival answer =
-      records_.kv.tiering().begin_arrival((*leader)->id, (*leader)->tokens, group.prefix_salt(), margin);
+  const std::string salt = group.prefix_salt();
+  const KvTiering::Arrival answer = records_.kv.tiering().begin_arrival(
+      (*leader)->id, (*leader)->tokens, CacheUse(salt, group.cache_claim()), margin);
   if (answer == KvTiering::Arrival::no_room) return false;
   group.asked_tiers = true;
   if (answer == KvTiering::Arrival::nothing) return false;
@@ -31,6 +32,7 @@ void Arrivals::settle() {
       if (sequence->state != SequenceState::arriving || records_.kv.tiering().arriving(sequence->id))
         continue;
       sequence->state = SequenceState::parked;
+      group->asked_tiers = !records_.kv.tiering().answered(sequence->id);
       arrived.push_back(group);
     }
   }

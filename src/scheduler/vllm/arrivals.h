@@ -6,8 +6,8 @@
 //     waiting --begin--> arriving --settle, when all has come or is lost--> waiting, and its prefix is in the
 //     pool
 //
-// Each group asks once for each time that it waits, so whatever is lost is computed. Threads: none; owned by
-// the engine thread.
+// Each group asks once for each time that it waits, and peers before that, so whatever is lost is computed.
+// Threads: none; owned by the engine thread.
 #include "scheduler/vllm/scheduler_records.h"
 
 namespace pagoda {

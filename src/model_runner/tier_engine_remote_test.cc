@@ -1,0 +1,240 @@
+// Goal: rows of another process are asked for and fetched beside those of local tiers, which keep a copy; and
+// rows of local tiers are given away, also those that are just being stored.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "model_runner/host_tier.h"
+#include "model_runner/tier_engine.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::size_t kPage = 64;
+
+TierKey key(std::uint64_t name) { return {.chain = {name, 0, 0, 0}, .group = 0}; }
+TierRow row(std::uint64_t name, std::uint64_t use) {
+  return {.key = key(name), .tokens = {static_cast<TokenId>(name)}, .use = use};
+}
+
+// Another process, whose rows are full of their name. It can be held up.
+class Remote final : public KvTier {
+ public:
+  struct State {
+    std::set<std::uint64_t> rows;
+    std::shared_future<void> may_answer;
+    std::promise<void> asked = {};
+    bool stopped = false;
+  };
+  explicit Remote(State& state) : state_(state) {}
+  std::string_view medium() const override { return "REMOTE"; }
+  bool lookup(const TierKey& key) const override { return state_.rows.contains(key.chain[0]); }
+  bool fetch(const TierRow& what, std::span<std::byte> bytes) override {
+    hold_up();
+    std::ranges::fill(bytes, static_cast<std::byte>(what.key.chain[0]));
+    return lookup(what.key);
+  }
+  bool store(const TierRow&, std::span<const std::byte>, std::vector<TierKey>&) override {
+    ADD_FAILURE();
+    return false;
+  }
+  Status erase(const TierErase&) override { return ok_status(); }
+  void erase_all() override {}
+  bool is_remote() const override { return true; }
+  void ask(const TierAsk& ask, TimeNs, std::vector<TierKey>& found) override {
+    hold_up();
+    for (const TierKey& key : ask.keys)
+      if (lookup(key)) found.push_back(key);
+  }
+  void stop() override { state_.stopped = true; }
+
+ private:
+  void hold_up() {
+    if (!state_.may_answer.valid()) return;
+    state_.asked.set_value();
+    state_.may_answer.wait();
+  }
+  State& state_;
+};
+
+class RemoteEngine : public ::testing::Test {
+ protected:
+  void start(std::int64_t host_pages) {
+    std::vector<std::unique_ptr<KvTier>> tiers;
+    if (host_pages > 0) tiers.push_back(*HostTier::create(host_pages, kPage));
+    tiers.push_back(std::make_unique<Remote>(remote));
+    engine.emplace(std::move(tiers),
+                   TierEngine::Pages{.bytes = kPage,
+                                     .read =
+                                         [this](BlockId, std::span<std::byte> to) {
+                                           if (may_read.valid()) may_read.wait();
+                                           std::ranges::fill(to, std::byte{42});
+                                         },
+                                     .write =
+                                         [this](BlockId id, std::span<const std::byte> from) {
+                                           const std::lock_guard lock(mutex);
+                                           pages[static_cast<std::size_t>(index(id))] =
+                                               static_cast<int>(from[5]);
+                                         }});
+    engine->on_news([this] {
+      const std::lock_guard lock(mutex);
+      woken = true;
+      wake.notify_all();
+    });
+  }
+  TierNews wait(std::size_t num_answers) {
+    TierNews all;
+    while (all.done.size() < num_answers) {
+      {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [this] { return woken; });
+        woken = false;
+      }
+      TierNews news;
+      engine->take_news(news);
+      all.done.insert(all.done.end(), news.done.begin(), news.done.end());
+      all.found.insert(all.found.end(), news.found.begin(), news.found.end());
+    }
+    return all;
+  }
+  static TierMoves ask(std::uint64_t ticket, std::vector<TierKey> keys, double patience_s = 60) {
+    TierMoves moves;
+    moves.asks.push_back({.ticket = TierTicket{ticket},
+                          .keys = std::move(keys),
+                          .owner = {.tenant = 3, .session = 4},
+                          .patience_s = patience_s});
+    return moves;
+  }
+  static TierMoves fetch(std::uint64_t ticket, TierRow what, BlockId page) {
+    TierMoves moves;
+    moves.fetches.push_back(
+        {.ticket = TierTicket{ticket}, .row = std::move(what), .pages = {page}, .patience_s = 60});
+    return moves;
+  }
+  static TierMoves store(std::uint64_t ticket, TierRow what) {
+    TierMoves moves;
+    moves.stores.push_back({.ticket = TierTicket{ticket}, .row = std::move(what), .pages = {BlockId{0}}});
+    return moves;
+  }
+  static TimeNs in(int seconds) { return SteadyClock().now() + seconds * TimeNs{1'000'000'000}; }
+
+  Remote::State remote{.rows = {1, 2}, .may_answer = {}};
+  std::shared_future<void> may_read;
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool woken = false;
+  std::array<int, 4> pages{};
+  std::optional<TierEngine> engine;
+};
+
+TEST_F(RemoteEngine, RowsAreAskedForFetchedAndKeptHere) {
+  start(4);
+  engine->submit(ask(1, {key(1), key(9), key(2)}));
+  const TierNews news = wait(1);
+  EXPECT_EQ(news.done[0], (TierDone{.ticket = TierTicket{1}, .ok = true}));
+  const CacheOwner owner{.tenant = 3, .session = 4};
+  EXPECT_EQ(news.found, (std::vector<TierFound>{{key(1), owner}, {key(2), owner}}));
+  engine->submit(fetch(2, row(2, 5), BlockId{3}));
+  EXPECT_TRUE(wait(1).done[0].ok);
+  EXPECT_EQ(pages[3], 2);
+  // A copy is there, behind the answer.
+  EXPECT_EQ(engine->has({.keys = std::vector{key(2)}, .num_promised = 1, .deadline = in(60)}),
+            std::vector<bool>{true});
+  remote.rows.clear();
+  engine->submit(fetch(3, row(2, 6), BlockId{1}));
+  EXPECT_TRUE(wait(1).done[0].ok);
+  EXPECT_EQ(pages[1], 2);
+}
+
+TEST_F(RemoteEngine, NobodyElseWaitsForTheNetwork) {
+  std::promise<void> let_go;
+  remote.may_answer = let_go.get_future().share();
+  start(4);
+  engine->submit(store(1, row(7, 1)));
+  wait(1);
+  engine->submit(ask(2, {key(1)}));
+  remote.asked.get_future().wait();
+  engine->submit(fetch(3, row(7, 2), BlockId{2}));
+  EXPECT_EQ(wait(1).done[0], (TierDone{.ticket = TierTicket{3}, .ok = true}));
+  std::promise<Status> erased;
+  engine->erase({.keys = {key(7)}, .owner = {}}, [&](Status status) { erased.set_value(std::move(status)); });
+  EXPECT_TRUE(erased.get_future().get().ok());
+  const TierTicket tickets[] = {TierTicket{2}};
+  engine->cancel(tickets);
+  EXPECT_EQ(wait(1).done[0], (TierDone{.ticket = TierTicket{2}, .ok = false}));
+  let_go.set_value();
+  engine.reset();
+  EXPECT_TRUE(remote.stopped);
+}
+
+TEST_F(RemoteEngine, AnAnswerThatIsLateIsNone) {
+  std::promise<void> let_go;
+  remote.may_answer = let_go.get_future().share();
+  start(0);
+  engine->submit(ask(1, {key(1)}, 0.01));
+  EXPECT_FALSE(wait(1).done[0].ok);
+  let_go.set_value();
+  engine.reset();
+}
+
+TEST_F(RemoteEngine, ARowThatIsErasedMeanwhileIsNotKept) {
+  std::promise<void> let_go;
+  remote.may_answer = let_go.get_future().share();
+  start(4);
+  engine->submit(fetch(1, row(1, 1), BlockId{2}));
+  remote.asked.get_future().wait();
+  std::promise<Status> erased;
+  engine->erase({.keys = {key(1)}, .owner = {}}, [&](Status status) { erased.set_value(std::move(status)); });
+  EXPECT_TRUE(erased.get_future().get().ok());
+  let_go.set_value();
+  EXPECT_TRUE(wait(1).done[0].ok);
+  const TimeNs soon = SteadyClock().now() + 100'000'000;
+  EXPECT_EQ(engine->has({.keys = std::vector{key(1)}, .num_promised = 1, .deadline = soon}),
+            std::vector<bool>{false});
+}
+
+TEST_F(RemoteEngine, WithoutALocalTierNothingIsStored) {
+  start(0);
+  engine->submit(store(1, row(7, 1)));
+  EXPECT_FALSE(wait(1).done[0].ok);
+}
+
+TEST_F(RemoteEngine, RowsAreGivenAwayAlsoThoseThatAreJustStored) {
+  std::promise<void> let_go;
+  may_read = let_go.get_future().share();
+  start(4);
+  engine->submit(store(1, row(7, 1)));
+  EXPECT_EQ(engine->has({.keys = std::vector{key(7)}}), std::vector<bool>{false}) << "no time to wait";
+  auto asked = std::async(std::launch::async, [&] {
+    return engine->has({.keys = std::vector{key(7), key(1)}, .deadline = in(600)});
+  });
+  let_go.set_value();
+  EXPECT_EQ(asked.get(), (std::vector<bool>{true, false})) << "a peer's rows are not given away";
+  std::vector<std::byte> bytes(kPage);
+  EXPECT_TRUE(engine->read(row(7, 0), bytes));
+  EXPECT_EQ(bytes.front(), std::byte{42});
+  EXPECT_FALSE(engine->read(row(1, 0), bytes));
+}
+
+TEST(HostTierHolds, WhatOthersWereToldIsThere) {
+  const auto host = *HostTier::create(4, kPage);
+  const std::vector<std::byte> bytes(kPage);
+  std::vector<TierKey> gone;
+  for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(host->store(row(i, i), bytes, gone));
+  const TierKey held[] = {key(1), key(2), key(3)};
+  host->hold(held, SteadyClock().now() + TimeNs{600} * 1'000'000'000);
+  ASSERT_TRUE(host->store(row(5, 5), bytes, gone));
+  ASSERT_TRUE(host->store(row(6, 6), bytes, gone));
+  EXPECT_EQ(gone, (std::vector{key(3), key(4)})) << "half of the pages can be held";
+  EXPECT_TRUE(host->lookup(key(1)));
+  EXPECT_TRUE(host->lookup(key(2)));
+  host->hold(held, 0);
+}
+
+}  // namespace
+}  // namespace pagoda

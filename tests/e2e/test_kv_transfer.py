@@ -1,0 +1,181 @@
+"""--kv-transfer-config: a server fetches from another what that has computed, to the bit; whatever the other does, its
+own answers are right."""
+
+import contextlib
+import subprocess
+import time
+
+import pytest
+from conftest import binary, serving, small_model
+from kv_disk import FLAGS, PROMPT, answer
+from kv_peers import SECRET, Proxy, config, free_port, peer, wait_for_peers
+
+EACH = 4  # prompts; one that is computed sooner than fetched is computed, and on a busy machine some are
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """The answers of a server that is alone."""
+    with serving(small_model(), *FLAGS, "--no-enable-prefix-caching") as server:
+        yield lambda number: answer(server, prompt(number))[0]
+
+
+@pytest.fixture
+def secret(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text(SECRET + "\n")
+    path.chmod(0o600)
+    return path
+
+
+def prompt(number):
+    return f"{number} {PROMPT}"
+
+
+def ask_both(first, second, numbers, expected, **more):
+    """Each prompt to the first server, then to the second; the tokens that the second found."""
+    found = 0
+    for number in numbers:
+        got, _ = answer(first, prompt(number), **more)
+        assert got == expected(number)
+        got, cached = answer(second, prompt(number), **more)
+        assert got == expected(number), f"prompt {number}"
+        found += cached
+    return found
+
+
+def ask_until_found(first, second, expected, timeout_s=120):
+    deadline, number = time.monotonic() + timeout_s, 1000
+    while not ask_both(first, second, [number], expected):
+        number += 1
+        assert time.monotonic() < deadline, second.metrics()
+
+
+@pytest.mark.parametrize("with_secret", [True, False])
+def test_what_one_server_computed_the_other_fetches(secret, expected, with_secret):
+    port, file = free_port(), secret if with_secret else None
+    with (
+        peer("kv_producer", port, secret_file=file) as producer,
+        peer("kv_consumer", peers=[port], secret_file=file) as consumer,
+    ):
+        wait_for_peers(consumer)
+        ask_until_found(producer, consumer, expected)
+        hits = consumer.metric("kv_peer_hits_total")
+        assert hits > 0
+        assert producer.metric("kv_peer_served_blocks_total") >= hits
+        assert consumer.metric("external_prefix_cache_hits_total") > 0
+        assert consumer.metric("kv_peer_errors_total") == 0 or consumer.metric("kv_peer_read_bytes_total") > 0
+        # Nothing comes the other way.
+        answer(consumer, prompt("the consumer's own"))
+        assert answer(producer, prompt("the consumer's own"))[1] == 0
+
+
+def test_two_servers_share_with_each_other_and_replay_finds_every_decision(secret, expected, tmp_path):
+    one, other, log = free_port(), free_port(), tmp_path / "run.log"
+    with (
+        peer("kv_both", one, peers=[other], secret_file=secret) as left,
+        peer("kv_both", other, peers=[one], secret_file=secret, flags=["--record", log]) as right,
+    ):
+        wait_for_peers(left)
+        wait_for_peers(right)
+        ask_until_found(left, right, expected)
+        ask_until_found(right, left, lambda number: expected(number))
+        # Another salt is another text.
+        answer(left, prompt("salted"), cache_salt="one")
+        assert answer(right, prompt("salted"), cache_salt="other")[1] == 0
+    replayed = subprocess.run(
+        [binary(), "simulate", "--replay", log], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert replayed.returncode == 0, replayed.stderr
+    assert "every decision the same" in replayed.stdout
+
+
+def flip(chunk, total):
+    if total > 5000:
+        chunk[len(chunk) // 2] ^= 1
+    return chunk
+
+
+def cut(chunk, total):
+    return chunk if total < 20_000 else None
+
+
+def twice(chunk, total):
+    return chunk + chunk if total > 2000 else chunk
+
+
+def stall(chunk, total):
+    if total > 2000:
+        time.sleep(3)
+    return chunk
+
+
+@pytest.mark.parametrize("harm", [flip, cut, twice, stall])
+@pytest.mark.parametrize("with_secret", [True, False])
+def test_a_connection_that_is_harmed_costs_no_answer(secret, expected, harm, with_secret):
+    port, file = free_port(), secret if with_secret else None
+    with (
+        peer("kv_producer", port, secret_file=file) as producer,
+        contextlib.closing(Proxy(port, harm)) as proxy,
+        peer("kv_consumer", peers=[proxy.port], secret_file=file) as consumer,
+    ):
+        wait_for_peers(consumer)
+        ask_both(producer, consumer, range(EACH), expected)
+
+
+def test_a_peer_that_dies_costs_no_answer_and_is_found_again(secret, expected):
+    port = free_port()
+    with peer("kv_consumer", peers=[port], secret_file=secret) as consumer:
+        for _ in range(2):
+            with peer("kv_producer", port, secret_file=secret) as producer:
+                wait_for_peers(consumer)
+                ask_both(producer, consumer, range(3), expected)
+                producer.process.kill()
+                producer.process.wait()
+                for number in range(1, EACH):
+                    assert answer(consumer, prompt(number))[0] == expected(number)
+            wait_for_peers(consumer, 0)
+
+
+def test_whoever_has_another_secret_or_model_is_refused(secret, expected, tmp_path):
+    port, other = free_port(), tmp_path / "other"
+    other.write_text(SECRET[::-1])
+    foreign = ("--dtype", "float32")
+    with (
+        peer("kv_producer", port, secret_file=secret) as producer,
+        peer("kv_consumer", peers=[port], secret_file=other) as stranger,
+        peer("kv_consumer", peers=[port], secret_file=secret, flags=foreign) as different,
+    ):
+        deadline = time.monotonic() + 30
+        while producer.metric("kv_peer_refused_connections_total") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert ask_both(producer, stranger, range(2), expected) == 0
+        answer(different, prompt(0))
+        for server in (stranger, different):
+            assert server.metric("kv_peer_connected") == 0
+            assert server.metric("kv_peer_hits_total") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (config("kv_producer", kv_ip="0.0.0.0"), "secret_file"),
+        (("--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'), "PagodaConnector"),
+        (config("kv_consumer"), "peers"),
+        (config("kv_producer", secret_file="/nowhere"), "/nowhere"),
+        ((*config("kv_producer"), "--no-enable-prefix-caching"), "needs --enable-prefix-caching"),
+        ((*config("kv_producer"), "--device", "emulated"), "--kv-transfer-config"),
+        ((*config("kv_producer"), "--data-parallel-size", "2"), "--kv-transfer-config works with one engine"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(arguments, said):
+    refused = subprocess.run(
+        [binary(), "serve", str(small_model()), "--port", "0", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert refused.returncode == 2
+    assert said in refused.stderr.splitlines()[-1]
