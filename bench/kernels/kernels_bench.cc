@@ -4,6 +4,7 @@
 // Weights rotate over more memory than the caches hold, as in decode. Best of the runs of a case.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -221,8 +222,15 @@ void bench_panels(const Options& options, const KernelContext& context) {
   }
 }
 
-void bench_attention(const Options& options, const KernelContext& context, const Peak& peak) {
-  std::printf("\nattention, 9 query heads, 3 KV heads of 64, block 16\n");
+struct Heads {
+  int query, kv, size;
+};
+void bench_attention(const Options& options, const KernelContext& context, const Peak& peak,
+                     const Heads& heads) {
+  if (std::string("attention").find(options.only) == std::string::npos) return;
+  std::printf("\nattention, %d query heads, %d KV heads of %d, block 16\n", heads.query, heads.kv,
+              heads.size);
+  const std::int64_t queries = heads.query * heads.size, width = queries + 2 * heads.kv * heads.size;
   struct Load {
     int sequences, queries, context;
     int shared = 0;  // tokens that all begin with, in the same blocks
@@ -231,8 +239,7 @@ void bench_attention(const Options& options, const KernelContext& context, const
     for (const Load& load : {Load{1, 1, 160}, Load{1, 1, 2000}, Load{16, 1, 160}, Load{64, 1, 160},
                              Load{64, 1, 544}, Load{64, 1, 1184}, Load{64, 1, 1184, 1024}, Load{1, 64, 64},
                              Load{1, 512, 512}, Load{1, 64, 2000}}) {
-      if (std::string("attention").find(options.only) == std::string::npos) return;
-      const KvLayout layout{dtype, 30, 3, 64, 16};
+      const KvLayout layout{dtype, 30, heads.kv, heads.size, 16};
       const std::int32_t blocks = (load.context + 15) / 16;
       // As the model runner's pool: huge pages, touched.
       auto cache = Memory::reserve(layout.block_bytes() * static_cast<std::size_t>(blocks * load.sequences));
@@ -247,25 +254,25 @@ void bench_attention(const Options& options, const KernelContext& context, const
         sequences.push_back({s * load.queries, load.queries, load.context, table.data() + s * blocks});
       }
       const auto rows = static_cast<std::size_t>(load.sequences * load.queries);
-      const std::vector<float> qkv = floats(rows * 960);
-      std::vector<float> out(rows * 576);
+      const std::vector<float> qkv = floats(rows * static_cast<std::size_t>(width));
+      std::vector<float> out(rows * static_cast<std::size_t>(queries));
       PagedAttentionArgs args;
       args.layout = layout;
       args.cache = cache->data();
       args.sequences = sequences;
-      args.query = Buffer::of(qkv.data(), 960);
-      args.key = args.query.at(0, 576);
-      args.value = args.query.at(0, 768);
-      args.num_query_heads = 9;
-      args.scale = 0.125f;
-      args.output = Buffer::of(out.data(), 576);
+      args.query = Buffer::of(qkv.data(), width);
+      args.key = args.query.at(0, queries);
+      args.value = args.query.at(0, (queries + width) / 2);
+      args.num_query_heads = heads.query;
+      args.scale = 1.0f / std::sqrt(static_cast<float>(heads.size));
+      args.output = Buffer::of(out.data(), queries);
       const double seconds = best_time(options, [&] {
         args.layer = (args.layer + 1) % layout.num_layers;
         paged_attention(context, args);
       });
       double pairs = 0;  // (query, token)
       for (int q = 0; q < load.queries; ++q) pairs += load.context - load.queries + q + 1;
-      const double flops = pairs * load.sequences * 9 * 64 * 4;
+      const double flops = pairs * load.sequences * queries * 4;
       const double bytes =
           static_cast<double>(load.context) * load.sequences * static_cast<double>(layout.layer_bytes()) / 16;
       // 8 bits: two digits of queries and weights, so two products.
@@ -372,7 +379,8 @@ int run(const Options& options) {
       std::string(cpu_level_name(options.level)).c_str(), options.threads, peak.fma_gflops, peak.bf16_gflops,
       peak.int8_gops, gbps);
   bench_linear(options, context, peak, gbps);
-  bench_attention(options, context, peak);
+  for (const Heads& heads : {Heads{9, 3, 64}, Heads{4, 1, 256}})
+    bench_attention(options, context, peak, heads);
   bench_latent_attention(options, context, peak);
   bench_panels(options, context);
   bench_rows(options, context);

@@ -10,8 +10,8 @@ namespace pagoda {
 // variable PAGODA_AMX=0 of the environment forbids it.
 bool amx_allowed();
 
-// The kernels of a level here, for people and fingerprints: "avx512 with AMX". With AMX bfloat16 products
-// have other last bits.
+// The kernels of a level here, for people and fingerprints: "avx512 with AMX". With AMX bfloat16 products,
+// and attention over keys and values in it, have other last bits.
 std::string cpu_kernels_name(CpuLevel level);
 
 }  // namespace pagoda

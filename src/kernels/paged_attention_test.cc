@@ -204,7 +204,7 @@ TEST(PagedAttention, EveryLevelAgreesWithReference) {
 }
 
 TEST(PagedAttention, LongContextsAgreeWithReference) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
     for (const std::int32_t window : {0, 300}) {
       const Shape shape{dtype, 1, 3, 16, 16, window, false, window > 0};
       const KernelContext cpu;
@@ -217,7 +217,7 @@ TEST(PagedAttention, LongContextsAgreeWithReference) {
 TEST(PagedAttention, ChunksAgreeWithReference) {
   ThreadPool three(3);
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
       for (const std::int32_t chunk : {1, 20, 256, 300}) {
         const Shape shape{dtype, 1, 3, 16, 16, chunk, false, chunk == 20, false, true};
         SCOPED_TRACE(testing::Message()
@@ -298,7 +298,7 @@ TEST(PagedAttention, AChunkBeginsAlone) {
 // Long contexts, whose partitions several threads compute apart.
 TEST(PagedAttention, LatentRowsOfLongContexts) {
   ThreadPool three(3);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     Shape shape{.dtype = dtype, .group = 4, .head_size = 96, .block_size = 16};
     shape.latent_size = 64;
     const World alone = run({}, shape, {600, 300}, 1, 0);
@@ -399,7 +399,7 @@ TEST(PagedAttention, RowBitsDependOnTheSequenceAlone) {
 
 TEST(PagedAttention, SplittingALongSequenceChangesNoBit) {
   ThreadPool two(2);
-  for (const DType dtype : {DType::bf16, DType::i8}) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::i8}) {
     const Shape shape{dtype, 1, 3, 16, 16, 0};
     const KernelContext alone, threaded{.pool = &two};
     const World whole = run(alone, shape, {600}, 1, 0);
@@ -414,7 +414,7 @@ TEST(PagedAttention, SplittingALongSequenceChangesNoBit) {
 TEST(PagedAttention, ManySequences) {
   ThreadPool two(2);
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f16, DType::bf16, DType::i8}) {
       for (const std::size_t count : {9, 33, 257}) {
         const std::int32_t group = count == 9 ? 8 : count == 33 ? 3 : 1;
         for (const std::int32_t block_size : {16, 5}) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/amx.h"
 #include "kernels/cpu/attention_call.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/scratch.h"
@@ -12,6 +13,7 @@
 namespace pagoda::cpu {
 
 #if !defined(__x86_64__)
+const AttentionKernels& attention_kernels_amx() { return attention_kernels_portable(); }
 const AttentionKernels& attention_kernels_avx512() { return attention_kernels_portable(); }
 const AttentionKernels& attention_kernels_avx2() { return attention_kernels_portable(); }
 #endif
@@ -21,7 +23,7 @@ namespace {
 const AttentionKernels& attention_kernels(CpuLevel level) {
   switch (level) {
     case CpuLevel::avx512:
-      return attention_kernels_avx512();
+      return amx_allowed() ? attention_kernels_amx() : attention_kernels_avx512();
     case CpuLevel::avx2:
       return attention_kernels_avx2();
     case CpuLevel::portable:
@@ -138,19 +140,19 @@ void attend(const AttentionCall& call, const AttentionUnit& unit, std::int32_t k
   static thread_local Scratch scratch;
   const AttentionSequence& sequence = call.args.sequences[static_cast<std::size_t>(unit.sequence)];
   const AttentionTile tile = make_tile(call, unit, kv_head);
-  const auto row_heads = static_cast<std::size_t>(tile.num_row_heads()),
-             width = static_cast<std::size_t>(tile.width);
+  const auto row_heads = static_cast<std::size_t>(tile.num_row_heads());
   const std::size_t one = static_cast<std::size_t>(round_up(
       static_cast<std::int64_t>(state_floats(row_heads, static_cast<std::size_t>(tile.value_width))), 16));
-  auto* memory = reinterpret_cast<float*>(scratch.take(4 * (2 * one + row_heads * width)));
+  auto* memory = reinterpret_cast<float*>(
+      scratch.take(4 * 2 * one + static_cast<std::size_t>(call.of_type.work_bytes(tile))));
   const AttentionState total = state_at(memory, row_heads), part = state_at(memory + one, row_heads);
-  void* const query = memory + 2 * one;
-  call.of_type.prepare(tile, query);
+  auto* const work = reinterpret_cast<std::byte*>(memory + 2 * one);
+  call.of_type.prepare(tile, work);
   std::fill(total.sum, total.sum + row_heads, 0.0f);
   for (std::int32_t p = first_partition(tile); p <= last_partition(tile); ++p) {
     PartitionKv kv = find_partition(call, sequence, tile, kv_head, p);
     read_on(call, sequence, tile, kv_head, p, next, kv);
-    call.of_type.partition(tile, query, p, kv, part);
+    call.of_type.partition(tile, work, p, kv, part);
     call.kernels.merge(tile, total, part);
   }
   call.kernels.finish(tile, total);
@@ -190,19 +192,19 @@ void attend_split(const KernelContext& context, const AttentionCall& call,
     return call.args.sequences[static_cast<std::size_t>(piece.unit->sequence)];
   };
   for_tiles(context, static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i, int) {
-    static thread_local Scratch query_scratch;
+    static thread_local Scratch work_scratch;
     const Piece& piece = pieces[static_cast<std::size_t>(i)];
     const AttentionTile tile = make_tile(call, *piece.unit, piece.kv_head);
     const auto row_heads = static_cast<std::size_t>(tile.num_row_heads());
-    std::byte* query = query_scratch.take(4 * row_heads * static_cast<std::size_t>(tile.width));
-    call.of_type.prepare(tile, query);
+    std::byte* const work = work_scratch.take(static_cast<std::size_t>(call.of_type.work_bytes(tile)));
+    call.of_type.prepare(tile, work);
     PartitionKv kv = find_partition(call, sequence_of(piece), tile, piece.kv_head, piece.partition);
     if (const auto after = static_cast<std::size_t>(i + threads); after < pieces.size()) {
       const Piece& next = pieces[after];
       read_partition(call, sequence_of(next), make_tile(call, *next.unit, next.kv_head), next.kv_head,
                      next.partition, kv);
     }
-    call.of_type.partition(tile, query, piece.partition, kv, state_at(memory + piece.state, row_heads));
+    call.of_type.partition(tile, work, piece.partition, kv, state_at(memory + piece.state, row_heads));
   });
   for (std::size_t u = 0; u < units.size(); ++u) {
     float* state = memory + begins[u];

@@ -40,12 +40,18 @@ struct Bf16Kv {
   }
 };
 
+std::int64_t work_bytes(const AttentionTile& t) { return std::int64_t{4} * t.width * t.num_row_heads(); }
+
+PAGODA_INLINE const float* query_of(const AttentionTile& t, std::int32_t row_head) {
+  return t.query + row_head / t.group * t.query_stride +
+         static_cast<std::int64_t>(row_head % t.group) * t.head_size;
+}
+
 template <class Kv>
-void prepare(const AttentionTile& t, void* query) {
-  auto* out = static_cast<typename Kv::Input*>(query);
+void prepare(const AttentionTile& t, std::byte* work) {
+  auto* out = reinterpret_cast<typename Kv::Input*>(work);
   for (std::int32_t i = 0; i < t.num_row_heads(); ++i, out += t.width) {
-    const float* q =
-        t.query + i / t.group * t.query_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
+    const float* q = query_of(t, i);
     for (std::int32_t d = 0; d < t.width; d += 16) {
       const std::int32_t n = t.head_size - d;
       Kv::put(out + d, n >= 16 ? load(q + d) : load_n(q + d, n));
@@ -132,13 +138,21 @@ void values_of_pairs(const std::byte* keys, std::int32_t value_width, std::byte*
 // The largest of one row-head's scores in [first, last).
 PAGODA_INLINE float largest_score(const float* s, std::int32_t first, std::int32_t last) {
   const F lowest = set1(-3.0e38f);
-  F top = lowest;
-  for (std::int32_t g = first / 16; g * 16 < last; ++g) {
-    F v = load(s + g * 16);
-    if (first > g * 16 || last < g * 16 + 16) v = keep_range(v, first - g * 16, last - g * 16, lowest);
-    top = max(top, v);
+  F top = lowest, second = lowest;
+  std::int32_t at = first / 16 * 16;
+  if (at < first && first < last) {
+    top = keep_range(load(s + at), first - at, last - at, lowest);
+    at += 16;
   }
-  return reduce_max(top);
+  for (; at + 32 <= last; at += 32) {
+    top = max(top, load(s + at));
+    second = max(second, load(s + at + 16));
+  }
+  for (; at < last; at += 16) {
+    const F v = load(s + at);
+    top = max(top, last < at + 16 ? keep_range(v, 0, last - at, lowest) : v);
+  }
+  return reduce_max(max(top, second));
 }
 
 // Source: Lambert's continued fraction of tanh, down to the seventh term, on an eighth of x; tanh(2y) =
@@ -226,9 +240,9 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
 }
 
 template <class Kv>
-void run_partition(const AttentionTile& t, const void* query, std::int32_t partition, const PartitionKv& kv,
+void run_partition(const AttentionTile& t, std::byte* work, std::int32_t partition, const PartitionKv& kv,
                    const AttentionState& out) {
-  const auto* q = static_cast<const typename Kv::Input*>(query);
+  const auto* q = reinterpret_cast<const typename Kv::Input*>(work);
   const std::int32_t count = t.num_row_heads();
   std::int32_t begin = 0;
   // As many as fit, in the largest register tiles first.
@@ -244,6 +258,40 @@ void run_partition(const AttentionTile& t, const void* query, std::int32_t parti
   run.template operator()<3>();
   run.template operator()<2>();
   run.template operator()<1>();
+}
+
+// Half precision for more row-heads than a register tile has: K and V become floats once for all of them, the
+// same numbers, behind the queries. Not of wide heads, whose floats the second-level cache may not hold, nor
+// with AVX2, which gains nothing.
+PAGODA_INLINE bool widens_halves(const AttentionTile& t) {
+  return kWidensHalves && t.num_row_heads() > kRowHeads && t.width <= 128 && t.value_width <= 128;
+}
+std::int64_t halves_work_bytes(const AttentionTile& t) {
+  const std::int64_t floats = widens_halves(t) ? kPartition * (t.width + t.value_width) : 0;
+  return work_bytes(t) + floats * 4;
+}
+void run_halves(const AttentionTile& t, std::byte* work, std::int32_t partition, const PartitionKv& kv,
+                const AttentionState& out) {
+  if (!widens_halves(t)) return run_partition<HalfKv>(t, work, partition, kv, out);
+  auto* to = reinterpret_cast<float*>(work + work_bytes(t));
+  PartitionKv wide = {};
+  const auto widen = [&](const std::byte* from, std::int32_t width, const std::byte* next) {
+    for (std::int32_t i = 0; i < width * 16; i += 32) {
+      store(to + i, load_half(from + 2 * i));
+      store(to + i + 16, load_half(from + 2 * i + 32));
+      prefetch_far(next + 2 * i);
+    }
+    const auto* const floats = reinterpret_cast<const std::byte*>(to);
+    to += width * 16;
+    return floats;
+  };
+  const std::int32_t first = t.first_token(0, partition),
+                     last = t.last_token(t.num_row_heads() - 1, partition);
+  for (std::int32_t g = first / 16; g * 16 < last; ++g) {
+    wide.keys[g] = wide.next[g] = widen(kv.keys[g], t.width, kv.values[g]);
+    wide.values[g] = widen(kv.values[g], t.value_width, kv.next[g]);
+  }
+  run_partition<FloatKv>(t, work, partition, wide, out);
 }
 
 }  // namespace
@@ -313,18 +361,26 @@ void to_f16(const float* x, std::int32_t n, std::uint16_t* out) {
 
 template <class Kv>
 constexpr AttentionKernelsOfType of_type(decltype(AttentionKernelsOfType::values_of_keys) values) {
-  return {.prepare = prepare<Kv>, .partition = run_partition<Kv>, .values_of_keys = values};
+  return {.work_bytes = work_bytes,
+          .prepare = prepare<Kv>,
+          .partition = run_partition<Kv>,
+          .values_of_keys = values};
 }
-constexpr AttentionKernels kAttentionKernels = {
-    .to_bf16 = to_bf16,
-    .to_f16 = to_f16,
-    .to_int8 = int8::quantize_row,
-    .f32 = of_type<FloatKv>(values_of_words),
-    .f16 = of_type<HalfKv>(values_of_halves),
-    .bf16 = of_type<Bf16Kv>(values_of_pairs),
-    .i8 = {.prepare = int8::prepare, .partition = int8::run_partition, .values_of_keys = nullptr},
-    .merge = merge,
-    .finish = finish};
+constexpr AttentionKernels kAttentionKernels = {.to_bf16 = to_bf16,
+                                                .to_f16 = to_f16,
+                                                .to_int8 = int8::quantize_row,
+                                                .f32 = of_type<FloatKv>(values_of_words),
+                                                .f16 = {.work_bytes = halves_work_bytes,
+                                                        .prepare = prepare<HalfKv>,
+                                                        .partition = run_halves,
+                                                        .values_of_keys = values_of_halves},
+                                                .bf16 = of_type<Bf16Kv>(values_of_pairs),
+                                                .i8 = {.work_bytes = work_bytes,
+                                                       .prepare = int8::prepare,
+                                                       .partition = int8::run_partition,
+                                                       .values_of_keys = nullptr},
+                                                .merge = merge,
+                                                .finish = finish};
 
 }  // namespace
 }  // namespace pagoda::cpu

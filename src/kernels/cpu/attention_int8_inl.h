@@ -59,11 +59,9 @@ struct QueryTail {
 };
 PAGODA_INLINE std::int64_t query_bytes(std::int64_t width) { return 4 * width; }
 
-void prepare(const AttentionTile& t, void* query) {
-  auto* out = static_cast<std::byte*>(query);
+void prepare(const AttentionTile& t, std::byte* out) {
   for (std::int32_t i = 0; i < t.num_row_heads(); ++i, out += query_bytes(t.width)) {
-    const float* q =
-        t.query + i / t.group * t.query_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
+    const float* q = query_of(t, i);
     const auto part = [&](std::int32_t d) {
       return t.head_size - d >= 16 ? load(q + d) : load_n(q + d, t.head_size - d);
     };
@@ -276,14 +274,13 @@ void row_heads(const AttentionTile& t, const std::byte* query, std::int32_t part
     weighted_values<kRows, 1>(weights, kv, first_group, last_group, width, d, values);
 }
 
-void run_partition(const AttentionTile& t, const void* query, std::int32_t partition, const PartitionKv& kv,
+void run_partition(const AttentionTile& t, std::byte* work, std::int32_t partition, const PartitionKv& kv,
                    const AttentionState& out) {
   const std::int32_t count = t.num_row_heads();
   std::int32_t begin = 0;
   const auto run = [&]<int kRows>() {
     if constexpr (kRows <= kInt8RowHeads) {
-      for (; begin + kRows <= count; begin += kRows)
-        row_heads<kRows>(t, static_cast<const std::byte*>(query), partition, kv, begin, out);
+      for (; begin + kRows <= count; begin += kRows) row_heads<kRows>(t, work, partition, kv, begin, out);
     }
   };
   run.template operator()<6>();

@@ -74,11 +74,14 @@ struct AttentionState {
 };
 
 struct AttentionKernelsOfType {
-  // The queries as the kernel multiplies them: 4 * width bytes of each row-head at most.
-  void (*prepare)(const AttentionTile& tile, void* query);
+  // Bytes of `work` below, in whole lines: the queries as the kernel multiplies them, and what it needs
+  // beside.
+  std::int64_t (*work_bytes)(const AttentionTile& tile);
+  // The queries into `work`.
+  void (*prepare)(const AttentionTile& tile, std::byte* work);
   // One partition. Row-heads with no token in it get sum 0 and are left out by merge.
-  void (*partition)(const AttentionTile& tile, const void* query, std::int32_t partition,
-                    const PartitionKv& kv, const AttentionState& out);
+  void (*partition)(const AttentionTile& tile, std::byte* work, std::int32_t partition, const PartitionKv& kv,
+                    const AttentionState& out);
   // The V of a group whose values are parts of its keys (a latent cache), out of its K; widths are padded.
   // Null: the type has none.
   void (*values_of_keys)(const std::byte* keys, std::int32_t value_width, std::byte* values);
@@ -96,6 +99,7 @@ struct AttentionKernels {
   void (*finish)(const AttentionTile& tile, const AttentionState& total);
 };
 
+const AttentionKernels& attention_kernels_amx();
 const AttentionKernels& attention_kernels_avx512();
 const AttentionKernels& attention_kernels_avx2();
 const AttentionKernels& attention_kernels_portable();

@@ -21,19 +21,22 @@ PAGODA_INLINE simd::F exp(simd::F x) {
   return mul(p, pow2(n));
 }
 
-// 2^x for x of at most 0, or hardly above: relative error below 2e-7; below -126 it is 0 or 2^-126. For the
+// 2^x for x of at most 0, or hardly above: relative error below 2e-7; below -126 it is 2^-126. For the
 // exponentials of attention, which come with their logarithm's base in a factor that they have anyway.
-// Source: minimax polynomial of degree 5 over [-1/2, 1/2] with 2^0 = 1.
+// Source: minimax polynomial of degree 5 over [-1/2, 1/2] with 2^0 = 1. A sum with kWhole is rounded to a
+// whole number, which its last bits are.
 PAGODA_INLINE simd::F exp2(simd::F x) {
   using namespace simd;  // NOLINT
-  const F n = round_even(x);
-  const F r = sub(x, n);
+  constexpr float kWhole = 0x1.8p23f;
+  x = max(set1(-126.0f), x);
+  const F whole = add(x, set1(kWhole));
+  const F r = sub(x, sub(whole, set1(kWhole)));
   F p = set1(1.326472731e-3f);
   p = fma(p, r, set1(9.671512991e-3f));
   p = fma(p, r, set1(5.550733581e-2f));
   p = fma(p, r, set1(2.402224243e-1f));
   p = fma(p, r, set1(6.931470037e-1f));
-  return times_pow2(fma(p, r, set1(1.0f)), n);
+  return add_to_exponent(fma(p, r, set1(1.0f)), whole);
 }
 
 }  // namespace

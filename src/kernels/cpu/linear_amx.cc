@@ -4,38 +4,24 @@
 // each 32 inputs of an output are added in two chains, those of even and those of odd inputs, whose sum is
 // added to the output's: the number of rows changes no bit. Integers have AVX-512's bits.
 #if defined(__x86_64__)
-#include <atomic>
-
 #include "kernels/cpu/simd_avx512.h"
 // The lanes come first: the loops are written in their terms.
+#include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/linear_inl.h"
 
 namespace pagoda::cpu {
 namespace {
 
-constexpr std::int64_t kTileRows = 16, kTileBytes = 1024, kHighestPanel = 2 * kTileRows;
+constexpr std::int64_t kTileRows = 16, kHighestPanel = 2 * kTileRows;
 
-// Instructions on tiles read what is written before: GCC's intrinsics do not tell the compiler so.
-PAGODA_INLINE void write_before_tiles() { std::atomic_signal_fence(std::memory_order_seq_cst); }
-
-// The operand of ldtilecfg. Tiles 0 to 3 hold sums, those of a panel's first 16 rows and then of the others
-// by two strips; 4 and 5 these rows, 6 and 7 the strips' weights.
-struct alignas(64) TileShapes {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-
-  explicit TileShapes(std::int64_t height) {
+// Tiles 0 to 3 hold sums, those of a panel's first 16 rows and then of the others by two strips; 4 and 5
+// these rows, 6 and 7 the strips' weights.
+struct ProductTileShapes : TileShapes {
+  explicit ProductTileShapes(std::int64_t height) {
     const std::int64_t upper = height < kTileRows ? height : kTileRows;
     for (const int tile : {0, 1, 4}) set(tile, upper);
     for (const int tile : {2, 3, 5}) set(tile, height - upper);
     for (const int tile : {6, 7}) set(tile, kTileRows);
-  }
-
- private:
-  void set(int tile, std::int64_t height) {
-    row_bytes[tile] = height > 0 ? 64 : 0;
-    rows[tile] = static_cast<std::uint8_t>(height);
   }
 };
 
@@ -139,7 +125,7 @@ struct AmxKernel {
 
 template <class Numbers>
 void run_amx(const LinearTile& t) {
-  const TileShapes shapes((t.panels.num_rows + t.panels.count - 1) / t.panels.count);
+  const ProductTileShapes shapes((t.panels.num_rows + t.panels.count - 1) / t.panels.count);
   write_before_tiles();
   _tile_loadconfig(&shapes);
   run_tile<AmxKernel<Numbers>>(t);

@@ -16,7 +16,8 @@ namespace {
 constexpr int kRowHeads = 4;
 constexpr int score_groups(int row_heads) { return row_heads <= 2 ? 2 : 1; }
 constexpr int value_vectors(int row_heads) { return row_heads <= 2 ? 2 : 1; }
-constexpr int kStateVectors = 1;  // a row of a state in linear attention
+constexpr bool kWidensHalves = false;  // attention_inl.h
+constexpr int kStateVectors = 1;       // a row of a state in linear attention
 constexpr int kInt8RowHeads = 6;
 constexpr int int8_columns(int row_heads) { return row_heads <= 3 ? 2 : 1; }
 
@@ -207,8 +208,14 @@ PAGODA_INLINE F round_even(F x) {
   constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   return {_mm256_round_ps(x.lo, kMode), _mm256_round_ps(x.hi, kMode)};
 }
-// x * 2^n for whole n; what is below 2^-126 may be that or 0.
-PAGODA_INLINE F times_pow2(F x, F n) { return mul(x, pow2(to_int(max(n, set1(-126.0f))))); }
+// simd_avx512.h.
+PAGODA_INLINE F add_to_exponent(F x, F n) {
+  const auto half = [](__m256 part, __m256 whole) {
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_castps_si256(part), _mm256_slli_epi32(_mm256_castps_si256(whole), 23)));
+  };
+  return {half(x.lo, n.lo), half(x.hi, n.hi)};
+}
 
 // bf16 pairs are widened; the other operand is float, rounded to bf16.
 struct Pairs {

@@ -26,7 +26,8 @@ constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kStreamInt8Rows = 12
               kIntegerRows = 12, kStrips = 2, kRowHeads = 12;
 #endif
 
-constexpr int kStateVectors = 2;  // a row of a state in linear attention
+constexpr bool kWidensHalves = true;  // attention_inl.h
+constexpr int kStateVectors = 2;      // a row of a state in linear attention
 // The same for an int8 cache, with two digits of a number for each row-head (attention_int8_inl.h).
 #ifdef PAGODA_SMALL_TILES
 constexpr int kInt8RowHeads = 2;
@@ -156,8 +157,11 @@ PAGODA_INLINE F pow2(I n) {  // n in -126..127
 PAGODA_INLINE F round_even(F x) {
   return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// x * 2^n for whole n; what is below 2^-126 may be that or 0.
-PAGODA_INLINE F times_pow2(F x, F n) { return _mm512_scalef_ps(x, n); }
+// The last bits of n, a signed number, are added to x's exponent, which remains one.
+PAGODA_INLINE F add_to_exponent(F x, F n) {
+  return _mm512_castsi512_ps(
+      _mm512_add_epi32(_mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
+}
 
 // bf16 pairs: 16 columns x 2 inputs of weights, and what the other operand is stored as.
 using Pairs = __m512bh;

@@ -17,7 +17,8 @@ namespace {
 constexpr int kRowHeads = 2;
 constexpr int score_groups(int) { return 1; }
 constexpr int value_vectors(int) { return 1; }
-constexpr int kStateVectors = 1;  // a row of a state in linear attention
+constexpr bool kWidensHalves = false;  // attention_inl.h
+constexpr int kStateVectors = 1;       // a row of a state in linear attention
 constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
@@ -132,8 +133,13 @@ PAGODA_INLINE F pow2(const I& n) {  // n in -126..127
 PAGODA_INLINE F round_even(const F& x) {
   return map([&](int i) { return std::nearbyint(x.v[i]); });
 }
-// x * 2^n for whole n; what is below 2^-126 may be that or 0.
-PAGODA_INLINE F times_pow2(const F& x, const F& n) { return mul(x, pow2(to_int(max(n, set1(-126.0f))))); }
+// simd_avx512.h.
+PAGODA_INLINE F add_to_exponent(const F& x, const F& n) {
+  return map([&](int i) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x.v[i]) +
+                                (std::bit_cast<std::uint32_t>(n.v[i]) << 23));
+  });
+}
 
 PAGODA_INLINE W load_weights(const std::byte* p) {
   W out;
