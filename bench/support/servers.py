@@ -203,8 +203,8 @@ class Vllm(Server):
 
     name, lasting = "vLLM", True
 
-    def __init__(self, weights, folder):
-        self.weights, self.folder = weights, folder
+    def __init__(self, weights, folder, flags=()):
+        self.weights, self.folder, self.flags = weights, folder, list(flags)
         self.program = printed_by(HERE / "vllm_cpu")
 
     def environment(self):
@@ -236,6 +236,7 @@ class Vllm(Server):
             64,
             "--served-model-name",
             "m",
+            *self.flags,
         ]
 
 
