@@ -42,9 +42,17 @@ Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
 
 // The kernel by tiles of a matrix's element: as for_weights, from bf16 on.
 constexpr std::int32_t kTileElements = 5;
-KernelId for_tiles(Element weight, KernelId of_bf16) {
+std::int32_t tile_element(Element weight) {
   CHECK(weight != Element::f32);
-  return static_cast<KernelId>(static_cast<std::int32_t>(for_weights(weight, of_bf16)) - 1);
+  return static_cast<std::int32_t>(for_weights(weight, KernelId{})) - 1;
+}
+KernelId for_tiles(Element weight, KernelId of_bf16) {
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_bf16) + tile_element(weight));
+}
+
+// Bytes of 32 weights of a row.
+std::int32_t group_bytes(Element weight) {
+  return static_cast<std::int32_t>(KernelLaunches::row_bytes(weight, kQuantizedUnit) / 4);
 }
 
 // Tiles load and store several words at once.
@@ -164,13 +172,14 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   CHECK(supports_product_tiles(weight, args.k));
   if (args.rows == 0) return ok_status();
   if (args.stride == 0) args.stride = args.n;
-  CHECK(aligned(args.x, args.weight, (args.n | args.stride) % 2 == 0 ? args.y : nullptr));
+  CHECK(aligned(args.x, args.weight, nullptr));
   const ProductTile& tile = form == ProductForm::few       ? kFewRows
                             : form == ProductForm::several ? kSeveralRows
                             : form == ProductForm::some    ? kSomeRows
                             : form == ProductForm::wide    ? kWideRows
                                                            : kManyRows;
   const bool few = form == ProductForm::few;
+  if (few) PAGODA_RETURN_IF_ERROR(round_few(args, args.n));
   if (!few) {
     CHECK(args.rounded != nullptr);
     PAGODA_RETURN_IF_ERROR(round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));
@@ -178,9 +187,64 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   // Forms follow each other in kernels.def, each with kTileElements kernels.
   const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
                                              kTileElements * static_cast<std::int32_t>(form));
-  const auto group = static_cast<std::int32_t>(row_bytes(weight, kQuantizedUnit) / 4);
-  return put(for_tiles(weight, of_form), blocks_of(tile, args.rows, args.n), {u32(product_threads(tile))},
-             few ? few_shared_bytes(group) : product_shared_bytes(tile, group), args);
+  const KernelId id = for_tiles(weight, of_form);
+  const Dim3 grid = blocks_of(tile, args.rows, args.n), block = {u32(product_threads(tile))};
+  const std::int32_t group = group_bytes(weight);
+  if (few)
+    return put(id, grid, block, few_shared_bytes(group),
+               FewLinearArgs{.product = args, .norm = {}, .output = {}});
+  return put(id, grid, block, product_shared_bytes(tile, group), args);
+}
+
+std::int32_t KernelLaunches::few_rows() { return kFewRows.rows; }
+std::int32_t KernelLaunches::few_norms() { return kFewNorms; }
+
+Status KernelLaunches::round_few(LinearArgs& args, std::int32_t columns) {
+  if (args.x == nullptr) return ok_status();
+  if (args.rows < kFewRoundedRows || std::int64_t{args.rows} * columns * args.k < kFewRounded)
+    args.rounded = nullptr;
+  if (args.rounded == nullptr) return ok_status();
+  return round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows);
+}
+
+Status KernelLaunches::linear_few(std::span<const Matrix> matrices, FewLinearArgs args) {
+  LinearArgs& product = args.product;
+  if (product.rows == 0) return ok_status();
+  const bool gated = args.output.is_there != 0 && args.output.gated != 0;
+  CHECK(!matrices.empty() && matrices.size() <= kMostParts && product.rows <= kFewRows.rows);
+  CHECK(!gated || matrices.size() == 1);
+  CHECK(args.output.is_there == 0 || product.accumulate == 0);
+  CHECK(args.norm.kind == InputNorm::Kind::none || product.rows <= kFewNorms);
+  CHECK(aligned(args.norm.weight, args.norm.bias, nullptr));
+  LinearPartsArgs parts = {.all = {}, .parts = {}, .count = static_cast<std::int32_t>(matrices.size())};
+  std::int32_t columns = 0, tiles = 0;
+  std::uint32_t shared = 0;
+  const std::int32_t of_tile = gated ? kFewRows.columns / 2 : kFewRows.columns;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const Matrix& matrix = matrices[i];
+    CHECK(supports_product_tiles(matrix.element, product.k) && aligned(product.x, matrix.weight, nullptr));
+    parts.parts[i] = {.weight = matrix.weight,
+                      .bias = matrix.bias,
+                      .n = matrix.n,
+                      .tile_element = tile_element(matrix.element),
+                      .first_tile = tiles,
+                      .first_column = columns};
+    columns += matrix.n;
+    tiles += (matrix.n + of_tile - 1) / of_tile;
+    shared = std::max(shared, few_shared_bytes(group_bytes(matrix.element)));
+  }
+  if (product.stride == 0) product.stride = columns;
+  if (args.norm.kind != InputNorm::Kind::none) product.rounded = nullptr;
+  PAGODA_RETURN_IF_ERROR(round_few(product, gated ? 2 * columns : columns));
+  const Dim3 grid = {1, u32(tiles)}, block = {u32(product_threads(kFewRows))};
+  if (matrices.size() > 1) {
+    parts.all = args;
+    return put(KernelId::linear_few_parts, grid, block, shared, parts);
+  }
+  product.weight = matrices[0].weight;
+  product.bias = matrices[0].bias;
+  product.n = matrices[0].n;
+  return put(for_tiles(matrices[0].element, KernelId::linear_few_bf16), grid, block, shared, args);
 }
 
 Status KernelLaunches::route(const RouteArgs& args, std::int64_t rows) {
@@ -221,7 +285,7 @@ Status KernelLaunches::grouped_tiles(Element weight, const GroupedLinearArgs& ar
   Dim3 grid = blocks_of(kFewRows, args.pairs, args.n);
   grid.x = u32(most_tiles(args.pairs, args.experts));
   return put(for_tiles(weight, KernelId::grouped_tiles_bf16), grid, {u32(product_threads(kFewRows))},
-             few_shared_bytes(static_cast<std::int32_t>(row_bytes(weight, kQuantizedUnit) / 4)), args);
+             few_shared_bytes(group_bytes(weight)), args);
 }
 
 Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {

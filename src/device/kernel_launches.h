@@ -23,13 +23,27 @@ class KernelLaunches {
   Status add_rows(const AddRowsArgs& args, std::int64_t rows);
   Status softcap(const SoftcapArgs& args, std::int64_t rows);
   Status linear(Element weight, LinearArgs args);
-  // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room, but for few rows.
-  // All forms give the same bits, which are others than linear()'s.
+  // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room, or for few rows
+  // none. All forms give the same bits, which are others than linear()'s.
   Status linear_tiles(Element weight, const LinearArgs& args) {
     return linear_tiles(weight, args, product_form(args.rows, args.n));
   }
   enum class ProductForm : std::uint8_t { few, several, some, wide, many };
   Status linear_tiles(Element weight, LinearArgs args, ProductForm form);
+  // A matrix of linear_few(), for which supports_product_tiles(); `bias` of its n rows, or null.
+  struct Matrix {
+    Element element = Element::bf16;
+    const void* weight = nullptr;
+    const float* bias = nullptr;
+    std::int32_t n = 0;  // columns of y
+  };
+  // Products of up to few_rows() rows in one launch: with the norm of x, of up to few_norms() rows, and with
+  // the function of y; by several matrices of the same k, whose columns follow each other in y. The bits are
+  // those of launches one by one. args.product's weight, bias and n are not read, and `rounded` is room or
+  // null; or has x already, where that is null. Gated: one matrix, whose n is half of its rows.
+  Status linear_few(std::span<const Matrix> matrices, FewLinearArgs args);
+  static std::int32_t few_rows();
+  static std::int32_t few_norms();
   Status route(const RouteArgs& args, std::int64_t rows);
   Status group_pairs(const GroupPairsArgs& args);
   // Both, into args.slots and args.tiles: one launch for a single row.
@@ -111,6 +125,9 @@ class KernelLaunches {
   }
 
   Status merge_splits(const AttentionArgs& args, std::int64_t rows);
+  // Rounds x first where that is worth a launch, and forgets args.rounded where it is not, or there is no
+  // room.
+  Status round_few(LinearArgs& args, std::int32_t columns);
 
   Device& device_;
   StreamId stream_;

@@ -22,7 +22,10 @@ Status LayerLaunches::row_op(const RowOpArgs& args, std::int64_t rows) {
 }
 
 Status LayerLaunches::norm_groups(const NormGroupsArgs& args, std::int64_t rows, std::int64_t groups) {
-  return put(KernelId::norm_groups, {u32(rows), u32(groups)}, kRowThreads, kRowShared, args);
+  // A row's norm has the threads that rms_norm() gives it, and so the bits of a product's own (InputNorm).
+  const std::int32_t threads = groups == 1 && args.size >= kWideRow ? kWideRowThreads : kRowThreads;
+  return put(KernelId::norm_groups, {u32(rows), u32(groups)}, u32(threads), u32(threads) / 32 * sizeof(float),
+             args);
 }
 
 Status LayerLaunches::turn_heads(const TurnHeadsArgs& args, std::int64_t rows, std::int64_t heads) {

@@ -106,6 +106,24 @@ class CountedKernels {
       }
   }
 
+  // Two types in one launch, with the norm of x and a function of y.
+  void parts() {
+    const std::int32_t n = 64, k = 1024;
+    std::vector<KernelLaunches::Matrix> matrices;
+    for (const Element element : {Element::q4_k, Element::q6_k})
+      matrices.push_back({.element = element,
+                          .weight = room(static_cast<std::size_t>(n * KernelLaunches::row_bytes(element, k))),
+                          .n = n});
+    FewLinearArgs args;
+    args.product.rows = 1, args.product.k = k;
+    args.product.x = reinterpret_cast<const float*>(room(static_cast<std::size_t>(k) * 4));
+    args.product.y = reinterpret_cast<float*>(room(static_cast<std::size_t>(2 * n) * 4));
+    args.norm.kind = InputNorm::Kind::rms;
+    args.norm.weight = reinterpret_cast<const float*>(room(static_cast<std::size_t>(k) * 4));
+    args.output.is_there = 1;
+    EXPECT_TRUE(run().linear_few(matrices, args).ok());
+  }
+
   // Rows at the end of sequences of 200 tokens each, by one and by tiles of 16.
   void attention() {
     const std::int32_t sequences = 2, length = 200, block = 16, size = 128, heads = 8, kv_heads = 2;
@@ -157,9 +175,10 @@ TEST(AccessCounts, KernelsHaveNoConflictsAndWholeSectors) {
 #endif
   CountedKernels kernels;
   kernels.products();
+  kernels.parts();
   kernels.attention();
   EXPECT_EQ(kernels.counts().size(),
-            30u);  // products in 5 forms of 5 types, attention, what they need beside
+            31u);  // products in 5 forms of 5 types and of parts, attention, what they need beside
   for (const auto& [name, counts] : kernels.counts()) {
     SCOPED_TRACE(name);
     // Groups of 24 bytes lie in rows of 112: codes of some lanes are in one bank.

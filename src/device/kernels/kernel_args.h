@@ -133,8 +133,43 @@ struct LinearArgs {
   float* y = nullptr;
   std::int32_t rows = 0, n = 0, k = 0;
   std::int32_t accumulate = 0;
-  std::uint16_t* rounded = nullptr;  // [rows, k], of products by tiles: x in bfloat16, or room for it
+  std::uint16_t* rounded = nullptr;  // [rows, k], of products by tiles: x in bfloat16; of few rows or null
   std::int32_t stride = 0;           // from a row of y to the next; 0: n
+};
+
+// A product of few rows by tiles, with the norm of its input, as rms_norm and layer_norm have it, and the
+// function behind it, as activate has it: y[r] = f(norm(x[r]) W^T + bias), with the bits of three launches.
+struct InputNorm {
+  enum class Kind : std::int32_t { none, rms, layer };
+  Kind kind = Kind::none;
+  const float *weight = nullptr, *bias = nullptr;  // [k] at multiples of 16 bytes, or null
+  float eps = 0;
+};
+struct OutputFunction {
+  std::int32_t is_there = 0;
+  Function function = Function::silu;
+  std::int32_t gated = 0;  // weight is [2 * n, k], the gate above what it opens; and so is bias
+};
+struct FewLinearArgs {
+  LinearArgs product;
+  InputNorm norm;
+  OutputFunction output;  // none where the product is added to y
+};
+// Several matrices of the same k, each with an element type of its own, one below the other: y of the first
+// stands before y of the second in a row. Of `all`, the product's weight, bias and n are not read.
+inline constexpr std::int32_t kMostParts = 3;
+struct LinearPart {
+  const void* weight = nullptr;  // [n, k]
+  const float* bias = nullptr;   // [n], or null
+  std::int32_t n = 0;
+  std::int32_t tile_element = 0;  // the Element, counted from bf16 on without i8
+  std::int32_t first_tile = 0;    // the launch has tiles of all parts
+  std::int32_t first_column = 0;  // in a row of y
+};
+struct LinearPartsArgs {
+  FewLinearArgs all;
+  LinearPart parts[kMostParts];
+  std::int32_t count = 0;
 };
 
 // Which experts a row goes through, by kernels/routing_rule.h, ascending; NaN is chosen last.

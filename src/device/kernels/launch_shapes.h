@@ -38,6 +38,14 @@ inline constexpr ProductTile kWideRows = {64, 128, 64, 2, 2, choices::wide_stage
 inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, choices::many_stages};
 // Bytes of x in bfloat16 that a block of kFewRows holds at once.
 inline constexpr std::int32_t kFewInputBytes = choices::few_input_kib * 1024;
+// Behind them: sums of warps, and a mean and a scale for each row (linear_few.cuh).
+inline constexpr std::int32_t kFewSums = kWideRowThreads / 32, kFewMomentBytes = 4 * (kFewSums + 2 * 16);
+// Multiplications and rows of a product from which on a launch that rounds x is worth having: blocks read
+// half as much of it, which counts where it is not much less than what they read of the weights.
+inline constexpr std::int64_t kFewRounded = std::int64_t{1'000'000} * choices::few_rounded;
+inline constexpr std::int32_t kFewRoundedRows = 5;
+// The most rows whose norm is worked out by each block.
+inline constexpr std::int32_t kFewNorms = choices::few_norms;
 // So many blocks of kManyRows, and of kWideRows, are worth having: fewer leave processors idle, and
 // kSomeRows' are smaller.
 inline constexpr std::int64_t kManyBlocks = choices::many_blocks, kWideBlocks = choices::wide_blocks;
@@ -71,8 +79,9 @@ constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32
 static_assert(kFewInputBytes >= 2 * kFewRows.rows * kFewRows.depth);
 constexpr std::uint32_t few_shared_bytes(std::int32_t group) {
   return static_cast<std::uint32_t>(kFewRows.stages * kFewRows.columns * product_pitch(kFewRows, group) +
-                                    kFewInputBytes);
+                                    kFewInputBytes + kFewMomentBytes);
 }
+static_assert(kFewNorms <= kFewRows.rows && kFewRows.rows == 16);
 
 // Attention by tiles (attention_tiles.cuh), for heads of up to `padded`: 64, 128 or 256.
 inline constexpr std::int32_t kTileWarps = 4;

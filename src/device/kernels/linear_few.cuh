@@ -5,7 +5,13 @@
 // where it fits (kFewInputBytes), else a part after the other, which are the only barriers. The chain of an
 // element's sum is linear_tiles.cuh's. grid: (tiles of rows, tiles of n); block: warps of the tile; shared:
 // few_shared_bytes().
+//
+// A launch costs such a product more than its arithmetic does. So what stands beside it can be part of it,
+// with the same bits: each block works the norm of its rows out for itself (InputNorm), the function behind
+// it takes the sums where they are (OutputFunction), and matrices of several types share a launch
+// (linear_few_parts).
 #include "device/kernels/linear_tiles.cuh"
+#include "device/kernels/rows.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -23,6 +29,9 @@ struct FewSizes {
   static_assert(kRowStep == 16 * kPieces);  // a stage begins with a piece, and shift_of() it is 0
 };
 
+// Columns of y that a warp makes: gated ones have two rows of the weights each.
+__device__ __forceinline__ int few_columns(const OutputFunction& output) { return output.gated != 0 ? 4 : 8; }
+
 // A warp's copies of stages of its weights, from row `first_n` on: where this lane's pieces of the next stage
 // come from, and how much of their row is left. Zero is what copy_weights has so.
 template <class T>
@@ -35,16 +44,18 @@ struct FewCopies {
   const unsigned char* from[kCount];
   int to[kCount], left[kCount];
 
-  __device__ __forceinline__ FewCopies(const LinearArgs& args, int first_n) {
+  // Gated: four rows of the gate, then the same of what it opens.
+  __device__ __forceinline__ FewCopies(const LinearArgs& args, const OutputFunction& output, int first_n) {
     const int row_bytes = row_bytes_of<T>(args.k);
-    const auto* const weights =
-        static_cast<const unsigned char*>(args.weight) + static_cast<std::int64_t>(first_n) * row_bytes;
+    const auto* const weights = static_cast<const unsigned char*>(args.weight);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const int i = 32 * j + static_cast<int>(threadIdx.x % 32);
       const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
-      const bool there = i < kAll && first_n + line < args.n;
-      from[j] = weights + (there ? line * row_bytes + 16 * piece : 0);
+      const int column = first_n + (output.gated != 0 ? line % 4 : line);
+      const std::int64_t row = output.gated != 0 && line >= 4 ? args.n + column : column;
+      const bool there = i < kAll && column < args.n;
+      from[j] = weights + (there ? row * row_bytes + 16 * piece : 0);
       to[j] = kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
       left[j] = there ? row_bytes - 16 * piece : 0;
     }
@@ -61,27 +72,78 @@ struct FewCopies {
   }
 };
 
-// Rounds `depth` elements from `first_k` on of the block's rows into shared memory; behind the end of k are
-// zeros. All threads; between barriers.
+// A row's sum as a norm that is launched by itself has it (whole_rows() in kernel_launches.cc).
+template <RowTerms terms>
+__device__ __forceinline__ float norm_sum(const float* x, int width, float mean, float* shared) {
+  constexpr int kWide = kWideRowThreads > kFewThreads ? kWideRowThreads / kFewThreads : 1,
+                kNarrow = kRowThreads > kFewThreads ? kRowThreads / kFewThreads : 1;
+  return width >= kWideRow ? row_sum<terms, kWide>(x, width, mean, kWideRowThreads, shared)
+                           : row_sum<terms, kNarrow>(x, width, mean, kRowThreads, shared);
+}
+
+// A mean and a scale of each of the block's rows into shared memory, whose first kFewSums floats are room.
+// All threads; a barrier is behind it.
 template <class Lines>
-__device__ __forceinline__ void round_inputs(const LinearArgs& args, const Lines& lines, int count,
-                                             int first_k, int depth, unsigned char* inputs) {
+__device__ __forceinline__ void find_moments(const LinearArgs& args, const InputNorm& norm,
+                                             const Lines& lines, int count, float* shared) {
+  for (int line = 0; line < count; ++line) {
+    float mean = 0;
+    if (norm.kind == InputNorm::Kind::layer) {
+      mean = norm_sum<RowTerms::values>(lines.x(line), args.k, 0, shared) / static_cast<float>(args.k);
+      __syncthreads();
+    }
+    const float squares = norm_sum<RowTerms::squares>(lines.x(line), args.k, mean, shared);
+    if (threadIdx.x == 0) {
+      shared[kFewSums + 2 * line] = mean;
+      shared[kFewSums + 2 * line + 1] = scale_of_norm(squares, args.k, norm.eps);
+    }
+    __syncthreads();
+  }
+}
+
+// Four elements of a row, from the `first` of its k on, as its norm has them.
+__device__ __forceinline__ void normalize(const InputNorm& norm, const float* moments, int first,
+                                          FourFloats& x) {
+  FourFloats weight = {{1, 1, 1, 1}};
+  if (norm.weight != nullptr) weight = load_whole<FourFloats>(norm.weight + first);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x.at[i] = normalized(x.at[i], moments[0], moments[1], weight.at[i]);
+  if (norm.bias == nullptr) return;
+  const auto bias = load_whole<FourFloats>(norm.bias + first);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x.at[i] = x.at[i] + bias.at[i];
+}
+
+// Rounds `depth` elements from `first_k` on of the block's rows into shared memory, or brings rounded ones;
+// behind the end of k are zeros. `moments`: find_moments() has made them. All threads; between barriers.
+template <class Lines>
+__device__ __forceinline__ void round_inputs(const LinearArgs& args, const InputNorm& norm,
+                                             const float* moments, const Lines& lines, int count, int first_k,
+                                             int depth, unsigned char* inputs) {
   const int chunks = depth / 8;
   for (int line = 0; line < count; ++line) {
     const float* const x = lines.x(line) + first_k;
     const float factor = lines.factor(line);
 #pragma unroll 4
     for (int chunk = static_cast<int>(threadIdx.x); chunk < chunks; chunk += kFewThreads) {
-      FourFloats halves[2] = {};
-      if (first_k + 8 * chunk < args.k) {
-        halves[0] = load_whole<FourFloats>(x + 8 * chunk);
-        halves[1] = load_whole<FourFloats>(x + 8 * chunk + 4);
-      }
-      FourWords words;
+      const bool there = first_k + 8 * chunk < args.k;
+      FourWords words = {};
+      if (!Lines::kWeighed && args.rounded != nullptr) {
+        if (there) words = load_whole<FourWords>(lines.rounded(line) + first_k + 8 * chunk);
+      } else {
+        FourFloats halves[2] = {};
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float* const pair = halves[j / 2].at + 2 * (j % 2);
-        words.at[j] = Lines::kWeighed ? pack(pair[0] * factor, pair[1] * factor) : pack(pair[0], pair[1]);
+        for (int half = 0; there && half < 2; ++half) {
+          const int at = 8 * chunk + 4 * half;
+          halves[half] = load_whole<FourFloats>(x + at);
+          if (norm.kind != InputNorm::Kind::none)
+            normalize(norm, moments + 2 * line, first_k + at, halves[half]);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float* const pair = halves[j / 2].at + 2 * (j % 2);
+          words.at[j] = Lines::kWeighed ? pack(pair[0] * factor, pair[1] * factor) : pack(pair[0], pair[1]);
+        }
       }
       store_whole(inputs + swizzled(line, chunk, 2 * depth), words);
     }
@@ -111,22 +173,59 @@ struct FewFragments {
   }
 };
 
-// `lines` say which rows; args all else.
+// y = f(sum + bias). A lane has two columns of two rows; gated ones that it has lie two lanes behind their
+// gates.
 template <class T, class Lines>
-__device__ __forceinline__ void linear_few(const LinearArgs& args, const Lines& lines) {
+__device__ __forceinline__ void store_function(const LinearArgs& args, const OutputFunction& output,
+                                               const Lines& lines, int first_n,
+                                               const ProductSums<T, kFewRows>& sums) {
+  const int lane = static_cast<int>(threadIdx.x % 32), place = 2 * (lane % 4);
+  const bool gated_one = output.gated != 0 && place >= 4;
+  const int first = first_n + (gated_one ? place - 4 : place);
+  float values[4];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float bias = 0;
+    if (args.bias != nullptr && first + i < args.n) bias = args.bias[(gated_one ? args.n : 0) + first + i];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) values[2 * h + i] = sums.at[0][0][2 * h + i] + bias;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float other = __shfl_xor_sync(kAllLanes, values[i], 2);
+    values[i] = output.gated != 0 ? gated(output.function, values[i], other)
+                                  : function_of(output.function, values[i]);
+  }
+  if (gated_one) return;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int line = 8 * h + lane / 4;
+    if (line >= lines.count()) continue;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      if (first + i < args.n) lines.y(line)[first + i] = values[2 * h + i];
+  }
+}
+
+// `lines` say which rows, `tile` which of n; args all else.
+template <class T, class Lines>
+__device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNorm& norm,
+                                           const OutputFunction& output, const Lines& lines, int tile) {
   using Sizes = FewSizes<T>;
   constexpr int kDepth = kFewRows.depth, kStages = kFewRows.stages;
   PAGODA_SHARED(unsigned char, shared);
   unsigned char* const inputs = shared;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   unsigned char* const ring = shared + kFewInputBytes + warp * Sizes::kRingBytes;
-  const int first_n = static_cast<int>(blockIdx.y) * kFewRows.columns + warp * Sizes::kLines;
+  auto* const moments =
+      reinterpret_cast<float*>(shared + kFewInputBytes + kFewRows.warps_of_columns * Sizes::kRingBytes);
+  const int first_n = (tile * kFewRows.warps_of_columns + warp) * few_columns(output);
   const int count = lines.count() < kFewRows.rows ? lines.count() : kFewRows.rows;
   const int stages = (args.k + kDepth - 1) / kDepth;
   // Stages whose inputs lie in shared memory together.
   const int fit = kFewInputBytes / (2 * kDepth) / count, at_once = fit < stages ? fit : stages;
   const bool has_work = first_n < args.n;
-  FewCopies<T> copies(args, first_n);
+  FewCopies<T> copies(args, output, first_n);
   int to = 0, from = 0;  // bytes in the ring
   const auto further = [](int at) {
     return at + Sizes::kStageBytes == Sizes::kRingBytes ? 0 : at + Sizes::kStageBytes;
@@ -144,9 +243,10 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const Lines& 
   for (int i = 0; i < 4; ++i) rows[i] = inputs + swizzled(line, 2 * i + lane / 16, 2 * at_once * kDepth);
   ProductSums<T, kFewRows> sums;
   clear(sums);
+  if (norm.kind != InputNorm::Kind::none) find_moments(args, norm, lines, count, moments);
   for (int first = 0; first < stages; first += at_once) {
     if (first > 0) __syncthreads();  // nobody reads the part before
-    round_inputs(args, lines, count, first * kDepth, at_once * kDepth, inputs);
+    round_inputs(args, norm, moments + kFewSums, lines, count, first * kDepth, at_once * kDepth, inputs);
     __syncthreads();
     const int behind = first + at_once < stages ? first + at_once : stages;
     if (!has_work) continue;
@@ -176,15 +276,18 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const Lines& 
     for (int step = 0; step < FewFragments::kSteps; ++step) fragments.multiply(sums.at[0][0], step);
   }
   if (!has_work) return;
-  if ((args.n | args.stride) % 2 == 0)
+  if (output.is_there != 0)
+    store_function(args, output, lines, first_n, sums);
+  else if (has_pairs(args))
     store_sums<true>(args, lines, 0, first_n, sums);
   else
     store_sums<false>(args, lines, 0, first_n, sums);
 }
 
-#define PAGODA_FEW_KERNEL(name, T)                                                       \
-  __global__ void __launch_bounds__(kFewThreads, 2) linear_few_##name(LinearArgs args) { \
-    linear_few<T>(args, BatchLines<kFewRows>(args));                                     \
+#define PAGODA_FEW_KERNEL(name, T)                                                          \
+  __global__ void __launch_bounds__(kFewThreads, 2) linear_few_##name(FewLinearArgs args) { \
+    linear_few<T>(args.product, args.norm, args.output, BatchLines<kFewRows>(args.product), \
+                  static_cast<int>(blockIdx.y));                                            \
   }
 PAGODA_FEW_KERNEL(bf16, Bf16)
 PAGODA_FEW_KERNEL(q4, Quantized4)
@@ -192,5 +295,37 @@ PAGODA_FEW_KERNEL(q8, Quantized8)
 PAGODA_FEW_KERNEL(q4_k, Quantized4K)
 PAGODA_FEW_KERNEL(q6_k, Quantized6K)
 #undef PAGODA_FEW_KERNEL
+
+template <class T>
+__device__ __forceinline__ void multiply_part(const LinearPartsArgs& args, const LinearPart& part, int tile) {
+  LinearArgs product = args.all.product;
+  product.weight = part.weight;
+  product.bias = part.bias;
+  product.n = part.n;
+  product.y += part.first_column;
+  linear_few<T>(product, args.all.norm, args.all.output, BatchLines<kFewRows>(product),
+                tile - part.first_tile);
+}
+
+// The same, each block for the part that its tile is of. No part is gated.
+__global__ void __launch_bounds__(kFewThreads, 2) linear_few_parts(LinearPartsArgs args) {
+  const int tile = static_cast<int>(blockIdx.y);
+  LinearPart part = args.parts[0];
+#pragma unroll
+  for (int i = 1; i < kMostParts; ++i)
+    if (i < args.count && tile >= args.parts[i].first_tile) part = args.parts[i];
+  switch (part.tile_element) {
+    case 0:
+      return multiply_part<Bf16>(args, part, tile);
+    case 1:
+      return multiply_part<Quantized4>(args, part, tile);
+    case 2:
+      return multiply_part<Quantized8>(args, part, tile);
+    case 3:
+      return multiply_part<Quantized4K>(args, part, tile);
+    case 4:
+      return multiply_part<Quantized6K>(args, part, tile);
+  }
+}
 
 }  // namespace pagoda::device::kernels

@@ -104,6 +104,9 @@ struct BatchLines {
   __device__ __forceinline__ float* y(int line) const {
     return args.y + static_cast<std::int64_t>(first + line) * args.stride;
   }
+  __device__ __forceinline__ const std::uint16_t* rounded(int line) const {
+    return args.rounded + static_cast<std::int64_t>(first + line) * args.k;
+  }
   __device__ __forceinline__ float factor(int) const { return 1; }
 };
 
@@ -156,7 +159,12 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
   }
 }
 
-// `pairs`: rows of y begin at multiples of two elements.
+// Whether rows of y begin at multiples of two elements.
+__device__ __forceinline__ bool has_pairs(const LinearArgs& args) {
+  return (args.n | args.stride) % 2 == 0 && reinterpret_cast<std::uintptr_t>(args.y) % sizeof(TwoFloats) == 0;
+}
+
+// `pairs`: has_pairs().
 template <bool pairs, class T, ProductTile tile, class Lines>
 __device__ __forceinline__ void store_sums(const LinearArgs& args, const Lines& lines, int first_line,
                                            int first_n, const ProductSums<T, tile>& sums) {
@@ -253,7 +261,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     place = place + 1 == tile.stages ? 0 : place + 1;
   }
   if (!has_work) return;
-  if ((args.n | args.stride) % 2 == 0)
+  if (has_pairs(args))
     store_sums<true>(args, lines, first_line, first_n, sums);
   else
     store_sums<false>(args, lines, first_line, first_n, sums);

@@ -18,6 +18,7 @@ struct PairLines {
   __device__ __forceinline__ float* y(int line) const {
     return args.y + static_cast<std::int64_t>(pair(line)) * args.n;
   }
+  __device__ __forceinline__ const std::uint16_t* rounded(int) const { return nullptr; }
   __device__ __forceinline__ float factor(int line) const {
     return args.factors != nullptr ? args.factors[pair(line)] : 1.0f;
   }
@@ -35,7 +36,8 @@ __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
   of_expert.bias = args.bias != nullptr ? args.bias + row : nullptr;
   of_expert.n = of_expert.stride = args.n;
   of_expert.k = args.k;
-  linear_few<T>(of_expert, PairLines{args, pairs});
+  linear_few<T>(of_expert, InputNorm(), OutputFunction(), PairLines{args, pairs},
+                static_cast<int>(blockIdx.y));
 }
 
 #define PAGODA_GROUPED_KERNEL(name, T)                                                             \

@@ -35,6 +35,45 @@ __global__ void embedding_q8(EmbeddingArgs args) { embed_row<Quantized8>(args); 
 __global__ void embedding_q4_k(EmbeddingArgs args) { embed_row<Quantized4K>(args); }
 __global__ void embedding_q6_k(EmbeddingArgs args) { embed_row<Quantized6K>(args); }
 
+// The sum of a row's elements less `mean`, or of their squares, by `threads` threads that have every
+// `threads`-th element each: a thread's own ones ascending, then block_sum(). The same in all threads of the
+// block, each of which stands for `kEach` of them, or one for one where it has as many or more. `shared` has
+// a float for each warp of `threads`.
+enum class RowTerms { values, squares };
+template <RowTerms terms, int kEach>
+__device__ __forceinline__ float row_sum(const float* x, int width, float mean, int threads, float* shared) {
+  const int thread = static_cast<int>(threadIdx.x), block = static_cast<int>(blockDim.x);
+  if (kEach > 1 || thread < threads) {
+    float sums[kEach] = {};
+#pragma unroll 4
+    for (int first = thread; first < width; first += threads)
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) {
+        const int i = first + j * block;
+        if (j > 0 && i >= width) continue;
+        const float value = x[i] - mean;
+        sums[j] = terms == RowTerms::squares ? fmaf(value, value, sums[j]) : sums[j] + value;
+      }
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      const float sum = warp_sum(sums[j]);
+      if (thread % 32 == 0) shared[(thread + j * block) / 32] = sum;
+    }
+  }
+  __syncthreads();
+  float sum = 0;
+  for (int warp = 0; warp < threads / 32; ++warp) sum += shared[warp];
+  return sum;
+}
+
+// One element, normalized.
+__device__ __forceinline__ float normalized(float x, float mean, float scale, float weight) {
+  return (x - mean) * scale * weight;
+}
+__device__ __forceinline__ float scale_of_norm(float squares, int width, float eps) {
+  return 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
+}
+
 // Shared: a float a warp. A thread writes the elements that it alone reads.
 __device__ __forceinline__ void normalize_row(const NormArgs& args, bool centred) {
   PAGODA_SHARED(float, sums);
@@ -44,17 +83,13 @@ __device__ __forceinline__ void normalize_row(const NormArgs& args, bool centred
   float* const out = args.out + static_cast<std::int64_t>(blockIdx.x) * stride;
   float mean = 0;
   if (centred) {
-    float sum = 0;
-    for (int i = first; i < args.width; i += step) sum += x[i];
-    mean = block_sum(sum, sums) / static_cast<float>(args.width);
+    mean = row_sum<RowTerms::values, 1>(x, args.width, 0, step, sums) / static_cast<float>(args.width);
     __syncthreads();
   }
-  float squares = 0;
-  for (int i = first; i < args.width; i += step) squares = fmaf(x[i] - mean, x[i] - mean, squares);
-  const float sum = block_sum(squares, sums);
-  const float scale = 1.0f / sqrtf(sum / static_cast<float>(args.width) + args.eps);
+  const float squares = row_sum<RowTerms::squares, 1>(x, args.width, mean, step, sums);
+  const float scale = scale_of_norm(squares, args.width, args.eps);
   for (int i = first; i < args.width; i += step) {
-    const float value = (x[i] - mean) * scale * (args.weight != nullptr ? args.weight[i] : 1.0f);
+    const float value = normalized(x[i], mean, scale, args.weight != nullptr ? args.weight[i] : 1.0f);
     out[i] = args.bias != nullptr ? value + args.bias[i] : value;
   }
 }
@@ -98,19 +133,19 @@ __device__ __forceinline__ float function_of(Function function, float x) {
   return x;
 }
 
+// f(gate) * up
+__device__ __forceinline__ float gated(Function function, float gate, float up) {
+  if (function == Function::clamped_silu) up = (up < -7.0f ? -7.0f : up > 7.0f ? 7.0f : up) + 1.0f;
+  return function_of(function, gate) * up;
+}
+
 __global__ void activate(ActivateArgs args) {
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
   const float* const in = args.in + row * (args.gated != 0 ? 2 : 1) * args.width;
   float* const out = args.out + row * args.width;
-  for (int i = first_of_row(); i < args.width; i += step_in_row()) {
-    float value = function_of(args.function, in[i]);
-    if (args.gated != 0) {
-      float up = in[args.width + i];
-      if (args.function == Function::clamped_silu) up = (up < -7.0f ? -7.0f : up > 7.0f ? 7.0f : up) + 1.0f;
-      value *= up;
-    }
-    out[i] = value;
-  }
+  for (int i = first_of_row(); i < args.width; i += step_in_row())
+    out[i] =
+        args.gated != 0 ? gated(args.function, in[i], in[args.width + i]) : function_of(args.function, in[i]);
 }
 
 __global__ void add_rows(AddRowsArgs args) {

@@ -203,6 +203,56 @@ TEST_F(DeviceOpsTest, ProductsTakeNormsFunctionsAndSums) {
   }
 }
 
+// Products by tiles: few rows take norms and functions into their launch, many do not.
+TEST_F(DeviceOpsTest, RowsOfProductsHaveTheBitsThatTheyHaveAlone) {
+  DeviceOps ops(bench_.device(), bench_.stream(), arena_, {.weights = device::Element::bf16});
+  const KernelContext context = {.backend = Backend::device, .device = &ops};
+  constexpr std::int64_t kAll = 18, kOut = 12;
+  for (const std::int64_t width : {std::int64_t{96}, std::int64_t{1032}})
+    for (const bool gated : {false, true}) {
+      SCOPED_TRACE(testing::Message() << width << (gated ? " gated" : ""));
+      const auto floats_of = [](std::uint64_t seed, std::int64_t count) {
+        return random_floats(seed, static_cast<std::size_t>(count));
+      };
+      const std::vector<float> first = floats_of(1, kOut * width), second = floats_of(2, kOut * width),
+                               bias = floats_of(3, 2 * kOut);
+      std::vector<TensorView> views;
+      for (const std::vector<float>* const matrix : {&first, &second})
+        views.push_back({.dtype = DType::f32,
+                         .shape = {kOut, width},
+                         .data = reinterpret_cast<const std::byte*>(matrix->data())});
+      auto packed = PackedLinear::pack(context, LinearType::bfloat16, views, bias,
+                                       gated ? LinearForm::gated : LinearForm::stacked);
+      ASSERT_TRUE(packed.has_value());
+      const std::int64_t columns = packed->n();
+      const float* const x = put(floats_of(4, kAll * width));
+      const float *const weight = put(floats_of(5, width)), *const norm_bias = put(floats_of(6, width));
+      for (const auto op : {LinearInput::Op::none, LinearInput::Op::rms_norm, LinearInput::Op::layer_norm})
+        for (const bool function : {false, true}) {
+          if (gated && !function) continue;
+          const auto rows = [&](std::int64_t from, std::int64_t count) {
+            LinearInput input = LinearInput::rows(x + from * width, width);
+            input.op = op;
+            if (op != LinearInput::Op::none) input.weight = weight, input.eps = 1e-5f;
+            if (op == LinearInput::Op::layer_norm) input.bias = norm_bias;
+            LinearOutput output;
+            if (function) output.activation = Activation::silu;
+            float* const y = bench_.make<float>(static_cast<std::size_t>(count * columns));
+            linear(context, *packed, input, count, Buffer::of(y, columns), output);
+            EXPECT_TRUE(ops.take_status().ok());
+            return bench_.get(y, static_cast<std::size_t>(count * columns));
+          };
+          const std::vector<float> all = rows(0, kAll);
+          for (const auto& [from, count] : {std::pair{0, 1}, {17, 1}, {3, 2}, {1, 3}, {2, 16}}) {
+            const std::vector<float> wanted(all.begin() + from * columns,
+                                            all.begin() + (from + count) * columns);
+            EXPECT_TRUE(same_bits(rows(from, count), wanted))
+                << count << " rows from " << from << ", norm " << static_cast<int>(op);
+          }
+        }
+    }
+}
+
 // Two sequences, of which one begins and one goes on with drafts, and a copy of a state in between.
 TEST_F(DeviceOpsTest, RecurrentLayersAreTheReferences) {
   constexpr std::int32_t kTaps = 4, kHeads = 4, kKeyHeads = 2, kKey = 6, kValue = 40;

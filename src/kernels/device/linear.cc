@@ -1,5 +1,8 @@
 // Products of matrices: the kernels by tiles where a matrix and its output's place are made for them, else
 // the plain ones. The choice is a matter of the model alone: no bit depends on the number of rows.
+#include <algorithm>
+#include <array>
+
 #include "kernels/device/ops.h"
 #include "kernels/linear_storage.h"
 
@@ -30,9 +33,8 @@ void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* 
                                .k = i32(weight.k),
                                .accumulate = accumulate ? 1 : 0,
                                .stride = i32(stride)};
-    const bool tiles = ops.options().rounds() &&
-                       device::KernelLaunches::supports_product_tiles(part.element, args.k) &&
-                       (aligned(y, 2 * sizeof(float)) || (part.n | stride) % 2 != 0);
+    const bool tiles =
+        ops.options().rounds() && device::KernelLaunches::supports_product_tiles(part.element, args.k);
     if (ops.options().products == MatrixProducts::library && part.element == Element::bf16) {
       CHECK(stride == part.n || num_rows == 1);
       args.rounded = room_for_rounded(ops, num_rows * weight.k);
@@ -75,10 +77,59 @@ device::Function function_of(Activation activation) {
   return device::Function::silu;
 }
 
+namespace {
+
+bool aligned_input(const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
+  return aligned(input.x, 16) && (input.stride == k || num_rows == 1);
+}
+
+// Whether a product of few rows can be one launch, whatever its matrices' types.
+bool is_few(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
+  return ops.options().rounds() && ops.options().products != MatrixProducts::library &&
+         num_rows <= device::KernelLaunches::few_rows() && std::ssize(weight.device) <= device::kMostParts &&
+         (weight.form != LinearForm::gated || weight.device.size() == 1) &&
+         std::ranges::all_of(weight.device, [&](const DevicePart& part) {
+           return device::KernelLaunches::supports_product_tiles(part.element, i32(weight.k));
+         });
+}
+
+void few(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input, std::int64_t num_rows,
+         const Buffer& y, const LinearOutput& output) {
+  using Kind = device::InputNorm::Kind;
+  device::FewLinearArgs args;
+  const bool normed = input.op != LinearInput::Op::none && num_rows <= device::KernelLaunches::few_norms() &&
+                      aligned_input(input, num_rows, weight.k) && aligned(input.weight, 16) &&
+                      aligned(input.bias, 16) && ops.find_normed(input, num_rows, weight.k) == nullptr;
+  if (normed)
+    args.norm = {.kind = input.op == LinearInput::Op::rms_norm ? Kind::rms : Kind::layer,
+                 .weight = input.weight,
+                 .bias = input.bias,
+                 .eps = input.eps};
+  if (output.activation)
+    args.output = {.is_there = 1,
+                   .function = function_of(*output.activation),
+                   .gated = weight.form == LinearForm::gated ? 1 : 0};
+  args.product = {.x = normed ? input.x : input_rows(ops, input, num_rows, weight.k),
+                  .y = floats(y),
+                  .rows = i32(num_rows),
+                  .k = i32(weight.k),
+                  .accumulate = output.accumulate ? 1 : 0,
+                  .rounded = normed ? nullptr : room_for_rounded(ops, num_rows * weight.k),
+                  .stride = i32(y.stride)};
+  std::array<device::KernelLaunches::Matrix, device::kMostParts> matrices;
+  const std::int32_t rows_of_column = args.output.gated != 0 ? 2 : 1;
+  for (std::size_t i = 0; i < weight.device.size(); ++i) {
+    const DevicePart& part = weight.device[i];
+    matrices[i] = {part.element, part.weight, part.bias, part.n / rows_of_column};
+  }
+  ops.keep(ops.launches().linear_few(std::span(matrices).first(weight.device.size()), args));
+}
+
+}  // namespace
+
 const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
+  if (input.op == LinearInput::Op::none && aligned_input(input, num_rows, k)) return input.x;
   const Buffer x = Buffer::of(input.x, input.stride);
-  const bool in_place = input.op == LinearInput::Op::none && (input.stride == k || num_rows == 1);
-  if (in_place && aligned(input.x, 16)) return input.x;
   if (const float* const normed = ops.find_normed(input, num_rows, k)) return normed;
   const Buffer out = Buffer::of(ops.room(DeviceOps::Room::rows, num_rows * k), k);
   if (input.op == LinearInput::Op::none)
@@ -93,6 +144,10 @@ const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t n
 // A function of a product that is not gated is applied in place.
 void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, const Buffer& y, const LinearOutput& output) {
+  if (is_few(ops, weight, num_rows)) {
+    few(ops, weight, input, num_rows, y, output);
+    return ops.wrote(y, num_rows);
+  }
   const float* const x = input_rows(ops, input, num_rows, weight.k);
   if (output.activation) {
     CHECK(y.stride == weight.n || num_rows == 1);

@@ -1,0 +1,118 @@
+#pragma once
+// For tests of products: random weights of every element type of the kernels by tiles, and small helpers.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "device/test_support.h"
+#include "kernels/testing.h"
+
+namespace pagoda::device {
+
+inline constexpr Element kTileElements[] = {Element::bf16, Element::q4, Element::q8, Element::q4_k,
+                                            Element::q6_k};
+
+inline float rounded(float value) { return bfloat16_to_float(float_to_bfloat16(value)); }
+
+inline std::uint64_t drawn(std::uint64_t seed, std::uint64_t what) { return random_bits(seed, 5, what); }
+
+// Random weights as the device has them, and what they are worth once they are bfloat16.
+struct Weights {
+  Element element = Element::bf16;
+  std::vector<std::byte> stored;
+  std::vector<float> values;  // [n, k]
+};
+
+template <class T>
+void append(std::vector<std::byte>& bytes, const T& value) {
+  const auto* const first = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), first, first + sizeof value);
+}
+
+// As the kernels have 4 bits with a minimum: within 1e-5 of the scale of what they are worth, which a
+// rounding may turn the other way.
+inline float rounded_four(float scale, float minimum, int code) {
+  const float value =
+      rounded(std::fma(128 * scale, 1 + static_cast<float>(code) / 128, minimum - 128 * scale));
+  EXPECT_NEAR(value, scale * static_cast<float>(code) + minimum,
+              0.005 * (15 * scale + std::abs(minimum) + 1e-3));
+  return value;
+}
+
+// kQuantizedUnit weights from the `first` on. `scale` and `minimum` have at most 11 bits.
+inline void append_unit(Weights& weights, std::uint64_t seed, std::size_t first, float scale, float minimum) {
+  Quantized4K four = {scale, minimum, {}, {}, {}};
+  Quantized6K six = {{}, {}, {}, scale / 8, 0};
+  for (std::size_t i = 0; i < std::size(six.scales); ++i)
+    six.scales[i] = static_cast<std::int8_t>(drawn(seed + 1, first + i));
+  for (std::size_t i = 0; i < std::size(four.scales); ++i) {
+    four.scales[i] = static_cast<std::uint8_t>(drawn(seed + 2, first + i) & 63);
+    four.minima[i] = static_cast<std::uint8_t>(drawn(seed + 3, first + i) & 63);
+  }
+  for (std::size_t i = 0; i < kQuantizedUnit; ++i) {
+    const auto at = static_cast<std::int32_t>(i);
+    const auto code = static_cast<int>(drawn(seed, first + i) & 63);
+    const auto byte = static_cast<std::size_t>(code_byte(at)), high = static_cast<std::size_t>(high_byte(at));
+    const int low = (code & 15) << (i % 32 < 16 ? 0 : 4);
+    four.codes[byte] = static_cast<std::uint8_t>(four.codes[byte] | low);
+    six.codes[byte] = static_cast<std::uint8_t>(six.codes[byte] | low);
+    six.high[high] = static_cast<std::uint8_t>(six.high[high] | code >> 4 << high_shift(at));
+    weights.values[first + i] =
+        weights.element == Element::q4_k
+            ? rounded_four(scale * static_cast<float>(four.scales[i / 32]),
+                           -minimum * static_cast<float>(four.minima[i / 32]), code & 15)
+            : rounded(six.scale * static_cast<float>(six.scales[i / 16]) * static_cast<float>(code - 32));
+  }
+  if (weights.element == Element::q4_k)
+    append(weights.stored, four);
+  else
+    append(weights.stored, six);
+}
+
+inline Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::size_t k) {
+  Weights weights = {.element = element, .stored = {}, .values = std::vector<float>(n * k)};
+  const auto random = random_floats(seed, n * k);
+  for (std::size_t i = 0; element == Element::bf16 && i < n * k; ++i) {
+    append(weights.stored, float_to_bfloat16(random[i]));
+    weights.values[i] = rounded(random[i]);
+  }
+  if (element == Element::bf16) return weights;
+  if (element >= Element::q4_k) {
+    for (std::size_t first = 0; first < n * k; first += kQuantizedUnit)
+      append_unit(weights, seed, first,
+                  bfloat16_to_float(float_to_bfloat16(0.004f * std::abs(random[first]))),
+                  bfloat16_to_float(float_to_bfloat16(0.02f * random[first + 1])));
+    return weights;
+  }
+  for (std::size_t first = 0; first < n * k; first += kQuantizedGroup) {
+    const float scale = 0.01f + 0.1f * std::abs(random[first]), minimum = random[first + 1];
+    Quantized4 four = {scale, minimum, {}};
+    Quantized8 eight = {scale / 8, {}};
+    for (std::size_t i = 0; i < kQuantizedGroup; ++i) {
+      const auto byte = static_cast<std::uint8_t>(drawn(seed, first + i));
+      float& value = weights.values[first + i];
+      if (element == Element::q4) {
+        four.codes[i % 16] = static_cast<std::uint8_t>(four.codes[i % 16] | (byte & 15) << (i < 16 ? 0 : 4));
+        value = rounded_four(scale, minimum, byte & 15);
+      } else {
+        eight.codes[i] = static_cast<std::int8_t>(byte);
+        value = rounded(eight.scale * static_cast<float>(eight.codes[i]));
+      }
+    }
+    if (element == Element::q4) append(weights.stored, four);
+    if (element == Element::q8) append(weights.stored, eight);
+  }
+  return weights;
+}
+
+inline std::vector<float> part(const std::vector<float>& values, std::size_t first, std::size_t count) {
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+inline std::size_t between(std::uint64_t seed, std::uint64_t what, std::size_t least, std::size_t most) {
+  return least + drawn(seed, 1000 + what) % (most - least + 1);
+}
+
+}  // namespace pagoda::device
