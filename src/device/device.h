@@ -24,6 +24,7 @@ namespace pagoda::device {
 
 enum class StreamId : std::int32_t {};
 enum class EventId : std::int32_t {};
+enum class GraphId : std::int32_t {};
 
 // Something that a device can launch. `entry` is the device's own business; kernels take one plain struct.
 struct Kernel {
@@ -84,6 +85,16 @@ class Device : public VirtualMemory {
   // `args` is copied; kernel.args_bytes of it.
   virtual Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape,
                         const void* args) = 0;
+
+  // Graphs: launches and copies that are put into `stream` between these two do not run, but are kept with
+  // the arguments that they have, to be launched again and again. Host memory of copies is read and written
+  // when the graph runs. Until end_capture() errors are: allocations and what frees them, synchronize(),
+  // reserved addresses and physical memory, profiles, and events in `stream`; other streams go on, and so
+  // does what maps memory beside. What a graph names stays where it is for as long as the graph.
+  virtual Status begin_capture(StreamId stream) = 0;
+  virtual Result<GraphId> end_capture(StreamId stream) = 0;
+  virtual Status launch_graph(StreamId stream, GraphId graph) = 0;
+  virtual Status destroy_graph(GraphId graph) = 0;
 
   // Products of matrices by the device's own library, for who does without the kernels' order of sums: what
   // an element is may depend on the number of rows. open_products() comes before the first multiply();

@@ -105,6 +105,16 @@ class CudaDevice final : public Device {
     return put_copy(stream, to, from, bytes, cudaMemcpyDeviceToDevice);
   }
   Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) override;
+  Status begin_capture(StreamId stream) override;
+  Result<GraphId> end_capture(StreamId stream) override;
+  Status launch_graph(StreamId stream, GraphId graph) override {
+    return check(cudaGraphLaunch(graphs_[static_cast<std::size_t>(graph)], of(stream)), "cudaGraphLaunch");
+  }
+  Status destroy_graph(GraphId graph) override {
+    enter();
+    const cudaGraphExec_t kept = std::exchange(graphs_[static_cast<std::size_t>(graph)], nullptr);
+    return check(cudaGraphExecDestroy(kept), "cudaGraphExecDestroy");
+  }
   Status open_products() override;
   Status multiply(StreamId stream, const ProductArgs& args) override;
   Status start_profile() override {
@@ -147,6 +157,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<DriverMemory> driver_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
+  std::vector<cudaGraphExec_t> graphs_;  // by id; null: destroyed
   std::unique_ptr<CublasLt> products_;
   std::optional<std::vector<TimedLaunch>> profile_;
   std::byte* workspace_ = nullptr;  // for one stream's products: the runner has one
@@ -198,6 +209,8 @@ CudaDevice::~CudaDevice() {
   enter();
   products_.reset();
   if (workspace_ != nullptr) cudaFree(workspace_);
+  for (cudaGraphExec_t graph : graphs_)
+    if (graph != nullptr) cudaGraphExecDestroy(graph);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
 }
@@ -257,6 +270,26 @@ Status CudaDevice::launch(StreamId stream, const Kernel& kernel, const LaunchSha
   PAGODA_RETURN_IF_ERROR(check(cudaEventRecord(timed.before, of(stream)), "cudaEventRecord"));
   PAGODA_RETURN_IF_ERROR(put_launch(stream, kernel, shape, args));
   return check(cudaEventRecord(timed.after, of(stream)), "cudaEventRecord");
+}
+
+// Another thread may map memory meanwhile.
+Status CudaDevice::begin_capture(StreamId stream) {
+  if (profile_) return internal_error("begin_capture() in a profile");
+  return check(cudaStreamBeginCapture(of(stream), cudaStreamCaptureModeThreadLocal),
+               "cudaStreamBeginCapture");
+}
+
+Result<GraphId> CudaDevice::end_capture(StreamId stream) {
+  cudaGraph_t captured = nullptr;
+  cudaGraphExec_t graph = nullptr;
+  if (Status status = check(cudaStreamEndCapture(of(stream), &captured), "cudaStreamEndCapture");
+      !status.ok())
+    return status;
+  const cudaError_t made = cudaGraphInstantiate(&graph, captured, 0);
+  cudaGraphDestroy(captured);
+  if (Status status = check(made, "cudaGraphInstantiate"); !status.ok()) return status;
+  graphs_.push_back(graph);
+  return static_cast<GraphId>(graphs_.size() - 1);
 }
 
 Result<std::vector<KernelTime>> CudaDevice::end_profile() {

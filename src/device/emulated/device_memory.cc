@@ -89,6 +89,12 @@ Status DeviceMemory::free(std::byte* memory) {
   return ok_status();
 }
 
+std::size_t DeviceMemory::bytes_at(const std::byte* memory) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const Allocation* const found = allocates(address) ? find(address) : nullptr;
+  return found == nullptr || found->offset != address - base() ? 0 : found->bytes;
+}
+
 const DeviceMemory::Allocation* DeviceMemory::find(std::uintptr_t address) const {
   const std::size_t offset = address - base();
   const auto holds = [&](std::size_t i) {

@@ -30,6 +30,8 @@ class DeviceMemory {
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name);
   Status free(std::byte* memory);
   std::size_t free_bytes() const;
+  // The size of the allocation that begins there; 0: there is none.
+  std::size_t bytes_at(const std::byte* memory) const;
   // The result of do(VirtualSpace&), while no kernel and no copy runs.
   template <class Do>
   auto with_space(const Do& run) {

@@ -38,19 +38,20 @@ Status EmulatedDevice::stick(Status status) {
 }
 
 Result<std::byte*> EmulatedDevice::allocate(std::size_t bytes, std::string_view name) {
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(allowed("allocate()"));
   if (++allocations_ == options_.refused_allocation)
     return resource_exhausted(concat("the emulated device refuses ", bytes, " bytes for ", name));
   return memory_.allocate(bytes, name);
 }
 
 Status EmulatedDevice::free(std::byte* memory) {
-  PAGODA_RETURN_IF_ERROR(lost_);
+  PAGODA_RETURN_IF_ERROR(allowed("free()"));
+  PAGODA_RETURN_IF_ERROR(stick(graphs_.not_named(memory, memory_.bytes_at(memory))));
   return stick(memory_.free(memory));
 }
 
 Result<std::byte*> EmulatedDevice::allocate_pinned(std::size_t bytes) {
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(allowed("allocate_pinned()"));
   if (++allocations_ == options_.refused_allocation)
     return resource_exhausted(concat("the emulated device refuses ", bytes, " bytes of pinned memory"));
   std::vector<std::byte> memory(bytes, std::byte{0xFF});
@@ -60,22 +61,24 @@ Result<std::byte*> EmulatedDevice::allocate_pinned(std::size_t bytes) {
 }
 
 Status EmulatedDevice::free_pinned(std::byte* memory) {
-  PAGODA_RETURN_IF_ERROR(lost_);
+  PAGODA_RETURN_IF_ERROR(allowed("free_pinned()"));
+  if (const auto found = pinned_.find(memory); found != pinned_.end())
+    PAGODA_RETURN_IF_ERROR(stick(graphs_.not_named(memory, found->second.size())));
   return pinned_.erase(memory) == 1 ? ok_status() : lose("free_pinned() of memory that is not pinned");
 }
 
 Result<std::byte*> EmulatedDevice::reserve(std::size_t bytes) {
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(allowed("reserve()"));
   return memory_.with_space([&](VirtualSpace& space) { return space.reserve(bytes); });
 }
 
 Status EmulatedDevice::release(std::byte* addresses) {
-  PAGODA_RETURN_IF_ERROR(lost_);
+  PAGODA_RETURN_IF_ERROR(allowed("release()"));
   return memory_.with_space([&](VirtualSpace& space) { return space.release(addresses); });
 }
 
 Result<PhysicalId> EmulatedDevice::create_physical(std::size_t bytes) {
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(allowed("create_physical()"));
   const std::size_t free = memory_.free_bytes();
   if (++allocations_ == options_.refused_allocation || bytes > free)
     return resource_exhausted(
@@ -84,7 +87,7 @@ Result<PhysicalId> EmulatedDevice::create_physical(std::size_t bytes) {
 }
 
 Status EmulatedDevice::destroy_physical(PhysicalId memory) {
-  PAGODA_RETURN_IF_ERROR(lost_);
+  PAGODA_RETURN_IF_ERROR(allowed("destroy_physical()"));
   return memory_.with_space([&](VirtualSpace& space) { return space.destroy(memory); });
 }
 
@@ -116,17 +119,19 @@ Result<EventId> EmulatedDevice::create_event() {
 Status EmulatedDevice::record(EventId event, StreamId stream) {
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(event) || !queues_.has(stream)) return lose("record() of an event or stream that is none");
+  if (graphs_.captures(stream)) return lose("record() in a stream that is captured");
   return stick(queues_.record(event, stream));
 }
 
 Status EmulatedDevice::wait(StreamId stream, EventId event) {
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(event) || !queues_.has(stream)) return lose("wait() for an event or stream that is none");
+  if (graphs_.captures(stream)) return lose("wait() in a stream that is captured");
   return stick(queues_.wait(stream, event));
 }
 
 Status EmulatedDevice::synchronize(StreamId stream) {
-  PAGODA_RETURN_IF_ERROR(lost_);
+  PAGODA_RETURN_IF_ERROR(allowed("synchronize()"));
   if (!queues_.has(stream)) return lose("synchronize() of a stream that is none");
   return stick(queues_.synchronize(stream));
 }
@@ -146,7 +151,7 @@ Status EmulatedDevice::put_copy(StreamId stream, std::byte* to, Side to_side, co
   if (!queues_.has(stream)) return lose("a copy in a stream that is none");
   if (bytes == 0) return ok_status();
   // Ranges are looked at when the copy runs: by then they may have been freed.
-  return stick(queues_.push(stream, [=, this]() -> Status {
+  const auto run = [=, this]() -> Status {
     const DeviceMemory::Open open(memory_);
     for (const auto& [memory, side, verb] :
          {std::tuple{from, from_side, "reads "},
@@ -155,7 +160,45 @@ Status EmulatedDevice::put_copy(StreamId stream, std::byte* to, Side to_side, co
         return internal_error(concat("a copy ", verb, bytes, " bytes ", wrong));
     std::memmove(to, from, bytes);
     return ok_status();
-  }));
+  };
+  return put(stream, "a copy", run,
+             {reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from)});
+}
+
+Status EmulatedDevice::put(StreamId stream, std::string_view name, StreamQueues::Task run,
+                           std::vector<std::uintptr_t> words) {
+  if (!graphs_.captures(stream)) return stick(queues_.push(stream, std::move(run)));
+  graphs_.add({.name = std::string(name), .run = std::move(run), .words = std::move(words)});
+  return ok_status();
+}
+
+Status EmulatedDevice::begin_capture(StreamId stream) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  if (!queues_.has(stream)) return lose("begin_capture() of a stream that is none");
+  if (profile_) return lose("begin_capture() in a profile");
+  return stick(graphs_.begin(stream));
+}
+
+Result<GraphId> EmulatedDevice::end_capture(StreamId stream) {
+  if (!lost_.ok()) return lost_;
+  auto graph = graphs_.end(stream);
+  if (!graph) return stick(graph.error());
+  return graph;
+}
+
+Status EmulatedDevice::launch_graph(StreamId stream, GraphId graph) {
+  PAGODA_RETURN_IF_ERROR(allowed("launch_graph()"));
+  if (!queues_.has(stream)) return lose("launch_graph() in a stream that is none");
+  auto tasks = graphs_.tasks(graph);
+  if (!tasks) return stick(tasks.error());
+  for (const CapturedGraphs::Task& task : *tasks)
+    PAGODA_RETURN_IF_ERROR(stick(queues_.push(stream, task.run)));
+  return ok_status();
+}
+
+Status EmulatedDevice::destroy_graph(GraphId graph) {
+  PAGODA_RETURN_IF_ERROR(allowed("destroy_graph()"));
+  return stick(graphs_.destroy(graph));
 }
 
 Status EmulatedDevice::copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) {
@@ -183,15 +226,20 @@ Status EmulatedDevice::launch(StreamId stream, const Kernel& kernel, const Launc
     return lose(concat("a launch of ", kernel.name, " with a shape that no device takes"));
   const auto* bytes = static_cast<const std::byte*>(args);
   std::vector<std::byte> copied(bytes, bytes + kernel.args_bytes);
-  return stick(queues_.push(
-      stream, [this, kernel, shape, copied = std::move(copied)] { return run(kernel, shape, copied); }));
+  std::vector<std::uintptr_t> words = words_of(copied);
+  return put(
+      stream, kernel.name,
+      [this, kernel, shape, copied = std::move(copied)] { return run(kernel, shape, copied); },
+      std::move(words));
 }
 
 Status EmulatedDevice::multiply(StreamId stream, const ProductArgs& args) {
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(stream)) return lose("a product in a stream that is none");
   if (args.rows <= 0 || args.n <= 0 || args.k <= 0) return lose("a product of no rows or columns");
-  return stick(queues_.push(stream, [this, args] { return run_product(args); }));
+  return put(
+      stream, "a product", [this, args] { return run_product(args); },
+      words_of(std::as_bytes(std::span(&args, 1))));
 }
 
 // Sums from the end on, so that whoever takes this for the kernels' order finds other bits.
@@ -224,6 +272,7 @@ Status EmulatedDevice::run_product(const ProductArgs& args) {
 }
 
 Status EmulatedDevice::start_profile() {
+  PAGODA_RETURN_IF_ERROR(allowed("start_profile()"));
   profile_.emplace();
   return lost_;
 }

@@ -5,7 +5,7 @@
 //   * reads of unwritten memory (NaN), accesses outside of allocations or after free,
 //   * races of threads, barriers that some threads miss (block_runner.h),
 //   * mapping errors that drivers may let pass (virtual_space.h), orders that no event holds
-//     (stream_queues.h).
+//     (stream_queues.h), and what a captured stream forbids (captured_graphs.h).
 // It can be told to fail. It says nothing about speed, caches or memory models of real devices. A fault is a
 // sticky error that names kernel, block and thread. Threads: one caller.
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include "device/device.h"
 #include "device/emulated/block_runner.h"
+#include "device/emulated/captured_graphs.h"
 #include "device/emulated/device_memory.h"
 #include "device/emulated/stream_queues.h"
 
@@ -61,8 +62,12 @@ class EmulatedDevice final : public Device {
   Status copy_out(StreamId stream, std::byte* pinned, const std::byte* from, std::size_t bytes) override;
   Status copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
   Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) override;
+  Status begin_capture(StreamId stream) override;
+  Result<GraphId> end_capture(StreamId stream) override;
+  Status launch_graph(StreamId stream, GraphId graph) override;
+  Status destroy_graph(GraphId graph) override;
   // In software: there is no library to open.
-  Status open_products() override { return ok_status(); }
+  Status open_products() override { return allowed("open_products()"); }
   Status multiply(StreamId stream, const ProductArgs& args) override;
   Status start_profile() override;
   Result<std::vector<KernelTime>> end_profile() override;  // times of the emulation
@@ -73,6 +78,14 @@ class EmulatedDevice final : public Device {
   // The device's one error, once it has one.
   Status stick(Status status);
   Status lose(std::string what) { return stick(internal_error(std::move(what))); }
+  // The error of a call that a capture forbids, or that the device has.
+  Status allowed(std::string_view call) {
+    PAGODA_RETURN_IF_ERROR(lost_);
+    return stick(graphs_.allowed(call));
+  }
+  // Into the stream's queue, or into the graph that is being captured.
+  Status put(StreamId stream, std::string_view name, StreamQueues::Task run,
+             std::vector<std::uintptr_t> words);
   enum class Side { host, device };
   Status put_copy(StreamId stream, std::byte* to, Side to_side, const std::byte* from, Side from_side,
                   std::size_t bytes);
@@ -85,6 +98,7 @@ class EmulatedDevice final : public Device {
   AccessCounts access_counts_;
   BlockRunner runner_;
   StreamQueues queues_;
+  CapturedGraphs graphs_;
   std::map<const std::byte*, std::vector<std::byte>> pinned_;
   std::int64_t allocations_ = 0, launches_ = 0;
   std::int32_t num_streams_ = 0;

@@ -253,6 +253,43 @@ TEST_F(DeviceOpsTest, RowsOfProductsHaveTheBitsThatTheyHaveAlone) {
     }
 }
 
+// A graph of a product with its norm gives the bits of the op; an op that needs more room than any before
+// cannot be captured, and the emulated device says so.
+TEST_F(DeviceOpsTest, OpsAreCapturedOnceTheirRoomsAreThere) {
+  DeviceOps ops(bench_.device(), bench_.stream(), arena_, {.weights = device::Element::bf16});
+  const KernelContext context = {.backend = Backend::device, .device = &ops};
+  constexpr std::int64_t kIn = 64, kOut = 12, kMany = 20;
+  const std::vector<float> matrix = random_floats(1, kOut * kIn);
+  const std::vector<TensorView> views = {
+      {DType::f32, {kOut, kIn}, reinterpret_cast<const std::byte*>(matrix.data())}};
+  auto packed = PackedLinear::pack(context, LinearType::bfloat16, views);
+  ASSERT_TRUE(packed.has_value());
+  LinearInput input = LinearInput::rows(put(random_floats(2, kMany * kIn)), kIn);
+  input.op = LinearInput::Op::rms_norm, input.weight = put(random_floats(3, kIn)), input.eps = 1e-5f;
+  float* const y = bench_.make<float>(kMany * kOut);
+  device::Device& device = bench_.device();
+  for (const std::int64_t rows : {std::int64_t{1}, kMany}) {
+    linear(context, *packed, input, rows, Buffer::of(y, kOut));
+    const auto count = static_cast<std::size_t>(rows * kOut);
+    const std::vector<float> wanted = bench_.get(y, count);
+    ASSERT_TRUE(device.begin_capture(bench_.stream()).ok());
+    linear(context, *packed, input, rows, Buffer::of(y, kOut));
+    const auto graph = device.end_capture(bench_.stream());
+    ASSERT_TRUE(graph.has_value() && ops.take_status().ok());
+    const auto cleared = bench_.put(std::vector<float>(count));
+    ASSERT_TRUE(device
+                    .copy(bench_.stream(), reinterpret_cast<std::byte*>(y),
+                          reinterpret_cast<const std::byte*>(cleared), count * sizeof(float))
+                    .ok());
+    ASSERT_TRUE(device.launch_graph(bench_.stream(), *graph).ok());
+    EXPECT_TRUE(same_bits(bench_.get(y, count), wanted)) << rows;
+  }
+  DeviceOps others(device, bench_.stream(), arena_, ops.options());
+  ASSERT_TRUE(device.begin_capture(bench_.stream()).ok());
+  linear({.backend = Backend::device, .device = &others}, *packed, input, kMany, Buffer::of(y, kOut));
+  EXPECT_FALSE(others.take_status().ok());
+}
+
 // Two sequences, of which one begins and one goes on with drafts, and a copy of a state in between.
 TEST_F(DeviceOpsTest, RecurrentLayersAreTheReferences) {
   constexpr std::int32_t kTaps = 4, kHeads = 4, kKeyHeads = 2, kKey = 6, kValue = 40;

@@ -38,6 +38,7 @@ void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* 
     if (ops.options().products == MatrixProducts::library && part.element == Element::bf16) {
       CHECK(stride == part.n || num_rows == 1);
       args.rounded = room_for_rounded(ops, num_rows * weight.k);
+      if (args.rounded == nullptr) return;  // ops has the error
       ops.keep(ops.launches().round_rows({.x = x, .out = args.rounded, .width = args.k}, num_rows));
       ops.multiply({.x = args.rounded,
                     .weight = part.weight,
@@ -49,6 +50,7 @@ void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* 
                     .accumulate = args.accumulate});
     } else if (tiles) {
       args.rounded = room_for_rounded(ops, num_rows * weight.k);
+      if (args.rounded == nullptr) return;
       ops.keep(ops.launches().linear_tiles(part.element, args));
     } else {
       ops.keep(ops.launches().linear(part.element, args));
@@ -109,7 +111,9 @@ void few(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput&
     args.output = {.is_there = 1,
                    .function = function_of(*output.activation),
                    .gated = weight.form == LinearForm::gated ? 1 : 0};
-  args.product = {.x = normed ? input.x : input_rows(ops, input, num_rows, weight.k),
+  const float* const x = normed ? input.x : input_rows(ops, input, num_rows, weight.k);
+  if (x == nullptr) return;  // ops has the error
+  args.product = {.x = x,
                   .y = floats(y),
                   .rows = i32(num_rows),
                   .k = i32(weight.k),
@@ -131,14 +135,16 @@ const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t n
   if (input.op == LinearInput::Op::none && aligned_input(input, num_rows, k)) return input.x;
   const Buffer x = Buffer::of(input.x, input.stride);
   if (const float* const normed = ops.find_normed(input, num_rows, k)) return normed;
-  const Buffer out = Buffer::of(ops.room(DeviceOps::Room::rows, num_rows * k), k);
+  float* const room = ops.room(DeviceOps::Room::rows, num_rows * k);
+  if (room == nullptr) return nullptr;
+  const Buffer out = Buffer::of(room, k);
   if (input.op == LinearInput::Op::none)
     row_op(ops, {num_rows, k}, {.op = RowOp::copy, .y = strided(out), .a = strided(x)});
   else
     norm(ops, input.op == LinearInput::Op::rms_norm ? device::GroupNorm::rms : device::GroupNorm::layer, x,
          num_rows, k, input.weight, input.bias, input.eps, out);
   if (input.op != LinearInput::Op::none) ops.keep_normed(input, num_rows, k);
-  return floats(out);
+  return room;
 }
 
 // A function of a product that is not gated is applied in place.
@@ -149,11 +155,13 @@ void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInp
     return ops.wrote(y, num_rows);
   }
   const float* const x = input_rows(ops, input, num_rows, weight.k);
+  if (x == nullptr) return;  // ops has the error
   if (output.activation) {
     CHECK(y.stride == weight.n || num_rows == 1);
     const bool gated = weight.form == LinearForm::gated;
     const std::int64_t width = weight.num_rows();
     float* const made = gated ? ops.room(DeviceOps::Room::products, num_rows * width) : floats(y);
+    if (made == nullptr) return;
     products(ops, weight, x, num_rows, made, width, false);
     ops.keep(ops.launches().activate({.in = made,
                                       .out = floats(y),

@@ -128,6 +128,7 @@ Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, co
   CHECK(y.stride == hidden || num_rows == 1);
   const MixtureRoom parts(MixtureWidths(args), room, num_rows);
   const float* const x = input_rows(ops, input, num_rows, first.k);
+  if (x == nullptr) return ok_status();  // ops has the error
   route(ops, args, logits, num_rows, parts);
   multiply(ops, args.first,
            {.x = x,

@@ -58,7 +58,8 @@ void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<
                  const Buffer& out);
 void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows, const Buffer& queries,
                  const Buffer& kept, const Buffer& out);
-// The rows that products read: `k` floats, one row directly behind the other, at multiples of 16 bytes.
+// The rows that products read: `k` floats, one row directly behind the other, at multiples of 16 bytes; null
+// where there is no room for them, an error that `ops` keeps.
 const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k);
 
 void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args);

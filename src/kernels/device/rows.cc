@@ -21,7 +21,9 @@ void gather_rows(DeviceOps& ops, std::span<const std::int32_t> rows, std::int64_
   CHECK(x.stride == width);
   std::int32_t next = 0;
   if (std::ranges::all_of(rows, [&](std::int32_t row) { return row == next++; })) return;
-  const Buffer between = Buffer::of(ops.room(DeviceOps::Room::rows, count * width), width);
+  float* const room = ops.room(DeviceOps::Room::rows, count * width);
+  if (room == nullptr) return;  // ops has the error
+  const Buffer between = Buffer::of(room, width);
   ops.keep(ops.launches().gather_rows(
       {.x = floats(x), .rows = ops.there(rows), .out = floats(between), .width = i32(width)}, count));
   row_op(ops, {count, width}, {.op = RowOp::copy, .y = strided(x), .a = strided(between)});

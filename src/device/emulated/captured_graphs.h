@@ -1,0 +1,53 @@
+#pragma once
+// CapturedGraphs: what an emulated device keeps of captured streams (Device::begin_capture). A graph's tasks
+// have the arguments that they were captured with, and run in the order of their capture. It knows what
+// memory they name, as far as their arguments hold its address, so that memory which a graph still names is
+// not freed. Errors: internal, where a capture or a graph is used in a way that CUDA refuses. Threads: one.
+// Owner: EmulatedDevice.
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "device/device.h"
+#include "device/emulated/stream_queues.h"
+
+namespace pagoda::device::emulated {
+
+class CapturedGraphs {
+ public:
+  struct Task {
+    std::string name;  // the kernel's, or "a copy"
+    StreamQueues::Task run;
+    std::vector<std::uintptr_t> words;  // words_of() its arguments
+  };
+
+  Status begin(StreamId stream);
+  Result<GraphId> end(StreamId stream);
+  Result<std::span<const Task>> tasks(GraphId graph) const;
+  Status destroy(GraphId graph);
+
+  bool captures(StreamId stream) const { return capture_ && capture_->stream == stream; }
+  void add(Task task) { capture_->tasks.push_back(std::move(task)); }
+  // The fault in calling this now; ok where nothing is captured.
+  Status allowed(std::string_view call) const;
+  // The fault in freeing so many bytes.
+  Status not_named(const std::byte* memory, std::size_t bytes) const;
+
+ private:
+  struct Capture {
+    StreamId stream = {};
+    std::vector<Task> tasks;
+  };
+  std::optional<Capture> capture_;
+  std::map<GraphId, std::vector<Task>> graphs_;
+  std::int32_t made_ = 0;
+};
+
+// Each 8 bytes of a kernel's arguments as a number: a pointer lies in one of them.
+std::vector<std::uintptr_t> words_of(std::span<const std::byte> args);
+
+}  // namespace pagoda::device::emulated
