@@ -35,7 +35,7 @@ class FakeTiers {
     found_.clear();
     asks_.clear();
     if (!keep_rows) rows_.clear();
-    for (const auto& [key, row] : rows_) found_.push_back({.key = key, .owner = row.owner});
+    for (const auto& [key, row] : rows_) found_.push_back({.key = key, .owner = row.owner, .tiers = 1});
   }
   void erase(const TierErase& what) {
     std::erase_if(rows_, [&](const auto& row) { return what.keys.contains(row.first); });
@@ -70,7 +70,8 @@ class FakeTiers {
       }
       const bool ok =
           it->second.fetches ? fetch(it->second, pool, page_size) : store(it->second, pool, page_size, news);
-      news.done.push_back({.ticket = it->first, .ok = ok});
+      const TierSet tiers = ok && !it->second.fetches ? 1 : 0;
+      news.done.push_back({.ticket = it->first, .ok = ok, .tiers = tiers});
       it = moves_.erase(it);
     }
     return news;
@@ -127,7 +128,7 @@ class FakeTiers {
     while (rows_.size() > faults_.max_rows) {
       const auto oldest = std::ranges::min_element(
           rows_, [](const auto& a, const auto& b) { return a.second.use < b.second.use; });
-      news.gone.push_back(oldest->first);
+      news.gone.push_back({.key = oldest->first, .tiers = 1});
       peer_rows_[oldest->first] = std::move(oldest->second);
       rows_.erase(oldest);
     }

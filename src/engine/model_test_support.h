@@ -155,7 +155,7 @@ inline Outcome run(Trial setup) {
     setup.block_size =
         plan_virtual_kv(local->kv_page_layout(), setup.page_bytes, *setup.virtual_kv)->layout.block_size;
   const auto offload = [&] {
-    std::vector<std::unique_ptr<KvTier>> tiers;
+    std::vector<std::shared_ptr<KvTier>> tiers;
     tiers.push_back(*HostTier::create(setup.offload_pages, alone->kv_block_bytes()));
     alone->set_tiers(std::move(tiers));
   };

@@ -50,8 +50,9 @@ void KvTiers::on_cached(BlockId row) {
       PrefixIndex::tier_key(pool_.hash_of(row), static_cast<std::size_t>(pool_.group_of(row)));
   const CacheOwner& owner = pool_.owner_of(row);
   if (const auto known = known_.find(key); known != known_.end()) {
-    known->second = known->second.joined_by(owner);
-    moves_.touches.push_back(tier_row(key, {}, known->second, pool_.credit(row)));
+    CacheOwner& users = known->second.owner;
+    users = users.joined_by(owner);
+    moves_.touches.push_back(tier_row(key, {}, users, pool_.credit(row)));
     return;
   }
   if (pool_.is_leaving(row) || tickets_.size() >= kMaxTickets) return;
@@ -132,7 +133,7 @@ void KvTiers::forget(const std::vector<TierKey>& at_peers) {
     const auto it = at_peers_.find(key);
     if (it == at_peers_.end() || --it->second > 0) continue;
     at_peers_.erase(it);
-    known_.erase(key);
+    forget(key, 0);
   }
 }
 
@@ -156,7 +157,7 @@ KvTiering::Arrival KvTiers::fetch_rows(SequenceId id, std::span<const TokenId> t
       ++arriving.num_missing;
     } else {
       held.state = Held::State::wanted;
-      row.claim = {.owner = known_.at(key), .expires = 1};  // long ago, until somebody uses it
+      row.claim = {.owner = known_.at(key).owner, .expires = 1};  // long ago, until somebody uses it
       pages += geometry_.groups()[row.group].pages_per_row;
     }
     held.of = std::move(row);
@@ -246,13 +247,41 @@ void KvTiers::release(Arriving& arriving) {
 }
 
 void KvTiers::on_news(const TierNews& news) {
-  for (const TierFound& found : news.found) known_.emplace(found.key, found.owner);
-  for (const TierDone& done : news.done) answer(done.ticket, done.ok);
-  for (const TierKey& key : news.gone) known_.erase(key);
+  for (const TierFound& found : news.found) remember(found.key, found.owner, found.tiers);
+  for (const TierDone& done : news.done) answer(done);
+  for (const TierGone& gone : news.gone) forget(gone.key, gone.tiers);
 }
 
-void KvTiers::answer(TierTicket id, bool ok) {
-  const auto it = tickets_.find(id);
+void KvTiers::remember(const TierKey& key, const CacheOwner& owner, TierSet tiers) {
+  TierSet& known = known_.emplace(key, PrefixIndex::InTiers{.owner = owner}).first->second.tiers;
+  report(key, tiers & ~known, true);
+  known |= tiers;
+}
+
+void KvTiers::forget(const TierKey& key, TierSet tiers) {
+  const auto it = known_.find(key);
+  if (it == known_.end()) return;
+  TierSet& known = it->second.tiers;
+  report(key, tiers & known, false);
+  known &= ~tiers;
+  if (known == 0) known_.erase(it);
+}
+
+// The first group's rows alone are told, as for the pool.
+void KvTiers::report(const TierKey& key, TierSet tiers, bool stored) const {
+  CacheObserver* const observer = cache_.observer();
+  if (observer == nullptr || key.group != 0) return;
+  for (std::size_t tier = 0; tiers != 0; ++tier, tiers >>= 1) {
+    if ((tiers & 1) == 0) continue;
+    if (stored)
+      observer->on_tier_stored(tier, {key.chain});
+    else
+      observer->on_tier_removed(tier, {key.chain});
+  }
+}
+
+void KvTiers::answer(const TierDone& done) {
+  const auto it = tickets_.find(done.ticket);
   if (it == tickets_.end()) return;  // older than the last clear()
   const Ticket ticket = std::move(it->second);
   tickets_.erase(it);
@@ -262,20 +291,22 @@ void KvTiers::answer(TierTicket id, bool ok) {
       leaving_.erase(index(*ticket.row));
       pool_.end_leaving(*ticket.row);
     }
-    if (ok && !ticket.erased)
-      known_.emplace(ticket.key, ticket.row ? pool_.owner_of(*ticket.row) : ticket.owner);
+    if (done.ok && !ticket.erased)
+      remember(ticket.key, ticket.row ? pool_.owner_of(*ticket.row) : ticket.owner, done.tiers);
     return;
   }
+  if (const auto known = known_.find(ticket.key); known != known_.end())
+    remember(ticket.key, known->second.owner, done.tiers);
   if (!ticket.row) return;
   fetching_.erase(ticket.key);
   pool_.end_arriving(*ticket.row);
-  if (!ok) known_.erase(ticket.key);
+  if (!done.ok) forget(ticket.key, ~TierSet{0});
   for (const SequenceId waiting : ticket.waiting) {
     Arriving& arriving = arrivals_.at(waiting);
     const auto held = std::ranges::find(arriving.rows, *ticket.row, &Held::row);
     CHECK(held != arriving.rows.end() && held->state == Held::State::pending);
     held->state = Held::State::came;
-    if (!ok) {
+    if (!done.ok) {
       pool_.release_one(held->row);
       arriving.rows.erase(held);
     }
@@ -301,8 +332,9 @@ std::unordered_set<TierKey, TierKeyHasher> KvTiers::erase(const CacheOwner& owne
     keys.insert(ticket.key);
   }
   std::erase_if(known_, [&](const auto& row) {
-    if (!owner.covers(row.second)) return false;
+    if (!owner.covers(row.second.owner)) return false;
     keys.insert(row.first);
+    report(row.first, row.second.tiers, false);
     return true;
   });
   return keys;
@@ -318,7 +350,7 @@ void KvTiers::clear() {
   std::vector<TierTicket> open;
   for (const auto& [id, ticket] : tickets_) open.push_back(id);
   std::ranges::sort(open);  // the same in every run
-  for (const TierTicket id : open) answer(id, false);
+  for (const TierTicket id : open) answer({.ticket = id, .ok = false});
   moves_.clear();
 }
 

@@ -93,7 +93,11 @@ class KvTiers final : public KvTiering {
   void fetch(Held& held, SequenceId id, double patience_s);
   void know_answer(const Ticket& ticket);
   void forget(const std::vector<TierKey>& at_peers);
-  void answer(TierTicket id, bool ok);
+  void answer(const TierDone& done);
+  void remember(const TierKey& key, const CacheOwner& owner, TierSet tiers);
+  // These tiers have the row no more; it is known as long as others do.
+  void forget(const TierKey& key, TierSet tiers);
+  void report(const TierKey& key, TierSet tiers, bool stored) const;
   void arrived(Arriving& arriving);
   void release(Arriving& arriving);
   void give_up(SequenceId id, Arriving& arriving);

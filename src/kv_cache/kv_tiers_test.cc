@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "kv_cache/paged_kv_manager.h"
 
@@ -197,10 +200,10 @@ TEST_F(Tiers, RowsThatATierHadBeforeTheStartAreAskedFor) {
   serve(1, text(0, 8));
   const TierMoves moves = take();
   TierNews news;
-  std::vector<TierKey> gone;
+  std::vector<TierGone> gone;
   for (const TierStore& store : moves.stores) {
-    news.found.push_back({.key = store.row.key, .owner = {}});
-    gone.push_back(store.row.key);
+    news.found.push_back({.key = store.row.key, .owner = {}, .tiers = 1});
+    gone.push_back({.key = store.row.key, .tiers = 1});
   }
   PagedKvManager restarted({.block_size = 4, .num_blocks = 8, .tiers = true, .model_id = "m"});
   restarted.tiering().on_news(news);
@@ -275,6 +278,49 @@ TEST_F(Tiers, OwnersOutliveThePool) {
   restarted.tiering().end_arrival(a);
   EXPECT_EQ(num_erased(restarted, kOwner), 2u);
   EXPECT_EQ(restarted.add_sequence(b, text(0, 9), "", true), 0);
+}
+
+// Writes down what is told of tiers.
+struct Told final : CacheObserver {
+  void on_stored(const BlockHash&, const BlockHash*, const BlockHash*, std::span<const TokenId>) override {}
+  void on_removed(const BlockHash&) override {}
+  void on_tier_stored(std::size_t tier, const BlockHash& hash) override {
+    EXPECT_TRUE(rows.emplace(tier, hash.words).second) << "told twice";
+  }
+  void on_tier_removed(std::size_t tier, const BlockHash& hash) override {
+    EXPECT_EQ(rows.erase({tier, hash.words}), 1u);
+  }
+  void on_cleared() override { rows.clear(); }
+  void end_step() override {}
+  std::set<std::pair<std::size_t, std::array<std::uint64_t, 4>>> rows;
+};
+
+TEST_F(Tiers, WhatEachTierHasIsTold) {
+  Told told;
+  kv.sharing().set_cache_observer(&told);
+  constexpr CacheOwner kOwner{.tenant = 1, .session = 10};
+  serve(1, text(0, 8), kOwner);
+  const TierMoves moves = take();
+  ASSERT_EQ(moves.stores.size(), 2u);
+  const TierKey first = moves.stores[1].row.key, second = moves.stores[0].row.key;
+  using Rows = decltype(told.rows);
+  TierNews news{.found = {},
+                .done = {{.ticket = moves.stores[0].ticket, .ok = true, .tiers = 0b10},
+                         {.ticket = moves.stores[1].ticket, .ok = true, .tiers = 0b11}},
+                .gone = {}};
+  kv.tiering().on_news(news);
+  EXPECT_EQ(told.rows, (Rows{{0, first.chain}, {1, first.chain}, {1, second.chain}}));
+  news = {.found = {{.key = second, .owner = kOwner, .tiers = 0b11}},
+          .done = {},
+          .gone = {{.key = first, .tiers = 0b10}}};
+  kv.tiering().on_news(news);
+  EXPECT_EQ(told.rows, (Rows{{0, first.chain}, {0, second.chain}, {1, second.chain}}));
+  news = {.found = {}, .done = {}, .gone = {{.key = first, .tiers = 0b01}}};
+  kv.tiering().on_news(news);
+  kv.tiering().on_news(news);
+  EXPECT_EQ(told.rows, (Rows{{0, second.chain}, {1, second.chain}}));
+  EXPECT_EQ(num_erased(kv, kOwner), 1u) << "the second alone is known";
+  EXPECT_TRUE(told.rows.empty());
 }
 
 class TiersOfGroups : public Tiers {

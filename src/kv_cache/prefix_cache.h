@@ -61,6 +61,7 @@ class PrefixCache {
   void release(KvSequence& sequence);
 
   void set_observer(CacheObserver* observer);
+  CacheObserver* observer() const { return observer_; }  // null: nobody
 
  private:
   struct Hit;

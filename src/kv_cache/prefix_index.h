@@ -48,7 +48,11 @@ class PrefixIndex {
   bool verifies() const { return verify_hits_; }
 
   // Beside the pool, rows with these keys can be had from tiers. Borrowed; null: from none.
-  using TierKeys = std::unordered_map<TierKey, CacheOwner, TierKeyHasher>;
+  struct InTiers {
+    CacheOwner owner;
+    TierSet tiers = 0;  // that have it, as far as it is known which
+  };
+  using TierKeys = std::unordered_map<TierKey, InTiers, TierKeyHasher>;
   void set_tiers(const TierKeys* keys) { tiers_ = keys; }
   enum class In { pool, pool_or_tier };
   // Whether find() finds the row, or a tier has it.

@@ -8,10 +8,6 @@
 namespace pagoda {
 namespace {
 
-// vLLM's name for what the engine itself can read, whatever memory that is; routers tell from it what would
-// have to be fetched first.
-constexpr std::string_view kMedium = "GPU";
-
 void write_hashes(MsgpackWriter& out, const std::vector<std::uint64_t>& hashes) {
   out.text("block_hashes");
   out.array(hashes.size());
@@ -24,9 +20,10 @@ void write_type(MsgpackWriter& out, std::string_view type, std::size_t num_field
   out.text(type);
 }
 
-void write_medium(MsgpackWriter& out) {
+// Routers tell from it what would have to be fetched first.
+void write_medium(MsgpackWriter& out, const CacheEvent& event) {
   out.text("medium");
-  out.text(kMedium);
+  out.text(event.medium);
 }
 
 void write_stored(MsgpackWriter& out, const CacheEvent& event, std::int32_t block_size) {
@@ -41,10 +38,11 @@ void write_stored(MsgpackWriter& out, const CacheEvent& event, std::int32_t bloc
   out.array(event.tokens.size());
   for (const TokenId token : event.tokens) out.unsigned_integer(static_cast<std::uint64_t>(token));
   out.text("block_size");
-  out.unsigned_integer(static_cast<std::uint64_t>(block_size));
+  // vLLM's offloading connector tells hashes alone, and 0.
+  out.unsigned_integer(event.tokens.empty() ? 0 : static_cast<std::uint64_t>(block_size));
   out.text("lora_id");
   out.nil();
-  write_medium(out);
+  write_medium(out, event);
   out.text("lora_name");
   out.nil();
   if (event.salt.empty()) return;
@@ -79,14 +77,14 @@ std::string encode(const CacheEventBatch& batch, std::int32_t block_size) {
       case CacheEvent::Kind::removed:
         write_type(out, "BlockRemoved", 2);
         write_hashes(out, event.hashes);
-        write_medium(out);
+        write_medium(out, event);
         break;
       case CacheEvent::Kind::cleared:
         write_type(out, "AllBlocksCleared", 0);
         break;
     }
   }
-  out.unsigned_integer(0);  // data_parallel_rank
+  out.unsigned_integer(static_cast<std::uint64_t>(batch.data_parallel_rank));
   return bytes;
 }
 

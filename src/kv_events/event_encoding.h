@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kv_cache/block_hash.h"
@@ -20,18 +21,23 @@ namespace pagoda {
 // A block's name outside: the last 8 bytes of its SHA-256 as a big-endian number, as vLLM gives it.
 std::uint64_t external_hash(const BlockHash& hash);
 
+// vLLM's name for what the engine itself can read, whatever memory that is.
+inline constexpr std::string_view kPoolMedium = "GPU";
+
 struct CacheEvent {
   enum class Kind { stored, removed, cleared };
   Kind kind = Kind::stored;
   std::vector<std::uint64_t> hashes;    // stored: each block's parent is the one before it
   std::optional<std::uint64_t> parent;  // block before the first; none: it begins a text
   std::string salt;                     // stands for the salt of a text that only some requests find
-  std::vector<TokenId> tokens;          // tokens of all these blocks
+  std::vector<TokenId> tokens;          // tokens of all these blocks; none in a tier's event
+  std::string medium = std::string(kPoolMedium);
 };
 
 struct CacheEventBatch {
   std::int64_t number = 0;  // from 0; a gap tells that some were dropped
   double unix_seconds = 0;
+  std::int32_t data_parallel_rank = 0;
   std::vector<CacheEvent> events;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kv_events/kv_events_config.h"
 #include "kv_events/msgpack_writer.h"
 
 namespace pagoda {
@@ -71,6 +72,50 @@ TEST(EventEncoding, ABatch) {
             "02a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d65c0aa65787472615f6b"
             "6579739291a173c083a474797065ac426c6f636b52656d6f766564ac626c6f636b5f686173686573"
             "9102a66d656469756da347505581a474797065b0416c6c426c6f636b73436c656172656400");
+}
+
+TEST(EventEncoding, ATiersEventsHaveHashesAlone) {
+  const CacheEventBatch batch{.number = 0,
+                              .unix_seconds = 1.5,
+                              .data_parallel_rank = 3,
+                              .events = {{.kind = CacheEvent::Kind::stored,
+                                          .hashes = {1, 2},
+                                          .parent = {},
+                                          .salt = {},
+                                          .tokens = {},
+                                          .medium = "CPU"},
+                                         {.kind = CacheEvent::Kind::removed,
+                                          .hashes = {2},
+                                          .parent = {},
+                                          .salt = {},
+                                          .tokens = {},
+                                          .medium = "DISK"}}};
+  // msgspec's bytes for what vLLM's offloading connector gives its structures.
+  EXPECT_EQ(hex(encode(batch, 2)),
+            "93cb3ff80000000000009288a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368"
+            "6573920102b1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f69647390aa626c6f63"
+            "6b5f73697a6500a76c6f72615f6964c0a66d656469756da3435055a96c6f72615f6e616d65c083a4"
+            "74797065ac426c6f636b52656d6f766564ac626c6f636b5f6861736865739102a66d656469756da4"
+            "4449534b03");
+}
+
+TEST(KvEventsConfig, EachRankHasEndpointsOfItsOwn) {
+  const auto endpoint = [](const std::string& of, std::int32_t rank) { return endpoint_of_rank(of, rank); };
+  EXPECT_EQ(endpoint("tcp://*:5557", 0), "tcp://*:5557");
+  EXPECT_EQ(endpoint("tcp://*:5557", 3), "tcp://*:5560");
+  EXPECT_EQ(endpoint("tcp://[::]:5557", 1), "tcp://[::]:5558");
+  EXPECT_EQ(endpoint("tcp://127.0.0.1:*", 1), "tcp://127.0.0.1:*") << "the system chooses";
+  EXPECT_EQ(endpoint("tcp://127.0.0.1:0", 1), "tcp://127.0.0.1:0");
+  EXPECT_EQ(endpoint("tcp://host", 1), "tcp://host");
+  EXPECT_EQ(endpoint("ipc:///tmp/events", 2), "ipc:///tmp/events_dp2");
+  EXPECT_EQ(endpoint("inproc://events", 1), "inproc://events_dp1");
+  EXPECT_EQ(endpoint("", 1), "");
+  KvEventsConfig config;
+  config.replay_endpoint = "tcp://*:6000";
+  const KvEventsConfig second = config_of_rank(config, 1);
+  EXPECT_EQ(second.endpoint, "tcp://*:5558");
+  EXPECT_EQ(second.replay_endpoint, "tcp://*:6001");
+  EXPECT_EQ(second.data_parallel_rank, 1);
 }
 
 TEST(EventEncoding, AHashIsTheDigestsEnd) {

@@ -37,16 +37,18 @@ std::string hexadecimal(const BlockHash& hash) {
 }  // namespace
 
 KvEventPublisher::KvEventPublisher(const KvEventsConfig& config, std::int32_t block_size,
-                                   MetricsRegistry& metrics)
+                                   std::vector<std::string> media, MetricsRegistry& metrics)
     : config_(config),
       block_size_(block_size),
+      media_(std::move(media)),
       dropped_(metrics.counter("pagoda:kv_event_batches_dropped",
                                "Batches of KV events for which the queue had no room.")) {}
 
 Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::create(const KvEventsConfig& config,
                                                                    std::int32_t block_size,
+                                                                   std::vector<std::string> media,
                                                                    MetricsRegistry& metrics) {
-  std::unique_ptr<KvEventPublisher> out(new KvEventPublisher(config, block_size, metrics));
+  std::unique_ptr<KvEventPublisher> out(new KvEventPublisher(config, block_size, std::move(media), metrics));
   PAGODA_RETURN_IF_ERROR(out->open());
   out->thread_ = std::thread([publisher = out.get()] { publisher->send_all(); });
   return out;
@@ -89,7 +91,8 @@ void KvEventPublisher::on_stored(const BlockHash& hash, const BlockHash* parent,
                                  std::span<const TokenId> tokens) {
   const std::optional<std::uint64_t> before =
       parent != nullptr ? std::optional(external_hash(*parent)) : std::nullopt;
-  const bool follows = !events_.empty() && events_.back().kind == CacheEvent::Kind::stored && before &&
+  const bool follows = !events_.empty() && events_.back().kind == CacheEvent::Kind::stored &&
+                       events_.back().medium == kPoolMedium && before &&
                        events_.back().hashes.back() == *before;
   if (!follows)
     events_.push_back({.kind = CacheEvent::Kind::stored,
@@ -102,10 +105,11 @@ void KvEventPublisher::on_stored(const BlockHash& hash, const BlockHash* parent,
   event.tokens.insert(event.tokens.end(), tokens.begin(), tokens.end());
 }
 
-void KvEventPublisher::on_removed(const BlockHash& hash) {
-  if (events_.empty() || events_.back().kind != CacheEvent::Kind::removed)
+// Events of the same kind in the same place become one.
+void KvEventPublisher::add(CacheEvent::Kind kind, std::string_view medium, const BlockHash& hash) {
+  if (events_.empty() || events_.back().kind != kind || events_.back().medium != medium)
     events_.push_back(
-        {.kind = CacheEvent::Kind::removed, .hashes = {}, .parent = {}, .salt = {}, .tokens = {}});
+        {.kind = kind, .hashes = {}, .parent = {}, .salt = {}, .tokens = {}, .medium = std::string(medium)});
   events_.back().hashes.push_back(external_hash(hash));
 }
 
@@ -117,8 +121,10 @@ void KvEventPublisher::on_cleared() {
 void KvEventPublisher::end_step() {
   if (events_.empty()) return;
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  CacheEventBatch batch{
-      .number = next_number_++, .unix_seconds = now.count(), .events = std::exchange(events_, {})};
+  CacheEventBatch batch{.number = next_number_++,
+                        .unix_seconds = now.count(),
+                        .data_parallel_rank = config_.data_parallel_rank,
+                        .events = std::exchange(events_, {})};
   {
     std::lock_guard lock(mutex_);
     if (std::ssize(queue_) >= config_.max_queue_size) return dropped_.add(1);

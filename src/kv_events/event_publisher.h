@@ -24,20 +24,31 @@ namespace pagoda {
 
 class KvEventPublisher final : public CacheObserver {
  public:
-  // invalid_argument names the endpoint that cannot be used; unavailable: there is no ZeroMQ here.
+  // `media` names the engine's tiers, the fastest first. invalid_argument names the endpoint that cannot be
+  // used; unavailable: there is no ZeroMQ here.
   static Result<std::unique_ptr<KvEventPublisher>> create(const KvEventsConfig& config,
-                                                          std::int32_t block_size, MetricsRegistry& metrics);
+                                                          std::int32_t block_size,
+                                                          std::vector<std::string> media,
+                                                          MetricsRegistry& metrics);
   ~KvEventPublisher() override;  // sends what is queued
 
   void on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash* root,
                  std::span<const TokenId> tokens) override;
-  void on_removed(const BlockHash& hash) override;
+  void on_removed(const BlockHash& hash) override { add(CacheEvent::Kind::removed, kPoolMedium, hash); }
+  void on_tier_stored(std::size_t tier, const BlockHash& hash) override {
+    add(CacheEvent::Kind::stored, media_[tier], hash);
+  }
+  void on_tier_removed(std::size_t tier, const BlockHash& hash) override {
+    add(CacheEvent::Kind::removed, media_[tier], hash);
+  }
   void on_cleared() override;
   void end_step() override;
 
  private:
-  KvEventPublisher(const KvEventsConfig& config, std::int32_t block_size, MetricsRegistry& metrics);
+  KvEventPublisher(const KvEventsConfig& config, std::int32_t block_size, std::vector<std::string> media,
+                   MetricsRegistry& metrics);
   Status open();
+  void add(CacheEvent::Kind kind, std::string_view medium, const BlockHash& hash);
   void send_all();
   bool take(std::vector<CacheEventBatch>& batches);
   void publish(const CacheEventBatch& batch);
@@ -45,6 +56,7 @@ class KvEventPublisher final : public CacheObserver {
 
   const KvEventsConfig config_;
   const std::int32_t block_size_;
+  const std::vector<std::string> media_;
   Counter& dropped_;
   std::unique_ptr<void, EndZmqContext> context_;
   ZmqSocket publish_, replay_;

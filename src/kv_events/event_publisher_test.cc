@@ -29,7 +29,7 @@ class Publishing : public testing::Test {
     zmq_->ctx_term(context_);
   }
   void start() {
-    auto made = KvEventPublisher::create(config_, 2, metrics_);
+    auto made = KvEventPublisher::create(config_, 2, {"CPU", "DISK"}, metrics_);
     ASSERT_TRUE(made.has_value()) << made.error().message();
     publisher_ = *std::move(made);
     subscriber_ = *ZmqSocket::create(*zmq_, context_, ZMQ_SUB, 1000);
@@ -94,6 +94,9 @@ TEST_F(Publishing, BatchesInOrderWithTopicAndNumber) {
                   second = hasher.next(first, std::vector<TokenId>{3, 4});
   publisher_->on_stored(first, nullptr, nullptr, std::vector<TokenId>{1, 2});
   publisher_->on_stored(second, &first, nullptr, std::vector<TokenId>{3, 4});
+  publisher_->on_tier_stored(1, first);
+  publisher_->on_tier_stored(1, second);
+  publisher_->on_tier_removed(0, first);
   publisher_->on_removed(second);
   publisher_->on_removed(first);
   publisher_->end_step();
@@ -117,6 +120,18 @@ TEST_F(Publishing, BatchesInOrderWithTopicAndNumber) {
                                                    .parent = {},
                                                    .salt = {},
                                                    .tokens = {1, 2, 3, 4}},
+                                                  {.kind = CacheEvent::Kind::stored,
+                                                   .hashes = {one, two},
+                                                   .parent = {},
+                                                   .salt = {},
+                                                   .tokens = {},
+                                                   .medium = "DISK"},
+                                                  {.kind = CacheEvent::Kind::removed,
+                                                   .hashes = {one},
+                                                   .parent = {},
+                                                   .salt = {},
+                                                   .tokens = {},
+                                                   .medium = "CPU"},
                                                   {.kind = CacheEvent::Kind::removed,
                                                    .hashes = {two, one},
                                                    .parent = {},
@@ -156,7 +171,8 @@ TEST_F(Publishing, WhatIsNoRequestIsIgnored) {
 
 TEST_F(Publishing, AnEndpointThatCannotBeIsRefused) {
   config_.endpoint = "tcp://*:notaport";
-  EXPECT_EQ(KvEventPublisher::create(config_, 2, metrics_).error().code(), StatusCode::invalid_argument);
+  EXPECT_EQ(KvEventPublisher::create(config_, 2, {"CPU", "DISK"}, metrics_).error().code(),
+            StatusCode::invalid_argument);
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 #pragma once
-// vLLM's --kv-events-config, field by field.
+// vLLM's --kv-events-config, field by field. Each engine of a data-parallel group publishes at an endpoint of
+// its own, as in vLLM: at the port behind the one of the engine before it, or under a name of its own.
+#include <charconv>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <system_error>
 
 namespace pagoda {
 
@@ -13,12 +18,41 @@ struct KvEventsConfig {
   std::int64_t hwm = 100'000;             // messages that wait for a slow subscriber, at most
   std::int64_t max_queue_size = 100'000;  // batches that wait to be sent, at most
   std::string topic;
+  std::int32_t data_parallel_rank = 0;
 };
 
 // Whether an endpoint is bound, as vLLM's are; else it is connected to.
 inline bool is_bound(const std::string& endpoint) {
   return endpoint.find('*') != std::string::npos || endpoint.find("::") != std::string::npos ||
          endpoint.starts_with("ipc://") || endpoint.starts_with("inproc://");
+}
+
+// The port of a tcp:// endpoint; none where the system chooses one.
+inline std::optional<int> port_of(const std::string& endpoint) {
+  constexpr int kMost = 65535;
+  const std::size_t colon = endpoint.rfind(':');
+  if (!endpoint.starts_with("tcp://") || colon < std::size("tcp://") - 1) return std::nullopt;
+  int port = 0;
+  const char* const end = endpoint.data() + endpoint.size();
+  const auto [at, error] = std::from_chars(endpoint.data() + colon + 1, end, port);
+  if (error != std::errc() || at != end || port < 1 || port > kMost) return std::nullopt;
+  return port;
+}
+
+// The endpoint of an engine of this rank.
+inline std::string endpoint_of_rank(const std::string& endpoint, std::int32_t rank) {
+  if (rank == 0 || endpoint.empty()) return endpoint;
+  if (endpoint.starts_with("ipc://") || endpoint.starts_with("inproc://"))
+    return endpoint + "_dp" + std::to_string(rank);
+  const std::optional<int> port = port_of(endpoint);
+  return port ? endpoint.substr(0, endpoint.rfind(':') + 1) + std::to_string(*port + rank) : endpoint;
+}
+
+inline KvEventsConfig config_of_rank(KvEventsConfig config, std::int32_t rank) {
+  config.endpoint = endpoint_of_rank(config.endpoint, rank);
+  config.replay_endpoint = endpoint_of_rank(config.replay_endpoint, rank);
+  config.data_parallel_rank = rank;
+  return config;
 }
 
 }  // namespace pagoda

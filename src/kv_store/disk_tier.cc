@@ -100,16 +100,35 @@ bool DiskTier::store(const TierRow& row, std::span<const std::byte> bytes, std::
   std::vector<KvKey> dropped;
   const std::vector<KvStored> stored = store_->store(rows, label_, &dropped);
   count();
+  std::vector<TierKey> lost;
   for (const KvKey& key : dropped)
-    if (key.fingerprint == fingerprint_) gone.push_back({.chain = key.hash, .group = key.group});
-  lock.lock();
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    batch[i]->written = true;
+    if (key.fingerprint == fingerprint_) lost.push_back({.chain = key.hash, .group = key.group});
+  gone.insert(gone.end(), lost.begin(), lost.end());
+  for (std::size_t i = 0; i < batch.size(); ++i)
     batch[i]->kept = stored[i] == KvStored::stored || stored[i] == KvStored::present;
-  }
+  tell(batch, lost);
+  lock.lock();
+  for (Waiting* one : batch) one->written = true;
   writing_ = false;
   changed_.notify_all();
   return mine.kept;
+}
+
+void DiskTier::listen(const void* engine, RowListener listener) {
+  const std::lock_guard lock(listeners_mutex_);
+  std::erase_if(listeners_, [&](const auto& entry) { return entry.first == engine; });
+  if (listener) listeners_.emplace_back(engine, std::move(listener));
+}
+
+// A single engine knows from its own calls.
+void DiskTier::tell(std::span<const Waiting* const> written, std::span<const TierKey> gone) {
+  const std::lock_guard lock(listeners_mutex_);
+  if (listeners_.size() < 2) return;
+  for (const auto& [engine, listener] : listeners_) {
+    for (const Waiting* one : written)
+      if (one->kept) listener({.chain = one->row.key.hash, .group = one->row.key.group}, one->row.owner, true);
+    for (const TierKey& key : gone) listener(key, {}, false);
+  }
 }
 
 void DiskTier::touch(const TierRow& row) { store_->touch(key_of(row.key)); }

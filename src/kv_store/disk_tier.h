@@ -1,14 +1,16 @@
 #pragma once
 // DiskTier: a SegmentStore as a KvTier (--kv-disk): rows of one fingerprint, found again by the next process
 // that computes with the same bits. Rows that several threads store at the same time are written and synced
-// together. It decides nothing: which rows are worth writing, the engine does.
+// together. It decides nothing: which rows are worth writing, the engine does. Several engines may share it.
 // Threads: any; store() and fetch() block on the disk, lookup() does not.
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/metrics.h"
@@ -43,6 +45,7 @@ class DiskTier final : public KvTier {
   Status erase(const TierErase& what) override;
   // Rows of every fingerprint: texts of other models, and of other builds of this one, are here, too.
   void erase_all() override;
+  void listen(const void* engine, RowListener listener) override;
   bool outlives_process() const override { return true; }
 
   SegmentStoreStats stats() const { return store_->stats(); }
@@ -61,12 +64,15 @@ class DiskTier final : public KvTier {
   };
   KvKey key_of(const TierKey& key) const;
   void count();  // brings the metrics up to date
+  void tell(std::span<const Waiting* const> written, std::span<const TierKey> gone);
 
   const std::unique_ptr<SegmentStore> store_;
   const KvDigest fingerprint_;
   const std::string label_;
   std::mutex metrics_mutex_;
   std::optional<Metrics> metrics_;
+  std::mutex listeners_mutex_;
+  std::vector<std::pair<const void*, RowListener>> listeners_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Waiting*> waiting_;

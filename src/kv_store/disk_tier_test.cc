@@ -3,6 +3,7 @@
 #include "kv_store/disk_tier.h"
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "kv_store/store_test_support.h"
@@ -88,6 +89,44 @@ TEST(DiskTier, ErasesRowsByKeyAndWhatTheEngineDoesNotKnowByOwner) {
   EXPECT_EQ(owners, (std::vector{CacheOwner{.tenant = 5, .session = 0}}));
   const SegmentStoreStats stats = mine->stats();
   EXPECT_EQ(stats.rows, 2) << "and another model's row of another tenant";
+}
+
+TEST(DiskTier, EnginesThatShareItHearOfEachOthersRows) {
+  Folder folder;
+  folder.config.max_bytes = 100 << 10;
+  folder.config.segment_bytes = 16 << 10;
+  const auto tier = folder.open(1);
+  struct Engine {
+    std::set<std::uint64_t> rows;
+    std::vector<CacheOwner> owners;
+  };
+  Engine engines[2];
+  const auto listen = [&](Engine& engine) {
+    tier->listen(&engine, [&](const TierKey& key, const CacheOwner& owner, bool there) {
+      if (there)
+        engine.rows.insert(key.chain[0]), engine.owners.push_back(owner);
+      else
+        engine.rows.erase(key.chain[0]);
+    });
+  };
+  std::vector<TierKey> gone;
+  listen(engines[0]);
+  EXPECT_TRUE(tier->store(row(1), bytes(1), gone));
+  EXPECT_TRUE(engines[0].rows.empty()) << "it is alone, and knows";
+  listen(engines[1]);
+  TierRow owned = row(2);
+  owned.owner = {.tenant = 5, .session = 6};
+  EXPECT_TRUE(tier->store(owned, bytes(2), gone));
+  EXPECT_EQ(engines[1].owners, std::vector{owned.owner});
+  for (std::uint64_t number = 3; number < 60; ++number)
+    EXPECT_TRUE(tier->store(row(number), bytes(number), gone));
+  EXPECT_FALSE(gone.empty());
+  std::set<std::uint64_t> here;
+  tier->each_key([&](const TierKey& key, const CacheOwner&) { here.insert(key.chain[0]); });
+  for (const Engine& engine : engines) EXPECT_EQ(engine.rows, here);
+  tier->listen(&engines[1], nullptr);
+  EXPECT_TRUE(tier->store(row(60), bytes(60), gone));
+  EXPECT_FALSE(engines[1].rows.contains(60));
 }
 
 TEST(DiskTier, ThreadsAreAnsweredTogether) {

@@ -286,12 +286,18 @@ Status SegmentStore::remove(std::uint64_t number) {
   if (newest_ != nullptr && newest_->number == number) seal_newest();
   const Status status = files_->remove(segment_name(number));
   removed_ = true;
+  std::shared_ptr<const StoredFile> closed;  // behind the lock: it may be the last that holds the file
   const std::scoped_lock lock(mutex_);
   Segment& segment = *index_.segments().at(number);
   for (const SegmentBatch& batch : segment.batches)
     for (const SegmentRow& row : batch.rows)
       if (index_.forget(row.key, number, row.offset)) dropped_.push_back(row.key);
   segment.unclear = true;
+  const auto open = std::ranges::find(readable_, number, &OpenFile::segment);
+  if (open != readable_.end()) {
+    closed = std::move(open->file);
+    readable_.erase(open);
+  }
   if (!status.ok() && status.code() != StatusCode::not_found) return status;
   index_.remove_segment(number);
   return ok_status();
@@ -317,6 +323,25 @@ void SegmentStore::touch(const KvKey& key) {
   if (SegmentIndex::Place* const place = index_.find(key)) index_.use(*place);
 }
 
+std::shared_ptr<const StoredFile> SegmentStore::readable(std::uint64_t segment) {
+  constexpr std::size_t kMostOpen = 16;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto known = std::ranges::find(readable_, segment, &OpenFile::segment);
+    if (known != readable_.end()) return known->file;
+  }
+  auto opened = files_->open(segment_name(segment), FileLayer::Access::read);
+  if (!opened) return nullptr;
+  std::shared_ptr<const StoredFile> file = *std::move(opened), closed;
+  const std::scoped_lock lock(mutex_);
+  if (!index_.segments().contains(segment)) return file;  // it was removed meanwhile
+  readable_.push_front({.segment = segment, .file = file});
+  if (readable_.size() <= kMostOpen) return file;
+  closed = std::move(readable_.back().file);
+  readable_.pop_back();
+  return file;
+}
+
 KvFetched SegmentStore::fetch(const KvKey& key, std::span<const TokenId> tokens, std::span<std::byte> out) {
   std::uint64_t segment = 0, offset = 0, checksum = 0;
   {
@@ -331,8 +356,8 @@ KvFetched SegmentStore::fetch(const KvKey& key, std::span<const TokenId> tokens,
     checksum = place->row->checksum;
   }
   bool whole = false;
-  if (const auto file = files_->open(segment_name(segment), FileLayer::Access::read)) {
-    const auto got = (*file)->read(offset, out);
+  if (const auto file = readable(segment)) {
+    const auto got = file->read(offset, out);
     whole = got && *got == out.size() && row_checksum(key, tokens, out) == checksum;
   }
   const std::scoped_lock lock(mutex_);

@@ -9,6 +9,7 @@
 // back. A checksum covers every row, and its tokens are compared on a hit. Not a defence against someone who
 // may write the folder. Threads: any; reads beside each other and beside one writer.
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -87,6 +88,12 @@ class SegmentStore {
   Status clear_rows(Segment& segment, const KvRowFilter& which);
   std::uint64_t total_bytes() const;
   bool has(const KvRow& row) const;
+  struct OpenFile {
+    std::uint64_t segment = 0;
+    std::shared_ptr<const StoredFile> file;
+  };
+  // A segment's file to read from, of which the latest few stay open. Null: it cannot be opened.
+  std::shared_ptr<const StoredFile> readable(std::uint64_t segment);
 
   const std::unique_ptr<FileLayer> files_;
   const SegmentStoreConfig config_;
@@ -102,6 +109,7 @@ class SegmentStore {
 
   mutable std::mutex mutex_;  // never held during I/O
   SegmentIndex index_;
+  std::deque<OpenFile> readable_;  // opened last: first
   SegmentStoreStats stats_;
 };
 

@@ -95,7 +95,7 @@ class LocalModelRunner final : public ModelRunner {
   Status create_kv_pages(std::int64_t first, std::int64_t count);
 
   // Rows go to and come from these, the fastest first. Once, after the KV cache is allocated.
-  void set_tiers(std::vector<std::unique_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server = nullptr);
+  void set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server = nullptr);
   std::size_t kv_block_bytes() const { return kv_.block_bytes(); }  // as tiers see it
   bool has_tier_news() const override { return tiers_ != nullptr && tiers_->has_news(); }
   void on_tier_news(std::function<void()> wake) override;

@@ -1,7 +1,9 @@
 #include "model_runner/tier_engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "base/aligned_buffer.h"
@@ -9,7 +11,7 @@
 
 namespace pagoda {
 
-TierEngine::TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages,
+TierEngine::TierEngine(std::vector<std::shared_ptr<KvTier>> tiers, Pages pages,
                        std::unique_ptr<KvRowServer> server)
     : tiers_(std::move(tiers)),
       num_local_(static_cast<std::size_t>(
@@ -17,10 +19,13 @@ TierEngine::TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages,
       pages_(std::move(pages)),
       server_(std::move(server)) {
   for (std::size_t i = 0; i < tiers_.size(); ++i) CHECK(tiers_[i]->is_remote() == (i >= num_local_));
-  for (const auto& tier : tiers_)
-    tier->each_key([this](const TierKey& key, const CacheOwner& owner) {
-      news_.found.push_back({.key = key, .owner = owner});
+  CHECK(tiers_.size() <= std::numeric_limits<TierSet>::digits);
+  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+    tiers_[i]->listen(this, [this, i](const TierKey& key, const CacheOwner& owner, bool there) {
+      on_row_of_others(i, key, owner, there);
     });
+    find_rows(i);
+  }
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { work(); });
   threads_.emplace_back([this] { watch_deadlines(); });
   if (num_local_ < tiers_.size())
@@ -28,7 +33,23 @@ TierEngine::TierEngine(std::vector<std::unique_ptr<KvTier>> tiers, Pages pages,
   if (server_) server_->serve(*this);
 }
 
+void TierEngine::find_rows(std::size_t tier) {
+  tiers_[tier]->each_key([&](const TierKey& key, const CacheOwner& owner) {
+    news_.found.push_back({.key = key, .owner = owner, .tiers = TierSet{1} << tier});
+  });
+}
+
+void TierEngine::on_row_of_others(std::size_t tier, const TierKey& key, const CacheOwner& owner, bool there) {
+  const std::lock_guard lock(mutex_);
+  if (there)
+    news_.found.push_back({.key = key, .owner = owner, .tiers = TierSet{1} << tier});
+  else
+    news_.gone.push_back({.key = key, .tiers = TierSet{1} << tier});
+  wake();
+}
+
 TierEngine::~TierEngine() {
+  for (const auto& tier : tiers_) tier->listen(this, nullptr);
   {
     const std::lock_guard lock(mutex_);
     serving_ = false;
@@ -60,10 +81,11 @@ void TierEngine::take_news(TierNews& news) {
   {
     const std::lock_guard lock(mutex_);
     news = std::exchange(news_, {});
+    woken_ = false;
   }
-  // One tier may have dropped what another keeps.
-  std::erase_if(news.gone, [this](const TierKey& key) {
-    return std::ranges::any_of(tiers_, [&](const auto& tier) { return tier->lookup(key); });
+  // It may have come back meanwhile, and news of that stand before.
+  std::erase_if(news.gone, [this](const TierGone& gone) {
+    return tiers_[static_cast<std::size_t>(std::countr_zero(gone.tiers))]->lookup(gone.key);
   });
 }
 
@@ -71,18 +93,23 @@ void TierEngine::take_news(TierNews& news) {
 void TierEngine::on_news(std::function<void()> wake) {
   const std::lock_guard lock(mutex_);
   wake_ = std::move(wake);
-  if (wake_ && !news_.empty()) wake_();
+  woken_ = false;
+  if (!news_.empty()) this->wake();
 }
 
-void TierEngine::answer(Job& job, bool ok) {
+void TierEngine::wake() {
+  if (wake_ && !std::exchange(woken_, true)) wake_();
+}
+
+void TierEngine::answer(Job& job, bool ok, TierSet tiers) {
   if (job.state == Job::State::answered) return;
   job.state = Job::State::answered;
   if (job.kind == Job::Kind::touch) return;
   if (job.waits()) deadlines_.erase({job.deadline, job.ticket});
   jobs_.erase(job.ticket);
-  const bool first = news_.empty();
-  news_.done.push_back({.ticket = job.ticket, .ok = ok});
-  if (first && wake_) wake_();
+  news_.done.push_back({.ticket = job.ticket, .ok = ok, .tiers = tiers});
+  const bool last = --job.batch->num_open == 0;
+  if (last || news_.done.size() % kAnswersPerWake == 0) wake();
 }
 
 void TierEngine::add(JobPtr job) {
@@ -104,6 +131,8 @@ void TierEngine::submit(const TierMoves& moves) {
   {
     const std::lock_guard lock(mutex_);
     const TimeNs now = clock_.now();
+    const auto stores = std::make_shared<Batch>(Batch{.num_open = moves.stores.size()});
+    const auto fetches = std::make_shared<Batch>(Batch{.num_open = moves.fetches.size()});
     const auto deadline = [now](double patience_s) {
       return now + static_cast<TimeNs>(std::clamp(patience_s, 0.0, 1e6) * 1e9);
     };
@@ -112,6 +141,7 @@ void TierEngine::submit(const TierMoves& moves) {
                                     .ticket = ask.ticket,
                                     .row = {},
                                     .pages = {},
+                                    .batch = std::make_shared<Batch>(Batch{.num_open = 1}),
                                     .deadline = deadline(ask.patience_s),
                                     .ask = ask}));
     for (const TierFetch& fetch : moves.fetches)
@@ -119,14 +149,18 @@ void TierEngine::submit(const TierMoves& moves) {
                                     .ticket = fetch.ticket,
                                     .row = fetch.row,
                                     .pages = fetch.pages,
+                                    .batch = fetches,
                                     .deadline = deadline(fetch.patience_s)}));
     // Before the stores, which must not drive out the beginning of their own texts.
     if (!moves.touches.empty())
       add(std::make_shared<Job>(
-          Job{.kind = Job::Kind::touch, .row = {}, .pages = {}, .touches = moves.touches}));
+          Job{.kind = Job::Kind::touch, .row = {}, .pages = {}, .batch = {}, .touches = moves.touches}));
     for (const TierStore& store : moves.stores)
-      add(std::make_shared<Job>(
-          Job{.kind = Job::Kind::store, .ticket = store.ticket, .row = store.row, .pages = store.pages}));
+      add(std::make_shared<Job>(Job{.kind = Job::Kind::store,
+                                    .ticket = store.ticket,
+                                    .row = store.row,
+                                    .pages = store.pages,
+                                    .batch = stores}));
   }
   work_.notify_all();
   if (!moves.fetches.empty() || !moves.asks.empty()) deadlines_changed_.notify_all();
@@ -157,13 +191,11 @@ void TierEngine::erase_all(Erase which) {
   settled_.wait(lock, [this] { return num_working_ == 0 && !erasing_; });
   jobs_.clear();
   news_ = {};
-  for (const auto& tier : tiers_) {
-    if (which == Erase::all || !tier->outlives_process())
-      tier->erase_all();
+  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+    if (which == Erase::all || !tiers_[i]->outlives_process())
+      tiers_[i]->erase_all();
     else
-      tier->each_key([this](const TierKey& key, const CacheOwner& owner) {
-        news_.found.push_back({.key = key, .owner = owner});
-      });
+      find_rows(i);
   }
 }
 
@@ -220,20 +252,23 @@ void TierEngine::watch_deadlines() {
 void TierEngine::work() {
   AlignedBuffer buffer(0);  // grows to the largest row
   Lock lock(mutex_);
+  const auto may_store = [this] { return !stores_.empty() && num_storing_ < kStoringThreads; };
   for (;;) {
-    work_.wait(lock, [this] {
-      return !erasing_ && (stopping_ || !erases_.empty() || !fetches_.empty() || !stores_.empty());
+    work_.wait(lock, [&] {
+      return !erasing_ && (stopping_ || !erases_.empty() || !fetches_.empty() || may_store());
     });
     if (!erases_.empty()) {
       erase_next(lock);
       continue;
     }
-    if (stopping_ && (stores_.empty() || clock_.now() >= stop_at_)) return;
-    std::deque<JobPtr>& queue = fetches_.empty() ? stores_ : fetches_;
+    if (stopping_ && (!may_store() || clock_.now() >= stop_at_)) return;
+    const bool stores = fetches_.empty();
+    std::deque<JobPtr>& queue = stores ? stores_ : fetches_;
     const JobPtr job = std::move(queue.front());
     queue.pop_front();
     if (job->state == Job::State::answered) continue;
     ++num_working_;
+    num_storing_ += stores ? 1 : 0;
     if (const std::size_t size = job->pages.size() * pages_.bytes; buffer.bytes().size() < size)
       buffer = AlignedBuffer(size);
     const std::span<std::byte> bytes = buffer.bytes().first(job->pages.size() * pages_.bytes);
@@ -254,6 +289,7 @@ void TierEngine::work() {
         break;
     }
     --num_working_;
+    num_storing_ -= stores ? 1 : 0;
     settled_.notify_all();
   }
 }
@@ -268,20 +304,30 @@ void TierEngine::store(Job& job, std::span<std::byte> bytes, Lock& lock) {
   settled_.notify_all();
   const bool last = stopping_;
   lock.unlock();
-  bool kept = false;
-  std::vector<TierKey> gone;
-  for (const auto& tier : std::span(tiers_).first(num_local_))
-    if (!last || tier->outlives_process()) kept |= tier->store(job.row, bytes, gone);
+  TierSet kept = 0;
+  std::vector<TierGone> gone;
+  for (std::size_t i = 0; i < num_local_; ++i)
+    if ((!last || tiers_[i]->outlives_process()) && store_in(i, job.row, bytes, gone))
+      kept |= TierSet{1} << i;
   lock.lock();
-  answer(job, kept);
+  answer(job, kept != 0, kept);
   news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
 }
 
-bool TierEngine::fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes,
-                                  std::vector<TierKey>& gone) {
+bool TierEngine::store_in(std::size_t tier, const TierRow& row, std::span<const std::byte> bytes,
+                          std::vector<TierGone>& gone) {
+  std::vector<TierKey> dropped;
+  const bool kept = tiers_[tier]->store(row, bytes, dropped);
+  for (const TierKey& key : dropped) gone.push_back({.key = key, .tiers = TierSet{1} << tier});
+  return kept;
+}
+
+bool TierEngine::fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes, TierSet& stored,
+                                  std::vector<TierGone>& gone) {
   for (std::size_t i = 0; i < num_local_; ++i) {
     if (!tiers_[i]->lookup(row.key) || !tiers_[i]->fetch(row, bytes)) continue;
-    for (std::size_t faster = 0; faster < i; ++faster) (void)tiers_[faster]->store(row, bytes, gone);
+    for (std::size_t faster = 0; faster < i; ++faster)
+      if (store_in(faster, row, bytes, gone)) stored |= TierSet{1} << faster;
     return true;
   }
   return false;
@@ -290,8 +336,9 @@ bool TierEngine::fetch_from_tiers(const TierRow& row, std::span<std::byte> bytes
 void TierEngine::fetch(Job& job, std::span<std::byte> bytes, Lock& lock) {
   job.state = Job::State::reading;
   lock.unlock();
-  std::vector<TierKey> gone;
-  const bool found = fetch_from_tiers(job.row, bytes, gone);
+  TierSet stored = 0;
+  std::vector<TierGone> gone;
+  const bool found = fetch_from_tiers(job.row, bytes, stored, gone);
   lock.lock();
   news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
   if (job.state == Job::State::answered) return;  // too late, or cancelled
@@ -305,7 +352,7 @@ void TierEngine::copy_in(Job& job, std::span<const std::byte> bytes, Lock& lock)
   for (std::size_t i = 0; i < job.pages.size(); ++i)
     pages_.write(job.pages[i], bytes.subspan(i * pages_.bytes, pages_.bytes));
   lock.lock();
-  answer(job, true);
+  answer(job, true, stored);
 }
 
 }  // namespace pagoda

@@ -54,8 +54,8 @@ void TierEngine::fetch_remote(Job& job, std::span<std::byte> bytes, Lock& lock) 
   if (erasing_ || erasures != num_erasures_) return;
   ++num_working_;
   lock.unlock();
-  std::vector<TierKey> gone;
-  for (const auto& tier : std::span(tiers_).first(num_local_)) (void)tier->store(job.row, bytes, gone);
+  std::vector<TierGone> gone;
+  for (std::size_t i = 0; i < num_local_; ++i) (void)store_in(i, job.row, bytes, gone);
   lock.lock();
   news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
   --num_working_;

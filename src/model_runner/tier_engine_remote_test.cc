@@ -65,7 +65,7 @@ class Remote final : public KvTier {
 class RemoteEngine : public ::testing::Test {
  protected:
   void start(std::int64_t host_pages) {
-    std::vector<std::unique_ptr<KvTier>> tiers;
+    std::vector<std::shared_ptr<KvTier>> tiers;
     if (host_pages > 0) tiers.push_back(*HostTier::create(host_pages, kPage));
     tiers.push_back(std::make_unique<Remote>(remote));
     engine.emplace(std::move(tiers),

@@ -69,6 +69,7 @@ class LastingTier final : public KvTier {
     bool may_store = true;
     int num_storing = 0;
     std::map<std::uint64_t, CacheOwner> kept;
+    KvTier::RowListener listener;
   };
   explicit LastingTier(Rows& rows) : rows_(rows) {}
   std::string_view medium() const override { return "DISK"; }
@@ -101,6 +102,10 @@ class LastingTier final : public KvTier {
     rows_.kept.clear();
   }
   bool outlives_process() const override { return true; }
+  void listen(const void*, RowListener listener) override {
+    const std::lock_guard lock(rows_.mutex);
+    rows_.listener = std::move(listener);
+  }
 
  private:
   Rows& rows_;
@@ -109,12 +114,16 @@ class LastingTier final : public KvTier {
 class Engine : public ::testing::Test {
  protected:
   void start(std::unique_ptr<KvTier> tier) {
-    std::vector<std::unique_ptr<KvTier>> tiers;
+    std::vector<std::shared_ptr<KvTier>> tiers;
     tiers.push_back(std::move(tier));
+    start(std::move(tiers));
+  }
+  void start(std::vector<std::shared_ptr<KvTier>> tiers) {
     engine.emplace(std::move(tiers), pool.pages());
     engine->on_news([this] {
       const std::lock_guard lock(mutex);
       woken = true;
+      ++num_wakes;
       wake.notify_all();
     });
   }
@@ -154,6 +163,8 @@ class Engine : public ::testing::Test {
   std::mutex mutex;
   std::condition_variable wake;
   bool woken = false;
+  int num_wakes = 0;
+  LastingTier::Rows rows;
   std::optional<TierEngine> engine;
 };
 
@@ -285,7 +296,6 @@ TEST_F(Engine, UnderLoadEveryRowHasItsOwnBytes) {
 }
 
 TEST_F(Engine, WhatIsErasedIsGoneAlsoIfItWasBeingStored) {
-  LastingTier::Rows rows;
   start(std::make_unique<LastingTier>(rows));
   rows.may_store = false;
   for (std::uint64_t name = 1; name <= 5; ++name)
@@ -310,8 +320,54 @@ TEST_F(Engine, WhatIsErasedIsGoneAlsoIfItWasBeingStored) {
   EXPECT_TRUE(rows.kept.contains(4) && rows.kept.contains(5));
 }
 
+TEST_F(Engine, NewsNameTheTiers) {
+  rows.kept[9] = {};
+  std::vector<std::shared_ptr<KvTier>> tiers;
+  tiers.push_back(*HostTier::create(1, kPage));
+  tiers.push_back(std::make_shared<LastingTier>(rows));
+  start(std::move(tiers));
+  engine->submit(store(1, row(7, 1), {BlockId{0}}));
+  TierNews news = wait(1);
+  EXPECT_EQ(news.found, (std::vector{TierFound{.key = row(9, 0).key, .owner = {}, .tiers = 0b10}}));
+  EXPECT_EQ(news.done, (std::vector{TierDone{.ticket = TierTicket{1}, .ok = true, .tiers = 0b11}}));
+  // A row from the slower tier goes to the faster one, too, which has room for one alone.
+  engine->submit(fetch(2, row(9, 2), {BlockId{1}}));
+  news = wait(1);
+  EXPECT_EQ(news.done, (std::vector{TierDone{.ticket = TierTicket{2}, .ok = true, .tiers = 0b01}}));
+  EXPECT_EQ(news.gone, (std::vector{TierGone{.key = row(7, 0).key, .tiers = 0b01}}));
+}
+
+TEST_F(Engine, RowsThatAnotherEngineStoresOrLosesAreHeardOf) {
+  start(std::make_unique<LastingTier>(rows));
+  constexpr CacheOwner kOwner{.tenant = 3, .session = 4};
+  rows.listener(row(5, 0).key, kOwner, true);
+  rows.listener(row(6, 0).key, {}, false);
+  EXPECT_TRUE(woken);
+  TierNews news;
+  engine->take_news(news);
+  EXPECT_EQ(news.found, (std::vector{TierFound{.key = row(5, 0).key, .owner = kOwner, .tiers = 1}}));
+  EXPECT_EQ(news.gone, (std::vector{TierGone{.key = row(6, 0).key, .tiers = 1}}));
+  engine.reset();
+  EXPECT_FALSE(rows.listener);
+}
+
+// A caller that would be woken for each row has little time for anything else.
+TEST_F(Engine, ALongPromptsRowsAreToldTogether) {
+  start(64);
+  TierMoves stores, fetches;
+  for (std::uint64_t name = 1; name <= 64; ++name) {
+    stores.stores.push_back(store(name, row(name, name), {BlockId{0}}).stores.front());
+    fetches.fetches.push_back(fetch(100 + name, row(name, 100 + name), {BlockId{1}}).fetches.front());
+  }
+  engine->submit(stores);
+  wait(64);
+  num_wakes = 0;
+  engine->submit(fetches);
+  for (const TierDone& done : wait(64).done) EXPECT_TRUE(done.ok);
+  EXPECT_LE(num_wakes, 2);
+}
+
 TEST_F(Engine, WhatIsQueuedAtTheEndIsStillWrittenWhereItLasts) {
-  LastingTier::Rows rows;
   start(std::make_unique<LastingTier>(rows));
   TierMoves moves;
   for (std::uint64_t name = 1; name <= 100; ++name)
@@ -322,8 +378,7 @@ TEST_F(Engine, WhatIsQueuedAtTheEndIsStillWrittenWhereItLasts) {
 }
 
 TEST_F(Engine, RowsThatOutliveTheProcessAreFoundAgainWhereOnlyTheOthersAreErased) {
-  LastingTier::Rows rows;
-  std::vector<std::unique_ptr<KvTier>> tiers;
+  std::vector<std::shared_ptr<KvTier>> tiers;
   tiers.push_back(*HostTier::create(4, kPage));
   tiers.push_back(std::make_unique<LastingTier>(rows));
   engine.emplace(std::move(tiers), pool.pages());
@@ -335,7 +390,7 @@ TEST_F(Engine, RowsThatOutliveTheProcessAreFoundAgainWhereOnlyTheOthersAreErased
   engine->take_news(news);
   engine->erase_all(TierEngine::Erase::what_ends_with_the_process);
   engine->take_news(news);
-  EXPECT_EQ(news.found, (std::vector{TierFound{.key = one.key, .owner = one.owner}}));
+  EXPECT_EQ(news.found, (std::vector{TierFound{.key = one.key, .owner = one.owner, .tiers = 2}}));
   engine->erase_all();
   engine->take_news(news);
   EXPECT_TRUE(news.found.empty() && rows.kept.empty());

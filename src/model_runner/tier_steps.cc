@@ -6,7 +6,7 @@
 
 namespace pagoda {
 
-void LocalModelRunner::set_tiers(std::vector<std::unique_ptr<KvTier>> tiers,
+void LocalModelRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
                                  std::unique_ptr<KvRowServer> server) {
   tiers_ = std::make_unique<TierEngine>(
       std::move(tiers),

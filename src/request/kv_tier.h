@@ -22,7 +22,7 @@ class KvTier {
 
   virtual std::string_view medium() const = 0;  // as KV events name it: "CPU", "DISK"
 
-  // Calls f with each row that it has. Before anything else is asked of it.
+  // Calls f with each row that it has.
   virtual void each_key(const std::function<void(const TierKey&, const CacheOwner&)>& /*f*/) const {}
   // Whether it has the row, by what it knows without I/O.
   virtual bool lookup(const TierKey& key) const = 0;
@@ -38,8 +38,12 @@ class KvTier {
   // Forgets these rows, and erases their bytes where these would outlive the process. An error: some of them
   // could not be erased, though none is found any more.
   virtual Status erase(const TierErase& what) = 0;
-  // The same for all rows. Nothing else is asked of it during either.
+  // The same for all rows. The engine that asks for either asks nothing else meanwhile.
   virtual void erase_all() = 0;
+  // For a tier that several engines share: each hears of the rows that any of them stores, and of those that
+  // go for them (there: false). From threads of other engines; null: `engine` hears no more.
+  using RowListener = std::function<void(const TierKey&, const CacheOwner&, bool there)>;
+  virtual void listen(const void* /*engine*/, RowListener /*listener*/) {}
   // Whether its rows are of use to the next process.
   virtual bool outlives_process() const { return false; }
   // Keeps those of these rows that it has until then (SteadyClock), as far as it can.

@@ -93,23 +93,35 @@ struct TierMoves {
   }
 };
 
+// Some of the runner's tiers, a bit for each: the fastest is the lowest.
+using TierSet = std::uint32_t;
+
 struct TierDone {
   TierTicket ticket{};
-  bool ok = false;  // false: not kept, or lost
+  bool ok = false;    // false: not kept, or lost
+  TierSet tiers = 0;  // that keep the row from now on
   bool operator==(const TierDone&) const = default;
 };
 
 struct TierFound {
   TierKey key;
   CacheOwner owner;
+  TierSet tiers = 0;
   bool operator==(const TierFound&) const = default;
+};
+
+struct TierGone {
+  TierKey key;
+  TierSet tiers = 0;  // that have the row no more
+  bool operator==(const TierGone&) const = default;
 };
 
 // Everything that has happened since the last answer, in this order.
 struct TierNews {
-  std::vector<TierFound> found;  // rows that a tier has, as it was opened with, keeps or was asked for them
+  // Rows that a tier was opened with, keeps, was asked for, or has from another engine.
+  std::vector<TierFound> found;
   std::vector<TierDone> done;
-  std::vector<TierKey> gone;  // rows that no tier has any more
+  std::vector<TierGone> gone;
 
   bool empty() const { return found.empty() && done.empty() && gone.empty(); }
 };

@@ -115,6 +115,8 @@ CacheOwner get_owner(ByteReader& in) {
   return {.tenant = tenant, .session = in.fixed(8)};
 }
 
+TierSet get_tier_set(ByteReader& in) { return static_cast<TierSet>(in.number() & ~TierSet{0}); }
+
 void put_tiers(ByteWriter& out, const LoggedStep& step) {
   out.number(static_cast<std::uint64_t>(step.num_tier_moves));
   out.fixed(step.tiers_digest, 4);
@@ -122,14 +124,19 @@ void put_tiers(ByteWriter& out, const LoggedStep& step) {
   for (const TierFound& found : step.tier_news.found) {
     put_key(out, found.key);
     put_owner(out, found.owner);
+    out.number(found.tiers);
   }
   out.number(step.tier_news.done.size());
   for (const TierDone& done : step.tier_news.done) {
     out.number(static_cast<std::uint64_t>(done.ticket));
     out.byte(done.ok ? 1 : 0);
+    out.number(done.tiers);
   }
   out.number(step.tier_news.gone.size());
-  for (const TierKey& key : step.tier_news.gone) put_key(out, key);
+  for (const TierGone& gone : step.tier_news.gone) {
+    put_key(out, gone.key);
+    out.number(gone.tiers);
+  }
 }
 
 void get_tiers(ByteReader& in, LoggedStep& step) {
@@ -139,6 +146,7 @@ void get_tiers(ByteReader& in, LoggedStep& step) {
   for (TierFound& found : step.tier_news.found) {
     get_key(in, found.key);
     found.owner = get_owner(in);
+    found.tiers = get_tier_set(in);
   }
   step.tier_news.done.resize(in.count());
   for (TierDone& done : step.tier_news.done) {
@@ -146,9 +154,13 @@ void get_tiers(ByteReader& in, LoggedStep& step) {
     const std::uint8_t ok = in.byte();
     if (ok > 1) in.fail();
     done.ok = ok == 1;
+    done.tiers = get_tier_set(in);
   }
   step.tier_news.gone.resize(in.count());
-  for (TierKey& key : step.tier_news.gone) get_key(in, key);
+  for (TierGone& gone : step.tier_news.gone) {
+    get_key(in, gone.key);
+    gone.tiers = get_tier_set(in);
+  }
 }
 
 void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before) {

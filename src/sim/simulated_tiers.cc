@@ -53,7 +53,7 @@ void SimulatedTiers::store(const Move& move) {
     news_.done.push_back({.ticket = move.ticket, .ok = false});
     return;
   }
-  news_.done.push_back({.ticket = move.ticket, .ok = true});
+  news_.done.push_back({.ticket = move.ticket, .ok = true, .tiers = 1});
   if (!rows_.emplace(move.key, Row{.num_blocks = move.num_blocks, .use = move.use}).second) return;
   by_use_.emplace(move.use, move.key);
   num_used_ += move.num_blocks;
@@ -61,7 +61,7 @@ void SimulatedTiers::store(const Move& move) {
     const auto oldest = by_use_.begin();
     const auto row = rows_.find(oldest->second);
     num_used_ -= row->second.num_blocks;
-    news_.gone.push_back(row->first);
+    news_.gone.push_back({.key = row->first, .tiers = 1});
     rows_.erase(row);
     by_use_.erase(oldest);
   }

@@ -9,6 +9,7 @@ import httpx
 import openai
 import pytest
 from conftest import binary, serving, small_model
+from kv_disk import tokens_on_disk, wait_for
 
 TWO = ("--data-parallel-size", "2", "--threads", "2")
 
@@ -177,6 +178,46 @@ def test_weights_are_held_once():
     assert 0 <= one["KV cache"] - two["KV cache"] < one["KV cache"] // 10, "divided"
 
 
+def cached_by(http, prompt, rank):
+    """The answer of this engine to the bit, and how many tokens of the prompt it did not have to compute."""
+    answer = complete(http, prompt, temperature=0, headers={"X-data-parallel-rank": str(rank)})
+    choice = answer["choices"][0]
+    tokens = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+    return tokens, answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_engines_share_a_disk(tmp_path):
+    folder = tmp_path / "kv"
+    flags = ("--kv-disk", str(folder), "--kv-disk-bytes", "64M", "--kv-cache-memory-bytes", "64M")
+    prompts = [tokens_of(300 + i, 100) for i in range(2)]
+    with serving(small_model(), *TWO, *flags) as server, httpx.Client(base_url=server.url, timeout=60) as http:
+        expected = []
+        for rank, prompt in enumerate(prompts):
+            tokens, cached = cached_by(http, prompt, rank)
+            assert cached == 0
+            expected.append(tokens)
+        wait_for(folder, 2 * 96)
+        # An engine hears of what another has written; the file may be there a moment sooner.
+        for attempt in range(20):
+            shared = tokens_of(400 + attempt, 100)
+            tokens, _ = cached_by(http, shared, 0)
+            wait_for(folder, (3 + attempt) * 96)
+            same, cached = cached_by(http, shared, 1)
+            assert same == tokens
+            if cached > 0:
+                break
+        assert cached == 96
+    with serving(small_model(), *TWO, *flags) as server, httpx.Client(base_url=server.url, timeout=60) as http:
+        for rank, prompt in enumerate(prompts):
+            assert cached_by(http, prompt, 1 - rank) == (expected[rank], 96), "whichever engine computed it"
+        assert http.post("/reset_prefix_cache").status_code == 200
+        assert tokens_on_disk(folder) == 0
+        for rank in (0, 1):
+            assert cached_by(http, prompts[0], rank) == (expected[0], 0)
+    with serving(small_model(), *flags) as server, httpx.Client(base_url=server.url, timeout=60) as http:
+        assert cached_by(http, prompts[0], 0) == (expected[0], 96), "one engine finds what two have left"
+
+
 def test_each_engine_has_a_log_of_its_own(tmp_path):
     log = tmp_path / "run.log"
     with serving(small_model(), *TWO, "--record", str(log)) as server, httpx.Client(base_url=server.url) as http:
@@ -194,10 +235,9 @@ def test_each_engine_has_a_log_of_its_own(tmp_path):
     [
         (("--tensor-parallel-size", "2"), "--tensor-parallel-size works with one engine"),
         (("--device", "emulated"), "--device emulated works with one engine"),
-        (("--kv-disk", "/tmp/pagoda-kv"), "--kv-disk works with one engine"),
         (
-            ("--kv-events-config", '{"enable_kv_cache_events":true}'),
-            "--kv-events-config works with one engine",
+            ("--kv-events-config", '{"enable_kv_cache_events":true,"replay_endpoint":"tcp://*:5558"}'),
+            "take 2 ports each, from theirs on: 5557 and 5558 are too close",
         ),
         (("--threads", "1"), "--data-parallel-size 2 needs a thread for each engine, but there is 1: see --threads"),
     ],

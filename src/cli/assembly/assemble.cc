@@ -167,6 +167,7 @@ struct AssembledEngine::Parts {
   MemoryTable memory;
   std::unique_ptr<MemoryBudget> ledger;
   MemoryReservation grammar_memory;  // set aside for what the service keeps
+  std::vector<std::string> tier_media;  // each engine's tiers, as KV events name them
   int num_threads = 0;
   std::int32_t vector_size = 0;
   std::string computes_on;
@@ -246,21 +247,19 @@ Status allocate(const EnginePlan& plan, LoadedRunner& runner) {
   return runner.allocate_kv_cache(plan.kv.num_blocks, plan.num_swap_blocks);
 }
 
-// The tiers of the KV cache, the fastest first.
+// The tiers of the KV cache, the fastest first: memory of its own, the disk of all engines (null: none), and
+// peers. Writes their names for KV events.
 Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, const ModelSource& source,
-                 LoadedRunner& runner, MetricsRegistry& metrics) {
+                 const std::shared_ptr<KvTier>& disk, LoadedRunner& runner, MetricsRegistry& metrics,
+                 std::vector<std::string>& media) {
   if (!plan.engine.kv_tiers) return ok_status();
-  std::vector<std::unique_ptr<KvTier>> tiers;
+  std::vector<std::shared_ptr<KvTier>> tiers;
   if (plan.num_offload_blocks > 0) {
     auto host = HostTier::create(plan.num_offload_blocks, runner.kv_block_bytes());
     if (!host) return host.error().annotate("--kv-offloading-size");
     tiers.push_back(*std::move(host));
   }
-  if (!flags.kv_disk.empty()) {
-    auto disk = open_kv_disk(flags, source, runner, metrics);
-    if (!disk) return disk.error().annotate("--kv-disk");
-    tiers.push_back(*std::move(disk));
-  }
+  if (disk != nullptr) tiers.push_back(disk);
   KvPeers peers;
   if (flags.kv_transfer.enabled()) {
     auto opened = open_kv_peers(flags, source, runner, metrics);
@@ -268,6 +267,8 @@ Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, const ModelSo
     peers = *std::move(opened);
     if (peers.tier) tiers.push_back(std::move(peers.tier));
   }
+  media.clear();
+  for (const auto& tier : tiers) media.emplace_back(tier->medium());
   return runner.set_tiers(std::move(tiers), std::move(peers.server));
 }
 
@@ -292,10 +293,15 @@ Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan p
 }
 
 Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model) {
-  for (LoadedRunner& runner : model.runners) {
-    PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
-    PAGODA_RETURN_IF_ERROR(add_tiers(flags, plan, *model.source, runner, metrics));
+  for (LoadedRunner& runner : model.runners) PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
+  std::shared_ptr<KvTier> disk;
+  if (plan.engine.kv_tiers && !flags.kv_disk.empty()) {
+    auto opened = open_kv_disk(flags, *model.source, model.runners.front(), metrics);
+    if (!opened) return opened.error().annotate("--kv-disk");
+    disk = *std::move(opened);
   }
+  for (LoadedRunner& runner : model.runners)
+    PAGODA_RETURN_IF_ERROR(add_tiers(flags, plan, *model.source, disk, runner, metrics, tier_media));
   memory = memory_table(flags, model, plan);
   ledger = make_ledger(memory, plan.kv, uses_device(flags));
   num_threads = model.options.threads * flags.data_parallel_size;
@@ -321,7 +327,10 @@ Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const
   if (flags.kv_events.enabled) {
     if (!plan.engine.enable_prefix_caching)
       log_warning("start", "--kv-events-config has no effect without prefix caching: there are no events");
-    auto publisher = KvEventPublisher::create(flags.kv_events, plan.engine.block_size, metrics);
+    const auto rank = static_cast<std::int32_t>(number);
+    auto publisher =
+        KvEventPublisher::create(config_of_rank(flags.kv_events, rank), plan.engine.block_size, tier_media,
+                                 metrics.labelled(concat("engine=\"", number, "\"")));
     if (!publisher) return publisher.error().annotate("--kv-events-config");
     replica.kv_events = *std::move(publisher);
     replica.cache_events = std::make_unique<CacheEvents>(*replica.kv_events);

@@ -1,5 +1,7 @@
 #include "cli/assembly/data_parallel.h"
 
+#include <cstdlib>
+
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/runner_options.h"
@@ -14,9 +16,15 @@ Status check_data_parallel(const EngineFlags& flags) {
   };
   if (uses_device(flags)) return one_engine(concat("--device ", flags.device));
   if (flags.tensor_parallel_size > 1 || flags.mpi_local_size > 0) return one_engine("--tensor-parallel-size");
-  if (!flags.kv_disk.empty()) return one_engine("--kv-disk");
   if (flags.kv_transfer.enabled()) return one_engine("--kv-transfer-config");
-  if (flags.kv_events.enabled) return one_engine("--kv-events-config");
+  const std::optional<int> events = port_of(flags.kv_events.endpoint),
+                           replay = port_of(flags.kv_events.replay_endpoint);
+  if (flags.kv_events.enabled && is_bound(flags.kv_events.endpoint) && events && replay &&
+      std::abs(*events - *replay) < flags.data_parallel_size)
+    return invalid_argument(concat("--kv-events-config: with ", asked,
+                                   " 'endpoint' and 'replay_endpoint' take ", flags.data_parallel_size,
+                                   " ports each, from theirs on: ", *events, " and ", *replay,
+                                   " are too close"));
   if (const int threads = num_threads(flags); threads < flags.data_parallel_size)
     return invalid_argument(concat(asked, " needs a thread for each engine, but there ",
                                    threads == 1 ? "is " : "are ", threads, ": see --threads"));

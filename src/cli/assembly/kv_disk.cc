@@ -9,7 +9,7 @@
 
 namespace pagoda {
 
-Result<std::unique_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const ModelSource& source,
+Result<std::shared_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const ModelSource& source,
                                              const LoadedRunner& runner, MetricsRegistry& metrics) {
   ThreadPool pool(num_threads(flags));
   const auto fingerprint = kv_fingerprint(flags, source, runner, pool);
@@ -28,7 +28,7 @@ Result<std::unique_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const Mod
   (*tier)->each_key([&rows](const TierKey&, const CacheOwner&) { ++rows; });
   log_info("kv", concat(flags.kv_disk, " has ", mib((*tier)->stats().bytes), " of K/V; ", rows,
                         " blocks are of this model"));
-  return std::unique_ptr<KvTier>(*std::move(tier));
+  return std::shared_ptr<KvTier>(*std::move(tier));
 }
 
 }  // namespace pagoda

@@ -104,7 +104,7 @@ std::function<Status(std::int64_t, std::int64_t)> LoadedRunner::page_creator() {
   };
 }
 
-Status LoadedRunner::set_tiers(std::vector<std::unique_ptr<KvTier>> tiers,
+Status LoadedRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
                                std::unique_ptr<KvRowServer> server) {
   if (!alone_) return unimplemented("the KV cache can be offloaded by one process on the CPU alone");
   alone_->set_tiers(std::move(tiers), std::move(server));

@@ -46,7 +46,7 @@ class LoadedRunner {
   // Bytes of a block as tiers see it. Where rows of K/V go beside the KV cache, once that is there;
   // unimplemented: this runner has no way to do so.
   std::size_t kv_block_bytes() const { return alone_ ? alone_->kv_block_bytes() : 0; }
-  Status set_tiers(std::vector<std::unique_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server);
+  Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server);
   const DistributedModelRunner* group() const { return group_.get(); }  // null: alone, or taken
 
  private:

@@ -323,8 +323,11 @@ TEST_F(TamperedLog, WellFormedNonsenseDoesNoHarm) {
           if (strikes(3)) step->swap_seconds = -1;
           if (strikes(3)) step->sequences.clear();
           if (strikes(3))
-            step->tier_news.done.push_back({TierTicket{random_bits(seed, 7, position) % 40}, strikes(2)});
-          if (strikes(3)) step->tier_news.found.push_back({.key = {{1, 2, 3, 4}, 7}, .owner = {}});
+            step->tier_news.done.push_back({.ticket = TierTicket{random_bits(seed, 7, position) % 40},
+                                            .ok = strikes(2),
+                                            .tiers = strikes(2) ? 5u : 0u});
+          if (strikes(3))
+            step->tier_news.found.push_back({.key = {{1, 2, 3, 4}, 7}, .owner = {}, .tiers = 2});
           for (LoggedSequence& sequence : step->sequences) {
             if (strikes(6)) sequence.tokens.assign(random_bits(seed, 6, position) % 9, 1 << 20);
             if (strikes(6)) sequence.tokens.assign(random_bits(seed, 6, position) % 9, 1);

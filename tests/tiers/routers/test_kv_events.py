@@ -60,11 +60,22 @@ class Subscriber:
         self.socket.setsockopt_string(zmq.SUBSCRIBE, topic)
         self.socket.connect(endpoint)
         self.held, self.numbers, self.events, self.salts = {}, [], [], []
+        self.tiers, self.ranks = {"CPU": set(), "DISK": set()}, set()
 
     def take(self, payload):
-        for event in DECODER.decode(payload).events:
+        batch = DECODER.decode(payload)
+        self.ranks.add(batch.data_parallel_rank)
+        for event in batch.events:
             self.events.append(event)
-            if isinstance(event, BlockStored):
+            tier = self.tiers.get(getattr(event, "medium", None))
+            if tier is not None and isinstance(event, BlockStored):
+                assert event.token_ids == [] and event.parent_block_hash is None
+                assert not tier & set(event.block_hashes)
+                tier.update(event.block_hashes)
+            elif tier is not None:
+                assert tier >= set(event.block_hashes)
+                tier.difference_update(event.block_hashes)
+            elif isinstance(event, BlockStored):
                 assert (
                     event.block_size == BLOCK
                     and event.medium == "GPU"
@@ -82,6 +93,8 @@ class Subscriber:
                     del self.held[block]
             else:
                 self.held.clear()
+                for tier in self.tiers.values():
+                    tier.clear()
 
     def receive(self, timeout_ms=20_000):
         if not self.socket.poll(timeout_ms):
@@ -215,6 +228,64 @@ def subscriber_take(subscriber):
     topic, number, payload = subscriber.socket.recv_multipart()
     subscriber.numbers.append(int.from_bytes(number, "big"))
     return topic
+
+
+def publishing(tmp_path, *flags):
+    config = {
+        "enable_kv_cache_events": True,
+        "endpoint": f"ipc://{tmp_path}/events",
+        "replay_endpoint": f"ipc://{tmp_path}/replay",
+    }
+    return serving(
+        small_model(),
+        *("--kv-events-config", json.dumps(config), "--block-size", str(BLOCK), "--max-model-len", "200"),
+        *flags,
+    )
+
+
+def until(tmp_path, condition, rank=""):
+    """What an engine has published, once that is so."""
+    deadline = time.monotonic() + 30
+    while not condition(told := replayed(f"ipc://{tmp_path}/replay{rank}", f"ipc://{tmp_path}/events{rank}")):
+        assert time.monotonic() < deadline, (told.held, told.tiers)
+        time.sleep(0.1)
+    return told
+
+
+def test_tiers_are_told_with_their_medium(tmp_path):
+    flags = ("--kv-cache-memory-bytes", "1200KiB", "--kv-offloading-size", "1MiB", "--kv-disk", str(tmp_path / "kv"))
+    prompt = [5 + i for i in range(40)]
+    with publishing(tmp_path, *flags) as server, httpx.Client(base_url=server.url, timeout=60) as http:
+        complete(http, prompt)
+        told = until(tmp_path, lambda told: len(told.tiers["CPU"]) == len(told.tiers["DISK"]) == 2)
+        assert told.tiers["CPU"] == told.tiers["DISK"] == set(told.held)
+        on_disk = told.tiers["DISK"]
+        # Memory is too small for many, the disk is not.
+        for i in range(40):
+            complete(http, [i * 3 + 1] * 50 + [2, 3])
+        told = until(tmp_path, lambda told: len(told.tiers["DISK"]) == 2 + 40 * 3)
+        assert on_disk < told.tiers["DISK"] and not on_disk & (told.tiers["CPU"] | set(told.held))
+    with publishing(tmp_path, *flags) as server, httpx.Client(base_url=server.url, timeout=60) as http:
+        assert until(tmp_path, lambda again: again.tiers["DISK"] == told.tiers["DISK"]).held == {}
+        complete(http, prompt)
+        # Brought back it is in memory, too.
+        back = until(tmp_path, lambda back: back.tiers["CPU"] >= on_disk)
+        assert set(back.held) == on_disk
+        assert http.post("/reset_prefix_cache").status_code == 200
+        told = until(tmp_path, lambda told: isinstance(told.events[-1], AllBlocksCleared))
+        assert told.held == {} and not any(told.tiers.values())
+
+
+def test_each_engine_publishes_at_an_endpoint_of_its_own(tmp_path):
+    flags = ("--data-parallel-size", "2", "--threads", "2")
+    prompts = [[5 + rank + i for i in range(40)] for rank in range(2)]
+    with publishing(tmp_path, *flags) as server:
+        for rank, prompt in enumerate(prompts):
+            with httpx.Client(base_url=server.url, headers={"X-data-parallel-rank": str(rank)}) as http:
+                complete(http, prompt)
+        for rank, prompt in enumerate(prompts):
+            told = until(tmp_path, lambda told: len(told.held) == 2, rank=f"_dp{rank}" if rank else "")
+            assert set(told.held.values()) == {tuple(prompt[:16]), tuple(prompt[:32])} and told.ranks == {rank}
 
 
 def test_the_hashes_are_those_of_the_page(published):
