@@ -87,7 +87,8 @@ bool DiskTier::store(const TierRow& row, std::span<const std::byte> bytes, std::
               .tokens = row.tokens,
               .bytes = bytes,
               .cost_ms = static_cast<std::uint32_t>(std::clamp(row.compute_s * kMsPerSecond, 0.0, kMost)),
-              .owner = row.owner}};
+              .owner = row.owner,
+              .in_pool = row.in_pool}};
   std::unique_lock lock(mutex_);
   waiting_.push_back(&mine);
   changed_.wait(lock, [&] { return mine.written || !writing_; });
@@ -126,12 +127,13 @@ void DiskTier::tell(std::span<const Waiting* const> written, std::span<const Tie
   if (listeners_.size() < 2) return;
   for (const auto& [engine, listener] : listeners_) {
     for (const Waiting* one : written)
-      if (one->kept) listener({.chain = one->row.key.hash, .group = one->row.key.group}, one->row.owner, true);
+      if (one->kept)
+        listener({.chain = one->row.key.hash, .group = one->row.key.group}, one->row.owner, true);
     for (const TierKey& key : gone) listener(key, {}, false);
   }
 }
 
-void DiskTier::touch(const TierRow& row) { store_->touch(key_of(row.key)); }
+void DiskTier::touch(const TierRow& row) { store_->touch(key_of(row.key), row.in_pool); }
 
 Status DiskTier::erase(const TierErase& what) {
   std::unordered_set<TierKey, TierKeyHasher> found;

@@ -343,10 +343,10 @@ void TierEngine::fetch(Job& job, std::span<std::byte> bytes, Lock& lock) {
   news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
   if (job.state == Job::State::answered) return;  // too late, or cancelled
   if (!found) return answer(job, false);
-  copy_in(job, bytes, lock);
+  copy_in(job, bytes, stored, lock);
 }
 
-void TierEngine::copy_in(Job& job, std::span<const std::byte> bytes, Lock& lock) {
+void TierEngine::copy_in(Job& job, std::span<const std::byte> bytes, TierSet stored, Lock& lock) {
   job.state = Job::State::copying;
   lock.unlock();
   for (std::size_t i = 0; i < job.pages.size(); ++i)

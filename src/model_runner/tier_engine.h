@@ -6,10 +6,9 @@
 //     ask:   queued -> reading (remote tiers are asked) -> answered
 // What only remote tiers can have is fetched on threads of its own, so that no network delays a local tier.
 // Pages are touched while copying alone, which is short: a disk that hangs holds no page, and cancel() waits
-// for a memcpy at most. A fetch that outlasts its patience is lost. Fetches go before stores, and more of
-// them run at the same time: a disk reads fastest with several reads under way. Invariant: every ticket is
-// answered once, but for those that erase_all() ends. Threads: one caller beside its own, on which
-// on_news()'s function is called.
+// for a memcpy at most. A fetch that outlasts its patience is lost. Fetches go before stores. Invariant:
+// every ticket is answered once, but for those that erase_all() ends. Threads: one caller beside its own, on
+// which on_news()'s function is called.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -37,8 +36,8 @@ class TierEngine final : public KvRowSource {
     std::function<void(BlockId, std::span<std::byte>)> read;
     std::function<void(BlockId, std::span<const std::byte>)> write;
   };
-  // The fastest first, remote ones last; other engines may share some. `server`, which may be null, serves the
-  // rows of the local ones.
+  // The fastest first, remote ones last; other engines may share some. `server`, which may be null, serves
+  // the rows of the local ones.
   TierEngine(std::vector<std::shared_ptr<KvTier>> tiers, Pages pages,
              std::unique_ptr<KvRowServer> server = nullptr);
   // Writes what is queued for tiers that outlive the process, for a few seconds at most.
@@ -66,6 +65,7 @@ class TierEngine final : public KvRowSource {
   [[nodiscard]] bool read(const TierRow& row, std::span<std::byte> bytes) override;
 
  private:
+  // A disk reads fastest with several reads under way; writes take time from the steps.
   static constexpr int kThreads = 8, kStoringThreads = 2, kRemoteThreads = 2;
   // A caller that is woken for each row of a long prompt takes the processor from those that bring the rows.
   static constexpr std::size_t kAnswersPerWake = 64;
@@ -111,7 +111,8 @@ class TierEngine final : public KvRowSource {
   bool store_in(std::size_t tier, const TierRow& row, std::span<const std::byte> bytes,
                 std::vector<TierGone>& gone);
 
-  void copy_in(Job& job, std::span<const std::byte> bytes, Lock& lock);
+  // Into the pages; these tiers keep a copy now.
+  void copy_in(Job& job, std::span<const std::byte> bytes, TierSet stored, Lock& lock);
   void work_remotely();
   void ask(Job& job, Lock& lock);
   void fetch_remote(Job& job, std::span<std::byte> bytes, Lock& lock);

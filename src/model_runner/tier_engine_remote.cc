@@ -50,7 +50,7 @@ void TierEngine::fetch_remote(Job& job, std::span<std::byte> bytes, Lock& lock) 
   lock.lock();
   if (job.state == Job::State::answered) return;  // too late, or cancelled
   if (!found) return answer(job, false);
-  copy_in(job, bytes, lock);
+  copy_in(job, bytes, 0, lock);
   if (erasing_ || erasures != num_erasures_) return;
   ++num_working_;
   lock.unlock();

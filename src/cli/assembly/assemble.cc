@@ -166,7 +166,7 @@ struct AssembledEngine::Parts {
   ApiContext api;
   MemoryTable memory;
   std::unique_ptr<MemoryBudget> ledger;
-  MemoryReservation grammar_memory;  // set aside for what the service keeps
+  MemoryReservation grammar_memory;     // set aside for what the service keeps
   std::vector<std::string> tier_media;  // each engine's tiers, as KV events name them
   int num_threads = 0;
   std::int32_t vector_size = 0;
@@ -296,7 +296,8 @@ Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan&
   for (LoadedRunner& runner : model.runners) PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
   std::shared_ptr<KvTier> disk;
   if (plan.engine.kv_tiers && !flags.kv_disk.empty()) {
-    auto opened = open_kv_disk(flags, *model.source, model.runners.front(), metrics);
+    const std::int64_t pool_bytes = std::ssize(model.runners) * plan.kv.num_blocks * plan.block_bytes;
+    auto opened = open_kv_disk(flags, *model.source, model.runners.front(), pool_bytes, metrics);
     if (!opened) return opened.error().annotate("--kv-disk");
     disk = *std::move(opened);
   }
