@@ -1,5 +1,5 @@
 #pragma once
-// What products and attention by AMX have in common. Included only by files compiled for AMX.
+// Common parts of the products and the attention that AMX computes. Included only by files compiled for AMX.
 #include <atomic>
 #include <cstdint>
 
