@@ -88,7 +88,7 @@ class DeviceModelRunner final : public ModelRunner {
 
   RunnerOptions options_;
   DeviceOps::Options ops_options_;
-  std::string identity_;                    // of the source that it was loaded from
+  std::string identity_;                    // as the source it was loaded from says
   bool released_ = false;                   // the weights are gone
   std::unique_ptr<device::Device> device_;  // before all that lies in it
   device::StreamId stream_{}, swap_stream_{};

@@ -1,13 +1,13 @@
 #pragma once
-// KvTiers: KvTiering on paged memory: which rows of the pool are on their way to a tier or from one, and which
-// rows the tiers are known to have. The runner moves the bytes and answers each ticket once.
+// KvTiers: KvTiering on paged memory: which rows of the pool are on their way to a tier or from one, and
+// which rows the tiers are known to have. The runner moves the bytes and answers each ticket once.
 //     a published row becomes CACHED -> store: LEAVING until answered; ok: its key is known
 //     a prompt begins with known keys -> fetch: ARRIVING until answered; ok: published when all have come
 //     peers may have more       -> ask: the keys that they have are known until the fetches are decided
 // A row that is evicted while it leaves, or given up while it arrives, has its ticket cancelled in the batch
-// that may overwrite it. Rows whose key is known are touched. A row that will be evicted before long is stored
-// again where a tier has let it go, so that a small tier may leave out what the pool holds.
-// Invariant: LEAVING and ARRIVING rows of the pool are those of open tickets. Threads: the engine thread.
+// that may overwrite it. Rows whose key is known are touched. A row that will be evicted before long is
+// stored again where a tier has let it go, so that a small tier may leave out what the pool holds. Invariant:
+// LEAVING and ARRIVING rows of the pool are those of open tickets. Threads: the engine thread.
 #include <cstdint>
 #include <deque>
 #include <optional>
