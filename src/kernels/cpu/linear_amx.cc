@@ -1,8 +1,9 @@
-// linear for CpuLevel::avx512 where AMX multiplies bfloat16 weights, and int8 ones by rows of integers.
-// Packed weights and prepared rows lie as AMX's tiles do: a line of a tile of weights is 16 outputs' pairs,
-// or quads, of inputs, of one of rows the 64 bytes of a row. Sums stay in tiles over all inputs. In bfloat16
-// each 32 inputs of an output are added in two chains, those of even and those of odd inputs, whose sum is
-// added to the output's: the number of rows changes no bit. Integers have AVX-512's bits.
+// linear for CpuLevel::avx512 where AMX multiplies bfloat16 weights, codes of floats that become bfloat16,
+// and int8 weights by rows of integers. Packed weights and prepared rows lie as AMX's tiles do: a line of a
+// tile of weights is 16 outputs' pairs, or quads, of inputs, of one of rows the 64 bytes of a row. Sums stay
+// in tiles over all inputs. In bfloat16 each 32 inputs of an output are added in two chains, those of even
+// and those of odd inputs, whose sum is added to the output's: the number of rows changes no bit. Integers
+// have AVX-512's bits.
 #if defined(__x86_64__)
 #include "kernels/cpu/simd_avx512.h"
 // The lanes come first: the loops are written in their terms.
@@ -83,33 +84,42 @@ struct AmxKernel {
     Numbers::template add_products<kHigh, kCols>();
   }
 
+  template <int kHigh, int kCols>
+  PAGODA_INLINE void add_inputs(const std::byte* x, std::int64_t rows, const std::byte* weights,
+                                std::int64_t strip_bytes, std::int64_t count, Ahead& ahead) {
+    for (std::int64_t k = 0; k < count; k += kStep, x += rows * 64, weights += kTileBytes) {
+      fetch<0>(ahead);
+      multiply<kHigh, kCols>(x, weights, strip_bytes);
+    }
+  }
+
+  template <int kHigh, int kCols>
+  static void add_all_inputs(const LinearTile& t, const std::byte* x, std::int64_t rows,
+                             const std::byte* strips, Ahead& ahead) {
+    const std::int64_t whole = Numbers::kWholeTiles ? t.k : t.k / kStep * kStep;
+    const std::byte* const weights = strips + Numbers::kHeader;
+    add_inputs<kHigh, kCols>(x, rows, weights, t.strip_bytes, whole, ahead);
+    if (whole == t.k) return;
+    alignas(64) std::byte last[kCols][kTileBytes] = {};
+    for (int c = 0; c < kCols; ++c)
+      std::memcpy(last[c], weights + c * t.strip_bytes + whole / kStep * kTileBytes,
+                  static_cast<std::size_t>((t.k - whole + 1) / 2 * 64));
+    write_before_tiles();
+    add_inputs<kHigh, kCols>(x + whole / kStep * rows * 64, rows, last[0], kTileBytes, kStep, ahead);
+  }
+
   // kHigh: tiles of rows.
   template <int kHigh, int kCols>
   static void run_tiles(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
                         std::int64_t strip, const Ahead& first) {
     Ahead ahead = first;
     for (std::int64_t r = 0; r < rows; ++r) prefetch_results<1, kCols>(t, row + r, strip);
-    const std::byte* x = panel;
     const std::byte* const strips = t.weights + strip * t.strip_bytes;
-    const std::byte* weights = strips + Numbers::kHeader;
     _tile_zero(0);
     if constexpr (kHigh == 2) _tile_zero(2);
     if constexpr (kCols == 2) _tile_zero(1);
     if constexpr (kHigh == 2 && kCols == 2) _tile_zero(3);
-    const std::int64_t whole = Numbers::kWholeTiles ? t.k : t.k / kStep * kStep;
-    std::int64_t k = 0;
-    for (; k < whole; k += kStep, x += rows * 64, weights += kTileBytes) {
-      fetch<0>(ahead);
-      multiply<kHigh, kCols>(x, weights, t.strip_bytes);
-    }
-    if (k < t.k) {
-      fetch<0>(ahead);
-      alignas(64) std::byte last[kCols][kTileBytes] = {};
-      for (int c = 0; c < kCols; ++c)
-        std::memcpy(last[c], weights + c * t.strip_bytes, static_cast<std::size_t>((t.k - k + 1) / 2 * 64));
-      write_before_tiles();
-      multiply<kHigh, kCols>(x, last[0], kTileBytes);
-    }
+    add_all_inputs<kHigh, kCols>(t, panel, rows, strips, ahead);
     alignas(64) float sums[kHigh * kTileRows][kCols][16];
     _tile_stored(0, sums[0][0], kCols * 64);
     if constexpr (kHigh == 2) _tile_stored(2, sums[kTileRows][0], kCols * 64);
@@ -123,13 +133,143 @@ struct AmxKernel {
   }
 };
 
+// Tiles have their shapes as long as it lives.
+class TilesInUse {
+ public:
+  explicit TilesInUse(const Panels& panels) {
+    const ProductTileShapes shapes((panels.num_rows + panels.count - 1) / panels.count);
+    write_before_tiles();
+    _tile_loadconfig(&shapes);
+  }
+  ~TilesInUse() { _tile_release(); }
+  TilesInUse(const TilesInUse&) = delete;
+};
+
 template <class Numbers>
 void run_amx(const LinearTile& t) {
-  const ProductTileShapes shapes((t.panels.num_rows + t.panels.count - 1) / t.panels.count);
-  write_before_tiles();
-  _tile_loadconfig(&shapes);
+  const TilesInUse tiles(t.panels);
   run_tile<AmxKernel<Numbers>>(t);
-  _tile_release();
+}
+
+// Denormal numbers are zeros to the tiles, so they are to vectors that add as tiles do.
+class DenormalsAreZero {
+ public:
+  DenormalsAreZero() : before_(_mm_getcsr()) {
+    constexpr unsigned kInputs = 0x40, kResults = 0x8000;
+    _mm_setcsr(before_ | kInputs | kResults);
+  }
+  ~DenormalsAreZero() { _mm_setcsr(before_); }
+  DenormalsAreZero(const DenormalsAreZero&) = delete;
+
+ private:
+  unsigned before_;
+};
+
+// One row of 8-bit codes, which it unpacks in registers, where they stay: tiles are read from memory. The
+// panel is in float32. Others are as fast by tiles.
+template <PackedFormat kFormat>
+struct OneRowKernel {
+  static constexpr PanelLayout kPanel = panel_layout(kFormat);
+  static constexpr int kMaxRows = 1, kStreamHeight = 1;
+  static constexpr bool kTwoStrips = false;
+  static constexpr int kStep = 32, kStepLines = kStep * kPanel.code_bits / 32;
+
+  template <int kRows, int, bool kFetch>
+  static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
+                  const Ahead& first) {
+    constexpr int kOneByOne = kFetch ? kStepLines : 0;
+    Ahead ahead = first;
+    prefetch_results<kRows, 1>(t, row, strip);
+    const std::byte* const w = t.weights + strip * t.strip_bytes;
+    const std::byte* block = w + kPanel.header_bytes;
+    const auto* x = reinterpret_cast<const float*>(panel);
+    F acc[kRows][1];
+    for (int r = 0; r < kRows; ++r) acc[r][0] = zero();
+    for (std::int64_t begin = 0; begin < t.k; begin += kStep, x += kRows * kStep) {
+      if (begin > 0 && begin % kPanel.block_inputs == 0) block += kPanel.block_bytes;
+      fetch<kOneByOne>(ahead);
+      F even[kRows], odd[kRows];
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) even[r] = odd[r] = zero();
+      PAGODA_NO_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const std::int64_t at = begin % kPanel.block_inputs + 16 * half;
+        const std::byte* const numbers = block + kPanel.scale_bytes + 2 * kPanel.code_bits * at;
+        const F scale = code_scale<kFormat>(w, block, at / 16);
+        PAGODA_UNROLL
+        for (int pair = 0; pair < 8; ++pair) {
+          constexpr int kLinePairs = 16 / kPanel.code_bits;
+          if (pair % kLinePairs == 0)
+            fetch_one<kOneByOne, kRows>(ahead, half * (kStepLines / 2) + pair / kLinePairs);
+          const auto weights = (__m512i)unpack_pair<kFormat>(numbers, pair, scale);
+          const F w_even = _mm512_castsi512_ps(_mm512_slli_epi32(weights, 16));
+          const F w_odd = _mm512_castsi512_ps(
+              _mm512_and_si512(weights, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+          PAGODA_UNROLL
+          for (int r = 0; r < kRows; ++r) {
+            const float* const inputs = x + r * kStep + 16 * half + 2 * pair;
+            even[r] = fma(set1(inputs[0]), w_even, even[r]);
+            odd[r] = fma(set1(inputs[1]), w_odd, odd[r]);
+          }
+        }
+      }
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) acc[r][0] = add(acc[r][0], add(even[r], odd[r]));
+    }
+    finish(t, row, strip, acc);
+  }
+};
+
+template <PackedFormat kFormat>
+void run_one_row(const LinearTile& t) {
+  LinearTile floats = t;
+  floats.x = t.scratch;
+  auto* const out = reinterpret_cast<float*>(t.scratch);
+  for (std::int64_t i = 0; i < t.panels.num_rows * t.k; i += 16) {
+    const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(t.x + 2 * i));
+    store(out + i, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(pairs), 16)));
+  }
+  run_tile<OneRowKernel<kFormat>>(floats);
+}
+
+// A strip of codes as bfloat16. A few lines are fetched ahead with each step: the processor foresees too few.
+template <PackedFormat kFormat>
+void widen_whole(const std::byte* strip, std::int64_t k, std::byte* out) {
+  constexpr std::int64_t kStep = 32, kAhead = 4096;
+  constexpr PanelLayout kPanel = panel_layout(kFormat);
+  for (std::int64_t begin = 0; begin < k; begin += kStep) {
+    const std::byte* const ahead = strip + begin * kPanel.block_bytes / kPanel.block_inputs + kAhead;
+    for (int line = 0; line <= kPanel.code_bits; ++line) prefetch_far(ahead + 64 * line);
+    unpack_strip<kFormat>(strip, begin, kStep, out + begin * 2 * kStrip);
+  }
+}
+
+// Codes become bfloat16 a pair of strips at a time, in the second-level cache. Parts that fit the first-level
+// cache cost more: each change from tiles to vectors takes some 800 cycles (measured).
+template <PackedFormat kFormat>
+void run_amx_codes(const LinearTile& t) {
+  const DenormalsAreZero as_in_tiles;
+  if constexpr (panel_layout(kFormat).code_bits == 8) {
+    if (t.panels.num_rows == 1) return run_one_row<kFormat>(t);
+  }
+  const TilesInUse tiles(t.panels);
+  LinearTile wide = t;
+  wide.weights = t.scratch;
+  wide.strip_bytes = strip_bytes(PackedFormat::bf16, t.k);
+  wide.panels.two_strips = true;
+  LaterReads later = later_reads(wide, 1);
+  for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
+    const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
+    for (std::int64_t s = 0; s < count; ++s)
+      widen_whole<kFormat>(t.weights + (strip + s) * t.strip_bytes, t.k, t.scratch + s * wide.strip_bytes);
+    wide.num_strips = count;
+    wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
+    write_before_tiles();
+    run_strips<AmxKernel<Bf16Tiles>>(wide, 0, count == kStrips, nullptr, 0, later);
+    wide.y += kStrips * kStrip;
+    if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
+  }
+  if (t.past_caches) fence();
 }
 
 }  // namespace
@@ -139,7 +279,11 @@ const LinearKernels& linear_kernels_amx() {
     LinearKernels all = linear_kernels_avx512();
     all.tiles[static_cast<std::size_t>(PackedFormat::bf16)] = run_amx<Bf16Tiles>;
     all.tiles[static_cast<std::size_t>(PackedFormat::i8)] = run_amx<IntegerTiles>;
-    all.integer_rows = kHighestPanel;
+    all.tiles[static_cast<std::size_t>(PackedFormat::e4m3)] = run_amx_codes<PackedFormat::e4m3>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::nf4)] = run_amx_codes<PackedFormat::nf4>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::nvfp4)] = run_amx_codes<PackedFormat::nvfp4>;
+    all.bf16_rows = all.integer_rows = kHighestPanel;
+    all.widens_whole_strips = true;
     return all;
   }();
   return kernels;

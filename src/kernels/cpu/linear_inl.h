@@ -303,6 +303,7 @@ constexpr LinearKernels kLinearKernels = {
     .half_to_floats = half_to_floats,
     .floats_to_bf16 = floats_to_bf16,
     .floats_to_half = floats_to_half,
+    .widens_whole_strips = false,
 };
 
 }  // namespace

@@ -42,7 +42,9 @@ std::int64_t stream_rows(const LinearKernels& kernels, const PackedLinear::Stora
 bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight,
                       std::int64_t num_rows) {
   constexpr std::int64_t kOnePanel = 12;
-  if (has_narrow(weight)) return num_rows > stream_rows(linear_kernels(context.level), weight);
+  const LinearKernels& kernels = linear_kernels(context.level);
+  const bool codes_in_tiles = weight.type == LinearType::bfloat16 && kernels.widens_whole_strips;
+  if (has_narrow(weight) && !codes_in_tiles) return num_rows > stream_rows(kernels, weight);
   const bool wide_zen5 = context.tuning == CpuTuning::zen5 && context.level == CpuLevel::avx512;
   return num_rows > (wide_zen5 && weight.type == LinearType::bfloat16 ? kOnePanel : kStreamRows);
 }
@@ -100,6 +102,9 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
   panels_ = {.num_rows = num_rows,
              .count = ceil_div(num_rows, panel_rows(kernels_, weight, two_strips)),
              .two_strips = two_strips};
+  // If each thread has its own rows, tall panels would leave some with one more than others.
+  if (num_rows >= kOwnRows * num_threads(context))
+    panels_.count = std::min(num_rows, round_up(panels_.count, num_threads(context)));
   const std::int64_t height = ceil_div(num_rows, panels_.count);
   switch (type_) {
     case LinearType::float32:

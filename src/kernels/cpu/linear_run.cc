@@ -73,42 +73,44 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
   const std::int64_t column = run.n_begin + tile.strip * kStrip, columns = tile.num_strips * kStrip;
   const std::int64_t first_row = panels.begin(tile.first_panel),
                      rows = panels.begin(tile.last_panel) - first_row;
-  const bool widened = is_narrow(run.format) && panels.two_strips;
+  const LinearKernels& kernels = linear_kernels(context.level);
+  const bool whole = has_codes(run.format) && kernels.widens_whole_strips;
+  const bool in_parts = is_narrow(run.format) && panels.two_strips && !whole;
+  const std::int64_t wide_inputs = whole ? weight.k : widened_inputs(run.format);
   const std::int64_t wide_bytes =
-      widened ? kMaxStrips * strip_bytes(panel_layout(run.format).wide, widened_inputs(run.format)) : 0;
-  const std::int64_t sum_bytes = widened ? rows * kMaxStrips * kStrip * 4 : 0;
+      whole || in_parts ? kMaxStrips * strip_bytes(panel_layout(run.format).wide, wide_inputs) : 0;
+  const std::int64_t sum_bytes = in_parts ? rows * kMaxStrips * kStrip * 4 : 0;
   const bool straight_to_y = !out.output.activation && out.largest == nullptr;
   float* const buffer =
       straight_to_y ? nullptr
                     : reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)));
   const ReadAhead* const later = tile.read_ahead;
-  linear_kernels(context.level)
-      .tiles[static_cast<std::size_t>(run.format)]({
-          .weights = weight.packed + run.offset + tile.strip * run.strip_bytes,
-          .strip_bytes = run.strip_bytes,
-          .k = weight.k,
-          .num_strips = tile.num_strips,
-          .last_columns = tile.strip + tile.num_strips == strips ? run.n - (strips - 1) * kStrip : kStrip,
-          .next_weights = tile.next_weights,
-          .bytes_ahead = bytes_ahead(context, run.format, panels),
-          .panels = panels,
-          .first_panel = tile.first_panel,
-          .last_panel = tile.last_panel,
-          .x = tile.x,
-          .scratch = wide.take(static_cast<std::size_t>(wide_bytes)),
-          .sums = reinterpret_cast<float*>(sums.take(static_cast<std::size_t>(sum_bytes))),
-          .later = later != nullptr ? later->pieces.data() : nullptr,
-          .later_piece_bytes = later != nullptr ? later->piece_bytes : 1,
-          .later_begin = tile.later.begin,
-          .later_end = tile.later.end,
-          .y = buffer != nullptr ? buffer : out.y + first_row * weight.n + column,
-          .first_row = first_row,
-          .y_stride = buffer != nullptr ? columns : weight.n,
-          .row_scales = weight.arithmetic.scales_rows() ? row_scales(panels, tile.x) : nullptr,
-          .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
-          .accumulate = out.output.accumulate,
-          .past_caches = tile.past_caches,
-      });
+  kernels.tiles[static_cast<std::size_t>(run.format)]({
+      .weights = weight.packed + run.offset + tile.strip * run.strip_bytes,
+      .strip_bytes = run.strip_bytes,
+      .k = weight.k,
+      .num_strips = tile.num_strips,
+      .last_columns = tile.strip + tile.num_strips == strips ? run.n - (strips - 1) * kStrip : kStrip,
+      .next_weights = tile.next_weights,
+      .bytes_ahead = bytes_ahead(context, run.format, panels),
+      .panels = panels,
+      .first_panel = tile.first_panel,
+      .last_panel = tile.last_panel,
+      .x = tile.x,
+      .scratch = wide.take(static_cast<std::size_t>(wide_bytes)),
+      .sums = reinterpret_cast<float*>(sums.take(static_cast<std::size_t>(sum_bytes))),
+      .later = later != nullptr ? later->pieces.data() : nullptr,
+      .later_piece_bytes = later != nullptr ? later->piece_bytes : 1,
+      .later_begin = tile.later.begin,
+      .later_end = tile.later.end,
+      .y = buffer != nullptr ? buffer : out.y + first_row * weight.n + column,
+      .first_row = first_row,
+      .y_stride = buffer != nullptr ? columns : weight.n,
+      .row_scales = weight.arithmetic.scales_rows() ? row_scales(panels, tile.x) : nullptr,
+      .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
+      .accumulate = out.output.accumulate,
+      .past_caches = tile.past_caches,
+  });
   if (buffer == nullptr) return;
   pass_on(context, thread, weight,
           {.values = buffer,

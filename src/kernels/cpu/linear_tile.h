@@ -47,8 +47,9 @@ struct LinearTile {
   Panels panels;
   std::int64_t first_panel = 0, last_panel = 0;
   const std::byte* x = nullptr;  // the first of all panels: floats, bf16 (or floats rounded to it), or int8
-  // Narrow weights of more rows than stream_narrow_rows become wide ones, widened_inputs() at a time: room
-  // for so many of kMaxStrips strips, and for sums of all rows of the tile and these strips.
+  // Narrow weights of several panels become wide ones, widened_inputs() at a time: room for so many of
+  // kMaxStrips strips, and for sums of all rows of the tile and these strips. Kernels that widen whole strips
+  // have room for these, whatever the rows.
   std::byte* scratch = nullptr;
   float* sums = nullptr;
 
@@ -111,6 +112,7 @@ struct LinearKernels {
   void (*half_to_floats)(const void* x, std::int64_t n, float* out);  // reads up to that multiple too
   void (*floats_to_bf16)(const float* x, std::int64_t n, std::uint16_t* out);
   void (*floats_to_half)(const float* x, std::int64_t n, std::uint16_t* out);  // saturates
+  bool widens_whole_strips;  // codes of floats become bf16 so, else widened_inputs() at a time
 };
 
 const LinearKernels& linear_kernels_amx();
