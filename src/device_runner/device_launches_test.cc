@@ -40,7 +40,6 @@ TEST(DeviceLaunches, AStepOfOneRowHasSevenALayer) {
   const std::int64_t layers = launches["rope_and_write_bf16"];
   ASSERT_GT(layers, 0);
   EXPECT_EQ(launches["linear_few_bf16"], 4 * layers + 1);  // and the head
-  EXPECT_EQ(launches["attend_tile_splits_64"], layers);
   EXPECT_EQ(launches["merge_splits"], layers);
   // The embedding, the last norm, the head and two of the sampler; rows that are drawn from may have to move.
   EXPECT_LE(all, 7 * layers + 6);
