@@ -92,6 +92,9 @@ TEST(PackedRows, TakeLittleMoreThanTheFile) {
               most * static_cast<double>(dtype_bytes(stored, kN * kK)))
         << dtype_info(stored).name;
   }
+  // Types of points and signs, whose numbers take 4 bits.
+  for (const DType stored : {DType::iq2_xxs, DType::iq3_xxs})
+    EXPECT_LE(packed_bytes(Table(1, stored, kN, kK)), 4.52 / 8 * kN * kK) << dtype_info(stored).name;
   // AWQ's and GPTQ's: 4 bits, and for 128 of them a scale of 16 bits and a zero point of 4.
   Table grouped(1, DType::int4, kN, kK);
   EXPECT_LE(packed_bytes(grouped), 5.01 / 8 * kN * kK);

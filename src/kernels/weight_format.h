@@ -25,6 +25,8 @@ enum class PackedFormat : std::uint8_t {
   q5s,    // d for 32 inputs: w = d * (n - 16), n in 0..31
   q5m,    // d and m for 32 inputs: w = d * n + m, n in 0..31
   iq4,    // d for 32 inputs: w = d * v, v out of IQ4_NL's table
+  iq2,    // d for 32 inputs: w = d * v, v out of kIq2Values
+  iq3,    // d for 32 inputs: w = d * v, v out of kIq3Values
   fp4,    // d for 32 inputs: w = d * v, v out of kFp4Twice
   // The numbers, scales and minima of GGUF's K types as the file has them.
   q2_k,
@@ -47,7 +49,7 @@ enum class PackedFormat : std::uint8_t {
   wide16,
   wide16m,
 };
-inline constexpr int kNumPackedFormats = 27;
+inline constexpr int kNumPackedFormats = 29;
 // Sums of so many products of PackedFormat::i8, of numbers down to -128, are below 2^31.
 inline constexpr std::int64_t kMostIntegerInputs = (std::int64_t{1} << 17) - 1;
 // Whether weights for 8-bit products have a minimum beside their scale, as shares of the output's unit.
@@ -63,6 +65,11 @@ constexpr bool keeps_file_numbers(PackedFormat format) {
 // The values of the 4-bit numbers of IQ4_NL and IQ4_XS.
 inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
+// The sizes of numbers of IQ2_XXS and of IQ3_XXS, then the same below zero: the file's points and signs as
+// numbers of 4 bits.
+inline constexpr std::int8_t kIq2Values[16] = {8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43};
+inline constexpr std::int8_t kIq3Values[16] = {4,  12,  20,  28,  36,  44,  52,  62,
+                                               -4, -12, -20, -28, -36, -44, -52, -62};
 // Twice the values of the 4-bit floats of MXFP4 and NVFP4: one bit for the sign, two for the exponent, one
 // for the fraction.
 inline constexpr std::int8_t kFp4Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};

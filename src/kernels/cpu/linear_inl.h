@@ -275,6 +275,8 @@ constexpr LinearKernels kLinearKernels = {
               run_narrow<PackedFormat::q5s>,
               run_narrow<PackedFormat::q5m>,
               run_narrow<PackedFormat::iq4>,
+              run_narrow<PackedFormat::iq2>,
+              run_narrow<PackedFormat::iq3>,
               run_narrow<PackedFormat::fp4>,
               run_narrow<PackedFormat::q2_k>,
               run_narrow<PackedFormat::q3_k>,

@@ -155,7 +155,8 @@ struct ByteTable {
     for (int i = 0; i < 16; ++i) bytes[i] = static_cast<std::uint8_t>(values[i] + 128);
   }
 };
-inline constexpr ByteTable kIq4Bytes{kIq4Values}, kFp4Bytes{kFp4Twice};
+inline constexpr ByteTable kIq4Bytes{kIq4Values}, kIq2Bytes{kIq2Values}, kIq3Bytes{kIq3Values},
+    kFp4Bytes{kFp4Twice};
 inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"plain", 0, 1, 0, 64},
     {"f32", 0, 1, 0, 64},
@@ -169,6 +170,8 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"q5s", 64, 64, 64, 64 + 640, 5, PanelScales::shares, 32, false, 16, PackedFormat::q8},
     {"q5m", 64, 64, 128, 128 + 640, 5, PanelScales::shares, 32, true, 0, PackedFormat::q8m},
     {"iq4", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq4Bytes.bytes},
+    {"iq2", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq2Bytes.bytes},
+    {"iq3", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq3Bytes.bytes},
     {"fp4", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kFp4Bytes.bytes},
     {"q2_k", 0, 256, 320, 320 + 1024, 2, PanelScales::bytes, 16, true, 0, PackedFormat::wide16m},
     {"q3_k", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 4, PackedFormat::wide16},

@@ -8,9 +8,8 @@ namespace pagoda::formats {
 namespace {
 
 void put(std::uint16_t point, int signs, float scale, float* out) {
-  constexpr std::uint8_t kSizes[4] = {8, 25, 43, 0};
   for (int i = 0; i < 8; ++i) {
-    const float size = scale * static_cast<float>(kSizes[point >> (2 * i) & 3]);
+    const float size = scale * static_cast<float>(kIq2Values[point >> (2 * i) & 3]);
     out[i] = (signs >> i & 1) != 0 ? -size : size;
   }
 }
@@ -32,6 +31,17 @@ WeightStep step_xxs(Bytes row, std::int64_t group) {
   return WeightStep::symmetric(scale_of(b, b[9 + group % 8 * 8] >> 4));
 }
 
+// kIq2Values: two bits of the size, the highest for the sign.
+void numbers_xxs(Bytes row, std::int64_t group, std::uint8_t* out) {
+  const Bytes points = row + group / 8 * dtype_info(DType::iq2_xxs).block_bytes + 2 + group % 8 * 8;
+  const auto signs = load<std::uint32_t>(points + 4);
+  for (int i = 0; i < 32; ++i) {
+    const int size = kIq2XxsGrid[points[i / 8]] >> (2 * (i % 8)) & 3;
+    const int sign = even_signs(signs >> (7 * (i / 8))) >> (i % 8) & 1;
+    out[i] = static_cast<std::uint8_t>(size | sign << 3);
+  }
+}
+
 int scale_bits(Bytes scales, int p) { return scales[p / 4] >> (4 * (p / 2 % 2)) & 15; }
 
 void block_xs(Bytes b, float* out) {
@@ -51,7 +61,10 @@ void block_s(Bytes b, float* out) {
 
 }  // namespace
 
-const WeightFormat iq2_xxs = {.decode = blocks<DType::iq2_xxs, block_xxs>, .step = step_xxs};
+const WeightFormat iq2_xxs = {.decode = blocks<DType::iq2_xxs, block_xxs>,
+                              .int8_panels = PackedFormat::iq2,
+                              .numbers = numbers_xxs,
+                              .step = step_xxs};
 const WeightFormat iq2_xs = {.decode = blocks<DType::iq2_xs, block_xs>};
 const WeightFormat iq2_s = {.decode = blocks<DType::iq2_s, block_s>};
 

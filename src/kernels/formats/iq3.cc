@@ -14,13 +14,12 @@ float scale_xxs(Bytes b, std::uint32_t signs) {
 }
 
 void block_xxs(Bytes b, float* out) {
-  constexpr std::uint8_t kSizes[8] = {4, 12, 20, 28, 36, 44, 52, 62};
   for (int g = 0; g < 8; ++g) {
     const auto signs = load<std::uint32_t>(b + 66 + 4 * g);
     const float scale = scale_xxs(b, signs);
     for (int i = 0; i < 32; ++i) {
       const std::uint16_t point = kIq3XxsGrid[b[2 + 8 * g + i / 4]];
-      const float size = scale * static_cast<float>(kSizes[point >> (4 * (i % 4)) & 7]);
+      const float size = scale * static_cast<float>(kIq3Values[point >> (4 * (i % 4)) & 7]);
       out[32 * g + i] = signed_size(size, even_signs(signs >> (7 * (i / 8))), i % 8);
     }
   }
@@ -29,6 +28,18 @@ void block_xxs(Bytes b, float* out) {
 WeightStep step_xxs(Bytes row, std::int64_t group) {
   const Bytes b = row + group / 8 * dtype_info(DType::iq3_xxs).block_bytes;
   return WeightStep::symmetric(scale_xxs(b, load<std::uint32_t>(b + 66 + group % 8 * 4)));
+}
+
+// kIq3Values: three bits of the size, the highest for the sign.
+void numbers_xxs(Bytes row, std::int64_t group, std::uint8_t* out) {
+  const Bytes b = row + group / 8 * dtype_info(DType::iq3_xxs).block_bytes;
+  const Bytes points = b + 2 + group % 8 * 8;
+  const auto signs = load<std::uint32_t>(b + 66 + group % 8 * 4);
+  for (int i = 0; i < 32; ++i) {
+    const int size = kIq3XxsGrid[points[i / 4]] >> (4 * (i % 4)) & 7;
+    const int sign = even_signs(signs >> (7 * (i / 8))) >> (i % 8) & 1;
+    out[i] = static_cast<std::uint8_t>(size | sign << 3);
+  }
 }
 
 float scale_s(Bytes b, int g) {
@@ -61,7 +72,10 @@ NibbleGroup nibbles_s(Bytes row, std::int64_t group) {
 
 }  // namespace
 
-const WeightFormat iq3_xxs = {.decode = blocks<DType::iq3_xxs, block_xxs>, .step = step_xxs};
+const WeightFormat iq3_xxs = {.decode = blocks<DType::iq3_xxs, block_xxs>,
+                              .int8_panels = PackedFormat::iq3,
+                              .numbers = numbers_xxs,
+                              .step = step_xxs};
 const WeightFormat iq3_s = {
     .decode = blocks<DType::iq3_s, block_s>, .int8_panels = PackedFormat::q4, .nibbles = nibbles_s};
 
