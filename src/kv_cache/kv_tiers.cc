@@ -52,59 +52,17 @@ void KvTiers::on_cached(BlockId row) {
   if (const auto known = known_.find(key); known != known_.end()) {
     CacheOwner& users = known->second.owner;
     users = users.joined_by(owner);
-    TierRow used = tier_row(key, {}, users, pool_.credit(row));
-    used.in_pool = true;
-    grow_old(row, key, used.use);
-    moves_.touches.push_back(std::move(used));
+    moves_.touches.push_back(tier_row(key, {}, users, pool_.credit(row)));
     return;
   }
-  TierRow as = tier_row(key, index_.content_of(row), owner, pool_.credit(row));
-  as.in_pool = true;
-  grow_old(row, key, as.use);
-  store(row, std::move(as));
-}
-
-void KvTiers::store(BlockId row, TierRow as) {
   if (pool_.is_leaving(row) || tickets_.size() >= kMaxTickets) return;
   pool_.begin_leaving(row);
   const TierTicket ticket{++last_ticket_};
-  leaving_.emplace(index(row), ticket);
-  tickets_.emplace(ticket, Ticket{.key = as.key, .row = row, .owner = as.owner});
-  TierStore& store = moves_.stores.emplace_back(TierStore{.ticket = ticket, .row = std::move(as)});
+  TierStore& store = moves_.stores.emplace_back(
+      TierStore{.ticket = ticket, .row = tier_row(key, index_.content_of(row), owner, pool_.credit(row))});
   pool_.append_pages(row, store.pages);
-}
-
-// The row is the youngest. Those that are no longer in the youngest third of the pool are stored where a tier
-// does not have them: soon enough to be there when a long prompt takes another half of the pool at once.
-void KvTiers::grow_old(BlockId row, const TierKey& key, std::uint64_t use) {
-  constexpr int kYoung = 3;
-  const auto age_of = [&](BlockId of) -> Age& {
-    const auto at = static_cast<std::size_t>(index(of));
-    if (at >= ages_.size()) ages_.resize(at + 1);
-    return ages_[at];
-  };
-  const std::int32_t num_pages = geometry_.groups()[static_cast<std::size_t>(key.group)].pages_per_row;
-  num_young_pages_ += num_pages - std::exchange(age_of(row), {.use = use, .num_pages = num_pages}).num_pages;
-  young_.push_back({.row = row, .key = key, .use = use});
-  while (num_young_pages_ > pool_.num_blocks() / kYoung) {
-    const Released old = young_.front();
-    young_.pop_front();
-    if (age_of(old.row).use != old.use) continue;
-    num_young_pages_ -= std::exchange(age_of(old.row), {}).num_pages;
-    const auto now = pool_.find_cached({old.key.chain}, old.key.group);
-    if (!now || *now != old.row || pool_.ref_count(old.row) > 0) continue;
-    const auto known = known_.find(old.key);
-    const bool everywhere = known != known_.end() && known->second.tiers == all_tiers_;
-    TierRow leaves = tier_row(old.key, {}, pool_.owner_of(old.row));
-    leaves.use = old.use;
-    if (everywhere || pool_.is_leaving(old.row)) {
-      moves_.touches.push_back(std::move(leaves));
-      continue;
-    }
-    const auto content = index_.content_of(old.row);
-    leaves.tokens.assign(content.begin(), content.end());
-    store(old.row, std::move(leaves));
-  }
+  leaving_.emplace(index(row), ticket);
+  tickets_.emplace(ticket, Ticket{.key = key, .row = row, .owner = owner});
 }
 
 void KvTiers::on_stop_leaving(BlockId row) {
@@ -298,7 +256,6 @@ void KvTiers::remember(const TierKey& key, const CacheOwner& owner, TierSet tier
   TierSet& known = known_.emplace(key, PrefixIndex::InTiers{.owner = owner}).first->second.tiers;
   report(key, tiers & ~known, true);
   known |= tiers;
-  all_tiers_ |= tiers;
 }
 
 void KvTiers::forget(const TierKey& key, TierSet tiers) {

@@ -5,11 +5,9 @@
 //     a prompt begins with known keys -> fetch: ARRIVING until answered; ok: published when all have come
 //     peers may have more       -> ask: the keys that they have are known until the fetches are decided
 // A row that is evicted while it leaves, or given up while it arrives, has its ticket cancelled in the batch
-// that may overwrite it. Rows whose key is known are touched. A row that will be evicted before long is
-// stored again where a tier has let it go, so that a small tier may leave out what the pool holds. Invariant:
-// LEAVING and ARRIVING rows of the pool are those of open tickets. Threads: the engine thread.
+// that may overwrite it, so nobody waits for a tier to let go of memory. Rows whose key is known are touched.
+// Invariant: LEAVING and ARRIVING rows of the pool are those of open tickets. Threads: the engine thread.
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -85,8 +83,6 @@ class KvTiers final : public KvTiering {
   };
 
   void on_cached(BlockId row);
-  void store(BlockId row, TierRow as);
-  void grow_old(BlockId row, const TierKey& key, std::uint64_t use);
   void on_stop_leaving(BlockId row);
   template <class Records>
   void cancel(TierTicket ticket, Records& records);
@@ -124,21 +120,6 @@ class KvTiers final : public KvTiering {
   std::unordered_map<std::int32_t, TierTicket> leaving_;             // by row
   std::unordered_map<TierKey, TierTicket, TierKeyHasher> fetching_;  // not cancelled
   std::unordered_map<SequenceId, Arriving> arrivals_;
-  // Rows as they were released, the latest last, until a third of the pool has been released behind them. Of
-  // the entries of a row the one whose use is in ages_ counts.
-  struct Released {
-    BlockId row{};
-    TierKey key;
-    std::uint64_t use = 0;
-  };
-  std::deque<Released> young_;
-  struct Age {
-    std::uint64_t use = 0;  // 0: it is not young
-    std::int32_t num_pages = 0;
-  };
-  std::vector<Age> ages_;  // by row
-  std::int64_t num_young_pages_ = 0;
-  TierSet all_tiers_ = 0;  // that are known to have had any row
   TierMoves moves_;
   std::uint64_t last_ticket_ = 0, last_use_ = 0;
   double seconds_per_token_ = 0;

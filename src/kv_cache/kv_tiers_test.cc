@@ -280,42 +280,6 @@ TEST_F(Tiers, OwnersOutliveThePool) {
   EXPECT_EQ(restarted.add_sequence(b, text(0, 9), "", true), 0);
 }
 
-class TiersOfTwelve : public Tiers {  // a third of the pool is four rows
- protected:
-  TiersOfTwelve() : Tiers({{.tokens_per_row = 4}}, 12) {}
-};
-
-TEST_F(TiersOfTwelve, BeforeARowLeavesThePoolItIsStoredAgainWhereATierLetItGo) {
-  serve(1, text(0, 8));
-  TierMoves moves = take();
-  ASSERT_EQ(moves.stores.size(), 2u);
-  for (const TierStore& out : moves.stores) EXPECT_TRUE(out.row.in_pool);
-  const TierKey end = moves.stores[0].row.key, beginning = moves.stores[1].row.key;
-  TierNews news{.found = {}, .done = {}, .gone = {{.key = end, .tiers = 1}}};
-  for (const TierStore& out : moves.stores)
-    news.done.push_back({.ticket = out.ticket, .ok = true, .tiers = 1});
-  kv.tiering().on_news(news);
-  serve(2, text(100, 12));
-  moves = take();
-  ASSERT_EQ(moves.stores.size(), 4u);
-  const TierRow& again = moves.stores[2].row;  // as the third row of the other text is released
-  EXPECT_EQ(again.key, end);
-  EXPECT_EQ(again.tokens, text(4, 4));
-  EXPECT_FALSE(again.in_pool);
-  EXPECT_TRUE(moves.touches.empty());
-  answer(moves.stores, false);
-  serve(3, text(200, 4));
-  moves = take();
-  EXPECT_EQ(moves.stores.size(), 1u);
-  ASSERT_EQ(moves.touches.size(), 1u) << "is there: the tier hears that the pool lets go of it";
-  EXPECT_EQ(moves.touches[0].key, beginning);
-  EXPECT_FALSE(moves.touches[0].in_pool);
-  // One that is used again is young again.
-  serve(4, text(100, 12));
-  EXPECT_TRUE(take().touches.empty()) << "not known, and stored anew";
-  EXPECT_EQ(kv.parts().pool.num_leaving(), 3);
-}
-
 // Writes down what is told of tiers.
 struct Told final : CacheObserver {
   void on_stored(const BlockHash&, const BlockHash*, const BlockHash*, std::span<const TokenId>) override {}

@@ -37,7 +37,6 @@ struct KvRow {
   std::span<const std::byte> bytes;  // K and V, in the layout that the fingerprint names
   std::uint32_t cost_ms = 0;         // that computing it took: its worth
   CacheOwner owner = {};             // whose it was when it was stored; no part of its name
-  bool in_pool = false;              // it can be had without this copy for a good while yet
 };
 
 }  // namespace pagoda

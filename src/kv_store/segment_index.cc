@@ -81,7 +81,7 @@ std::vector<std::uint64_t> SegmentIndex::uses_of(const Segment& segment) const {
   for (const SegmentBatch& batch : segment.batches)
     for (const SegmentRow& row : batch.rows)
       if (const auto at = rows_.find(&row.key); at != rows_.end() && at->second.row == &row)
-        out.push_back(at->second.worth());
+        out.push_back(at->second.used);
   return out;
 }
 
@@ -101,21 +101,23 @@ Segment* SegmentIndex::least_used(const Segment* newest) const {
   return least;
 }
 
-std::vector<SegmentIndex::Place> SegmentIndex::used_rows(const Segment& segment) const {
+std::vector<const SegmentRow*> SegmentIndex::used_rows(const Segment& segment) const {
   std::vector<std::uint64_t> all;
-  for (const auto& [key, place] : rows_) all.push_back(place.worth());
+  for (const auto& [key, place] : rows_) all.push_back(place.used);
   const auto quarter = all.begin() + std::ssize(all) / 4;
   if (!all.empty()) std::ranges::nth_element(all, quarter);
   std::vector<Place> used;
   for (const SegmentBatch& batch : segment.batches) {
     for (const SegmentRow& row : batch.rows) {
       const auto at = rows_.find(&row.key);
-      if (at != rows_.end() && at->second.row == &row && at->second.worth() > *quarter)
+      if (at != rows_.end() && at->second.row == &row && at->second.used > *quarter)
         used.push_back(at->second);
     }
   }
   std::ranges::sort(used, std::greater(), &Place::used);
-  return used;
+  std::vector<const SegmentRow*> out;
+  for (const Place& place : used) out.push_back(place.row);
+  return out;
 }
 
 bool SegmentIndex::has_rows(const Segment& segment) {

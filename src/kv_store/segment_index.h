@@ -30,8 +30,6 @@ class SegmentIndex {
     Segment* segment = nullptr;
     const SegmentRow* row = nullptr;
     std::uint64_t used = 0;  // when it was written or used last: larger is later
-    bool in_pool = false;    // counts as never used: of all rows these are missed least
-    std::uint64_t worth() const { return in_pool ? 0 : used; }
   };
 
   Segment& add_segment(std::uint64_t number);
@@ -53,11 +51,11 @@ class SegmentIndex {
 
   void use(Place& place) { place.used = ++num_uses_; }
   // The segment whose rows were used the longest ago, by their median, but for `newest` where there are
-  // others. Rows in the pool count as if they had been used before all others. Null: there is none.
+  // others. Null: there is none.
   Segment* least_used(const Segment* newest) const;
   // The segment's rows, the latest used first, without those that are among the quarter of all rows that were
   // used the longest ago.
-  std::vector<Place> used_rows(const Segment& segment) const;
+  std::vector<const SegmentRow*> used_rows(const Segment& segment) const;
   static bool has_rows(const Segment& segment);  // that are not erased
 
   std::map<std::uint64_t, std::unique_ptr<Segment>>& segments() { return segments_; }

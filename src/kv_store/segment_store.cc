@@ -66,7 +66,6 @@ SegmentStore::SegmentStore(std::unique_ptr<FileLayer> files, const SegmentStoreC
       config_({.max_bytes = config.max_bytes,
                .segment_bytes = segment_bytes(config),
                .max_write_bytes_per_hour = config.max_write_bytes_per_hour,
-               .complements_pool = config.complements_pool,
                .scan_threads = config.scan_threads}),
       clock_(clock),
       allowance_(config.max_write_bytes_per_hour, clock) {}
@@ -128,7 +127,6 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
   if (failed_at_ && clock_.now() - *failed_at_ < kPauseAfterFailure) return out;
   const std::uint64_t most =
       std::max(static_cast<std::uint64_t>(config_.segment_bytes), 2 * kSegmentAlignment);
-  const auto most_bytes = static_cast<std::uint64_t>(config_.max_bytes);
   SegmentBatch batch{.label = std::string(label)};
   std::vector<std::span<const std::byte>> bytes;
   std::vector<std::size_t> taken;  // the batch's rows among `rows`
@@ -149,7 +147,6 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
       continue;
     }
     const std::uint64_t size = segment_padded(row.bytes.size());
-    if (config_.complements_pool && row.in_pool && total_bytes() + batch_bytes + size > most_bytes) continue;
     if (!fits_in_batch(row) || !allowance_.take(static_cast<std::int64_t>(size))) continue;
     if (batch.rows.size() == kMaxBatchRows || batch_bytes + size > std::min(most, kMaxAppendBytes)) flush();
     batch.rows.push_back(described(row));
@@ -159,8 +156,6 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
   }
   flush();
   const std::scoped_lock lock(mutex_);
-  for (const KvRow& row : rows)
-    if (SegmentIndex::Place* const place = index_.find(row.key)) place->in_pool = complements(row.in_pool);
   if (gone != nullptr)
     std::ranges::copy_if(dropped_, std::back_inserter(*gone),
                          [&](const KvKey& key) { return index_.find(key) == nullptr; });
@@ -245,13 +240,9 @@ bool SegmentStore::evict_segment() {
   if (victim == nullptr) return false;
   if (victim == newest_) seal_newest();
   std::vector<SegmentRow> rows;
-  std::vector<std::pair<KvKey, std::uint64_t>> uses;
   {
     const std::scoped_lock lock(mutex_);
-    for (const SegmentIndex::Place& place : index_.used_rows(*victim)) {
-      rows.push_back(*place.row);
-      uses.emplace_back(place.row->key, place.used);
-    }
+    for (const SegmentRow* row : index_.used_rows(*victim)) rows.push_back(*row);
   }
   const std::uint64_t room = std::min(victim->bytes / 2, kMaxAppendBytes);
   std::map<KvDigest, std::pair<SegmentBatch, std::vector<AlignedBuffer>>> kept;  // by fingerprint
@@ -286,8 +277,6 @@ bool SegmentStore::evict_segment() {
     (void)append(std::move(part.first), views);
   }
   const std::scoped_lock lock(mutex_);
-  for (const auto& [key, used] : uses)  // to be moved is no use
-    if (SegmentIndex::Place* const place = index_.find(key)) place->used = used;
   stats_.evicted_rows += before - static_cast<std::int64_t>(index_.num_rows());
   return true;
 }
@@ -329,13 +318,9 @@ void SegmentStore::each_key(const std::function<void(const KvKey&, const CacheOw
   index_.each_key(f);
 }
 
-void SegmentStore::touch(const KvKey& key, bool in_pool) {
+void SegmentStore::touch(const KvKey& key) {
   const std::scoped_lock lock(mutex_);
-  SegmentIndex::Place* const place = index_.find(key);
-  if (place == nullptr) return;
-  place->in_pool = complements(in_pool);
-  // Elsewhere a row's place is that of its last use, which the pool has told before.
-  if (in_pool || config_.complements_pool) index_.use(*place);
+  if (SegmentIndex::Place* const place = index_.find(key)) index_.use(*place);
 }
 
 std::shared_ptr<const StoredFile> SegmentStore::readable(std::uint64_t segment) {

@@ -1,8 +1,9 @@
 #pragma once
 // SegmentStore: rows of K/V in the files of one folder, found again by the next process. A cache: it may lose
-// any row at any time, and says so, but never gives other bytes than those that were stored under a key. A
-// batch is written and synced at the end of the newest segment; for room the segment whose rows were used the
-// longest ago is removed, and those of them that were used lately move to the newest.
+// any row at any time, and says so, but never gives other bytes than those that were stored under a key.
+//     store: batch -> written and synced at the end of the newest segment -> found
+//     room:  the segment whose rows were used the longest ago is removed; those that were used lately move to
+//     the newest
 // Invariants: a row that is found was synced before; files take no more than max_bytes; what erase() was
 // asked for is on the disk no more when it returns, whatever copies of it there were, and no crash brings it
 // back. A checksum covers every row, and its tokens are compared on a hit. Not a defence against someone who
@@ -29,9 +30,6 @@ struct SegmentStoreConfig {
   std::int64_t max_bytes = 0;
   std::int64_t segment_bytes = 0;  // one file, about; 0: a part of max_bytes
   std::int64_t max_write_bytes_per_hour = WriteAllowance::kUnbounded;
-  // For a store that is small beside the pool: rows that the pool keeps go before all others, and are not
-  // written where others would have to go; the store is told when the pool is about to let go of them.
-  bool complements_pool = false;
   int scan_threads = 1;  // that read headers at the same time when it is opened: a disk answers many at once
 };
 
@@ -66,8 +64,8 @@ class SegmentStore {
   // On a hit `out` is the row's bytes; otherwise it may be anything. Fastest into memory at a multiple of
   // 4096.
   KvFetched fetch(const KvKey& key, std::span<const TokenId> tokens, std::span<std::byte> out);
-  // The row was used without being fetched from here (in_pool), or the pool is about to let go of it.
-  void touch(const KvKey& key, bool in_pool);
+  // The row was used without being fetched from here.
+  void touch(const KvKey& key);
   // How many of these rows are gone. `which` is asked of every row that is anywhere in the files, again and
   // again, and calls nothing of this. An error: a file could not be cleared, or not removed.
   Result<std::int64_t> erase(const KvRowFilter& which);
@@ -90,7 +88,6 @@ class SegmentStore {
   Status clear_rows(Segment& segment, const KvRowFilter& which);
   std::uint64_t total_bytes() const;
   bool has(const KvRow& row) const;
-  bool complements(bool in_pool) const { return config_.complements_pool && in_pool; }
   struct OpenFile {
     std::uint64_t segment = 0;
     std::shared_ptr<const StoredFile> file;

@@ -132,7 +132,7 @@ TEST(SegmentStore, TellsWhatWentForOthers) {
     ASSERT_EQ(kept->store(std::span(&view, 1), "model", &gone), std::vector(1, KvStored::stored));
     here.insert(i);
     for (const KvKey& key : gone) EXPECT_EQ(here.erase(key.hash[0]), 1);
-    if (i % 3 == 0) kept->touch(TestRow(*here.begin()).key, true);
+    if (i % 3 == 0) kept->touch(TestRow(*here.begin()).key);
     std::set<std::uint64_t> found;
     kept->each_key([&](const KvKey& key, const CacheOwner&) { found.insert(key.hash[0]); });
     ASSERT_EQ(found, here);
@@ -249,32 +249,6 @@ TEST(SegmentStore, AnotherPlaceOrNameIsForeign) {
   EXPECT_EQ(fetch(*kept, row), KvFetched::miss);
   ASSERT_EQ(folder.files.list()->size(), 1);
   EXPECT_EQ(folder.files.list()->front().name, "notes.txt") << "is not ours to remove";
-}
-
-TEST(SegmentStore, BesideALargePoolItKeepsWhatThePoolDoesNot) {
-  Folder folder;
-  folder.config.max_bytes = 96 * kKiB;
-  folder.config.segment_bytes = 16 * kKiB;  // two rows, each in a batch of its own
-  folder.config.complements_pool = true;
-  const auto kept = folder.open();
-  const auto put = [&](std::uint64_t number, bool in_pool) {
-    const TestRow test(number);
-    KvRow row = test.row();
-    row.in_pool = in_pool;
-    return kept->store(std::span(&row, 1), "model").front();
-  };
-  for (std::uint64_t number = 0; number < 12; ++number) EXPECT_EQ(put(number, true), KvStored::stored);
-  EXPECT_EQ(put(12, true), KvStored::refused) << "is not worth another's place";
-  for (std::uint64_t number = 0; number < 4; ++number) kept->touch(TestRow(number).key, false);
-  for (std::uint64_t number = 20; number < 24; ++number) EXPECT_EQ(put(number, false), KvStored::stored);
-  for (const std::uint64_t number : {0, 1, 2, 3, 20, 21, 22, 23})
-    EXPECT_EQ(fetch(*kept, TestRow(number)), KvFetched::hit) << number;
-  // A row that is back in the pool goes first, though it was used last.
-  for (const std::uint64_t number : {0, 1}) kept->touch(TestRow(number).key, true);
-  for (std::uint64_t number = 30; number < 38; ++number) EXPECT_EQ(put(number, false), KvStored::stored);
-  EXPECT_EQ(fetch(*kept, TestRow(0)), KvFetched::miss);
-  EXPECT_EQ(fetch(*kept, TestRow(23)), KvFetched::hit);
-  kept->check_invariants();
 }
 
 TEST(SegmentStore, AFullDiskIsLeftAloneForAWhile) {

@@ -33,7 +33,7 @@ class KvTier {
   // Keeps a copy. False: it does not. Appends the keys of rows that it has given up for it to `gone`.
   [[nodiscard]] virtual bool store(const TierRow& row, std::span<const std::byte> bytes,
                                    std::vector<TierKey>& gone) = 0;
-  // The row, if it is here, was used again (row.in_pool), or is about to leave the pool.
+  // The row, if it is here, was used again (row.use).
   virtual void touch(const TierRow& /*row*/) {}
   // Forgets these rows, and erases their bytes where these would outlive the process. An error: some of them
   // could not be erased, though none is found any more.

@@ -47,7 +47,6 @@ struct TierRow {
   std::uint64_t use = 0;
   double compute_s = 0;  // about what computing these tokens takes
   CacheOwner owner = {};
-  bool in_pool = false;  // the pool keeps it for a good while yet, and says when that is over
 };
 
 // Bytes move between a tier and pages of the pool, pages_per_row of them in the row's order. The row is not
@@ -79,7 +78,7 @@ struct TierMoves {
   std::vector<TierTicket> cancels;
   std::vector<TierStore> stores;
   std::vector<TierFetch> fetches;
-  std::vector<TierRow> touches;  // rows in the tiers that are used again, or leave the pool soon; no tokens
+  std::vector<TierRow> touches;  // rows in the tiers that are used again; without tokens
   std::vector<TierAsk> asks;
 
   bool empty() const {

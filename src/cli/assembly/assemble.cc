@@ -296,8 +296,7 @@ Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan&
   for (LoadedRunner& runner : model.runners) PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
   std::shared_ptr<KvTier> disk;
   if (plan.engine.kv_tiers && !flags.kv_disk.empty()) {
-    const std::int64_t pool_bytes = std::ssize(model.runners) * plan.kv.num_blocks * plan.block_bytes;
-    auto opened = open_kv_disk(flags, *model.source, model.runners.front(), pool_bytes, metrics);
+    auto opened = open_kv_disk(flags, *model.source, model.runners.front(), metrics);
     if (!opened) return opened.error().annotate("--kv-disk");
     disk = *std::move(opened);
   }

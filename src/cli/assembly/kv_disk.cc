@@ -10,10 +10,7 @@
 namespace pagoda {
 
 Result<std::shared_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const ModelSource& source,
-                                             const LoadedRunner& runner, std::int64_t pool_bytes,
-                                             MetricsRegistry& metrics) {
-  // Rows that both hold then take so much of the disk that they are better written as they leave the pool.
-  constexpr std::int64_t kSmall = 2;
+                                             const LoadedRunner& runner, MetricsRegistry& metrics) {
   ThreadPool pool(num_threads(flags));
   const auto fingerprint = kv_fingerprint(flags, source, runner, pool);
   if (!fingerprint) return fingerprint.error();
@@ -22,8 +19,7 @@ Result<std::shared_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const Mod
   auto tier =
       DiskTier::open({.path = flags.kv_disk,
                       .store = {.max_bytes = flags.kv_disk_bytes,
-                                .max_write_bytes_per_hour = writes > 0 ? writes : WriteAllowance::kUnbounded,
-                                .complements_pool = flags.kv_disk_bytes / kSmall <= pool_bytes},
+                                .max_write_bytes_per_hour = writes > 0 ? writes : WriteAllowance::kUnbounded},
                       .fingerprint = *fingerprint,
                       .label = source.path()},
                      clock, metrics);

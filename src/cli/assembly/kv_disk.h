@@ -1,7 +1,6 @@
 #pragma once
 // open_kv_disk(): the folder of --kv-disk as a tier of the KV cache, for this model and these flags; all
 // engines of this process share it.
-#include <cstdint>
 #include <memory>
 
 #include "base/metrics.h"
@@ -13,10 +12,8 @@
 
 namespace pagoda {
 
-// `pool_bytes`: of the KV caches of all engines. Errors: the folder cannot be used, or another process uses
-// it; the model's files cannot be read.
+// Errors: the folder cannot be used, or another process uses it; the model's files cannot be read.
 Result<std::shared_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const ModelSource& source,
-                                             const LoadedRunner& runner, std::int64_t pool_bytes,
-                                             MetricsRegistry& metrics);
+                                             const LoadedRunner& runner, MetricsRegistry& metrics);
 
 }  // namespace pagoda
