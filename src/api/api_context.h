@@ -64,7 +64,8 @@ struct ApiContext {
   boost::json::object template_kwargs;       // default of requests that set none
   std::string system_fingerprint;            // identifies weights and build; empty: left out
   std::string version;
-  std::string tokenizer_info;  // tokenizer_config.json as JSON; empty: no tokenizer
+  std::string kv_transfer_params;  // JSON for whoever fetches an answer's K/V from here; empty: nobody can
+  std::string tokenizer_info;      // tokenizer_config.json as JSON; empty: no tokenizer
   ModelFacts facts;
   std::optional<VectorModel> vectors;  // absent: it generates text
   AnswerStore* answers = nullptr;      // borrowed; null: nothing is kept

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x31564B50;  // "PKV1"
 constexpr std::size_t kKeyBytes = 36;
-constexpr std::size_t kAskHead = 12, kFetchHead = kKeyBytes + 4;
+constexpr std::size_t kAskHead = 8, kFetchHead = kKeyBytes + 4;
 
 class FrameWriter {
  public:
@@ -85,7 +85,6 @@ std::vector<std::byte> encode_ask(std::uint32_t number, const PeerAsk& ask) {
   CHECK(ask.keys.size() <= kMaxPeerKeys);
   FrameWriter out(PeerFrameType::ask, number, kAskHead + ask.keys.size() * kKeyBytes);
   out.put(ask.patience_ms);
-  out.put(ask.num_promised);
   out.put(static_cast<std::uint32_t>(ask.keys.size()));
   for (const TierKey& key : ask.keys) out.put(key);
   return out.take();
@@ -151,9 +150,8 @@ std::optional<PeerAsk> parse_ask(std::span<const std::byte> payload) {
   ByteCursor in(payload);
   PeerAsk ask;
   std::uint32_t count = 0;
-  if (!in.read(ask.patience_ms) || !in.read(ask.num_promised) || !in.read(count)) return std::nullopt;
-  if (count == 0 || count > kMaxPeerKeys || in.remaining() != count * kKeyBytes || ask.num_promised > count)
-    return std::nullopt;
+  if (!in.read(ask.patience_ms) || !in.read(count)) return std::nullopt;
+  if (count == 0 || count > kMaxPeerKeys || in.remaining() != count * kKeyBytes) return std::nullopt;
   ask.keys.resize(count);
   for (TierKey& key : ask.keys)
     if (!read_key(in, key)) return std::nullopt;

@@ -34,8 +34,7 @@ struct PeerHello {
   KvDigest fingerprint{};  // both sides compute the same bits
 };
 struct PeerAsk {
-  std::uint32_t patience_ms = 0;   // the answer is of no use later
-  std::uint32_t num_promised = 0;  // so many of the first keys are waited for until then
+  std::uint32_t patience_ms = 0;  // the answer is of no use later
   std::vector<TierKey> keys;
 };
 struct PeerFetch {

@@ -29,11 +29,10 @@ TEST(PeerFrames, WhatIsWrittenIsRead) {
   EXPECT_EQ(head_of(encode_empty(PeerFrameType::lost, 9)),
             (PeerFrameHead{.type = PeerFrameType::lost, .number = 9, .size = 0}));
 
-  const Bytes ask = encode_ask(8, {.patience_ms = 250, .num_promised = 1, .keys = {key(1), key(2, 1)}});
+  const Bytes ask = encode_ask(8, {.patience_ms = 250, .keys = {key(1), key(2, 1)}});
   const auto asked = parse_ask(payload_of(ask));
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->patience_ms, 250u);
-  EXPECT_EQ(asked->num_promised, 1u);
   EXPECT_EQ(asked->keys, (std::vector{key(1), key(2, 1)}));
 
   for (const std::size_t count : {1u, 7u, 8u, 9u, 300u}) {
@@ -91,7 +90,6 @@ TEST(PeerFrames, HeadsAreHeldToTheirTypesLimits) {
 
 TEST(PeerFrames, AnAskSaysNothingImpossible) {
   EXPECT_FALSE(parse_ask(payload_of(encode_ask(1, {.keys = {}}))));
-  EXPECT_FALSE(parse_ask(payload_of(encode_ask(1, {.num_promised = 2, .keys = {key(1)}}))));
   EXPECT_FALSE(parse_ask(payload_of(encode_ask(1, {.keys = {key(1, -1)}})))) << "a group below 0";
   EXPECT_FALSE(parse_fetch(payload_of(encode_fetch(1, {.key = key(1), .tokens = {}}))));
 }

@@ -150,7 +150,6 @@ bool PeerServer::answer_ask(PeerLink& link, KvRowSource& source, const PeerLink:
   const TimeNs patience = std::min(TimeNs{ask->patience_ms} * kMs, kMostPatience);
   const std::vector<bool> have =
       source.has({.keys = ask->keys,
-                  .num_promised = ask->num_promised,
                   .deadline = now + patience,
                   .hold_until = now + patience + static_cast<TimeNs>(config_.lease_s * 1e9)});
   return link.write(encode_have(frame.head.number, have), clock_.now() + kFrame);

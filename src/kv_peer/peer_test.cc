@@ -35,7 +35,6 @@ class Rows final : public KvRowSource {
     for (const std::uint64_t name : names) names_[name] = true;
   }
   std::vector<bool> has(const Question& question) override {
-    num_promised = question.num_promised;
     held_for = question.hold_until - SteadyClock().now();
     std::vector<bool> out;
     for (const TierKey& key : question.keys) out.push_back(names_.contains(key.chain[0]));
@@ -50,7 +49,6 @@ class Rows final : public KvRowSource {
     return true;
   }
   std::atomic<bool> lost = false;
-  std::atomic<std::size_t> num_promised = 0;
   std::atomic<TimeNs> held_for = 0;
 
  private:

@@ -179,7 +179,6 @@ void PeerTier::ask(const TierAsk& ask, TimeNs deadline, std::vector<TierKey>& fo
   // They answer a little before it is too late.
   const std::vector<std::byte> question = encode_ask(
       number, {.patience_ms = static_cast<std::uint32_t>(std::min(left / 4 * 3 / kMs, 60'000 * TimeNs{1})),
-               .num_promised = static_cast<std::uint32_t>(ask.num_promised),
                .keys = ask.keys});
   std::vector<std::unique_ptr<PeerLink>> links(peers_.size());
   for (std::size_t i = 0; i < links.size(); ++i) {

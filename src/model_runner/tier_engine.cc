@@ -106,6 +106,10 @@ void TierEngine::answer(Job& job, bool ok, TierSet tiers) {
   job.state = Job::State::answered;
   if (job.kind == Job::Kind::touch) return;
   if (job.waits()) deadlines_.erase({job.deadline, job.ticket});
+  if (job.kind == Job::Kind::store) {
+    ++num_stores_answered_;
+    settled_.notify_all();  // has()
+  }
   jobs_.erase(job.ticket);
   news_.done.push_back({.ticket = job.ticket, .ok = ok, .tiers = tiers});
   const bool last = --job.batch->num_open == 0;

@@ -131,7 +131,7 @@ class TierEngine final : public KvRowSource {
   int num_working_ = 0;   // on jobs of any kind
   int num_storing_ = 0;   // on those of stores_
   bool erasing_ = false;  // one of the threads erases, and the others wait
-  std::uint64_t num_erasures_ = 0;
+  std::uint64_t num_erasures_ = 0, num_stores_answered_ = 0;
   bool stopping_ = false, serving_ = true;
   TimeNs stop_at_ = 0;  // nothing is written later than this
   TierNews news_;

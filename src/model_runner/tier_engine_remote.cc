@@ -2,6 +2,7 @@
 // given to them.
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <span>
 #include <unordered_set>
 
@@ -67,26 +68,32 @@ bool TierEngine::keeps(const TierKey& key) const {
                              [&](const auto& tier) { return tier->lookup(key); });
 }
 
+// Rows are looked for without the lock, which the engine's thread takes in each step.
 std::vector<bool> TierEngine::has(const Question& question) {
   std::vector<bool> out(question.keys.size());
-  Lock lock(mutex_);
+  std::vector<std::size_t> missing(out.size());
+  std::iota(missing.begin(), missing.end(), std::size_t{0});
   for (;;) {
     std::unordered_set<TierKey, TierKeyHasher> on_their_way;
+    Lock lock(mutex_);
+    const std::uint64_t stored = num_stores_answered_;
     for (const auto& [ticket, job] : jobs_)
       if (job->kind == Job::Kind::store) on_their_way.insert(job->row.key);
-    bool waits = false;
-    for (std::size_t i = 0; i < out.size(); ++i) {
+    lock.unlock();
+    std::erase_if(missing, [&](std::size_t i) {
       out[i] = keeps(question.keys[i]);
-      waits |= !out[i] && (i < question.num_promised || on_their_way.contains(question.keys[i]));
-    }
+      return out[i] || !on_their_way.contains(question.keys[i]);
+    });
     const TimeNs left = question.deadline - clock_.now();
-    if (!waits || !serving_ || left <= 0) break;
-    settled_.wait_for(lock, std::chrono::nanoseconds(left));
+    if (missing.empty() || left <= 0) break;
+    lock.lock();
+    settled_.wait_for(lock, std::chrono::nanoseconds(left),
+                      [&] { return !serving_ || num_stores_answered_ != stored; });
+    if (!serving_) break;
   }
   std::vector<TierKey> held;
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i]) held.push_back(question.keys[i]);
-  lock.unlock();
   for (const auto& tier : std::span(tiers_).first(num_local_)) tier->hold(held, question.hold_until);
   return out;
 }

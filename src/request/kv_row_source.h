@@ -17,9 +17,8 @@ class KvRowSource {
 
   struct Question {
     std::span<const TierKey> keys;
-    std::size_t num_promised = 0;  // so many of the first are waited for, though nothing is known of them
-    TimeNs deadline = 0;           // SteadyClock; until then rows that are just being stored are waited for
-    TimeNs hold_until = 0;         // those that are here stay until then, as far as there is room
+    TimeNs deadline = 0;    // SteadyClock; until then rows that are just being stored are waited for
+    TimeNs hold_until = 0;  // those that are here stay until then, as far as there is room
   };
   virtual std::vector<bool> has(const Question& question) = 0;
   // Writes the row into `bytes`. False: it is not here whole, with these tokens and so many bytes.

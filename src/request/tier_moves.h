@@ -68,8 +68,7 @@ struct TierFetch {
 struct TierAsk {
   TierTicket ticket{};
   std::vector<TierKey> keys;
-  CacheOwner owner = {};          // whose those rows are here
-  std::int32_t num_promised = 0;  // a peer has said that it has, or is about to have, so many of the first
+  CacheOwner owner = {};  // whose those rows are here
   double patience_s = 0;
 };
 

@@ -22,6 +22,7 @@ NOT_RUN = {
     ("docs/kv-tiers.md", "kv_cache/kv_tiers"): "a drawing",
     ("docs/kv-tiers.md", '"cache_hint"'): "a field; test_kv_disk.py sends it, cache_hint_fields_test.cc reads it",
     ("docs/kv-tiers.md", "DELETE /admin/sessions"): "a route; test_kv_disk.py asks for it",
+    ("docs/kv-transfer.md", '{"do_remote_prefill"'): "a part of an answer; test_kv_transfer.py reads one",
     ("docs/kv-events.md", '{"type": "BlockStored"'): "the form of an event; test_agents_cache.py reads them",
     ("docs/peer-flags.md", "--"): "names of flags; engine_flag_table_test.cc gives each of them",
     ("docs/planning.md", "1 x "): "an answer; tests/e2e/test_planning.py asks for one",

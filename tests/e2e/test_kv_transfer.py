@@ -3,10 +3,12 @@ own answers are right."""
 
 import contextlib
 import subprocess
+import sys
 import time
 
+import httpx
 import pytest
-from conftest import binary, serving, small_model
+from conftest import ROOT, binary, serving, small_model
 from kv_disk import FLAGS, PROMPT, answer
 from kv_peers import SECRET, Proxy, config, free_port, peer, wait_for_peers
 
@@ -179,3 +181,61 @@ def test_what_cannot_be_is_refused_in_one_line(arguments, said):
     )
     assert refused.returncode == 2
     assert said in refused.stderr.splitlines()[-1]
+
+
+def post(url, **body):
+    return httpx.post(url + "/v1/completions", json={"temperature": 0, "max_tokens": 6, **body}, timeout=60)
+
+
+def test_a_proxy_of_vllms_hands_a_request_on(secret, expected):
+    """One server computes the prompt, the other generates; what the first says of its K/V goes to the second."""
+    port = free_port()
+    with (
+        peer("kv_producer", port, secret_file=secret, engine_id="p1") as prefill,
+        peer("kv_consumer", peers=[port], secret_file=secret) as decode,
+    ):
+        wait_for_peers(decode)
+        answer_of_prefill = post(
+            prefill.url, prompt=prompt("a"), max_tokens=1, kv_transfer_params={"do_remote_decode": True}
+        ).json()
+        params = answer_of_prefill["kv_transfer_params"]
+        assert params == {
+            "do_remote_prefill": True,
+            "do_remote_decode": False,
+            "remote_engine_id": "p1",
+            "remote_block_ids": None,
+            "remote_host": "127.0.0.1",
+            "remote_port": port,
+        }
+        assert answer(decode, prompt("a"), kv_transfer_params=params)[0] == expected("a")
+        # Nobody fetches from a consumer, and an ordinary answer says nothing of it.
+        for url, asked in ((decode.url, {"do_remote_decode": True}), (prefill.url, None), (prefill.url, params)):
+            assert "kv_transfer_params" not in post(url, prompt="b", kv_transfer_params=asked).json()
+        for wrong, field in (
+            (5, "kv_transfer_params"),
+            ({"do_remote_decode": 1}, "kv_transfer_params.do_remote_decode"),
+        ):
+            refused = post(prefill.url, prompt="b", kv_transfer_params=wrong)
+            assert refused.status_code == 400
+            assert refused.json()["error"]["param"] == field
+        example_answers_as_one_server(prefill, decode, expected)
+
+
+def example_answers_as_one_server(prefill, decode, expected):
+    script = ROOT / "examples/kv_transfer/proxy.py"
+    with subprocess.Popen(
+        [sys.executable, script, "0", prefill.url, decode.url], stdout=subprocess.PIPE, text=True
+    ) as proxy:
+        try:
+            url = proxy.stdout.readline().split()[-1]
+            before, deadline, number = decode.metric("kv_peer_hits_total"), time.monotonic() + 60, 2000
+            while decode.metric("kv_peer_hits_total") == before:
+                assert time.monotonic() < deadline
+                number += 1
+                choice = post(url, prompt=prompt(number), logprobs=2).json()["choices"][0]
+                assert (choice["text"], choice["logprobs"]["token_logprobs"]) == expected(number)
+            streamed = post(url, prompt=prompt(number), stream=True)
+            assert streamed.text.endswith("data: [DONE]\n\n")
+            assert post(url, prompt=5).status_code == 400
+        finally:
+            proxy.kill()

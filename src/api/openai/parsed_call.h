@@ -27,6 +27,7 @@ struct ResponseOptions : AnswerOptions {
   bool cumulative_logprob = false;  // for each choice, even without logprobs
   bool prompt_logprobs = false;     // in vLLM's form
   bool tokens_as_ids = false;       // "token_id:17" instead of a token's text
+  bool for_remote_decode = false;   // another server goes on with its K/V (vLLM's kv_transfer_params)
 };
 
 struct ParsedCall {

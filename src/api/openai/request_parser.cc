@@ -52,6 +52,13 @@ void read_response_fields(FieldReader& fields, const CallOrigin& origin, const A
   response.return_token_ids = fields.boolean("return_token_ids").value_or(false);
   response.tokens_as_ids =
       fields.boolean("return_tokens_as_token_ids").value_or(context.return_tokens_as_token_ids);
+  // vLLM's proxies: all other members are the servers' own, and peers are asked for K/V in any case.
+  if (const json::object* params = fields.object("kv_transfer_params")) {
+    FieldReader inner(*params, "kv_transfer_params");
+    response.for_remote_decode = inner.boolean("do_remote_decode").value_or(false);
+    (void)inner.boolean("do_remote_prefill");
+    if (!inner.ok()) fields.fail(inner.status());
+  }
   std::string id = fields.string("request_id", 128).value_or("");
   if (!is_printable(id)) fields.fail("request_id", "must be printable ASCII without spaces");
   response.id = concat(response.kind == CallKind::chat ? "chatcmpl-" : "cmpl-", id.empty() ? origin.id : id);

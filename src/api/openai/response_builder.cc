@@ -181,6 +181,8 @@ struct ResponseBuilder::State {
     json.end_array().key("usage");
     ChoiceWriter::write_usage(json, answer.usage(), &answer);
     for (Steps part = write_prompt_fields(json); part.step();) co_await rest();
+    if (options.for_remote_decode && !context.kv_transfer_params.empty())
+      json.key("kv_transfer_params").raw(context.kv_transfer_params);
     json.end_object();
   }
 

@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/default_model.h"
+#include "cli/assembly/kv_peers.h"
 #include "cli/assembly/sampling_defaults.h"
 #include "cli/assembly/tokenizer_info.h"
 
@@ -53,6 +54,7 @@ Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiPa
   if (!defaults) return defaults.error();
   api.defaults = with_flags(*std::move(defaults), flags.sampling);
   api.version = version();
+  api.kv_transfer_params = kv_transfer_params(flags.kv_transfer);
   api.facts.architecture = model.architecture;
   api.facts.weight_type = model.weight_type;
   api.facts.hidden_size = model.decoder.hidden_size;

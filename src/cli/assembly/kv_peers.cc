@@ -1,5 +1,7 @@
 #include "cli/assembly/kv_peers.h"
 
+#include <boost/json.hpp>
+
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/kv_fingerprint.h"
@@ -54,6 +56,17 @@ Result<KvPeers> open_kv_peers(const EngineFlags& flags, const ModelSource& sourc
     out.tier = *std::move(tier);
   }
   return out;
+}
+
+std::string kv_transfer_params(const KvTransferConfig& config) {
+  if (!config.serves) return {};
+  const std::string name = config.engine_id.empty() ? text_of(config.listen) : config.engine_id;
+  return boost::json::serialize(boost::json::object{{"do_remote_prefill", true},
+                                                    {"do_remote_decode", false},
+                                                    {"remote_engine_id", name},
+                                                    {"remote_block_ids", nullptr},
+                                                    {"remote_host", config.listen.host},
+                                                    {"remote_port", config.listen.port}});
 }
 
 }  // namespace pagoda

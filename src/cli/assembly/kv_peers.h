@@ -21,4 +21,8 @@ struct KvPeers {
 Result<KvPeers> open_kv_peers(const EngineFlags& flags, const ModelSource& source, const LoadedRunner& runner,
                               MetricsRegistry& metrics);
 
+// An answer tells this to whoever lets another server go on with its K/V: vLLM's kv_transfer_params, as JSON.
+// Empty: this server gives nothing away.
+std::string kv_transfer_params(const KvTransferConfig& config);
+
 }  // namespace pagoda
