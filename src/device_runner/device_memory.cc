@@ -14,7 +14,7 @@ Status DeviceModelRunner::load_model(const ModelSource& source) {
   const KernelContext context = {.backend = Backend::device, .device = ops_.get()};
   auto decoder = DecoderModel::load(context, source, *options_.model,
                                     ops_options_.weights == device::Element::f32 ? "float32" : "bfloat16",
-                                    options_.max_num_batched_tokens);
+                                    options_.max_num_batched_tokens, {}, nullptr, /*with_head=*/!pools());
   if (!decoder) return decoder.error();
   model_ = *std::move(decoder);
   PAGODA_RETURN_IF_ERROR(ops_->take_status());
@@ -82,6 +82,36 @@ Status DeviceModelRunner::reserve_rooms() {
   return ops_->reserve(
       options_.max_num_batched_tokens, widths,
       std::max(partial, std::min(device_ops::kPartialFloats, partial * options_.max_num_seqs)));
+}
+
+// Hidden states are pooled by the host, some rows at a time.
+Status DeviceModelRunner::prepare_pooling(const ModelSource& source) {
+  if (keeps_nothing()) PAGODA_RETURN_IF_ERROR(allocate_kv_cache(blocks_of_a_step(options_)));
+  auto pooler = VectorPooler::create(host_, source, *options_.pooling, *model_);
+  if (!pooler) return pooler.error();
+  const std::int64_t floats = VectorPooler::kRowsAtOnce * config().hidden_size;
+  auto there = device::DeviceArray<float>::create(*device_, floats, "hidden states");
+  if (!there) return there.error();
+  auto here = device::PinnedArray<float>::create(*device_, floats);
+  if (!here) return here.error();
+  pooler_ = *std::move(pooler);
+  hidden_ = *std::move(there);
+  hidden_here_ = *std::move(here);
+  return ok_status();
+}
+
+Status DeviceModelRunner::pool(const ScheduledBatch& batch, StepResult& result) {
+  const auto hidden = [&](std::int64_t first, std::int64_t count, float* out) -> Status {
+    const std::int64_t floats = count * config().hidden_size;
+    model_->hidden(first, count, Buffer::of(hidden_.data(), config().hidden_size));
+    PAGODA_RETURN_IF_ERROR(ops_->take_status());
+    PAGODA_RETURN_IF_ERROR(device_->copy_out(stream_, hidden_here_.bytes(), hidden_.bytes(),
+                                             static_cast<std::size_t>(floats) * sizeof(float)));
+    PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
+    std::copy_n(hidden_here_.data(), floats, out);
+    return ok_status();
+  };
+  return pooler_->run(batch, hidden, result.vectors);
 }
 
 }  // namespace pagoda::device_runner

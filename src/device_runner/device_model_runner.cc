@@ -48,13 +48,11 @@ Status check_support(const DecoderConfig& config) {
     const LinearAttentionConfig* const linear = linear_of(layer);
     if (linear != nullptr && !device::LayerLaunches::supports_states(linear->key_size))
       return refused("states of such sizes");
-    if (layer.attention() != nullptr && !layer.attention()->causal)
-      return refused("attention to later tokens");
     if (layer.mixture() != nullptr &&
         !device::KernelLaunches::supports_experts(layer.mixture()->routing.num_experts))
       return refused("so many experts");
   }
-  return config.head ? ok_status() : refused("no head");
+  return ok_status();
 }
 
 bool all_attend_by_tiles(const DecoderConfig& config, DType cache, const DeviceOps::Options& options) {
@@ -76,8 +74,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (options.max_num_seqs < 1) return invalid_argument("max-num-seqs must be at least 1");
   const auto model = model_of(*source, options);
   if (!model) return model.error();
-  if (options.pooling || is_encoder((*model)->decoder))
-    return unimplemented("--device does not support models that return vectors: use --device cpu");
+  PAGODA_RETURN_IF_ERROR(check_encoder((*model)->decoder, options));
   if (options.parallel.size() > 1)
     return unimplemented("--device does not support --tensor-parallel-size: use 1");
   const auto weights = element_named("dtype", options.dtype, Element::bf16);
@@ -121,16 +118,9 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->plan_kv(*layout);
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
-  const std::int64_t drawn = std::int64_t{options.max_num_seqs} * (1 + options.max_draft_tokens);
-  auto sampler = DeviceSampler::create(
-      there, runner->stream_, *runner->arena_,
-      {.vocab_size = runner->config().vocab_size,
-       .max_num_seqs = options.max_num_seqs,
-       .max_rows = static_cast<std::int32_t>(std::min<std::int64_t>(options.max_num_batched_tokens, drawn))});
-  if (!sampler) return sampler.error();
-  runner->sampler_ = *std::move(sampler);
+  PAGODA_RETURN_IF_ERROR(runner->pools() ? runner->prepare_pooling(*source) : runner->prepare_sampling());
   PAGODA_RETURN_IF_ERROR(runner->arena_->reserve(runner->step_bytes()));
-  if (options.num_blocks > 0)
+  if (options.num_blocks > 0 && !runner->keeps_nothing())
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   return runner;
 }
@@ -219,7 +209,20 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
           .kv_bytes = mapper_ ? mapper_->arena().bytes() : cache_.size_bytes(),
           .swap_bytes = swap_space_.count(),
           .activation_bytes = released_ ? 0 : ops_->size_bytes() - weights - embedding_bytes(),
-          .buffer_bytes = sampler_->size_bytes() + arena_->size_bytes()};
+          .buffer_bytes = arena_->size_bytes() +
+                          (pooler_ ? pooler_->bytes() + hidden_.size_bytes() : sampler_->size_bytes())};
+}
+
+Status DeviceModelRunner::prepare_sampling() {
+  const std::int64_t drawn = std::int64_t{options_.max_num_seqs} * (1 + options_.max_draft_tokens);
+  auto sampler = DeviceSampler::create(*device_, stream_, *arena_,
+                                       {.vocab_size = config().vocab_size,
+                                        .max_num_seqs = options_.max_num_seqs,
+                                        .max_rows = static_cast<std::int32_t>(
+                                            std::min<std::int64_t>(options_.max_num_batched_tokens, drawn))});
+  if (!sampler) return sampler.error();
+  sampler_ = *std::move(sampler);
+  return ok_status();
 }
 
 // Bytes that a step brings to the device, at most, but for the histories of several sequences that want
@@ -229,7 +232,8 @@ std::size_t DeviceModelRunner::step_bytes() const {
   const std::int64_t context = max_context(), word = sizeof(std::int32_t);
   const std::int64_t tables = seqs * (context / options_.block_size + 1) * word;
   const auto mask = static_cast<std::int64_t>(mask_words(config().vocab_size)) * word;
-  return as_size(16 * tokens * word + tables + sampler_->max_rows() * (mask + 512) + context * word);
+  const std::int64_t drawn = pooler_ ? 0 : sampler_->max_rows();
+  return as_size(16 * tokens * word + tables + drawn * (mask + 512) + context * word);
 }
 
 Status DeviceModelRunner::make_step_layout() {
@@ -238,6 +242,8 @@ Status DeviceModelRunner::make_step_layout() {
                                             .max_context = max_context(),
                                             .max_positions = config().max_positions,
                                             .vocab_size = config().vocab_size,
+                                            .block_size = options_.block_size,
+                                            .pools = pools(),
                                             .tables = StepRules::Tables::by_row});
   if (!step) return step.error();
   step_ = *std::move(step);
@@ -272,7 +278,7 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) 
   PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
   if (!batch.empty()) {
     PAGODA_RETURN_IF_ERROR(forward(batch, result));
-    PAGODA_RETURN_IF_ERROR(sample(batch, result));
+    PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : sample(batch, result));
   }
   return device_->synchronize(stream_);
 }
@@ -327,7 +333,10 @@ Status DeviceModelRunner::forward(const ScheduledBatch& batch, StepResult& resul
   const std::int32_t* const image = arena_->keep(step_.image());
   PAGODA_RETURN_IF_ERROR(arena_->take_status());
   ops_->begin_step(step_.image(), image);
-  views_.show_tables(step_, kv_plan_, layer_pages_);
+  if (keeps_nothing())
+    views_.show_whole_prompts(step_, layout_, config().num_layers());
+  else
+    views_.show_tables(step_, kv_plan_, layer_pages_);
   if (kv_plan_.has_states())
     views_.show_states(step_, kv_plan_, [&](std::int32_t page) { return blocks_ + page * block_bytes_; });
   PAGODA_RETURN_IF_ERROR(model_->forward({.token_ids = step_.token_ids(),
@@ -338,7 +347,8 @@ Status DeviceModelRunner::forward(const ScheduledBatch& batch, StepResult& resul
                                           .cache = blocks_of_tables_,
                                           .layers = views_.layers(),
                                           .rotations = step_.rotations(),
-                                          .states = views_.states()}));
+                                          .states = views_.states(),
+                                          .token_types = step_.token_types()}));
   return ops_->take_status();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // DeviceModelRunner: carries out ScheduledBatches on a Device: swaps, block copies, the model's forward pass
 // by the ops of kernels/device/, sampling. Owns the device, the weights, the KV bytes and the swap space. KV
-// groups are the CPU's. One rank; nothing is pooled.
+// groups are the CPU's, and so is the pooling of hidden states. One rank.
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit. Streams: the
 // work has one, and swaps have one of their own, whose last event the work waits for. Between steps nothing
 // runs. A device's error ends the engine (StepResult::status). Threads: one caller, the engine thread.
@@ -19,6 +19,7 @@
 #include "model_runner/page_mapper.h"
 #include "model_runner/step_layout.h"
 #include "model_runner/step_views.h"
+#include "model_runner/vector_pooler.h"
 #include "models/decoder.h"
 
 namespace pagoda::device_runner {
@@ -32,8 +33,8 @@ struct DeviceKernels {
 class DeviceModelRunner final : public ModelRunner {
  public:
   // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
-  // kv_windows, max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens and the numbers of
-  // blocks. unimplemented: the device lacks something.
+  // kv_windows, max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens, pooling and the numbers
+  // of blocks. unimplemented: the device lacks something.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                            const RunnerOptions& options,
                                                            std::unique_ptr<device::Device> device,
@@ -50,6 +51,9 @@ class DeviceModelRunner final : public ModelRunner {
   Status create_kv_pages(std::int64_t first, std::int64_t count);  // between steps
   KvLayout kv_page_layout() const { return layout_; }
   std::int64_t page_granule() const { return static_cast<std::int64_t>(device_->granule()); }
+
+  bool pools() const override { return options_.pooling.has_value(); }
+  std::int32_t vector_size() const { return pooler_ ? pooler_->size() : 0; }
 
   StepResult run(const ScheduledBatch& batch) override;
   // Weights, activations and rooms are freed, and the pages of a paged cache where nothing of it is kept;
@@ -84,11 +88,15 @@ class DeviceModelRunner final : public ModelRunner {
   Status swap(const ScheduledBatch& batch, StepResult& result);
   Status copy_blocks(std::span<const BlockCopy> copies);
   Status sample(const ScheduledBatch& batch, StepResult& result);
+  Status prepare_sampling();
+  Status prepare_pooling(const ModelSource& source);
+  Status pool(const ScheduledBatch& batch, StepResult& result);
+  bool keeps_nothing() const { return kv_plan_.groups.empty(); }
   std::size_t step_bytes() const;
 
   RunnerOptions options_;
   DeviceOps::Options ops_options_;
-  std::string identity_;                    // as the source it was loaded from says
+  std::string identity_;                    // names the source that it was loaded from
   bool released_ = false;                   // the weights are gone
   std::unique_ptr<device::Device> device_;  // before all that lies in it
   device::StreamId stream_{}, swap_stream_{};
@@ -111,6 +119,11 @@ class DeviceModelRunner final : public ModelRunner {
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;
   std::unique_ptr<DeviceSampler> sampler_;
+  // Or, instead of it; and hidden states on their way to it.
+  std::optional<VectorPooler> pooler_;
+  KernelContext host_;
+  device::DeviceArray<float> hidden_;
+  device::PinnedArray<float> hidden_here_;
   StepLayout step_;
 };
 

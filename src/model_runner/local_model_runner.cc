@@ -211,7 +211,13 @@ void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
                                      .token_types = step_.token_types()});
   if (!result.status.ok()) return;
   if (pooler_)
-    pooler_->run(batch, *decoder_, result.vectors);
+    result.status = pooler_->run(
+        batch,
+        [&](std::int64_t first, std::int64_t count, float* out) {
+          decoder_->hidden(first, count, Buffer::of(out, config().hidden_size));
+          return ok_status();
+        },
+        result.vectors);
   else if (!pools())
     result.status = sample(batch, result);
 }

@@ -71,6 +71,12 @@ struct MemoryPlan {
   }
 };
 
+// The error that encoders give under these options, if any.
+Status check_encoder(const DecoderConfig& config, const RunnerOptions& options);
+// Blocks for a whole step's keys and values, of one layer at a time, where nothing is kept: each sequence
+// begins a block.
+std::int64_t blocks_of_a_step(const RunnerOptions& options);
+
 // options.model, or else what the source says.
 Result<std::shared_ptr<const ModelInfo>> model_of(const ModelSource& source, const RunnerOptions& options);
 
@@ -141,7 +147,6 @@ class LocalModelRunner final : public ModelRunner {
   StepIds ids() const;
   void show_step();
   // Vectors (pooling_steps.cc).
-  static Status check_encoder(const DecoderConfig& config, const RunnerOptions& options);
   Status prepare_pooling(const ModelSource& source);
   bool keeps_nothing() const { return kv_plan_.groups.empty(); }
   bool sample_largest(const ScheduledBatch& batch, StepResult& result);

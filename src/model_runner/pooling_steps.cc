@@ -1,4 +1,4 @@
-// LocalModelRunner where it makes vectors: what it takes at start.
+// Models that make vectors: what they take at start.
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace pagoda {
 
-Status LocalModelRunner::check_encoder(const DecoderConfig& config, const RunnerOptions& options) {
+Status check_encoder(const DecoderConfig& config, const RunnerOptions& options) {
   if (is_encoder(config) && options.parallel.size() > 1)
     return unimplemented("an encoder runs on one rank: use --tensor-parallel-size 1");
   if (is_encoder(config) && !options.pooling)
@@ -14,12 +14,14 @@ Status LocalModelRunner::check_encoder(const DecoderConfig& config, const Runner
   return ok_status();
 }
 
+std::int64_t blocks_of_a_step(const RunnerOptions& options) {
+  return options.max_num_batched_tokens / options.block_size +
+         std::min(options.max_num_seqs, options.max_num_batched_tokens);
+}
+
 Status LocalModelRunner::prepare_pooling(const ModelSource& source) {
   if (keeps_nothing()) {
-    // A whole step's keys and values, of one layer at a time; each sequence begins a block.
-    const std::int64_t blocks = options_.max_num_batched_tokens / options_.block_size +
-                                std::min(options_.max_num_seqs, options_.max_num_batched_tokens);
-    PAGODA_RETURN_IF_ERROR(allocate_kv_cache(blocks, 0));
+    PAGODA_RETURN_IF_ERROR(allocate_kv_cache(blocks_of_a_step(options_), 0));
   }
   if (!samples()) return ok_status();
   auto pooler = VectorPooler::create(context_, source, *options_.pooling, *decoder_);

@@ -235,7 +235,7 @@ void StepLayout::put_pooled(const ScheduledSequence& sequence) {
 }
 
 void StepLayout::put_output_rows() {
-  if (rules_.tables == StepRules::Tables::ragged) {
+  if (rules_.tables == StepRules::Tables::ragged || rules_.pools) {  // nothing is drawn from pooled rows
     std::ranges::copy(output_ids_, section(kOutputRowIds));
     std::ranges::copy(outputs_, reinterpret_cast<OutputRow*>(section(kOutputRows)));
     return;

@@ -13,8 +13,6 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 64;
-
 bool is_architecture(const ModelSource& source, std::string_view name) {
   const std::string* const own =
       source.gguf() != nullptr ? source.gguf()->string("general.architecture") : nullptr;
@@ -225,17 +223,18 @@ Status VectorPooler::add_answer_tokens(const ModelSource& source, const PoolingM
       {}, VectorActivation::none);
 }
 
-void VectorPooler::run(const ScheduledBatch& batch, const DecoderModel& decoder,
-                       std::vector<std::vector<float>>& vectors) {
+Status VectorPooler::run(const ScheduledBatch& batch, const HiddenRows& hidden,
+                         std::vector<std::vector<float>>& vectors) {
   vectors.resize(batch.sequences.size());
   std::int64_t all = 0, next = 0, end = 0;  // rows that rows_ has: [first of the piece, end)
   for (const ScheduledSequence& sequence : batch.sequences) all += pooled_rows(sequence).count;
   std::int64_t begin = 0;
+  Status status;
   const auto next_row = [&]() -> const float* {
     if (next == end) {
       begin = end;
       end = std::min(all, begin + kRowsAtOnce);
-      decoder.hidden(begin, end - begin, Buffer::of(rows_.data(), hidden_size_));
+      if (status.ok()) status = hidden(begin, end - begin, rows_.data());
     }
     return rows_.data() + (next++ - begin) * hidden_size_;
   };
@@ -257,6 +256,7 @@ void VectorPooler::run(const ScheduledBatch& batch, const DecoderModel& decoder,
     }
     finish(sequence.pooling, sequence.work, vector);
   }
+  return status;
 }
 
 void VectorPooler::finish(const PoolingSpec& spec, WorkKind kind, std::vector<float>& vector) const {

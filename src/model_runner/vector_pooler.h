@@ -4,6 +4,7 @@
 // (pooling_model.h), cuts and normalises. Has the weights of heads, in float32; not the model's own.
 // Invariant: a vector depends on its own sequence alone, to the bit. Threads: the runner's one caller.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -30,9 +31,10 @@ class VectorPooler {
   std::int64_t bytes() const;
 
   // Pools the last forward, whose output rows were those of pooled_rows() of each sequence: one vector for
-  // each (StepResult::vectors).
-  void run(const ScheduledBatch& batch, const DecoderModel& decoder,
-           std::vector<std::vector<float>>& vectors);
+  // each (StepResult::vectors). `hidden` gives rows [first, first + count) of them, at most kRowsAtOnce.
+  static constexpr std::int64_t kRowsAtOnce = 64;
+  using HiddenRows = std::function<Status(std::int64_t first, std::int64_t count, float* out)>;
+  Status run(const ScheduledBatch& batch, const HiddenRows& hidden, std::vector<std::vector<float>>& vectors);
 
  private:
   // Operations on a pooled vector, one after the other.

@@ -186,6 +186,18 @@ def test_it_sleeps_and_wakes(memory):
             assert ids(ask(server, PROMPTS[2], temperature=0)) == wanted
 
 
+def test_vectors_are_those_of_the_cpu():
+    def vectors(*flags):
+        with serving(TINY / "qwen3", *FLAGS, "--runner", "pooling", *flags) as server:
+            body = {"input": PROMPTS, "model": "qwen3"}
+            answer = httpx.post(server.url + "/v1/embeddings", json=body, timeout=300)
+            assert answer.status_code == 200, answer.text
+            return [item["embedding"] for item in answer.json()["data"]]
+
+    for there, here in zip(vectors(*EMULATED), vectors(), strict=True):
+        assert there == pytest.approx(here, abs=1e-4)
+
+
 def test_drafts_and_shared_prefixes_change_no_token(emulated):
     prompt = [5, 6, 7, 8] * 5
     wanted = ids(ask(emulated, prompt, temperature=0))

@@ -65,7 +65,9 @@ const std::vector<std::string>& LoadedRunner::ignored_tensors() const {
   return device_ ? device_->ignored_tensors() : local().ignored_tensors();
 }
 
-std::int32_t LoadedRunner::vector_size() const { return device_ ? 0 : local().vector_size(); }
+std::int32_t LoadedRunner::vector_size() const {
+  return ask([](const auto& runner) { return runner.vector_size(); });
+}
 
 std::string LoadedRunner::computes_on() const { return computes_on_; }
 

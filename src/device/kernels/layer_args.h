@@ -150,6 +150,7 @@ struct AttendArgs {
   const float *sinks = nullptr, *slopes = nullptr;  // [query heads], or null
   std::int32_t num_query_heads = 0, num_kv_heads = 0, value_size = 0;
   std::int32_t window = 0, chunks = 0;  // as AttentionArgs
+  std::int32_t both_ways = 0;           // sees tokens behind it, too, as many as before it
   float scale = 1, softcap = 0;
 };
 

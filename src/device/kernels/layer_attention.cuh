@@ -90,12 +90,17 @@ __device__ __forceinline__ void attend(const AttendArgs& args) {
   int first = 0;
   if (args.window > 0) first = position >= args.window ? position - args.window + 1 : 0;
   if (args.chunks != 0 && args.window > 0) first = position / args.window * args.window;
+  int last = position;
+  if (args.both_ways != 0) {
+    last = sequence.context - 1;
+    if (args.window > 0 && position + args.window - 1 < last) last = position + args.window - 1;
+  }
   float largest = args.sinks != nullptr ? args.sinks[head] : -INFINITY;
   float sum = args.sinks != nullptr ? 1.0f : 0.0f;
   float values[kElements];
 #pragma unroll
   for (int i = 0; i < kElements; ++i) values[i] = 0;
-  for (int token = first; token <= position; ++token) {
+  for (int token = first; token <= last; ++token) {
     const int block = sequence.table[token / kv.block_size], slot = token % kv.block_size;
     T* const keys = head_of_block<T>(kv, block, false, kv_head);
     T* const rows = kv.value_offset != 0 ? head_of_block<T>(kv, block, true, kv_head) : keys;

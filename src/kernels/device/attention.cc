@@ -272,6 +272,7 @@ void attend_plainly(DeviceOps& ops, const PagedAttentionArgs& args,
                                 .value_size = args.layout.value_size(),
                                 .window = args.sliding_window,
                                 .chunks = args.chunks ? 1 : 0,
+                                .both_ways = args.causal ? 0 : 1,
                                 .scale = args.scale,
                                 .softcap = args.softcap},
                                shown.num_rows));
@@ -295,15 +296,16 @@ void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args) {
   ops.finish_later(rest);
 }
 
-// Latent rows and padded heads take the plain kernels, all others the fast ones; the choices are the model's,
-// so that no bit depends on the batch.
+// Latent rows, padded heads and attention both ways take the plain kernels, all others the fast ones; the
+// choices are the model's, so that no bit depends on the batch.
 void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
-  CHECK(args.causal && !args.sequences.empty());
+  CHECK(!args.sequences.empty());
   const std::optional<AttentionInputArgs> heads = ops.take_unfinished();
   CHECK(!heads || floats(heads->output) == floats(args.query));
   const LayerCache cache = cache_of(args);
   const std::int32_t size = args.layout.head_size, kv_heads = args.layout.num_kv_heads;
-  if (!cache.fits || !device::KernelLaunches::supports_heads(args.num_query_heads, kv_heads, size))
+  if (!args.causal || !cache.fits ||
+      !device::KernelLaunches::supports_heads(args.num_query_heads, kv_heads, size))
     return attend_plainly(ops, args, heads);
   // Tiles copy 16 bytes at once.
   const bool by_tiles =
