@@ -12,8 +12,7 @@
 #include "cli/assembly/data_parallel.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/engine_plan.h"
-#include "cli/assembly/kv_disk.h"
-#include "cli/assembly/kv_peers.h"
+#include "cli/assembly/kv_tiers_of_runners.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/assembly/loaded_runner.h"
@@ -33,7 +32,6 @@
 #include "engine/engine_thread.h"
 #include "kv_events/event_publisher.h"
 #include "loader/mapped_file.h"
-#include "model_runner/host_tier.h"
 #include "models/read_config.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
@@ -247,31 +245,6 @@ Status allocate(const EnginePlan& plan, LoadedRunner& runner) {
   return runner.allocate_kv_cache(plan.kv.num_blocks, plan.num_swap_blocks);
 }
 
-// The tiers of the KV cache, the fastest first: memory of its own, the disk of all engines (null: none), and
-// peers. Writes their names for KV events.
-Status add_tiers(const EngineFlags& flags, const EnginePlan& plan, const ModelSource& source,
-                 const std::shared_ptr<KvTier>& disk, LoadedRunner& runner, MetricsRegistry& metrics,
-                 std::vector<std::string>& media) {
-  if (!plan.engine.kv_tiers) return ok_status();
-  std::vector<std::shared_ptr<KvTier>> tiers;
-  if (plan.num_offload_blocks > 0) {
-    auto host = HostTier::create(plan.num_offload_blocks, runner.kv_block_bytes());
-    if (!host) return host.error().annotate("--kv-offloading-size");
-    tiers.push_back(*std::move(host));
-  }
-  if (disk != nullptr) tiers.push_back(disk);
-  KvPeers peers;
-  if (flags.kv_transfer.enabled()) {
-    auto opened = open_kv_peers(flags, source, runner, metrics);
-    if (!opened) return opened.error().annotate("--kv-transfer-config");
-    peers = *std::move(opened);
-    if (peers.tier) tiers.push_back(std::move(peers.tier));
-  }
-  media.clear();
-  for (const auto& tier : tiers) media.emplace_back(tier->medium());
-  return runner.set_tiers(std::move(tiers), std::move(peers.server));
-}
-
 }  // namespace
 
 Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan plan, std::int32_t number,
@@ -294,14 +267,9 @@ Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan p
 
 Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model) {
   for (LoadedRunner& runner : model.runners) PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
-  std::shared_ptr<KvTier> disk;
-  if (plan.engine.kv_tiers && !flags.kv_disk.empty()) {
-    auto opened = open_kv_disk(flags, *model.source, model.runners.front(), metrics);
-    if (!opened) return opened.error().annotate("--kv-disk");
-    disk = *std::move(opened);
-  }
-  for (LoadedRunner& runner : model.runners)
-    PAGODA_RETURN_IF_ERROR(add_tiers(flags, plan, *model.source, disk, runner, metrics, tier_media));
+  auto media = set_kv_tiers(flags, plan, *model.source, model.runners, metrics);
+  if (!media) return media.error();
+  tier_media = *std::move(media);
   memory = memory_table(flags, model, plan);
   ledger = make_ledger(memory, plan.kv, uses_device(flags));
   num_threads = model.options.threads * flags.data_parallel_size;
