@@ -34,31 +34,36 @@ TEST_P(DeviceVectors, AreTheHosts) {
                            .num_blocks = 40,
                            .pooling = *pooling};
 
-  std::vector<std::vector<TokenId>> texts;
+  struct Text {
+    std::vector<TokenId> ids;
+    std::int32_t second = 0;
+  };
+  std::vector<Text> texts;
   const boost::json::object family = read_family(name);
   for (const boost::json::value& golden : family.at("goldens").as_array()) {
     if (texts.size() == 3 || golden.at("ids").as_array().size() > 40) continue;
-    std::vector<TokenId>& text = texts.emplace_back();
-    for (const boost::json::value& id : golden.at("ids").as_array()) text.push_back(id.to_number<TokenId>());
+    Text& text = texts.emplace_back(Text{.ids = {}, .second = golden.at("second").to_number<std::int32_t>()});
+    for (const boost::json::value& id : golden.at("ids").as_array())
+      text.ids.push_back(id.to_number<TokenId>());
   }
   ASSERT_GE(texts.size(), 2u);
-  const auto run = [&](ModelRunner& runner, std::span<const std::vector<TokenId>> some) -> Vectors {
+  const auto run = [&](ModelRunner& runner, std::span<const Text> some) -> Vectors {
     ScheduledBatch batch;
     std::vector<std::vector<BlockId>> blocks(some.size());
     std::int32_t next = 0;
     for (std::size_t i = 0; i < some.size(); ++i) {
-      for (std::size_t at = 0; at < some[i].size(); at += 16) blocks[i].push_back(BlockId{next++});
+      for (std::size_t at = 0; at < some[i].ids.size(); at += 16) blocks[i].push_back(BlockId{next++});
       ScheduledSequence& sequence = batch.sequences.emplace_back();
       sequence.id = SequenceId{i + 1};
-      sequence.tokens = sequence.all_tokens = some[i];
-      sequence.num_prompt_tokens = static_cast<std::int32_t>(some[i].size());
+      sequence.tokens = sequence.all_tokens = some[i].ids;
+      sequence.num_prompt_tokens = static_cast<std::int32_t>(some[i].ids.size());
       if (!encoder) sequence.block_table = blocks[i];
       sequence.sample = true;
       sequence.work = (*pooling)->kind;
       sequence.pooling = {.type = (*pooling)->type, .normalize = (*pooling)->normalize};
       sequence.whole_prompt = encoder;
-      sequence.second_text = encoder ? static_cast<std::int32_t>(some[i].size() / 2) : 0;
-      batch.num_tokens += static_cast<std::int32_t>(some[i].size());
+      sequence.second_text = encoder ? some[i].second : 0;
+      batch.num_tokens += static_cast<std::int32_t>(some[i].ids.size());
     }
     StepResult result = runner.run(batch);
     EXPECT_TRUE(result.status.ok()) << result.status.message();
