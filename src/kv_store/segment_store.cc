@@ -325,16 +325,20 @@ void SegmentStore::touch(const KvKey& key) {
 
 std::shared_ptr<const StoredFile> SegmentStore::readable(std::uint64_t segment) {
   constexpr std::size_t kMostOpen = 16;
+  const auto known = [&]() -> std::shared_ptr<const StoredFile> {
+    const auto open = std::ranges::find(readable_, segment, &OpenFile::segment);
+    return open == readable_.end() ? nullptr : open->file;
+  };
   {
     const std::scoped_lock lock(mutex_);
-    const auto known = std::ranges::find(readable_, segment, &OpenFile::segment);
-    if (known != readable_.end()) return known->file;
+    if (auto open = known()) return open;
   }
   auto opened = files_->open(segment_name(segment), FileLayer::Access::read);
   if (!opened) return nullptr;
   std::shared_ptr<const StoredFile> file = *std::move(opened), closed;
   const std::scoped_lock lock(mutex_);
   if (!index_.segments().contains(segment)) return file;  // it was removed meanwhile
+  if (auto open = known()) return open;                   // another thread was faster
   readable_.push_front({.segment = segment, .file = file});
   if (readable_.size() <= kMostOpen) return file;
   closed = std::move(readable_.back().file);

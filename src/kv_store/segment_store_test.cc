@@ -3,7 +3,10 @@
 #include "kv_store/segment_store.h"
 
 #include <algorithm>
+#include <atomic>
+#include <latch>
 #include <set>
+#include <thread>
 
 #include "kv_store/store_test_support.h"
 
@@ -61,6 +64,68 @@ TEST(SegmentStore, FindsWhatWasStoredAlsoAfterARestart) {
   EXPECT_EQ(second->stats().rows, 5);
   EXPECT_EQ(store(*second, rows(6, 1)), std::vector(1, KvStored::stored));
   second->check_invariants();
+}
+
+// Files of which the two that are opened first to be read are opened at the same time.
+class MeetingFiles final : public FileLayer {
+ public:
+  struct State {
+    std::latch opened{2};
+    std::atomic<int> num_calls = 0, num_open = 0;
+  };
+  MeetingFiles(MemoryFiles& files, State& state) : files_(files), state_(state) {}
+  Result<std::vector<StoredFileInfo>> list() const override { return files_.list(); }
+  Result<std::unique_ptr<StoredFile>> open(const std::string& name, Access access) const override {
+    auto file = files_.open(name, access);
+    if (!file || access != Access::read) return file;
+    std::unique_ptr<StoredFile> counted = std::make_unique<Counted>(*std::move(file), state_.num_open);
+    if (state_.num_calls++ < 2) state_.opened.arrive_and_wait();
+    return counted;
+  }
+  Result<std::unique_ptr<StoredFile>> create(const std::string& name) override { return files_.create(name); }
+  Status remove(const std::string& name) override { return files_.remove(name); }
+  Status sync_folder() override { return files_.sync_folder(); }
+
+ private:
+  class Counted final : public StoredFile {
+   public:
+    Counted(std::unique_ptr<StoredFile> file, std::atomic<int>& count)
+        : file_(std::move(file)), count_(count) {
+      ++count_;
+    }
+    ~Counted() override { --count_; }
+    Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> out) const override {
+      return file_->read(offset, out);
+    }
+    Status write(std::uint64_t, std::span<const std::byte>) override { return internal_error("read only"); }
+    Status zero(std::uint64_t, std::uint64_t) override { return internal_error("read only"); }
+    Status truncate(std::uint64_t) override { return internal_error("read only"); }
+    Status sync() override { return internal_error("read only"); }
+
+   private:
+    const std::unique_ptr<StoredFile> file_;
+    std::atomic<int>& count_;
+  };
+  MemoryFiles& files_;
+  State& state_;
+};
+
+// A file that stays open keeps its room on the disk.
+TEST(SegmentStore, ASegmentThatTwoThreadsOpenedIsClosedWhenItIsRemoved) {
+  Folder folder;
+  MeetingFiles::State state;
+  auto opened =
+      SegmentStore::open(std::make_unique<MeetingFiles>(folder.files, state), folder.config, folder.clock);
+  ASSERT_TRUE(opened);
+  SegmentStore& kept = **opened;
+  const auto some = rows(1, 2);
+  store(kept, some);
+  std::thread other([&] { EXPECT_EQ(fetch(kept, some[0]), KvFetched::hit); });
+  EXPECT_EQ(fetch(kept, some[1]), KvFetched::hit);
+  other.join();
+  EXPECT_EQ(state.num_open, 1);
+  EXPECT_EQ(*kept.erase(any_row), 2);
+  EXPECT_EQ(state.num_open, 0);
 }
 
 TEST(SegmentStore, ComparesTokensSizeAndEveryPartOfTheKey) {
