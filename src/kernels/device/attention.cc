@@ -133,7 +133,8 @@ LayerCache cache_of(const PagedAttentionArgs& args) {
 }
 
 // The batch's rows as the kernels for full rows take them: queries, keys and values and nothing else. Rows
-// with gates behind them, and queries of layers that read another's keys, are copied there.
+// with gates behind them, and queries of layers that read another's keys, are copied there. Null: there is no
+// memory, and ops has the error.
 float* whole_rows(DeviceOps& ops, const PagedAttentionArgs& args, std::int64_t num_rows) {
   const std::int64_t size = args.layout.head_size, queries = args.num_query_heads * size,
                      keys = args.layout.num_kv_heads * size;
@@ -142,7 +143,9 @@ float* whole_rows(DeviceOps& ops, const PagedAttentionArgs& args, std::int64_t n
     CHECK(floats(args.key) == floats(args.query) + queries && floats(args.value) == floats(args.key) + keys);
     if (args.query.stride == width) return floats(args.query);
   }
-  const Buffer copy = Buffer::of(ops.room(DeviceOps::Room::heads, num_rows * width), width);
+  float* const room = ops.room(DeviceOps::Room::heads, num_rows * width);
+  if (room == nullptr) return nullptr;
+  const Buffer copy = Buffer::of(room, width);
   row_op(ops, {num_rows, args.key ? width : queries},
          {.op = RowOp::copy, .y = strided(copy), .a = strided(args.query)});
   return floats(copy);
@@ -224,6 +227,7 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
       const std::int64_t reserved = ops.room_floats(DeviceOps::Room::partial);
       const std::int64_t most = std::max(one, reserved > 0 ? reserved : kPartialFloats);
       attention.partial = ops.room(DeviceOps::Room::partial, std::min(most, at_once * one));
+      if (attention.partial == nullptr) return;  // ops has the error
       at_once = std::min(at_once, most / one);
     }
     for (std::int64_t first = 0; first < rows.num_split_rows; first += at_once) {
@@ -316,6 +320,7 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
       by_tiles ? device::KernelLaunches::rows_of_tile(args.num_query_heads, kv_heads, size) : 0);
   const Tables tables = tables_of(ops, args.sequences);
   float* const qkv = whole_rows(ops, args, rows.num_rows);
+  if (qkv == nullptr) return;
   if (args.key) rotate_and_write(ops, args, cache, heads, qkv, rows, tables);
   attend(ops, args, cache, by_tiles, qkv, rows, tables);
 }
