@@ -165,60 +165,35 @@ class DenormalsAreZero {
   unsigned before_;
 };
 
-// One row of 8-bit codes, which it unpacks in registers, where they stay: tiles are read from memory. The
-// panel is in float32. Others are as fast by tiles.
-template <PackedFormat kFormat>
-struct OneRowKernel {
-  static constexpr PanelLayout kPanel = panel_layout(kFormat);
-  static constexpr int kMaxRows = 1, kStreamHeight = 1;
-  static constexpr bool kTwoStrips = false;
-  static constexpr int kStep = 32, kStepLines = kStep * kPanel.code_bits / 32;
-
-  template <int kRows, int, bool kFetch>
-  static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
-                  const Ahead& first) {
-    constexpr int kOneByOne = kFetch ? kStepLines : 0;
-    Ahead ahead = first;
-    prefetch_results<kRows, 1>(t, row, strip);
-    const std::byte* const w = t.weights + strip * t.strip_bytes;
-    const std::byte* block = w + kPanel.header_bytes;
-    const auto* x = reinterpret_cast<const float*>(panel);
-    F acc[kRows][1];
-    for (int r = 0; r < kRows; ++r) acc[r][0] = zero();
-    for (std::int64_t begin = 0; begin < t.k; begin += kStep, x += kRows * kStep) {
-      if (begin > 0 && begin % kPanel.block_inputs == 0) block += kPanel.block_bytes;
-      fetch<kOneByOne>(ahead);
-      F even[kRows], odd[kRows];
-      PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) even[r] = odd[r] = zero();
-      PAGODA_NO_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const std::int64_t at = begin % kPanel.block_inputs + 16 * half;
-        const std::byte* const numbers = block + kPanel.scale_bytes + 2 * kPanel.code_bits * at;
-        const F scale = code_scale<kFormat>(w, block, at / 16);
-        PAGODA_UNROLL
-        for (int pair = 0; pair < 8; ++pair) {
-          constexpr int kLinePairs = 16 / kPanel.code_bits;
-          if (pair % kLinePairs == 0)
-            fetch_one<kOneByOne, kRows>(ahead, half * (kStepLines / 2) + pair / kLinePairs);
-          const auto weights = (__m512i)unpack_pair<kFormat>(numbers, pair, scale);
-          const F w_even = _mm512_castsi512_ps(_mm512_slli_epi32(weights, 16));
-          const F w_odd = _mm512_castsi512_ps(
-              _mm512_and_si512(weights, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
-          PAGODA_UNROLL
-          for (int r = 0; r < kRows; ++r) {
-            const float* const inputs = x + r * kStep + 16 * half + 2 * pair;
-            even[r] = fma(set1(inputs[0]), w_even, even[r]);
-            odd[r] = fma(set1(inputs[1]), w_odd, odd[r]);
-          }
-        }
-      }
-      PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) acc[r][0] = add(acc[r][0], add(even[r], odd[r]));
-    }
-    finish(t, row, strip, acc);
+// One row of 8-bit codes in float32, added in the order of tiles. Tiles are read from memory, so codes that
+// are unpacked in registers can stay there. Others are as fast by tiles.
+template <int kRows>
+struct TileOrderSums {
+  using Input = float;
+  PAGODA_INLINE void begin_step(TileOrderSums& to) {
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) to.even[r] = to.odd[r] = zero();
   }
+  PAGODA_INLINE void add_pair(TileOrderSums& to, const Pairs& weights, const float* x) {
+    const auto words = (__m512i)weights;
+    const F w_even = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+    const F w_odd =
+        _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      to.even[r] = fma(set1(x[32 * r]), w_even, to.even[r]);
+      to.odd[r] = fma(set1(x[32 * r + 1]), w_odd, to.odd[r]);
+    }
+  }
+  PAGODA_INLINE void end_step(TileOrderSums& to) {
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) to.acc[r][0] = add(to.acc[r][0], add(to.even[r], to.odd[r]));
+  }
+
+  F acc[kRows][1], even[kRows], odd[kRows];
 };
+template <PackedFormat kFormat>
+using OneRowKernel = CodeRows<kFormat, TileOrderSums, 1>;
 
 template <PackedFormat kFormat>
 void run_one_row(const LinearTile& t) {

@@ -35,10 +35,12 @@ PAGODA_INLINE Pairs unpack_pair(const std::byte* numbers, int pair, const F& sca
   return pairs_of(mul(even, scale), mul(odd, scale));
 }
 
-template <PackedFormat kFormat>
-struct CodeKernel {
+// Products of rows by the codes of one strip, which it unpacks in registers. Sums<kRows> says what a pair of
+// inputs adds, and has Input, the prepared rows' numbers, and acc, the results.
+template <PackedFormat kFormat, template <int> class Sums, int kMost>
+struct CodeRows {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
-  static constexpr int kMaxRows = kBf16Rows, kStreamHeight = kBf16Rows;
+  static constexpr int kMaxRows = kMost, kStreamHeight = kMost;
   static constexpr bool kTwoStrips = false;
   static constexpr int kStep = 32, kStepLines = kStep * kPanel.code_bits / 32;
 
@@ -50,12 +52,14 @@ struct CodeKernel {
     prefetch_results<kRows, 1>(t, row, strip);
     const std::byte* const w = t.weights + strip * t.strip_bytes;
     const std::byte* block = w + kPanel.header_bytes;
-    const auto* x = reinterpret_cast<const PairInput*>(panel);
-    F acc[kRows][1];
-    for (int r = 0; r < kRows; ++r) acc[r][0] = zero();
-    for (std::int64_t begin = 0; begin < t.k; begin += kStep, x += kRows * 32) {
+    using Totals = Sums<kRows>;
+    const auto* x = reinterpret_cast<const typename Totals::Input*>(panel);
+    Totals sums;
+    for (int r = 0; r < kRows; ++r) sums.acc[r][0] = zero();
+    for (std::int64_t begin = 0; begin < t.k; begin += kStep, x += kRows * kStep) {
       if (begin > 0 && begin % kPanel.block_inputs == 0) block += kPanel.block_bytes;
       fetch<kOneByOne>(ahead);
+      Totals::begin_step(sums);
       PAGODA_NO_UNROLL
       for (int half = 0; half < 2; ++half) {
         const std::int64_t at = begin % kPanel.block_inputs + 16 * half;
@@ -66,16 +70,30 @@ struct CodeKernel {
           constexpr int kLinePairs = 16 / kPanel.code_bits;
           if (pair % kLinePairs == 0)
             fetch_one<kOneByOne, kRows>(ahead, half * (kStepLines / 2) + pair / kLinePairs);
-          const Pairs weights = unpack_pair<kFormat>(numbers, pair, scale);
-          PAGODA_UNROLL
-          for (int r = 0; r < kRows; ++r)
-            acc[r][0] = dot2(acc[r][0], weights, x + 32 * r + 16 * half + 2 * pair);
+          Totals::add_pair(sums, unpack_pair<kFormat>(numbers, pair, scale), x + 16 * half + 2 * pair);
         }
       }
+      Totals::end_step(sums);
     }
-    finish(t, row, strip, acc);
+    finish(t, row, strip, sums.acc);
   }
 };
+
+// Rows in bf16, 32 inputs of each apart.
+template <int kRows>
+struct PairSums {
+  using Input = PairInput;
+  PAGODA_INLINE void begin_step(PairSums&) {}
+  PAGODA_INLINE void add_pair(PairSums& to, const Pairs& weights, const PairInput* x) {
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) to.acc[r][0] = dot2(to.acc[r][0], weights, x + 32 * r);
+  }
+  PAGODA_INLINE void end_step(PairSums&) {}
+
+  F acc[kRows][1];
+};
+template <PackedFormat kFormat>
+using CodeKernel = CodeRows<kFormat, PairSums, kBf16Rows>;
 
 // `count` inputs from `first` on, which begins a block, of one strip as PackedFormat::bf16 has them.
 template <PackedFormat kFormat>
