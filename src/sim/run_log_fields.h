@@ -1,6 +1,6 @@
 #pragma once
 // The fields of an engine and of a request in a run's log: one list for both directions, which Put writes and
-// Get reads and checks. Only run_log.cc includes this. Threads: none.
+// Get reads and checks. Only run_log.cc and run_log_step.cc include this. Threads: none.
 #include <cmath>
 #include <limits>
 #include <string>
