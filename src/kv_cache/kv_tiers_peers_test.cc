@@ -2,20 +2,13 @@
 // for that long only.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
-#include "kv_cache/paged_kv_manager.h"
+#include "kv_cache/tiers_test_support.h"
 
 namespace pagoda {
 namespace {
 
 using Arrival = KvTiering::Arrival;
-
-std::vector<TokenId> text(TokenId first, std::size_t count) {
-  std::vector<TokenId> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
+using testing::text;
 
 class Peers : public ::testing::Test {
  protected:
@@ -34,12 +27,7 @@ class Peers : public ::testing::Test {
     kv.inspection().check_invariants();
     return out;
   }
-  TierMoves take() {
-    TierMoves moves;
-    kv.tiering().take(moves);
-    kv.inspection().check_invariants();
-    return moves;
-  }
+  TierMoves take() { return testing::take_moves(kv); }
   // The first `count` keys are at a peer.
   void answer(const TierAsk& ask, std::size_t count) {
     TierNews news;

@@ -5,22 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <numeric>
 #include <set>
 #include <utility>
 
-#include "kv_cache/paged_kv_manager.h"
+#include "kv_cache/tiers_test_support.h"
 
 namespace pagoda {
 namespace {
 
 using Arrival = KvTiering::Arrival;
-
-std::vector<TokenId> text(TokenId first, std::size_t count) {
-  std::vector<TokenId> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
+using testing::text;
 
 class Tiers : public ::testing::Test {
  protected:
@@ -44,12 +38,7 @@ class Tiers : public ::testing::Test {
     kv.free(SequenceId{id});
     kv.inspection().check_invariants();
   }
-  TierMoves take() {
-    TierMoves moves;
-    kv.tiering().take(moves);
-    kv.inspection().check_invariants();
-    return moves;
-  }
+  TierMoves take() { return testing::take_moves(kv); }
   template <class Records>
   void answer(const Records& records, bool ok) {
     TierNews news;

@@ -4,11 +4,11 @@
 //     store: queued -> copying (the pool's pages are read) -> copied -> answered
 //     fetch: queued -> reading (into a buffer) -> copying (the pages are written) -> answered
 //     ask:   queued -> reading (remote tiers are asked) -> answered
-// What only remote tiers can have is fetched on threads of its own, so that no network delays a local tier.
-// Pages are touched while copying alone, which is short: a disk that hangs holds no page, and cancel() waits
-// for a memcpy at most. A fetch that outlasts its patience is lost. Fetches go before stores. Invariant:
-// every ticket is answered once, but for those that erase_all() ends. Threads: one caller beside its own, on
-// which on_news()'s function is called.
+// Rows that only remote tiers can have are fetched on threads of their own, so that no network delays a local
+// tier. Pages are touched while copying alone, which is short: a disk that hangs holds no page, and cancel()
+// waits for a memcpy at most. A fetch that outlasts its patience is lost. Fetches go before stores.
+// Invariant: every ticket is answered once, but for those that erase_all() ends. Threads: one caller beside
+// its own, on which on_news()'s function is called.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "model_runner/host_tier.h"
+#include "model_runner/test_tier_news.h"
 #include "model_runner/tier_engine.h"
 
 namespace pagoda {
@@ -85,27 +85,9 @@ class RemoteEngine : public ::testing::Test {
                                            pages[static_cast<std::size_t>(index(id))] =
                                                static_cast<int>(from[5]);
                                          }});
-    engine->on_news([this] {
-      const std::lock_guard lock(mutex);
-      woken = true;
-      wake.notify_all();
-    });
+    waiter.watch(*engine);
   }
-  TierNews wait(std::size_t num_answers) {
-    TierNews all;
-    while (all.done.size() < num_answers) {
-      {
-        std::unique_lock lock(mutex);
-        wake.wait(lock, [this] { return woken; });
-        woken = false;
-      }
-      TierNews news;
-      engine->take_news(news);
-      all.done.insert(all.done.end(), news.done.begin(), news.done.end());
-      all.found.insert(all.found.end(), news.found.begin(), news.found.end());
-    }
-    return all;
-  }
+  TierNews wait(std::size_t num_answers) { return waiter.wait(*engine, num_answers); }
   static TierMoves ask(std::uint64_t ticket, std::vector<TierKey> keys, double patience_s = 60) {
     TierMoves moves;
     moves.asks.push_back({.ticket = TierTicket{ticket},
@@ -130,8 +112,7 @@ class RemoteEngine : public ::testing::Test {
   Remote::State remote{.rows = {1, 2}, .may_answer = {}};
   std::shared_future<void> may_read;
   std::mutex mutex;
-  std::condition_variable wake;
-  bool woken = false;
+  testing::NewsWaiter waiter;
   std::array<int, 4> pages{};
   std::optional<TierEngine> engine;
 };

@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "model_runner/host_tier.h"
+#include "model_runner/test_tier_news.h"
 
 namespace pagoda {
 namespace {
@@ -120,30 +121,10 @@ class Engine : public ::testing::Test {
   }
   void start(std::vector<std::shared_ptr<KvTier>> tiers) {
     engine.emplace(std::move(tiers), pool.pages());
-    engine->on_news([this] {
-      const std::lock_guard lock(mutex);
-      woken = true;
-      ++num_wakes;
-      wake.notify_all();
-    });
+    waiter.watch(*engine);
   }
   void start(std::int64_t num_pages) { start(*HostTier::create(num_pages, kPage)); }
-  TierNews wait(std::size_t num_answers) {
-    TierNews all;
-    while (all.done.size() < num_answers) {
-      {
-        std::unique_lock lock(mutex);
-        wake.wait(lock, [this] { return woken; });
-        woken = false;
-      }
-      TierNews news;
-      engine->take_news(news);
-      all.done.insert(all.done.end(), news.done.begin(), news.done.end());
-      all.gone.insert(all.gone.end(), news.gone.begin(), news.gone.end());
-      all.found.insert(all.found.end(), news.found.begin(), news.found.end());
-    }
-    return all;
-  }
+  TierNews wait(std::size_t num_answers) { return waiter.wait(*engine, num_answers); }
   static TierMoves store(std::uint64_t ticket, TierRow what, std::vector<BlockId> pages) {
     TierMoves moves;
     moves.stores.push_back({.ticket = TierTicket{ticket}, .row = std::move(what), .pages = std::move(pages)});
@@ -160,10 +141,7 @@ class Engine : public ::testing::Test {
   }
 
   Pool pool{8};
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool woken = false;
-  int num_wakes = 0;
+  testing::NewsWaiter waiter;
   LastingTier::Rows rows;
   std::optional<TierEngine> engine;
 };
@@ -342,7 +320,7 @@ TEST_F(Engine, RowsThatAnotherEngineStoresOrLosesAreHeardOf) {
   constexpr CacheOwner kOwner{.tenant = 3, .session = 4};
   rows.listener(row(5, 0).key, kOwner, true);
   rows.listener(row(6, 0).key, {}, false);
-  EXPECT_TRUE(woken);
+  EXPECT_TRUE(waiter.is_woken());
   TierNews news;
   engine->take_news(news);
   EXPECT_EQ(news.found, (std::vector{TierFound{.key = row(5, 0).key, .owner = kOwner, .tiers = 1}}));
@@ -361,10 +339,10 @@ TEST_F(Engine, ALongPromptsRowsAreToldTogether) {
   }
   engine->submit(stores);
   wait(64);
-  num_wakes = 0;
+  waiter.take_wakes();
   engine->submit(fetches);
   for (const TierDone& done : wait(64).done) EXPECT_TRUE(done.ok);
-  EXPECT_LE(num_wakes, 2);
+  EXPECT_LE(waiter.take_wakes(), 2);
 }
 
 TEST_F(Engine, WhatIsQueuedAtTheEndIsStillWrittenWhereItLasts) {
