@@ -213,6 +213,10 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
        .value = flags::integer(1 << 20, kMaxInt64, store_disk),
        .help = "size limit of --kv-disk; the oldest blocks are evicted",
        .default_text = "16GiB"},
+      {.name = "kv-disk-writes-per-hour",
+       .value = flags::integer(0, kMaxInt64, store_writes),
+       .help = "bytes that may be written to --kv-disk in an hour; 0: no limit",
+       .default_text = "64GiB"},
       {.name = "kv-transfer-config",
        .value = flags::parsed("JSON", store_transfer),
        .help = "share prefix cache blocks with other servers: {\"kv_connector\":\"PagodaConnector\",...}",
@@ -221,10 +225,6 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
            "`{\"kv_connector\":\"PagodaConnector\",\"kv_role\":\"kv_both\",\"kv_connector_extra_config\":"
            "{\"peers\":[\"HOST:PORT\"],\"secret_file\":\"PATH\"}}` ([kv-transfer.md](kv-transfer.md))",
        .default_text = "off"},
-      {.name = "kv-disk-writes-per-hour",
-       .value = flags::integer(0, kMaxInt64, store_writes),
-       .help = "bytes that may be written to --kv-disk in an hour; 0: no limit",
-       .default_text = "64GiB"},
   };
 }
 
