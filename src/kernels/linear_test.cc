@@ -586,7 +586,7 @@ TEST(Linear, NibblesWithScalesThatAreNoNumbers) {
       weights.add(1, DType::q4_1, 17, 64);
       std::memcpy(weights.bytes[0].data(), &bits, 2);
       const KernelContext cpu{.backend = Backend::cpu, .level = level}, plain{.backend = Backend::reference};
-      const std::vector<float> x = random_floats(2, 64 * 3);
+      const std::vector<float> x = random_floats(2, std::size_t{64} * 3);
       const std::vector<float> y = run(cpu, pack(cpu, LinearType::int8, weights, {}), x.data(), 3),
                                expected = run(plain, pack(plain, LinearType::int8, weights, {}), x.data(), 3);
       for (std::size_t i = 0; i < y.size(); ++i) {
