@@ -67,6 +67,7 @@ def test_clean_tree(tmp_path):
         ("src/text/a.cc", '#include "../cli/cli.h"\n', "name the header from src/"),
         ("src/new/a.cc", '#include "text/tokenizer.h"\n', "folder new/ is not in the include table"),
         ("src/text/a.h", "int f();\n", "src/text/a.h: no #pragma once"),
+        ("tests/fuzz/a_fuzz.cc", "// Any bytes. links: text\n", "tests/fuzz/a_fuzz.cc: no line '// links: FOLDER"),
         (
             "src/cli/a.cc",
             'Flag f{.name = "x",\n       .help =\n           "of the answer"};\n',

@@ -1,5 +1,6 @@
 // Any bytes as frames of another server: as each payload, and as a stream of frames. What is taken for a
-// message is written again as it was. links: kv_peer
+// message is written again as it was.
+// links: kv_peer
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

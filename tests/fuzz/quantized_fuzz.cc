@@ -1,5 +1,6 @@
 // Any bytes as a quantised folder: the text before the first zero byte is config.json, the rest the weights.
-// A folder that opens is brought in, read to the last byte, and given back. links: loader
+// A folder that opens is brought in, read to the last byte, and given back.
+// links: loader
 #include <cstdint>
 #include <cstdlib>
 #include <span>
