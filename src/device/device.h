@@ -37,12 +37,18 @@ struct Dim3 {
   std::uint32_t x = 1, y = 1, z = 1;
 };
 
-// Blocks of threads, whole warps of 32. shared_bytes: of each block, at most kMaxSharedBytes.
+// Blocks of threads, whole warps of 32. shared_bytes: of each block, at most kMaxSharedBytes. cluster: so
+// many blocks, neighbours in grid.y, which is a multiple of it, run at once and share copies
+// (kernels/cluster_words.cuh); more than one only where the device has_clusters().
 struct LaunchShape {
   Dim3 grid = {}, block = {};
   std::uint32_t shared_bytes = 0;
+  std::uint32_t cluster = 1;
 };
-inline constexpr std::uint32_t kWarp = 32, kMaxBlockThreads = 1024, kMaxSharedBytes = 96 * 1024;
+// Every compute capability from 8.0 on has these: 8.6 and 8.9 give a block 99 KiB at most. Clusters of up to
+// eight blocks run everywhere that there are clusters.
+inline constexpr std::uint32_t kWarp = 32, kMaxBlockThreads = 1024, kMaxSharedBytes = 99 * 1024,
+                               kMaxCluster = 8;
 
 // y [rows, n] = (accumulate: y +) x [rows, k] * weight [n, k]^T (+ bias [n]). x and weight are bfloat16, all
 // else f32; sums are in f32. All of them begin at multiples of 256 bytes.
@@ -61,6 +67,8 @@ class Device : public VirtualMemory {
   virtual std::string describe() const = 0;  // one line
   // By KernelId (kernel_table.h).
   virtual std::span<const Kernel> kernels() const = 0;
+  // Whether its kernels are compiled for clusters of blocks: LaunchShape::cluster.
+  virtual bool has_clusters() const = 0;
 
   // At multiples of 256; `name` is for messages. bytes > 0. What is in it is anybody's guess.
   virtual Result<std::byte*> allocate(std::size_t bytes, std::string_view name) = 0;

@@ -89,7 +89,7 @@ class Both {
                                .n = n,
                                .k = i32(of_.k),
                                .accumulate = of_.accumulate ? 1 : 0,
-                               .rounded = bench_.make<std::uint16_t>(of_.rows * of_.k),
+                               .rounded = room_for_rounded(bench_, of_.rows, of_.k),
                                .stride = i32(stride)};
       // Another form, since few rows are what is tried.
       EXPECT_TRUE(bench_.run().linear_tiles(matrix.element, args, KernelLaunches::ProductForm::several).ok());

@@ -182,18 +182,29 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   if (few) PAGODA_RETURN_IF_ERROR(round_few(args, args.n));
   if (!few) {
     CHECK(args.rounded != nullptr);
-    PAGODA_RETURN_IF_ERROR(round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));
+    PAGODA_RETURN_IF_ERROR(
+        round_rows({.x = args.x, .out = args.rounded, .width = args.k, .slab_rows = args.rows}, args.rows));
   }
   // Forms follow each other in kernels.def, each with kTileElements kernels.
   const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
                                              kTileElements * static_cast<std::int32_t>(form));
   const KernelId id = for_tiles(weight, of_form);
-  const Dim3 grid = blocks_of(tile, args.rows, args.n), block = {u32(product_threads(tile))};
   const std::int32_t group = group_bytes(weight);
-  if (few)
-    return put(id, grid, block, few_shared_bytes(group),
-               FewLinearArgs{.product = args, .norm = {}, .output = {}});
-  return put(id, grid, block, product_shared_bytes(tile, group), args);
+  LaunchShape shape = {.grid = blocks_of(tile, args.rows, args.n), .block = {u32(product_threads(tile))}};
+  if (few) {
+    shape.shared_bytes = few_shared_bytes(group);
+    return put(id, shape, FewLinearArgs{.product = args, .norm = {}, .output = {}});
+  }
+  shape.shared_bytes = product_shared_bytes(tile, group);
+  if (device_.has_clusters()) shape.cluster = u32(tile.cluster);
+  if (shape.cluster > 1) shape.block.x += kWarp;  // which brings x
+  // The last ones may have no columns, and still bring their part of x.
+  shape.grid.y = (shape.grid.y + shape.cluster - 1) / shape.cluster * shape.cluster;
+  return put(id, shape, args);
+}
+
+std::int64_t KernelLaunches::rounded_elements(std::int64_t rows, std::int64_t k) {
+  return slab_elements(rows, static_cast<std::int32_t>(k));
 }
 
 std::int32_t KernelLaunches::few_rows() { return kFewRows.rows; }

@@ -23,8 +23,8 @@ class KernelLaunches {
   Status add_rows(const AddRowsArgs& args, std::int64_t rows);
   Status softcap(const SoftcapArgs& args, std::int64_t rows);
   Status linear(Element weight, LinearArgs args);
-  // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room, or for few rows
-  // none. All forms give the same bits, which are others than linear()'s.
+  // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room for
+  // rounded_elements(), or for few rows none. All forms give the same bits, which are others than linear()'s.
   Status linear_tiles(Element weight, const LinearArgs& args) {
     return linear_tiles(weight, args, product_form(args.rows, args.n));
   }
@@ -42,6 +42,8 @@ class KernelLaunches {
   // those of launches one by one. args.product's weight, bias and n are not read, and `rounded` is room or
   // null; or has x already, where that is null. Gated: one matrix, whose n is half of its rows.
   Status linear_few(std::span<const Matrix> matrices, FewLinearArgs args);
+  // Room for x in bfloat16, as any product by tiles has it.
+  static std::int64_t rounded_elements(std::int64_t rows, std::int64_t k);
   static std::int32_t few_rows();
   static std::int32_t few_norms();
   Status route(const RouteArgs& args, std::int64_t rows);

@@ -26,9 +26,10 @@ struct Case {
   std::vector<float> before() const { return random_floats(seed + 80, rows * n); }
 };
 
-// Rows [first, first + count) by themselves.
-std::vector<float> product(const Case& of, Form form, std::size_t first, std::size_t count) {
-  KernelBench bench(of.seed + first + count);
+// Rows [first, first + count) by themselves; of an emulated device with clusters of blocks, or without.
+std::vector<float> product(const Case& of, Form form, std::size_t first, std::size_t count,
+                           bool clusters = true) {
+  KernelBench bench({.seed = of.seed + first + count, .clusters = clusters});
   LinearArgs args;
   args.x = bench.put(part(of.x(), first * of.k, count * of.k), "x");
   args.weight = bench.put(of.weights().stored, "weights");
@@ -39,7 +40,7 @@ std::vector<float> product(const Case& of, Form form, std::size_t first, std::si
   args.n = static_cast<std::int32_t>(of.n);
   args.k = static_cast<std::int32_t>(of.k);
   args.accumulate = of.accumulate ? 1 : 0;
-  args.rounded = bench.make<std::uint16_t>(count * of.k, "rounded");
+  args.rounded = room_for_rounded(bench, count, of.k);
   const Status status = bench.run().linear_tiles(of.element, args, form);
   EXPECT_TRUE(status.ok()) << status.message();
   return bench.get(args.y, count * of.n);
@@ -88,6 +89,25 @@ TEST(ProductKernels, AreRightOverManyStages) {
     }
 }
 
+// Blocks that share their copies of x, and those of devices without clusters, which bring it themselves: the
+// same bits, over several tiles of rows and of columns, the last of which are there in part, or fill up a
+// cluster.
+TEST(ProductKernels, ClustersHaveTheBitsOfBlocksAlone) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const Element element = kTileElements[seed % 5];
+    const std::size_t step = element == Element::bf16 ? 8 : element == Element::q4 ? 64 : 128;
+    const Case of = {.element = element,
+                     .rows = between(seed, 0, 1, 150),
+                     .n = between(seed, 1, 1, 150),
+                     .k = step * between(seed, 2, 1, 1700 / step),
+                     .accumulate = seed % 2 == 0,
+                     .seed = seed};
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    for (const Form form : {Form::several, Form::some})
+      EXPECT_TRUE(same_bits(product(of, form, 0, of.rows), product(of, form, 0, of.rows, false)));
+  }
+}
+
 TEST(ProductKernels, BitsDependOnTheRowAlone) {
   for (const Element element : kTileElements) {
     const Case of = {.element = element,
@@ -121,7 +141,7 @@ TEST(ProductKernels, PartsOfARowLieBesideEachOther) {
     for (const std::size_t rows : {std::size_t{3}, first.rows}) {
       KernelBench bench(1);
       const auto x = bench.put(part(first.x(), 0, rows * first.k));
-      auto* const rounded = bench.make<std::uint16_t>(rows * first.k);
+      auto* const rounded = room_for_rounded(bench, rows, first.k);
       const auto multiply = [&](const Case& of, float* y, std::size_t stride) {
         LinearArgs args = {.x = x, .weight = bench.put(of.weights().stored), .y = y};
         args.rows = static_cast<std::int32_t>(rows);
@@ -159,7 +179,7 @@ TEST(ProductKernels, RowsDoNotSeeEachOther) {
     LinearArgs args = {.x = bench.put(x), .weight = bench.put(of.weights().stored)};
     args.y = bench.make<float>(of.rows * of.n);
     args.rows = 16, args.n = 16, args.k = 128;
-    args.rounded = bench.make<std::uint16_t>(of.rows * of.k);
+    args.rounded = room_for_rounded(bench, of.rows, of.k);
     ASSERT_TRUE(bench.run().linear_tiles(Element::bf16, args, form).ok());
     const std::vector<float> got = bench.get(args.y, of.rows * of.n);
     EXPECT_TRUE(same_bits(part(got, 0, of.n), wanted));

@@ -106,6 +106,12 @@ inline Weights random_weights(Element element, std::uint64_t seed, std::size_t n
   return weights;
 }
 
+inline std::uint16_t* room_for_rounded(KernelBench& bench, std::size_t rows, std::size_t k) {
+  const std::int64_t elements =
+      KernelLaunches::rounded_elements(static_cast<std::int64_t>(rows), static_cast<std::int64_t>(k));
+  return bench.make<std::uint16_t>(static_cast<std::size_t>(elements), "rounded");
+}
+
 inline std::vector<float> part(const std::vector<float>& values, std::size_t first, std::size_t count) {
   const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
   return {begin, begin + static_cast<std::ptrdiff_t>(count)};

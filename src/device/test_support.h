@@ -12,8 +12,9 @@ namespace pagoda::device {
 
 class KernelBench {
  public:
-  explicit KernelBench(std::uint64_t seed = 0) {
-    auto created = open_test_device({.seed = seed});
+  explicit KernelBench(std::uint64_t seed = 0) : KernelBench(emulated::EmulatedOptions{.seed = seed}) {}
+  explicit KernelBench(const emulated::EmulatedOptions& options) {
+    auto created = open_test_device(options);
     CHECK(created.has_value());
     device_ = *std::move(created);
     stream_ = *device_->create_stream();

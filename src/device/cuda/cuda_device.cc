@@ -50,6 +50,7 @@ class CudaDevice final : public Device {
 
   std::string describe() const override { return name_; }
   std::span<const Kernel> kernels() const override { return cuda_kernels(); }
+  bool has_clusters() const override { return has_clusters_; }
 
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
   Status free(std::byte* memory) override {
@@ -154,6 +155,7 @@ class CudaDevice final : public Device {
 
   std::string name_;
   std::int32_t index_ = 0;
+  bool has_clusters_ = false;
   std::unique_ptr<DriverMemory> driver_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
@@ -200,6 +202,14 @@ Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index) {
                                 ") does not run: ", cudaGetErrorString(error)));
     if (Status status = device->check(error, kernel.name); !status.ok()) return status;
   }
+  // The words of kernels/cluster_words.cuh are compiled for 9.0 and up, and not into PTX for 8.0, whoever
+  // translates it.
+  cudaFuncAttributes attributes = {};
+  if (Status status =
+          device->check(cudaFuncGetAttributes(&attributes, cuda_kernels()[0].entry), "cudaFuncGetAttributes");
+      !status.ok())
+    return status;
+  device->has_clusters_ = attributes.ptxVersion >= 90;
   device->name_ = concat(properties.name, ", ", properties.totalGlobalMem >> 20, " MiB, compute capability ",
                          properties.major, ".", properties.minor);
   return std::unique_ptr<Device>(std::move(device));
@@ -312,12 +322,19 @@ Result<std::vector<KernelTime>> CudaDevice::end_profile() {
 
 Status CudaDevice::put_launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape,
                               const void* args) {
-  const dim3 grid(shape.grid.x, shape.grid.y, shape.grid.z),
-      block(shape.block.x, shape.block.y, shape.block.z);
-  void* const arguments[] = {const_cast<void*>(args)};
-  return check(cudaLaunchKernel(kernel.entry, grid, block, const_cast<void**>(arguments), shape.shared_bytes,
-                                of(stream)),
-               kernel.name);
+  void* arguments[] = {const_cast<void*>(args)};
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = cluster.val.clusterDim.z = 1;
+  cluster.val.clusterDim.y = shape.cluster;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(shape.grid.x, shape.grid.y, shape.grid.z);
+  config.blockDim = dim3(shape.block.x, shape.block.y, shape.block.z);
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = of(stream);
+  config.attrs = &cluster;
+  config.numAttrs = shape.cluster > 1 ? 1 : 0;
+  return check(cudaLaunchKernelExC(&config, kernel.entry, arguments), kernel.name);
 }
 
 Status CudaDevice::open_products() {

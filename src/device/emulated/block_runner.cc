@@ -21,20 +21,14 @@ std::string text(const Dim3& index) { return concat("(", index.x, ", ", index.y,
 }  // namespace
 
 BlockRunner::BlockRunner(DeviceMemory& memory, AccessCounts* counts)
-    : memory_(memory),
-      counts_(counts),
-      stacks_(kMaxBlockThreads),
-      shared_(kMaxSharedBytes),
-      shared_shadow_(kMaxSharedBytes),
-      copies_(kMaxBlockThreads),
-      copied_by_(kMaxSharedBytes / kCopyBytes) {}
+    : memory_(memory), counts_(counts), stacks_(kMaxBlockThreads), copies_(kMaxBlockThreads) {}
 
 BlockRunner& BlockRunner::running() {
   CHECK(running_block != nullptr);
   return *running_block;
 }
 
-Dim3 BlockRunner::thread_index() const { return unfold(current_, shape_->block); }
+Dim3 BlockRunner::thread_index() const { return unfold(thread(), shape_->block); }
 
 std::string BlockRunner::run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args,
                              std::uint64_t order) {
@@ -42,40 +36,57 @@ std::string BlockRunner::run(const Kernel& kernel, const LaunchShape& shape, std
   shape_ = &shape;
   args_ = args;
   ++launch_;
+  order_ = order;
   num_threads_ = shape.block.x * shape.block.y * shape.block.z;
-  states_.resize(num_threads_);
-  warps_.resize(num_threads_ / kWarp);
+  const std::uint32_t threads = num_threads_ * shape.cluster;
+  CHECK(threads <= kMaxBlockThreads);
+  states_.resize(threads);
+  warps_.resize(threads / kWarp);
+  if (blocks_.size() < shape.cluster) blocks_.resize(shape.cluster);
   fault_.clear();
   running_block = this;
-  const std::uint32_t blocks = shape.grid.x * shape.grid.y * shape.grid.z;
-  const std::uint64_t first = random_bits(order, 0, 0) % blocks;
+  const Dim3 clusters = {shape.grid.x, shape.grid.y / shape.cluster, shape.grid.z};
+  const std::uint32_t count = clusters.x * clusters.y * clusters.z;
+  const std::uint64_t first = random_bits(order, 0, 0) % count;
   backwards_ = (random_bits(order, 1, 0) & 1) != 0;
-  for (std::uint32_t i = 0; i < blocks && fault_.empty(); ++i) {
-    block_number_ = static_cast<std::uint32_t>((first + i) % blocks);
-    block_ = unfold(block_number_, shape.grid);
-    run_block();
+  for (std::uint32_t i = 0; i < count && fault_.empty(); ++i) {
+    Dim3 index = unfold(static_cast<std::uint32_t>((first + i) % count), clusters);
+    index.y *= shape.cluster;
+    for (std::uint32_t rank = 0; rank < shape.cluster; ++rank, ++index.y) {
+      blocks_[rank].index = index;
+      blocks_[rank].number = index.x + shape.grid.x * (index.y + shape.grid.y * index.z);
+    }
+    run_cluster();
   }
   running_block = nullptr;
   return fault_;
 }
 
-void BlockRunner::run_block() {
-  std::memset(shared_.data(), 0xFF, shape_->shared_bytes);
-  ++blocks_run_;
-  block_phase_ = 0;
-  votes_ = {};
-  for (Warp& warp : warps_) warp.phase = 0;
-  if (std::exchange(has_groups_, false))  // groups of the block before, which may have failed
-    for (Copies& copies : copies_) copies = {};
-  if (num_copies_ > 0) std::ranges::fill(copied_by_, 0);
+void BlockRunner::run_cluster() {
+  const auto threads = static_cast<std::uint32_t>(states_.size());
+  ++clusters_run_;
+  for (Block& block : std::span(blocks_).first(shape_->cluster)) {
+    std::memset(block.shared.data(), 0xFF, shape_->shared_bytes);
+    block.phase = 0;
+    block.votes = {};
+    if (num_copies_ > 0) std::ranges::fill(block.copied_by, 0);
+  }
   num_copies_ = 0;
+  for (Warp& warp : warps_) warp.phase = 0;
+  if (std::exchange(has_groups_, false))  // groups of the cluster before, which may have failed
+    for (Copies& copies : copies_) copies = {};
+  arrivals_.assign(threads, 0);
+  waits_.assign(threads, 0);
+  arrived_ = cluster_phase_ = 0;
+  if (shape_->cluster > 1) cluster_copies_.begin(shape_->cluster, threads, shape_->shared_bytes, order_);
   std::fill(states_.begin(), states_.end(), State::runs);
-  for (std::uint32_t i = 0; i < num_threads_; ++i) stacks_.prepare(i, run_thread, this);
+  for (std::uint32_t i = 0; i < threads; ++i) stacks_.prepare(i, run_thread, this);
   while (run_all() && fault_.empty()) {
     if (counts_ != nullptr)
-      for (std::uint32_t warp = 0; warp < num_threads_ / kWarp; ++warp) counts_->meet(warp, kernel_->name);
+      for (std::uint32_t warp = 0; warp < threads / kWarp; ++warp) counts_->meet(warp, kernel_->name);
     if (std::ranges::all_of(states_, [](State state) { return state == State::ended; })) return;
-    if (!release()) fault_ = concat("kernel ", kernel_->name, ", block ", text(block_), ": ", stuck());
+    if (!release())
+      fault_ = concat("kernel ", kernel_->name, ", block ", text(blocks_[0].index), ": ", stuck());
   }
 }
 
@@ -86,14 +97,20 @@ void BlockRunner::run_thread(void* self) {
   if (!copies.open.empty() ||
       std::ranges::any_of(copies.groups, [](const auto& group) { return !group.empty(); }))
     runner.fail("ends with asynchronous copies under way");
+  if (runner.arrivals_[runner.current_] != runner.waits_[runner.current_])
+    runner.fail("ends without waiting for its cluster, at whose barrier it arrived");
+  if (runner.shape_->cluster > 1)
+    if (const std::string fault = runner.cluster_copies_.end(runner.cluster_thread()); !fault.empty())
+      runner.fail(fault);
   runner.pause(State::ended);
   CHECK(false);
 }
 
 bool BlockRunner::run_all() {
   bool any = false;
-  for (std::uint32_t i = 0; i < num_threads_ && fault_.empty(); ++i) {
-    current_ = backwards_ ? num_threads_ - 1 - i : i;
+  const auto threads = static_cast<std::uint32_t>(states_.size());
+  for (std::uint32_t i = 0; i < threads && fault_.empty(); ++i) {
+    current_ = backwards_ ? threads - 1 - i : i;
     if (states_[current_] != State::runs) continue;
     any = true;
     stacks_.enter(current_);
@@ -110,24 +127,67 @@ bool BlockRunner::release() {
     std::ranges::fill(lanes, State::runs);
     any = true;
   }
-  if (any) return true;
-  if (!std::ranges::all_of(states_, [](State state) { return state == State::at_block_barrier; }))
-    return false;
-  ++block_phase_;
-  votes_[block_phase_ % 2] = 0;
-  std::ranges::fill(states_, State::runs);
-  return true;
+  return any || release_blocks() || (shape_->cluster > 1 && release_cluster());
+}
+
+bool BlockRunner::release_blocks() {
+  bool any = false;
+  for (std::uint32_t rank = 0; rank < shape_->cluster; ++rank) {
+    if (!std::ranges::all_of(states_of(rank), [](State state) { return state == State::at_block_barrier; }))
+      continue;
+    Block& block = blocks_[rank];
+    ++block.phase;
+    block.votes[block.phase % 2] = 0;
+    std::ranges::fill(states_of(rank), State::runs);
+    any = true;
+  }
+  return any;
+}
+
+bool BlockRunner::release_cluster() {
+  for (;;) {
+    bool any = false;
+    for (std::uint32_t i = 0; i < states_.size(); ++i) {
+      if (!(states_[i] == State::at_cluster_barrier && arrivals_[i] <= cluster_phase_) &&
+          !(states_[i] == State::at_arrivals && cluster_copies_.arrived(i)))
+        continue;
+      states_[i] = State::runs;
+      any = true;
+    }
+    if (any) return true;
+    const auto copy = cluster_copies_.arrive_one();
+    if (!copy) return false;
+    // The source is read now, too: who changes it before is found.
+    current_ = copy->thread;
+    const std::string wrong =
+        fault_of(reinterpret_cast<std::uintptr_t>(copy->from), copy->bytes, AccessKind::read);
+    if (!wrong.empty()) {
+      fail(wrong);
+      return true;
+    }
+    std::memcpy(blocks_[copy->rank].shared.data() + copy->offset, copy->from, copy->bytes);
+  }
 }
 
 std::string BlockRunner::stuck() const {
-  const auto first = [&](State state) { return std::ranges::find(states_, state) - states_.begin(); };
-  const auto at = [&](State state) { return first(state) < std::ssize(states_); };
-  const bool warp = at(State::at_warp_barrier), block = at(State::at_block_barrier);
-  if (warp && block)
-    return concat("thread ", first(State::at_block_barrier), " waits at a barrier of the block, thread ",
-                  first(State::at_warp_barrier), " at one of its warp");
-  return concat("thread ", first(warp ? State::at_warp_barrier : State::at_block_barrier),
-                " waits at a barrier that thread ", first(State::ended), " never reached");
+  static constexpr std::pair<State, const char*> kWaits[] = {
+      {State::at_warp_barrier, "its warp"},
+      {State::at_block_barrier, "its block"},
+      {State::at_cluster_barrier, "its cluster"},
+      {State::at_arrivals, "copies that do not arrive"}};
+  std::string all;
+  const auto name = [&](State state, std::string_view verb, std::string_view what) {
+    const auto found = std::ranges::find(states_, state);
+    if (found == states_.end()) return;
+    const auto at = static_cast<std::uint32_t>(found - states_.begin());
+    if (!all.empty()) all += ", ";
+    all += concat("thread ", at % num_threads_);
+    if (shape_->cluster > 1) all += concat(" of block ", text(blocks_[at / num_threads_].index));
+    all += concat(verb, what);
+  };
+  for (const auto& [state, what] : kWaits) name(state, " waits at a barrier of ", what);
+  name(State::ended, " has ended", "");
+  return all;
 }
 
 void BlockRunner::pause(State state) {
@@ -138,7 +198,7 @@ void BlockRunner::pause(State state) {
 void BlockRunner::block_barrier() { pause(State::at_block_barrier); }
 
 std::uint32_t BlockRunner::block_count(bool vote) {
-  std::uint32_t& votes = votes_[block_phase_ % 2];
+  std::uint32_t& votes = block().votes[block().phase % 2];
   votes += vote ? 1 : 0;
   block_barrier();
   return votes;
@@ -158,21 +218,19 @@ const BlockRunner::WordsOfLanes& BlockRunner::exchange_words(std::uint32_t mask,
   return lanes;
 }
 
-std::size_t BlockRunner::place_of(const Copy& copy) const {
-  return static_cast<std::size_t>(copy.to - shared_.data()) / kCopyBytes;
-}
+std::size_t BlockRunner::place_of(const Copy& copy) const { return in_shared(copy.to) / kCopyBytes; }
 
 void BlockRunner::start_copy(void* to, const void* from, std::size_t taken, const void* site) {
   const Copy copy = {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), taken};
-  const auto offset = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(shared_.data());
-  if (offset >= shared_.size()) refuse("an asynchronous copy into what is not shared memory");
+  const std::size_t offset = in_shared(to);
+  if (offset >= kMaxSharedBytes) refuse("an asynchronous copy into what is not shared memory");
   if (offset % kCopyBytes != 0 || reinterpret_cast<std::uintptr_t>(from) % kCopyBytes != 0)
     refuse("an asynchronous copy that is not aligned to 16 bytes");
   note(copy.to, kCopyBytes, AccessKind::write, site);
   // Another key than the one above: an instruction with an access of each memory.
   if (taken > 0) note(copy.from, taken, AccessKind::read, static_cast<const char*>(site) + 1);
   std::memset(copy.to, 0xFF, kCopyBytes);
-  copied_by_[place_of(copy)] = static_cast<std::uint16_t>(current_ + 1);
+  block().copied_by[place_of(copy)] = static_cast<std::uint16_t>(thread() + 1);
   ++num_copies_;
   has_groups_ = true;
   copies_[current_].open.push_back(copy);
@@ -193,9 +251,63 @@ void BlockRunner::wait_for_copies(std::size_t groups_left) {
   }
 }
 
+void BlockRunner::expect(const std::string& fault) {
+  if (fault.empty()) return;
+  fail(fault);
+  stop();
+}
+
+void BlockRunner::cluster_arrive() {
+  if (arrivals_[current_] != waits_[current_])
+    refuse("arrives at the cluster's barrier without waiting for what it arrived at before");
+  ++arrivals_[current_];
+  if (++arrived_ < states_.size()) return;
+  arrived_ = 0;
+  ++cluster_phase_;
+}
+
+void BlockRunner::cluster_wait() {
+  if (arrivals_[current_] == waits_[current_])
+    refuse("waits at the cluster's barrier without having arrived");
+  if (arrivals_[current_] > cluster_phase_) pause(State::at_cluster_barrier);
+  ++waits_[current_];
+}
+
+void BlockRunner::make_arrivals(const void* barrier, std::uint32_t count) {
+  if (shape_->cluster == 1) refuse("a barrier of copies without a cluster");
+  expect(cluster_copies_.make(cluster_thread(), in_shared(barrier), count));
+}
+
+void BlockRunner::arrive_at(const void* barrier, std::uint32_t rank) {
+  expect(cluster_copies_.arrive(cluster_thread(), in_shared(barrier), rank));
+}
+
+void BlockRunner::expect_arrivals(const void* barrier, std::uint32_t bytes) {
+  expect(cluster_copies_.expect(cluster_thread(), in_shared(barrier), bytes));
+}
+
+void BlockRunner::wait_for_arrivals(const void* barrier, std::uint32_t parity) {
+  expect(cluster_copies_.wait(cluster_thread(), in_shared(barrier), parity));
+  if (!cluster_copies_.arrived(current_)) pause(State::at_arrivals);
+  cluster_copies_.see(current_);
+}
+
+void BlockRunner::copy_to_cluster(void* to, const void* from, std::uint32_t bytes, const void* barrier,
+                                  std::uint32_t ranks) {
+  const ClusterCopies::Copy copy = {.from = static_cast<const std::byte*>(from),
+                                    .bytes = bytes,
+                                    .offset = in_shared(to),
+                                    .barrier = in_shared(barrier),
+                                    .thread = current_};
+  expect(cluster_copies_.start(cluster_thread(), copy, ranks));
+  note(from, bytes, AccessKind::read, nullptr);
+  for (std::uint32_t rank = 0; rank < shape_->cluster; ++rank)
+    if ((ranks >> rank & 1) != 0) std::memset(blocks_[rank].shared.data() + copy.offset, 0xFF, bytes);
+}
+
 // The source is read now, too: who changes it before is found.
 void BlockRunner::finish(const Copy& copy) {
-  copied_by_[place_of(copy)] = 0;
+  block().copied_by[place_of(copy)] = 0;
   --num_copies_;
   note(copy.to, kCopyBytes, AccessKind::write, nullptr);
   if (copy.taken > 0) note(copy.from, copy.taken, AccessKind::read, nullptr);
@@ -204,16 +316,17 @@ void BlockRunner::finish(const Copy& copy) {
 }
 
 // The threads that have a copy under way into these bytes of shared memory.
-std::string BlockRunner::under_way(std::size_t in_shared, std::size_t size) const {
-  for (std::size_t at = in_shared / kCopyBytes; at <= (in_shared + size - 1) / kCopyBytes; ++at)
-    if (copied_by_[at] != 0)
-      return concat(" at offset ", in_shared, " of shared memory, which a copy of thread ",
-                    copied_by_[at] - 1, " may still write");
+std::string BlockRunner::under_way(std::size_t offset, std::size_t size) const {
+  const std::vector<std::uint16_t>& copied_by = block().copied_by;
+  for (std::size_t at = offset / kCopyBytes; at <= (offset + size - 1) / kCopyBytes; ++at)
+    if (copied_by[at] != 0)
+      return concat(" at offset ", offset, " of shared memory, which a copy of thread ", copied_by[at] - 1,
+                    " may still write");
   return {};
 }
 
 std::string BlockRunner::where() const {
-  return concat("kernel ", kernel_->name, ", block ", text(block_), ", thread ", current_, ": ");
+  return concat("kernel ", kernel_->name, ", block ", text(block().index), ", thread ", thread(), ": ");
 }
 
 void BlockRunner::fail(const std::string& what) { fault_ = where() + what; }
@@ -237,34 +350,35 @@ void BlockRunner::access(std::uintptr_t address, std::size_t size, AccessKind ki
   if (std::string wrong = fault_of(address, size, kind); !wrong.empty()) fail(wrong);
   if (!fault_.empty()) stop();
   if (counts_ == nullptr || site == nullptr) return;
-  const std::uintptr_t in_shared = address - reinterpret_cast<std::uintptr_t>(shared_.data());
-  if (in_shared < shared_.size())
-    counts_->note(current_ / kWarp, lane(), site, Memory::shared, in_shared, size);
+  if (in_shared(address) < kMaxSharedBytes)
+    counts_->note(current_ / kWarp, lane(), site, Memory::shared, in_shared(address), size);
   else if (memory_.contains(address))
     counts_->note(current_ / kWarp, lane(), site, Memory::global, address, size);
 }
 
 std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, AccessKind kind) {
   const AccessStamp now = {.launch = launch_,
-                           .block = block_number_,
-                           .block_phase = block_phase_,
+                           .block = block().number,
+                           .block_phase = block().phase,
                            .warp_phase = warps_[current_ / kWarp].phase,
-                           .thread = static_cast<std::uint16_t>(current_),
+                           .thread = static_cast<std::uint16_t>(thread()),
                            .kind = kind};
   if (memory_.contains(address)) return memory_.access(address, size, now);
-  const std::size_t in_shared = address - reinterpret_cast<std::uintptr_t>(shared_.data());
-  if (in_shared < shared_.size()) {
-    if (in_shared + size > shape_->shared_bytes)
-      return concat(describe_access(kind, size), " at offset ", in_shared, " of the block's ",
+  if (const std::size_t offset = in_shared(address); offset < kMaxSharedBytes) {
+    if (offset + size > shape_->shared_bytes)
+      return concat(describe_access(kind, size), " at offset ", offset, " of the block's ",
                     shape_->shared_bytes, " bytes of shared memory");
     if (num_copies_ > 0)
-      if (const std::string copy = under_way(in_shared, size); !copy.empty())
+      if (const std::string copy = under_way(offset, size); !copy.empty())
         return describe_access(kind, size) + copy;
+    if (shape_->cluster > 1)
+      if (const std::string copy = cluster_copies_.touch(cluster_thread(), offset, size); !copy.empty())
+        return concat(describe_access(kind, size), " at offset ", offset, " of shared memory, ", copy);
     AccessStamp of_block = now;
-    of_block.launch = blocks_run_;  // each block has shared memory of its own
-    const auto race = shared_shadow_.note(in_shared, size, of_block);
+    of_block.launch = clusters_run_;  // each block has shared memory of its own
+    const auto race = block().shadow.note(offset, size, of_block);
     if (!race) return {};
-    return concat(describe_access(kind, size), " at offset ", in_shared,
+    return concat(describe_access(kind, size), " at offset ", offset,
                   " of shared memory in a race with thread ", race->thread, ", which ",
                   race->kind == AccessKind::read ? "reads" : "writes", " them");
   }

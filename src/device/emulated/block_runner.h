@@ -1,12 +1,13 @@
 #pragma once
-// BlockRunner: runs a launch on the emulated device, block after block, a block's threads as fibers that give
-// control back at barriers. Every load and store of the kernel comes here (access_hooks.cc), and is held
-// against who owns the memory and who else touches it.
-// Found: what lies outside of an allocation, of the block's shared memory and of the thread's own stack;
-// races; barriers that not all threads of the block, or of the warp, reach; what an asynchronous copy may
-// still write. Such a copy is done when its thread waits for it, as late as it may be. The first fault ends
-// the launch. Stricter than CUDA: warps are whole, their masks full; a thread that has ended is missed at a
-// barrier. Threads: one; a launch runs on the caller's. Owner: EmulatedDevice.
+// BlockRunner: runs a launch on the emulated device, cluster after cluster of blocks (mostly of one block),
+// their threads as fibers that give control back at barriers. Every load and store of the kernel comes here
+// (access_hooks.cc), and is held against who owns the memory and who else touches it. Found: what lies
+// outside of an allocation, of the block's shared memory and of the thread's own stack; races; barriers that
+// not all threads of the block, or of the warp, reach; what an asynchronous copy may still write. Such a copy
+// is done when its thread waits for it, as late as it may be; copies to a cluster have rules of their own
+// (cluster_copies.h). The first fault ends the launch. Stricter than CUDA: warps are whole, their masks full;
+// a thread that has ended is missed at a barrier. Threads: one; a launch runs on the caller's. Owner:
+// EmulatedDevice.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "device/device.h"
 #include "device/emulated/access_counts.h"
 #include "device/emulated/access_shadow.h"
+#include "device/emulated/cluster_copies.h"
 #include "device/emulated/device_memory.h"
 #include "device/emulated/fiber.h"
 
@@ -37,9 +39,9 @@ class BlockRunner {
   // For kernels (cuda_on_host.h), on the thread that runs: which one that is, ...
   static BlockRunner& running();
   Dim3 thread_index() const;
-  Dim3 block_index() const { return block_; }
+  Dim3 block_index() const { return block().index; }
   const LaunchShape& shape() const { return *shape_; }
-  std::byte* shared() { return shared_.data(); }
+  std::byte* shared() { return block().shared.data(); }
   // ... barriers, ...
   void block_barrier();
   std::uint32_t block_count(bool vote);  // a barrier that says how many threads brought true
@@ -62,6 +64,19 @@ class BlockRunner {
   void start_copy(void* to, const void* from, std::size_t taken, const void* site);
   void commit_copies();
   void wait_for_copies(std::size_t groups_left);
+  // ... of the cluster: this block's place in it, its barrier, of which a thread arrives and waits by turns,
+  // ...
+  std::uint32_t rank() const { return current_ / num_threads_; }
+  void cluster_arrive();
+  void cluster_wait();
+  // ... and bulk copies, which arrive at barriers of the blocks' own. `barrier` lies in shared memory, and so
+  // does `to`: of all blocks of `ranks`, a bit each, at the same place; or of the block `rank`.
+  void make_arrivals(const void* barrier, std::uint32_t count);
+  void arrive_at(const void* barrier, std::uint32_t rank);
+  void expect_arrivals(const void* barrier, std::uint32_t bytes);
+  void wait_for_arrivals(const void* barrier, std::uint32_t parity);
+  void copy_to_cluster(void* to, const void* from, std::uint32_t bytes, const void* barrier,
+                       std::uint32_t ranks);
 
   // Ends the launch with this fault of the thread that runs.
   [[noreturn]] void refuse(const char* what);
@@ -70,7 +85,24 @@ class BlockRunner {
   static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site);
 
  private:
-  enum class State : std::uint8_t { runs, at_block_barrier, at_warp_barrier, ended };
+  enum class State : std::uint8_t {
+    runs,
+    at_block_barrier,
+    at_warp_barrier,
+    at_cluster_barrier,
+    at_arrivals,
+    ended
+  };
+  struct Block {
+    std::vector<std::byte> shared = std::vector<std::byte>(kMaxSharedBytes);
+    AccessShadow shadow = AccessShadow(kMaxSharedBytes);
+    // For each kCopyBytes of shared memory: 1 + the thread, or 0.
+    std::vector<std::uint16_t> copied_by = std::vector<std::uint16_t>(kMaxSharedBytes / kCopyBytes);
+    Dim3 index;
+    std::uint32_t number = 0, phase = 0;
+    // Votes of this phase, and of the one before, which is still read.
+    std::array<std::uint32_t, 2> votes = {};
+  };
   struct Warp {
     std::uint32_t phase = 0;
     std::array<WordsOfLanes, 2> values;  // this phase's and the one's before, which some lanes still read
@@ -86,9 +118,12 @@ class BlockRunner {
   };
 
   static void run_thread(void* self);
-  void run_block();
+  void run_cluster();
   bool run_all();  // false: nothing could run
   bool release();  // false: no barrier is complete
+  bool release_blocks();
+  // Threads that wait for their cluster, or for copies to it, of which one arrives where nobody else can run.
+  bool release_cluster();
   std::string stuck() const;
   void finish(const Copy& copy);
   std::size_t place_of(const Copy& copy) const;
@@ -100,28 +135,46 @@ class BlockRunner {
   [[noreturn]] void stop();
   void pause(State state);
   std::string where() const;
+  // The thread that runs, of its block; and that block.
+  std::uint32_t thread() const { return current_ % num_threads_; }
+  Block& block() { return blocks_[rank()]; }
+  const Block& block() const { return blocks_[rank()]; }
+  // An address's offset in the block's shared memory; beyond its end, if it lies elsewhere.
+  std::size_t in_shared(std::uintptr_t address) const {
+    return address - reinterpret_cast<std::uintptr_t>(block().shared.data());
+  }
+  std::size_t in_shared(const void* address) const {
+    return in_shared(reinterpret_cast<std::uintptr_t>(address));
+  }
+  std::span<State> states_of(std::uint32_t rank) {
+    return std::span(states_).subspan(std::size_t{rank} * num_threads_, num_threads_);
+  }
+  ClusterCopies::Thread cluster_thread() const {
+    return {rank(), current_, block().phase, arrivals_[current_], waits_[current_]};
+  }
+  void expect(const std::string& fault);  // that there is none
 
   DeviceMemory& memory_;
   AccessCounts* counts_;
   FiberStacks stacks_;
-  std::vector<std::byte> shared_;
-  AccessShadow shared_shadow_;
+  std::vector<Block> blocks_;  // as many as the largest cluster had
+  // Threads and warps are those of the whole cluster.
   std::vector<State> states_;
   std::vector<Warp> warps_;
   std::vector<Copies> copies_;
-  std::vector<std::uint16_t> copied_by_;  // for each kCopyBytes of shared memory: 1 + the thread, or 0
-  bool has_groups_ = false;               // something is in copies_
-  std::size_t num_copies_ = 0;            // under way
+  std::vector<std::uint32_t> arrivals_, waits_;  // at the cluster's barrier, by thread
+  std::uint32_t arrived_ = 0, cluster_phase_ = 0;
+  ClusterCopies cluster_copies_;
+  bool has_groups_ = false;     // something is in copies_
+  std::size_t num_copies_ = 0;  // under way
 
   const Kernel* kernel_ = nullptr;
   const LaunchShape* shape_ = nullptr;
   std::span<const std::byte> args_;
-  std::uint32_t launch_ = 0, num_threads_ = 0, block_number_ = 0, block_phase_ = 0, current_ = 0,
-                blocks_run_ = 0;
-  std::array<std::uint32_t, 2> votes_ =
-      {};  // those of this phase, and of the one before, which is still read
+  // num_threads_: of a block
+  std::uint32_t launch_ = 0, num_threads_ = 0, current_ = 0, clusters_run_ = 0;
+  std::uint64_t order_ = 0;
   bool backwards_ = false;
-  Dim3 block_;
   std::string fault_;
 };
 

@@ -31,6 +31,7 @@ struct EmulatedOptions {
   // n-th launch to run loses the device.
   std::int64_t refused_allocation = 0, lost_launch = 0;
   bool count_accesses = false;  // conflicts and sectors (access_counts.h); slow
+  bool clusters = true;         // as compute capability 9.0 has them
 };
 
 class EmulatedDevice final : public Device {
@@ -40,6 +41,7 @@ class EmulatedDevice final : public Device {
 
   std::string describe() const override;
   std::span<const Kernel> kernels() const override;
+  bool has_clusters() const override { return options_.clusters; }
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
   Status free(std::byte* memory) override;
   std::size_t free_bytes() const override { return memory_.free_bytes(); }

@@ -51,9 +51,12 @@ struct Work {
     return {reinterpret_cast<float*>(in), reinterpret_cast<float*>(out), reinterpret_cast<unsigned*>(count),
             kThreads};
   }
-  Status run(const Kernel& kernel, std::uint32_t blocks = 1) {
-    const LaunchShape shape = {
-        .grid = {blocks}, .block = {kThreads}, .shared_bytes = kThreads * sizeof(float)};
+  // A cluster has room for four barriers.
+  Status run(const Kernel& kernel, std::uint32_t blocks = 1, std::uint32_t cluster = 1) {
+    const LaunchShape shape = {.grid = {blocks / cluster, cluster},
+                               .block = {kThreads},
+                               .shared_bytes = 4 * kThreads + (cluster > 1 ? 32 : 0),
+                               .cluster = cluster};
     PAGODA_RETURN_IF_ERROR(launch(*device, stream, kernel, shape, args()));
     return device->synchronize(stream);
   }
@@ -93,7 +96,7 @@ TEST(EmulatedDevice, FindsPlantedFaultsInKernels) {
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
       SCOPED_TRACE(testing::Message() << planted.what << ", seed " << seed);
       Work work({.seed = seed});
-      const Status status = work.run(planted.kernel, planted.blocks);
+      const Status status = work.run(planted.kernel, planted.blocks, planted.cluster);
       EXPECT_EQ(status.ok(), planted.good) << status.message();
       if (planted.good) continue;
       EXPECT_NE(status.message().find(planted.message), std::string::npos) << status.message();
@@ -111,6 +114,31 @@ TEST(EmulatedDevice, ComputesWhatTheKernelSays) {
   ASSERT_TRUE(work.device->copy_out(work.stream, bytes_of(work.host), work.out, 4 * kThreads).ok());
   ASSERT_TRUE(work.device->synchronize(work.stream).ok());
   for (std::uint32_t i = 0; i < kThreads; ++i) EXPECT_EQ(work.host[i], static_cast<float>(kThreads - 1 - i));
+}
+
+// The last round's 32 numbers, turned around, by each of the two blocks; and a device without clusters.
+TEST(EmulatedDevice, BlocksOfAClusterShareCopies) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    Work work({.seed = seed});
+    ASSERT_TRUE(work.run(planted("share_show").kernel, 2, 2).ok());
+    ASSERT_TRUE(work.device->copy_out(work.stream, bytes_of(work.host), work.out, 4 * kThreads).ok());
+    ASSERT_TRUE(work.device->synchronize(work.stream).ok());
+    for (std::uint32_t i = 0; i < kThreads; ++i) EXPECT_EQ(work.host[i], static_cast<float>(63 - i % 32));
+  }
+  Work without({.clusters = false});
+  EXPECT_FALSE(without.device->has_clusters());
+  EXPECT_FALSE(without.run(planted("share_show").kernel, 2, 2).ok());
+}
+
+TEST(EmulatedDevice, SomeOrdersFindABlockThatLeavesItsClusterEarly) {
+  if (!kChecked) GTEST_SKIP() << "kernels run unchecked in this build";
+  int found = 0;
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    const Status status = Work({.seed = seed}).run(kernel_that_leaves_early(), 2, 2);
+    found +=
+        status.message().find("ends with copies of its block, or into it, under way") != std::string::npos;
+  }
+  EXPECT_GT(found, 0);
 }
 
 TEST(EmulatedDevice, NewMemoryIsNaN) {
@@ -185,7 +213,10 @@ TEST(EmulatedDevice, RefusesBadCalls) {
   broken([](Work& s) { return s.device->wait(s.stream, EventId{0}); }, "that is none");
   for (const LaunchShape& shape :
        {LaunchShape{.block = {33}}, LaunchShape{.block = {2048}}, LaunchShape{.grid = {0}, .block = {32}},
-        LaunchShape{.block = {32}, .shared_bytes = kMaxSharedBytes + 1}})
+        LaunchShape{.block = {32}, .shared_bytes = kMaxSharedBytes + 1},
+        LaunchShape{.grid = {2}, .block = {32}, .cluster = 2},
+        LaunchShape{.grid = {1, 16}, .block = {32}, .cluster = 16},
+        LaunchShape{.grid = {1, 2}, .block = {1024}, .cluster = 2}})
     broken(
         [&](Work& s) { return launch(*s.device, s.stream, planted("turn_around").kernel, shape, s.args()); },
         "a shape that no device takes");

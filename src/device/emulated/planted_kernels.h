@@ -22,8 +22,11 @@ struct Planted {
   bool good;
   std::uint32_t blocks = 1;
   const char* message = "";  // part of it
+  std::uint32_t cluster = 1;
 };
 std::span<const Planted> planted_kernels();
+// Two blocks share copies, and one may end before the other has what it brought: in some orders.
+Kernel kernel_that_leaves_early();
 
 // A warp's product whose fragments are filled and read element by element, as the PTX ISA has them.
 struct FragmentArgs {

@@ -1,6 +1,7 @@
 // The kernels of planted_kernels.h, compiled as those of kernels/ are.
 #include "device/emulated/planted_kernels.h"
 
+#include "device/kernels/cluster_words.cuh"
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/tile_words.cuh"
 
@@ -167,19 +168,81 @@ __global__ void end_without_wait(PlantedArgs args) {
   args.out[t] = 0;
 }
 
+// Two blocks that share what they copy, in two places, as linear_tiles.cuh has it: each brings half of a
+// round's 32 numbers to both, and goes on once both have said that the place is free. Each fault leaves one
+// thing away.
+enum class Gone { nothing, show, wait, parity, barrier, free, until_free, bytes, once, stay };
+template <Gone gone>
+__device__ void share_in_stages(const PlantedArgs& args) {
+  PAGODA_SHARED(float, shared);
+  constexpr int kSize = 32, kRounds = 4;
+  const int t = static_cast<int>(threadIdx.x), rank = static_cast<int>(kernels::rank_in_cluster());
+  auto* const full = reinterpret_cast<std::uint64_t*>(shared + 2 * kSize);
+  auto* const free = full + 2;
+  if (t == 0)
+    for (int i = 0; i < 2; ++i) {
+      kernels::make_arrivals(full + i, 1);
+      kernels::make_arrivals(free + i, 2);
+    }
+  if (gone != Gone::show) {
+    kernels::cluster_arrive();
+    kernels::cluster_wait();
+  }
+  const auto share = [&](int round) {
+    const int to = round % 2 * kSize + rank * kSize / 2;
+    kernels::expect_arrivals(full + round % 2, (gone == Gone::bytes ? 8 : 4) * kSize);
+    if (gone == Gone::once) kernels::expect_arrivals(full + round % 2, 0);
+    kernels::copy_to_cluster(shared + to, args.in + to, 2 * kSize, full + round % 2, 3);
+  };
+  for (int round = 0; t == 0 && round < 2; ++round) share(round);
+  __syncthreads();
+  for (int round = 0; round < kRounds; ++round) {
+    const int place = round % 2;
+    const auto parity = static_cast<unsigned>(round / 2 % 2);
+    if (gone != Gone::wait || t != 5)
+      kernels::wait_for_arrivals(full + place, gone == Gone::parity ? parity ^ 1 : parity);
+    if (t < kSize) args.out[rank * kSize + t] = shared[place * kSize + kSize - 1 - t];
+    if (gone != Gone::barrier) __syncthreads();
+    if (t != 0 || round + 2 >= kRounds) continue;
+    for (unsigned other = 0; other < 2; ++other)
+      if (gone != Gone::free || other == static_cast<unsigned>(rank)) kernels::arrive_at(free + place, other);
+    if (gone != Gone::until_free) kernels::wait_for_arrivals(free + place, parity);
+    share(round + 2);
+  }
+  if (gone != Gone::stay) {
+    kernels::cluster_arrive();
+    kernels::cluster_wait();
+  }
+}
+#define SHARED_PAIR(fault)                                     \
+  template <bool good>                                         \
+  __global__ void share_##fault(PlantedArgs args) {            \
+    share_in_stages<good ? Gone::nothing : Gone::fault>(args); \
+  }
+SHARED_PAIR(show)
+SHARED_PAIR(wait)
+SHARED_PAIR(parity)
+SHARED_PAIR(barrier)
+SHARED_PAIR(free)
+SHARED_PAIR(until_free)
+SHARED_PAIR(bytes)
+SHARED_PAIR(once)
+SHARED_PAIR(stay)
+#undef SHARED_PAIR
+
 #define PAIR(name, ...)                                             \
   {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {           \
     #name " (wrong)", entry<name<false>>(#name), false, __VA_ARGS__ \
   }
-const std::array<Planted, 34> planted = {{
+const std::array<Planted, 50> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
     PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
     PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
     PAIR(copy_all, 1, "at offset 256 of 'in', which has 256 bytes"),
     PAIR(beyond_shared, 1, "at offset 256 of the block's 256 bytes of shared memory"),
-    PAIR(some_at_barrier, 1, "waits at a barrier that thread"),
-    PAIR(some_at_count, 1, "waits at a barrier that thread"),
-    PAIR(some_at_shuffle, 1, "waits at a barrier that thread"),
+    PAIR(some_at_barrier, 1, "waits at a barrier of its block, thread 32 has ended"),
+    PAIR(some_at_count, 1, "waits at a barrier of its block, thread 32 has ended"),
+    PAIR(some_at_shuffle, 1, "waits at a barrier of its warp, thread 16 has ended"),
     PAIR(part_of_mask, 1, "a mask that is not full"),
     PAIR(count_up, 2, "of 'count' in a race with thread"),
     PAIR(write_from_blocks, 2, "of 'out' in a race with thread 0 of block"),
@@ -189,6 +252,14 @@ const std::array<Planted, 34> planted = {{
     PAIR(barrier_before_copy, 1, "of shared memory"),
     PAIR(aligned_copies, 1, "an asynchronous copy that is not aligned to 16 bytes"),
     PAIR(end_without_wait, 1, "ends with asynchronous copies under way"),
+    PAIR(share_show, 2, "the cluster's barrier has not shown", 2),
+    PAIR(share_wait, 2, "of shared memory, which a bulk copy", 2),
+    PAIR(share_parity, 2, "waits for a phase of a barrier of copies that it has seen end", 2),
+    PAIR(share_barrier, 2, "which a thread may still read or write", 2),
+    PAIR(share_free, 2, "waits at a barrier of copies that do not arrive", 2),
+    PAIR(share_until_free, 2, "a bulk copy to offset", 2),
+    PAIR(share_bytes, 2, "waits at a barrier of copies that do not arrive", 2),
+    PAIR(share_once, 2, "once more than it was made for", 2),
 }};
 #undef PAIR
 
@@ -237,5 +308,7 @@ Kernel product_of_fragments() {
 }
 
 std::span<const Planted> planted_kernels() { return planted; }
+
+Kernel kernel_that_leaves_early() { return entry<share_stay<false>>("share_stay"); }
 
 }  // namespace pagoda::device::emulated

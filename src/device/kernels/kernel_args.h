@@ -67,6 +67,7 @@ struct RoundRowsArgs {
   const float* x = nullptr;      // [rows, width]
   std::uint16_t* out = nullptr;  // the same, as bits
   std::int32_t width = 0;
+  std::int32_t slab_rows = 0;  // not 0: so many rows in slabs (launch_shapes.h), with zeros behind their ends
 };
 
 // The function between the matrices of a feed-forward, as in kernels/activation.h.
@@ -133,8 +134,10 @@ struct LinearArgs {
   float* y = nullptr;
   std::int32_t rows = 0, n = 0, k = 0;
   std::int32_t accumulate = 0;
-  std::uint16_t* rounded = nullptr;  // [rows, k], of products by tiles: x in bfloat16; of few rows or null
-  std::int32_t stride = 0;           // from a row of y to the next; 0: n
+  // Products by tiles: room for x in bfloat16, slab_elements() (launch_shapes.h); few rows: [rows, k] or
+  // null.
+  std::uint16_t* rounded = nullptr;
+  std::int32_t stride = 0;  // from a row of y to the next; 0: n
 };
 
 // A product of few rows by tiles, with the norm of its input, as rms_norm and layer_norm have it, and the

@@ -23,17 +23,34 @@ inline constexpr std::int32_t kLinearTile = 16, kLinearDepth = 32;
 inline constexpr std::uint32_t kLinearSharedBytes = 2 * kLinearTile * (kLinearDepth + 1) * sizeof(float);
 
 // A product by tiles (linear_tiles.cuh): a block's rows of x and rows of the weights, a stage's share of k,
-// the warps' division of rows and columns of y, and the number of stages in shared memory.
+// the warps' division of rows and columns of y, the number of stages in shared memory, and how many blocks of
+// the same rows share their copies of x.
 struct ProductTile {
   std::int32_t rows, columns, depth, warps_of_rows, warps_of_columns, stages;
+  std::int32_t cluster = 1;
 };
+// x in bfloat16 for them: slabs of kSlab of k, of all rows, one behind the other; in a slab a row's pieces of
+// 16 bytes lie as they do in shared memory, so that eight rows are read from different banks. A stage's part
+// of neighbouring rows is one piece of memory, or two. k is filled up with zeros to a multiple of kSlabStep.
+inline constexpr std::int32_t kSlab = 64, kSlabStep = 128, kSlabRowBytes = 2 * kSlab;
+PAGODA_HOST_DEVICE constexpr std::int32_t slab_width(std::int32_t k) {
+  return (k + kSlabStep - 1) / kSlabStep * kSlabStep;
+}
+PAGODA_HOST_DEVICE constexpr std::int64_t slab_elements(std::int64_t rows, std::int32_t k) {
+  return rows * slab_width(k);
+}
+PAGODA_HOST_DEVICE constexpr std::int64_t slab_place(std::int64_t rows, std::int32_t row, std::int32_t i) {
+  const std::int32_t piece = i / 8 % (kSlab / 8) ^ row % 8;
+  return (i / kSlab * rows + row) * kSlab + 8 * piece + i % 8;
+}
 // Bound by what is read of the weights: each warp has stages of its own, and the block rounds x (linear_few).
 inline constexpr ProductTile kFewRows = {16, 8 * choices::few_warps, 128,
                                          1,  choices::few_warps,     choices::few_stages};
-inline constexpr ProductTile kSeveralRows = {32, 32, 128, 1, 4, choices::several_stages};
+inline constexpr ProductTile kSeveralRows = {
+    32, 32, 128, 1, 4, choices::several_stages, choices::several_cluster};
 // So many rows read as much as the weights where blocks have few columns: kWideRows takes more, where that
 // leaves enough blocks.
-inline constexpr ProductTile kSomeRows = {64, 32, 128, 2, 2, choices::some_stages};
+inline constexpr ProductTile kSomeRows = {64, 32, 128, 2, 2, choices::some_stages, choices::some_cluster};
 inline constexpr ProductTile kWideRows = {64, 128, 64, 2, 2, choices::wide_stages};
 inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, choices::many_stages};
 // Bytes of x in bfloat16 that a block of kFewRows holds at once.
@@ -72,8 +89,10 @@ constexpr std::int32_t product_pitch(const ProductTile& tile, std::int32_t group
 constexpr std::int32_t product_stage_bytes(const ProductTile& tile, std::int32_t group) {
   return tile.columns * product_pitch(tile, group) + 2 * tile.rows * tile.depth;
 }
+// Behind the stages of blocks that share copies: two barriers for each.
 constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32_t group) {
-  return static_cast<std::uint32_t>(tile.stages * product_stage_bytes(tile, group));
+  return static_cast<std::uint32_t>(tile.stages *
+                                    (product_stage_bytes(tile, group) + (tile.cluster > 1 ? 16 : 0)));
 }
 // Blocks of few rows hold 16 rows of a stage or more.
 static_assert(kFewInputBytes >= 2 * kFewRows.rows * kFewRows.depth);

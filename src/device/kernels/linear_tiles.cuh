@@ -1,16 +1,19 @@
 #pragma once
 // Matrix product by tiles of bfloat16 products with sums in f32, sm_80 and up: weights of bfloat16, or
 // quantised ones that are widened as they come into registers. A block has tile.rows rows of x, which are
-// rounded to bfloat16 before the launch (args.rounded), and tile.columns rows of the weights; it goes through
-// k in stages, a ring of which is filled by asynchronous copies, and its warps share the block's part of y.
-// Products of few rows are bound by the weights, and wait for nobody: linear_few.cuh.
+// rounded to bfloat16 before the launch (args.rounded, in slabs), and tile.columns rows of the weights; it
+// goes through k in stages, a ring of which is filled by asynchronous copies, and its warps share the block's
+// part of y. Where the device has clusters, tile.cluster blocks of the same rows share the copies of x: each
+// brings an equal part to all, so that the L2 is read once for all of them. Products of few rows are bound by
+// the weights, and wait for nobody: linear_few.cuh.
 //
 // The sum of every element of y is one chain of products of 16x16x8, k ascending from zero, whatever the
 // tile, the launch or the other rows are: so all forms give the same bits, and a row has them alone or in any
 // batch. (A row of a product does not see the others: by the documented operation; kernel tests ask each
 // device for it.) Beyond the end of k both matrices are zero, which changes no sum. grid: (tiles of rows,
-// tiles of n): blocks that share weights run side by side. block: warps of the tile; shared:
-// product_shared_bytes().
+// tiles of n, filled up to whole clusters): blocks that share weights run side by side. block: warps of the
+// tile, and one more where blocks share; shared: product_shared_bytes().
+#include "device/kernels/cluster_words.cuh"
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/tile_words.cuh"
@@ -31,9 +34,9 @@ struct ProductSizes {
   static constexpr int kPieces = product_pieces(tile, kGroupBytes<T>);
   static constexpr int kPitch = product_pitch(tile, kGroupBytes<T>);
   static constexpr int kStageBytes = product_stage_bytes(tile, kGroupBytes<T>);  // weights, then x
-  static constexpr int kRowBytes = 2 * tile.depth;
-  static constexpr int kChunks = tile.depth / 8;  // chunks of 8 elements in a row of x
-  static_assert(tile.rows * kChunks % kThreads == 0 && tile.depth % 64 == 0);
+  static constexpr int kChunks = tile.depth / 8;  // chunks of 8 elements in a row of weights
+  static constexpr int kSlabs = tile.depth / kSlab;
+  static_assert(tile.depth % kSlab == 0);
 };
 
 // Starts the copies of the stage's weights. What lies behind the matrix's last row, or a row's end, is zero.
@@ -59,9 +62,8 @@ __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k
   }
 }
 
-// The same, stage after stage, of lines whose pieces are swizzled and divide the block's threads: rows of x
-// that are rounded already, and weights in bfloat16. A thread has the same piece of every kStep-th line, so
-// that it knows where it copies from and to.
+// The same, stage after stage, of weights in bfloat16, whose pieces are swizzled and divide the block's
+// threads. A thread has the same piece of every kStep-th line, so that it knows where it copies from and to.
 template <int lines, int pieces, int threads>
 struct LineCopies {
   static constexpr int kStep = threads / pieces, kCount = lines / kStep, kPitch = 16 * pieces;
@@ -86,6 +88,81 @@ struct LineCopies {
       copy_async(stage + to + j * kStep * kPitch, from + j * step, j < count && left > 0);
     from += kPitch;
     left -= kPitch;
+  }
+};
+
+// x's part of the stages, one after the other: slabs of the block's rows, which are brought as they lie in
+// memory. By copies of each thread, or, where blocks share, by bulk copies of a thread in a warp that does
+// nothing else, which arrive at the stage's barrier; lines without a row are left as they are, since no row
+// of a product sees another.
+template <ProductTile tile>
+struct RowCopies {
+  static constexpr int kThreads = product_threads(tile), kSlabs = tile.depth / kSlab,
+                       kSlabBytes = tile.rows * kSlabRowBytes, kPieces = kSlabBytes / 16,
+                       kShare = tile.rows / tile.cluster;  // rows that a block brings to all
+  static_assert(kPieces % kThreads == 0 && tile.rows % tile.cluster == 0);
+  // Blocks that share fill the place of the stage before the last one.
+  static_assert(tile.cluster == 1 || tile.stages > 2);
+  const unsigned char* from;
+  int slab, there;  // bytes of a slab of all rows; the block's lines that are rows
+  // Two for each place of the ring: at which x arrives, and where blocks say that it is free.
+  std::uint64_t* barriers;
+
+  __device__ __forceinline__ RowCopies(const LinearArgs& args, unsigned char* behind_stages)
+      : barriers(reinterpret_cast<std::uint64_t*>(behind_stages)) {
+    const int first = static_cast<int>(blockIdx.x) * tile.rows;
+    from = reinterpret_cast<const unsigned char*>(args.rounded) +
+           first * static_cast<std::int64_t>(kSlabRowBytes);
+    slab = args.rows * kSlabRowBytes;
+    there = args.rows - first < tile.rows ? args.rows - first : tile.rows;
+  }
+  static __device__ __forceinline__ bool shared() {
+    if constexpr (tile.cluster == 1)
+      return false;
+    else
+      return blocks_share();
+  }
+  __device__ __forceinline__ void start(unsigned char* stage) {
+#pragma unroll
+    for (int j = 0; j < kSlabs * kPieces; j += kThreads) {
+      const int number = j / kPieces, piece = j % kPieces + static_cast<int>(threadIdx.x);
+      copy_async(stage + number * kSlabBytes + 16 * piece,
+                 from + number * static_cast<std::int64_t>(slab) + 16 * piece,
+                 piece < there * (kSlabRowBytes / 16));
+    }
+    from += kSlabs * static_cast<std::int64_t>(slab);
+  }
+  __device__ __forceinline__ void make_barriers() {
+    for (int i = 0; i < tile.stages; ++i) {
+      make_arrivals(barriers + i, 1);
+      make_arrivals(barriers + tile.stages + i, tile.cluster);
+    }
+  }
+  __device__ __forceinline__ void wait(int place, unsigned parity) const {
+    wait_for_arrivals(barriers + place, parity);
+  }
+  // These and make_barriers() by one thread, to which __syncthreads() has said that nobody in the block reads
+  // this place any more: all blocks hear of it; and where all have said so, this block's part of a stage goes
+  // there.
+  __device__ __forceinline__ void free(int place) const {
+#pragma unroll
+    for (unsigned rank = 0; rank < tile.cluster; ++rank) arrive_at(barriers + tile.stages + place, rank);
+  }
+  __device__ __forceinline__ void wait_until_free(int place, unsigned parity) const {
+    wait_for_arrivals(barriers + tile.stages + place, parity);
+  }
+  __device__ __forceinline__ void share(unsigned char* stage, int place) {
+    expect_arrivals(barriers + place, static_cast<unsigned>(kSlabs * there * kSlabRowBytes));
+    const int first = static_cast<int>(rank_in_cluster()) * kShare,
+              lines = there - first < kShare ? there - first : kShare;
+    if (lines > 0)
+#pragma unroll
+      for (int number = 0; number < kSlabs; ++number)
+        copy_to_cluster(stage + number * kSlabBytes + first * kSlabRowBytes,
+                        from + number * static_cast<std::int64_t>(slab) + first * kSlabRowBytes,
+                        static_cast<unsigned>(lines * kSlabRowBytes), barriers + place,
+                        (1u << tile.cluster) - 1);
+    from += kSlabs * static_cast<std::int64_t>(slab);
   }
 };
 
@@ -130,8 +207,9 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         load_matrices<false>(
-            reinterpret_cast<const Bf16*>(rows + swizzled(first_row + 16 * m + lane % 16,
-                                                          k / 8 + 2 * half + lane / 16, Sizes::kRowBytes)),
+            reinterpret_cast<const Bf16*>(rows + k / kSlab * (tile.rows * kSlabRowBytes) +
+                                          swizzled(first_row + 16 * m + lane % 16,
+                                                   k % kSlab / 8 + 2 * half + lane / 16, kSlabRowBytes)),
             left[m][half]);
   };
   const auto load_right = [&](int k, int n, std::uint32_t(&right)[4]) {
@@ -227,38 +305,63 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   const int first_line = warp / tile.warps_of_columns * Sizes::kRows,
             first_n =
                 static_cast<int>(blockIdx.y) * tile.columns + warp % tile.warps_of_columns * Sizes::kColumns;
-  const bool has_work = first_line < lines.count() && first_n < args.n;
+  const bool multiplies = threadIdx.x < Sizes::kThreads,
+             has_work = multiplies && first_line < lines.count() && first_n < args.n;
   constexpr bool kPlain = kGroupBytes<T> == kGroupBytes<Bf16>;
-  LineCopies<tile.rows, Sizes::kChunks, Sizes::kThreads> row_copies(
-      args.rounded + static_cast<std::int64_t>(lines.first) * args.k, 2 * args.k, lines.count());
+  RowCopies<tile> row_copies(args, shared + tile.stages * Sizes::kStageBytes);
+  const bool shares = row_copies.shared(), brings = shares && threadIdx.x == Sizes::kThreads;
   const int first_column = static_cast<int>(blockIdx.y) * tile.columns;
   LineCopies<tile.columns, Sizes::kChunks, Sizes::kThreads> weight_copies(
       static_cast<const unsigned char*>(args.weight) +
           (kPlain ? static_cast<std::int64_t>(first_column) * 2 * args.k : 0),
       2 * args.k, args.n - first_column);
   const auto copy = [&](int number, int place) {
-    if (number < stages) {
+    if (number < stages && multiplies) {
       unsigned char* const stage = shared + place * Sizes::kStageBytes;
       if constexpr (kPlain)
         weight_copies.start(stage);
       else
         copy_weights<T, tile>(args, number * tile.depth, stage);
-      row_copies.start(stage + kWeightBytes);
+      if (!shares) row_copies.start(stage + kWeightBytes);
     }
     copies_commit();
   };
+  const auto share = [&](int number, int place) {
+    if (number < stages) row_copies.share(shared + place * Sizes::kStageBytes + kWeightBytes, place);
+  };
+  if (brings) row_copies.make_barriers();
+  if (shares) cluster_arrive();
   for (int i = 0; i < tile.stages - 1; ++i) copy(i, i);
+  if (shares) cluster_wait();  // the barriers of all are there
+  for (int i = 0; brings && i < tile.stages - 2; ++i) share(i, i);
   ProductSums<T, tile> sums;
   clear(sums);
   int place = 0;
+  unsigned parity = 0;
   for (int i = 0; i < stages; ++i) {
     copies_wait<tile.stages - 2>();
+    if (shares) row_copies.wait(place, parity);
     __syncthreads();  // the copies of all threads are there, and the stage before is free
     const int before = place == 0 ? tile.stages - 1 : place - 1;
     copy(i + tile.stages - 1, before);
+    if (brings) {
+      // Nobody hears of a place that is not filled again: its block may have ended. The place that is filled
+      // is that of the stage before the last one, so that blocks which are no more than a stage apart wait
+      // for nobody.
+      if (i > 0 && i - 1 + tile.stages < stages) row_copies.free(before);
+      const int freed = before == 0 ? tile.stages - 1 : before - 1;
+      if (i > 1 && i - 2 + tile.stages < stages)
+        row_copies.wait_until_free(freed, place < 2 ? parity ^ 1 : parity);
+      share(i - 2 + tile.stages, freed);
+    }
     const unsigned char* const weights = shared + place * Sizes::kStageBytes;
     if (has_work) multiply_stage<T, tile>(i * tile.depth, weights, weights + kWeightBytes, sums);
     place = place + 1 == tile.stages ? 0 : place + 1;
+    if (place == 0) parity ^= 1;
+  }
+  if (shares) {  // a block stays until all have what it brought
+    cluster_arrive();
+    cluster_wait();
   }
   if (!has_work) return;
   if (has_pairs(args))
@@ -267,9 +370,10 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     store_sums<false>(args, lines, first_line, first_n, sums);
 }
 
-#define PAGODA_PRODUCT_KERNEL(name, T, tile, blocks)                                                \
-  __global__ void __launch_bounds__(product_threads(tile), blocks) linear_##name(LinearArgs args) { \
-    linear_tiles<T, tile>(args);                                                                    \
+#define PAGODA_PRODUCT_KERNEL(name, T, tile, blocks)                                             \
+  __global__ void __launch_bounds__(product_threads(tile) + (tile.cluster > 1 ? 32 : 0), blocks) \
+      linear_##name(LinearArgs args) {                                                           \
+    linear_tiles<T, tile>(args);                                                                 \
   }
 #define PAGODA_PRODUCT_KERNELS(name, T)                     \
   PAGODA_PRODUCT_KERNEL(several_##name, T, kSeveralRows, 2) \

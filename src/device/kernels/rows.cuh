@@ -104,12 +104,14 @@ __global__ void gather_rows(GatherRowsArgs args) {
 }
 
 __global__ void round_rows(RoundRowsArgs args) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * args.width;
+  const int row = static_cast<int>(blockIdx.x);
+  const std::int64_t first = static_cast<std::int64_t>(row) * args.width;
+  const int end = args.slab_rows == 0 ? args.width : slab_width(args.width);
 #pragma unroll 4
-  for (int i = first_of_row(); i < args.width; i += step_in_row()) {
+  for (int i = first_of_row(); i < end; i += step_in_row()) {
     Bf16 rounded;
-    store(&rounded, args.x[first + i]);
-    args.out[first + i] = rounded.bits;
+    store(&rounded, i < args.width ? args.x[first + i] : 0.0f);
+    args.out[args.slab_rows == 0 ? first + i : slab_place(args.slab_rows, row, i)] = rounded.bits;
   }
 }
 

@@ -16,7 +16,8 @@ bool aligned(const void* address, std::uintptr_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-std::uint16_t* room_for_rounded(DeviceOps& ops, std::int64_t elements) {
+std::uint16_t* room_for_rounded(DeviceOps& ops, std::int64_t num_rows, std::int64_t k) {
+  const std::int64_t elements = device::KernelLaunches::rounded_elements(num_rows, k);
   return reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::rounded, (elements + 1) / 2));
 }
 
@@ -37,7 +38,7 @@ void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* 
         ops.options().rounds() && device::KernelLaunches::supports_product_tiles(part.element, args.k);
     if (ops.options().products == MatrixProducts::library && part.element == Element::bf16) {
       CHECK(stride == part.n || num_rows == 1);
-      args.rounded = room_for_rounded(ops, num_rows * weight.k);
+      args.rounded = room_for_rounded(ops, num_rows, weight.k);
       if (args.rounded == nullptr) return;  // ops has the error
       ops.keep(ops.launches().round_rows({.x = x, .out = args.rounded, .width = args.k}, num_rows));
       ops.multiply({.x = args.rounded,
@@ -49,7 +50,7 @@ void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* 
                     .k = args.k,
                     .accumulate = args.accumulate});
     } else if (tiles) {
-      args.rounded = room_for_rounded(ops, num_rows * weight.k);
+      args.rounded = room_for_rounded(ops, num_rows, weight.k);
       if (args.rounded == nullptr) return;
       ops.keep(ops.launches().linear_tiles(part.element, args));
     } else {
@@ -118,7 +119,7 @@ void few(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput&
                   .rows = i32(num_rows),
                   .k = i32(weight.k),
                   .accumulate = output.accumulate ? 1 : 0,
-                  .rounded = normed ? nullptr : room_for_rounded(ops, num_rows * weight.k),
+                  .rounded = normed ? nullptr : room_for_rounded(ops, num_rows, weight.k),
                   .stride = i32(y.stride)};
   std::array<device::KernelLaunches::Matrix, device::kMostParts> matrices;
   const std::int32_t rows_of_column = args.output.gated != 0 ? 2 : 1;

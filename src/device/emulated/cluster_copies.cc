@@ -1,0 +1,184 @@
+#include "device/emulated/cluster_copies.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/random.h"
+#include "base/strings.h"
+
+namespace pagoda::device::emulated {
+namespace {
+
+constexpr std::size_t kPiece = 16;
+
+}  // namespace
+
+void ClusterCopies::begin(std::uint32_t blocks, std::uint32_t threads, std::size_t shared_bytes,
+                          std::uint64_t order) {
+  pieces_.assign(blocks, std::vector<Piece>((shared_bytes + kPiece - 1) / kPiece));
+  barriers_.assign(blocks, {});
+  waits_.assign(threads, {});
+  known_.assign(threads, Known(blocks));
+  running_.assign(blocks, threads / blocks);
+  copies_.clear();
+  threads_ = threads;
+  threads_of_block_ = threads / blocks;
+  order_ = order;
+}
+
+ClusterCopies::Barrier* ClusterCopies::at(std::uint32_t rank, std::size_t barrier) {
+  const auto found = barriers_[rank].find(barrier);
+  return found == barriers_[rank].end() ? nullptr : &found->second;
+}
+
+std::string ClusterCopies::make(const Thread& thread, std::size_t barrier, std::uint32_t count) {
+  std::vector<Piece>& pieces = pieces_[thread.rank];
+  if (barrier % 8 != 0 || barrier / kPiece >= pieces.size())
+    return "a barrier of copies that does not lie in shared memory, at a multiple of 8";
+  if (count == 0 || at(thread.rank, barrier) != nullptr)
+    return "a barrier of copies that is made twice, or for none";
+  pieces[barrier / kPiece].holds_barrier = true;
+  const Known none(pieces_.size());
+  barriers_[thread.rank].emplace(barrier, Barrier{.made = thread.arrivals,
+                                                  .count = count,
+                                                  .arriving = none,
+                                                  .known = none,
+                                                  .seen = std::vector<std::uint32_t>(threads_)});
+  return {};
+}
+
+void ClusterCopies::end_phase(Barrier& barrier) {
+  if (barrier.arrived < barrier.count || barrier.bytes != 0) return;
+  barrier.arrived = 0;
+  barrier.known = barrier.arriving;
+  ++barrier.phase;
+}
+
+std::string ClusterCopies::signalled(const Thread& thread, std::uint32_t rank, std::size_t barrier) {
+  const Barrier* const there = at(rank, barrier);
+  if (there == nullptr || there->made >= thread.waits)
+    return concat("signals a barrier of block ", rank,
+                  " of the cluster, which the cluster's barrier has not shown");
+  if (running_[rank] == 0)
+    return concat("signals a barrier of block ", rank, " of the cluster, which has ended");
+  return {};
+}
+
+std::string ClusterCopies::expect(const Thread& thread, std::size_t barrier, std::uint32_t bytes) {
+  if (Barrier* const here = at(thread.rank, barrier)) here->bytes += bytes;
+  return arrive(thread, barrier, thread.rank);
+}
+
+std::string ClusterCopies::arrive(const Thread& thread, std::size_t barrier, std::uint32_t rank) {
+  if (rank >= pieces_.size()) return "arrives in a block that the cluster has not";
+  if (std::string fault = signalled(thread, rank, barrier); !fault.empty()) return fault;
+  Barrier& there = *at(rank, barrier);
+  if (there.arrived == there.count) return "arrives at a barrier of copies once more than it was made for";
+  ++there.arrived;
+  there.arriving[thread.rank] = std::max(there.arriving[thread.rank], thread.phase);
+  end_phase(there);
+  return {};
+}
+
+std::string ClusterCopies::start(const Thread& thread, Copy copy, std::uint32_t ranks) {
+  if (copy.bytes == 0 || copy.bytes % kPiece != 0 || copy.offset % kPiece != 0 ||
+      reinterpret_cast<std::uintptr_t>(copy.from) % kPiece != 0)
+    return "a bulk copy that is not aligned to 16 bytes, or of none";
+  if (ranks == 0 || ranks >> pieces_.size() != 0) return "a bulk copy to blocks that the cluster has not";
+  if (copy.offset / kPiece >= pieces_[0].size() ||
+      copy.bytes / kPiece > pieces_[0].size() - copy.offset / kPiece)
+    return "a bulk copy into what is not the block's shared memory";
+  for (std::uint32_t rank = 0; rank < pieces_.size(); ++rank) {
+    if ((ranks >> rank & 1) == 0) continue;
+    if (std::string fault = signalled(thread, rank, copy.barrier); !fault.empty()) return fault;
+    const std::uint32_t known = rank == thread.rank ? thread.phase : known_[thread.number][rank];
+    for (std::size_t i = 0; i < copy.bytes / kPiece; ++i) {
+      Piece& piece = pieces_[rank][copy.offset / kPiece + i];
+      const std::size_t offset = copy.offset + i * kPiece;
+      if (piece.under_way || piece.holds_barrier)
+        return concat("a bulk copy to offset ", offset, " of shared memory of block ", rank,
+                      " of the cluster, where another is under way or a barrier lies");
+      if (piece.touched > known)
+        return concat("a bulk copy to offset ", offset, " of shared memory of block ", rank,
+                      " of the cluster, which a thread may still read or write");
+      piece.under_way = true;
+    }
+    copy.rank = rank;
+    copies_.push_back(copy);
+  }
+  return {};
+}
+
+std::string ClusterCopies::touch(const Thread& thread, std::size_t offset, std::size_t size) {
+  for (std::size_t i = offset / kPiece; i <= (offset + size - 1) / kPiece; ++i) {
+    Piece& piece = pieces_[thread.rank][i];
+    if (piece.holds_barrier) return "where a barrier of copies lies";
+    if (piece.under_way) return "which a bulk copy may still write";
+    if (piece.phase > 0 && at(thread.rank, piece.barrier)->seen[thread.number] < piece.phase)
+      return "which a bulk copy wrote that the thread has not waited for";
+    piece.touched = thread.phase + 1;
+  }
+  return {};
+}
+
+std::string ClusterCopies::wait(const Thread& thread, std::size_t barrier, std::uint32_t parity) {
+  Barrier* const here = at(thread.rank, barrier);
+  if (here == nullptr) return "waits at a barrier of copies that was not made";
+  if (here->made >= thread.waits)
+    return "waits at a barrier of copies that the cluster's barrier has not shown";
+  waits_[thread.number] = {.barrier = barrier, .rank = thread.rank, .parity = parity & 1, .waits = true};
+  if (here->phase % 2 != waits_[thread.number].parity && here->seen[thread.number] == here->phase)
+    return "waits for a phase of a barrier of copies that it has seen end";
+  return {};
+}
+
+bool ClusterCopies::arrived(std::uint32_t thread) const {
+  const Wait& wait = waits_[thread];
+  return barriers_[wait.rank].at(wait.barrier).phase % 2 != wait.parity;
+}
+
+void ClusterCopies::see(std::uint32_t thread) {
+  Wait& wait = waits_[thread];
+  wait.waits = false;
+  Barrier& barrier = barriers_[wait.rank].at(wait.barrier);
+  barrier.seen[thread] = barrier.phase;
+  for (std::size_t rank = 0; rank < barrier.known.size(); ++rank)
+    known_[thread][rank] = std::max(known_[thread][rank], barrier.known[rank]);
+}
+
+std::optional<ClusterCopies::Copy> ClusterCopies::arrive_one() {
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = 0; i < copies_.size(); ++i)
+    if (std::ranges::any_of(waits_, [&](const Wait& wait) {
+          return wait.waits && wait.rank == copies_[i].rank && wait.barrier == copies_[i].barrier;
+        }))
+      wanted.push_back(i);
+  if (wanted.empty()) return std::nullopt;
+  const std::size_t which = wanted[random_bits(order_, 2, drawn_++) % wanted.size()];
+  const Copy copy = copies_[which];
+  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(which));
+  Barrier& barrier = barriers_[copy.rank].at(copy.barrier);
+  for (std::size_t i = 0; i < copy.bytes / kPiece; ++i) {
+    Piece& piece = pieces_[copy.rank][copy.offset / kPiece + i];
+    piece.under_way = false;
+    piece.barrier = copy.barrier;
+    piece.phase = barrier.phase + 1;
+  }
+  barrier.bytes -= copy.bytes;
+  end_phase(barrier);
+  return copy;
+}
+
+std::string ClusterCopies::end(const Thread& thread) {
+  --running_[thread.rank];
+  for (const Copy& copy : copies_)
+    if (copy.rank == thread.rank || copy.thread / threads_of_block_ == thread.rank)
+      return "ends with copies of its block, or into it, under way";
+  if (running_[thread.rank] > 0) return {};
+  for (const auto& [offset, barrier] : barriers_[thread.rank])
+    if (barrier.arrived > 0 || barrier.bytes != 0 || std::ranges::max(barrier.seen) < barrier.phase)
+      return "ends, the last of its block, with arrivals that nobody has waited for";
+  return {};
+}
+
+}  // namespace pagoda::device::emulated

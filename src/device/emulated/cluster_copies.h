@@ -1,0 +1,86 @@
+#pragma once
+// ClusterCopies: bulk copies (cp.async.bulk) into the shared memory of a cluster's blocks, and the barriers
+// (mbarrier) at which they and threads arrive. It keeps account of them and moves no byte: BlockRunner does.
+// A phase of a barrier ends once as many threads have arrived as it was made for, and all bytes that they
+// expect are there. A copy arrives only where no thread can run otherwise, those under way in any order.
+// Each call finds faults, as src/device/README.md lists them. Stricter than PTX: bytes that arrived are there
+// for a thread once that thread has waited, and no __syncthreads() passes that on. Threads: the block's
+// runner. Source: PTX ISA, "mbarrier", "cp.async.bulk", "barrier.cluster".
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pagoda::device::emulated {
+
+class ClusterCopies {
+ public:
+  // A thread, by its number among all of the cluster; how many __syncthreads() its block has behind it; and
+  // how often it has arrived and waited at the cluster's barrier.
+  struct Thread {
+    std::uint32_t rank, number, phase, arrivals, waits;
+  };
+  // Into each of some blocks; offsets are in shared memory.
+  struct Copy {
+    const std::byte* from = nullptr;
+    std::uint32_t bytes = 0;
+    std::size_t offset = 0, barrier = 0;
+    std::uint32_t thread = 0, rank = 0;  // the thread that started it; the block that it writes into
+  };
+
+  // Another cluster, of which nothing is known.
+  void begin(std::uint32_t blocks, std::uint32_t threads, std::size_t shared_bytes, std::uint64_t order);
+
+  // Each gives a fault or nothing.
+  std::string make(const Thread& thread, std::size_t barrier, std::uint32_t count);
+  std::string arrive(const Thread& thread, std::size_t barrier, std::uint32_t rank);
+  std::string expect(const Thread& thread, std::size_t barrier, std::uint32_t bytes);
+  std::string start(const Thread& thread, Copy copy, std::uint32_t ranks);
+  std::string touch(const Thread& thread, std::size_t offset, std::size_t size);
+  // Says for which phase the thread waits: until arrived(), behind which it sees what that phase brought.
+  std::string wait(const Thread& thread, std::size_t barrier, std::uint32_t parity);
+  bool arrived(std::uint32_t thread) const;
+  void see(std::uint32_t thread);
+  // Lets a copy arrive for which a thread waits; none: there is none.
+  std::optional<Copy> arrive_one();
+  std::string end(const Thread& thread);
+
+ private:
+  struct Piece {
+    std::uint32_t touched = 0;  // 1 + the block's phase of the latest access
+    std::uint32_t phase = 0;    // 1 + that of the barrier in which its bytes arrived
+    std::size_t barrier = 0;
+    bool under_way = false, holds_barrier = false;
+  };
+  // A phase of each block: accesses before it are known to be done.
+  using Known = std::vector<std::uint32_t>;
+  struct Barrier {
+    std::uint32_t made = 0;  // the maker's number of arrivals
+    std::uint32_t count = 0, arrived = 0, phase = 0;
+    std::int64_t bytes = 0;           // that are still to come
+    Known arriving, known;            // in this phase; in those that have ended
+    std::vector<std::uint32_t> seen;  // phases, by thread
+  };
+  struct Wait {
+    std::size_t barrier = 0;
+    std::uint32_t rank = 0, parity = 0;
+    bool waits = false;
+  };
+  Barrier* at(std::uint32_t rank, std::size_t barrier);
+  // A barrier that may be signalled by another thread than its maker; or why not.
+  std::string signalled(const Thread& thread, std::uint32_t rank, std::size_t barrier);
+  void end_phase(Barrier& barrier);
+
+  std::vector<std::vector<Piece>> pieces_;                // by block
+  std::vector<std::map<std::size_t, Barrier>> barriers_;  // likewise
+  std::vector<Wait> waits_;                               // by thread
+  std::vector<Known> known_;                              // likewise
+  std::vector<std::uint32_t> running_;                    // threads, by block
+  std::vector<Copy> copies_;                              // under way, one for each block that gets it
+  std::uint32_t threads_ = 0, threads_of_block_ = 0;
+  std::uint64_t order_ = 0, drawn_ = 0;
+};
+
+}  // namespace pagoda::device::emulated

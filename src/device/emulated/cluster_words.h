@@ -1,0 +1,20 @@
+#pragma once
+// The PTX of kernels/cluster_words.cuh on the emulated device; rules: cluster_copies.h. Threads: those of the
+// block that runs.
+#include <cstdint>
+
+namespace pagoda::device::emulated {
+
+// Whether the launch has clusters of several blocks; the block's place in its own.
+bool blocks_share();
+std::uint32_t rank_in_cluster();
+void cluster_arrive();
+void cluster_wait();
+void make_arrivals(std::uint64_t* barrier, std::uint32_t count);
+void expect_arrivals(std::uint64_t* barrier, std::uint32_t bytes);
+void arrive_at(std::uint64_t* barrier, std::uint32_t rank);
+void wait_for_arrivals(std::uint64_t* barrier, std::uint32_t parity);
+void copy_to_cluster(void* to, const void* from, std::uint32_t bytes, std::uint64_t* barrier,
+                     std::uint32_t ranks);
+
+}  // namespace pagoda::device::emulated

@@ -1,0 +1,132 @@
+#pragma once
+// The words of PTX for blocks that share copies (compute capability 9.0, compiled for it): a cluster's
+// barrier, and bulk copies into the shared memory of all of its blocks, which arrive at a barrier of each; or
+// what the emulated device has for them. Elsewhere blocks_share() is false, and the others are not to be
+// called.
+#include "device/kernels/dialect.cuh"
+#ifndef __CUDACC__
+#include "device/emulated/cluster_words.h"
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define PAGODA_CLUSTERS 1
+#endif
+
+namespace pagoda::device::kernels {
+
+// The same in all threads of a launch; of code by nvcc, a constant.
+__device__ __forceinline__ bool blocks_share() {
+#ifndef __CUDACC__
+  return emulated::blocks_share();
+#elif defined(PAGODA_CLUSTERS)
+  return true;
+#else
+  return false;
+#endif
+}
+
+// The block's place among those that share.
+__device__ __forceinline__ unsigned rank_in_cluster() {
+#ifndef __CUDACC__
+  return emulated::rank_in_cluster();
+#elif defined(PAGODA_CLUSTERS)
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+#else
+  return 0;
+#endif
+}
+
+// All threads of the cluster arrive, and then wait. It shows barriers of copies that were made before to all
+// blocks, and orders nothing else.
+__device__ __forceinline__ void cluster_arrive() {
+#ifndef __CUDACC__
+  emulated::cluster_arrive();
+#elif defined(PAGODA_CLUSTERS)
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void cluster_wait() {
+#ifndef __CUDACC__
+  emulated::cluster_wait();
+#elif defined(PAGODA_CLUSTERS)
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+
+// A barrier in shared memory, each phase of which ends when `count` threads have arrived, by one of the two
+// below, and all bytes that they expect are there. One thread makes it; the cluster's barrier shows it to the
+// others.
+__device__ __forceinline__ void make_arrivals(std::uint64_t* barrier, unsigned count) {
+#ifndef __CUDACC__
+  emulated::make_arrivals(barrier, count);
+#elif defined(PAGODA_CLUSTERS)
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(shared),
+      "r"(count)
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void expect_arrivals(std::uint64_t* barrier, unsigned bytes) {
+#ifndef __CUDACC__
+  emulated::expect_arrivals(barrier, bytes);
+#elif defined(PAGODA_CLUSTERS)
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared), "r"(bytes) : "memory");
+#endif
+}
+// At the barrier of the block `rank` of the cluster that lies where `barrier` does here: what the thread has
+// read, or others whom __syncthreads() has brought together with it, may be written now. (As CUTLASS's
+// ClusterBarrier::arrive has it; a release of the cluster's scope would also wait for all that the thread has
+// written.)
+__device__ __forceinline__ void arrive_at(std::uint64_t* barrier, unsigned rank) {
+#ifndef __CUDACC__
+  emulated::arrive_at(barrier, rank);
+#elif defined(PAGODA_CLUSTERS)
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  asm volatile(
+      "{\n\t.reg .b32 there;\n\t"
+      "mapa.shared::cluster.u32 there, %0, %1;\n\t"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}" ::"r"(shared),
+      "r"(rank)
+      : "memory");
+#endif
+}
+// Until the phase of this parity has ended: that of the first is 0. Each thread that reads what came waits.
+__device__ __forceinline__ void wait_for_arrivals(std::uint64_t* barrier, unsigned parity) {
+#ifndef __CUDACC__
+  emulated::wait_for_arrivals(barrier, parity);
+#elif defined(PAGODA_CLUSTERS)
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  unsigned ended;
+  do {
+    asm volatile(
+        "{\n\t.reg .pred ended;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, ended;\n\t}"
+        : "=r"(ended)
+        : "r"(shared), "r"(parity)
+        : "memory");
+  } while (ended == 0);
+#endif
+}
+
+// `bytes`, a multiple of 16, to the same place of shared memory in each block of `ranks`, a bit each; both
+// ends at multiples of 16. It arrives at the barrier that lies where `barrier` does.
+__device__ __forceinline__ void copy_to_cluster(void* to, const void* from, unsigned bytes,
+                                                std::uint64_t* barrier, unsigned ranks) {
+#ifndef __CUDACC__
+  emulated::copy_to_cluster(to, from, bytes, barrier, ranks);
+#elif defined(PAGODA_CLUSTERS)
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to)),
+             arrivals = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, "
+      "[%3], %4;" ::"r"(shared),
+      "l"(from), "r"(bytes), "r"(arrivals), "h"(static_cast<std::uint16_t>(ranks))
+      : "memory");
+#endif
+}
+
+}  // namespace pagoda::device::kernels
