@@ -2,6 +2,7 @@
 and two or three tokens of answer for hundreds of prompt. Token ids, drawn by a seed; equal seeds, equal sessions."""
 
 import itertools
+import math
 import random
 
 BLOCK = 16
@@ -25,9 +26,10 @@ def sessions(number, first, last, seed=60):
     return out
 
 
-def schedule(sessions, seed=61):
+def schedule(sessions, seed=61, gap=math.e):
     """The turns of all sessions in one order: a session goes on after a gap in which a few or all of the others do, and
-    some return at the end once more."""
+    all return at the end once more. `gap`: its median; each session begins within as many of its units as there are
+    sessions."""
     dice = random.Random(seed)
     due = [(dice.random() * len(sessions), i, 0) for i in range(len(sessions))]
     out = []
@@ -37,7 +39,7 @@ def schedule(sessions, seed=61):
         out.append(sessions[i][turn])
         if turn + 1 < len(sessions[i]):
             # Most agents come back within seconds, some after minutes (log-normal gaps).
-            due.append((now + dice.lognormvariate(1.0, 1.0), i, turn + 1))
+            due.append((now + gap * dice.lognormvariate(0, 1), i, turn + 1))
     returning = list(range(len(sessions)))
     dice.shuffle(returning)
     return out + [sessions[i][-1] for i in returning]

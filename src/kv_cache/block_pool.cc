@@ -8,7 +8,9 @@
 namespace pagoda {
 
 BlockPool::BlockPool(std::int32_t num_blocks, std::int32_t num_dependent_groups, Eviction eviction)
-    : cached_(make_eviction_order(eviction)), num_dependent_(num_dependent_groups) {
+    : cached_(make_eviction_order(eviction)),
+      held_back_(make_eviction_order(eviction)),
+      num_dependent_(num_dependent_groups) {
   CHECK(num_blocks >= 0);
   add_blocks(num_blocks);
 }
@@ -41,6 +43,7 @@ void BlockPool::append_pages(BlockId block, std::vector<BlockId>& pages) const {
 void BlockPool::append_cached(std::vector<BlockId>& pages) const {
   std::vector<BlockId> rows;
   cached_->append(rows);
+  held_back_->append(rows);
   for (const BlockId row : rows) append_pages(row, pages);
 }
 
@@ -149,6 +152,21 @@ void BlockPool::end_arriving(BlockId row) {
   num_arriving_ -= num_pages(index(row));
 }
 
+void BlockPool::hold_back(BlockId row) {
+  Block& entry = blocks_[at(row)];
+  CHECK(entry.published && entry.ref_count == 0 && !entry.held_back);
+  cached_->remove(row);
+  held_back_->add(row, facts(index(row)));
+  entry.held_back = true;
+  num_held_back_ += num_pages(index(row));
+}
+
+void BlockPool::let_go(BlockId row) {
+  CHECK(blocks_[at(row)].held_back);
+  remove_cached(index(row));
+  add_cached(index(row));
+}
+
 void BlockPool::stop_leaving(std::int32_t row) {
   if (blocks_[static_cast<std::size_t>(row)].moves != Moves::leaving) return;
   end_leaving(BlockId{row});
@@ -228,8 +246,11 @@ void BlockPool::add_cached(std::int32_t row) {
 }
 
 void BlockPool::remove_cached(std::int32_t row) {
-  cached_->remove(BlockId{row});
-  num_cached_ -= num_pages(row);
+  const std::int32_t pages = num_pages(row);
+  const bool held_back = std::exchange(blocks_[static_cast<std::size_t>(row)].held_back, false);
+  (held_back ? held_back_ : cached_)->remove(BlockId{row});
+  num_cached_ -= pages;
+  num_held_back_ -= held_back ? pages : 0;
 }
 
 void BlockPool::forget(std::int32_t row) {
@@ -252,7 +273,7 @@ void BlockPool::withdraw(BlockId block) {
 }
 
 void BlockPool::evict_next() {
-  const std::int32_t block = index(cached_->next());
+  const std::int32_t block = index((num_cached_ > num_held_back_ ? cached_ : held_back_)->next());
   remove_cached(block);
   forget(block);
   const Block& entry = blocks_[static_cast<std::size_t>(block)];
@@ -275,10 +296,11 @@ void BlockPool::check_invariants() const {
     seen[static_cast<std::size_t>(i)] = 1;
     CHECK(block.ref_count == 0 && !block.published && block.row == i && block.next == kNone);
   }
-  std::int32_t cached = 0;
+  std::int32_t cached = 0, held_back = 0;
   std::vector<BlockId> rows;
   cached_->append(rows);
   CHECK(rows.empty() || rows.front() == cached_->next());
+  held_back_->append(rows);
   for (const BlockId row : rows) {
     const Block& entry = blocks_[at(row)];
     CHECK(entry.ref_count == 0 && entry.published && entry.row == index(row));
@@ -288,9 +310,10 @@ void BlockPool::check_invariants() const {
       seen[static_cast<std::size_t>(page)] = 1;
       CHECK(blocks_[static_cast<std::size_t>(page)].row == index(row));
       ++cached;
+      held_back += entry.held_back ? 1 : 0;
     }
   }
-  CHECK(cached == num_cached_);
+  CHECK(cached == num_cached_ && held_back == num_held_back_);
   std::size_t published = 0;
   std::int32_t leaving = 0, arriving = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -299,6 +322,7 @@ void BlockPool::check_invariants() const {
     CHECK(blocks_[i].row == static_cast<std::int32_t>(i) ||
           (blocks_[i].ref_count == 0 && !blocks_[i].published));
     CHECK(blocks_[i].published || !blocks_[i].reported);
+    CHECK(!blocks_[i].held_back || (blocks_[i].published && blocks_[i].ref_count == 0));
     CHECK(blocks_[i].moves != Moves::leaving || blocks_[i].published);
     CHECK(blocks_[i].moves != Moves::arriving || (blocks_[i].ref_count > 0 && !blocks_[i].published));
     leaving += blocks_[i].moves == Moves::leaving ? 1 : 0;

@@ -6,9 +6,9 @@
 //     CACHED (ref_count 0, content kept) --acquire_cached--> IN USE; --allocate--> evicted, IN USE
 // A published row may be LEAVING (a tier reads it: whoever listens ends that before its content is lost), one
 // IN USE may be ARRIVING (a tier writes it: neither published nor released meanwhile); see kv_tiers.h. FREE
-// is taken before CACHED, which goes by an EvictionOrder. Each of the many methods is one question or change
-// of a row's state. Source: PagedAttention (SOSP'23) §4.2, §4.4; vLLM's automatic prefix caching. Threads:
-// the engine thread.
+// is taken before CACHED, which goes by an EvictionOrder, rows that are held back after all others. Each of
+// the many methods is one question or change of a row's state. Source: PagedAttention (SOSP'23) §4.2, §4.4;
+// vLLM's automatic prefix caching. Threads: the engine thread.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -69,6 +69,12 @@ class BlockPool {
   void set_on_stop_leaving(std::function<void(BlockId)> on_stop) { on_stop_leaving_ = std::move(on_stop); }
   std::int32_t num_leaving() const { return num_leaving_; }    // rows
   std::int32_t num_arriving() const { return num_arriving_; }  // pages
+  // Rows CACHED of which there is no other copy, and which go after all others: whoever hears on_cached()
+  // decides. A row that is used again is held back no more.
+  void hold_back(BlockId row);  // CACHED, not held back
+  void let_go(BlockId row);     // held back; it goes as if it were released now
+  BlockId next_held_back() const { return held_back_->next(); }  // there is one
+  std::int32_t num_held_back() const { return num_held_back_; }  // pages
   // The name of a published row.
   const BlockHash& hash_of(BlockId row) const { return blocks_[at(row)].hash; }
   std::int32_t group_of(BlockId row) const { return blocks_[at(row)].group; }
@@ -100,7 +106,10 @@ class BlockPool {
   void use(BlockId row, const CacheClaim& claim);
   const CacheOwner& owner_of(BlockId row) const { return blocks_[at(row)].claim.owner; }
   // See eviction_order.h.
-  void set_time(TimeNs now) { cached_->set_time(now); }
+  void set_time(TimeNs now) {
+    cached_->set_time(now);
+    held_back_->set_time(now);
+  }
   std::int64_t credit(BlockId row) const { return cached_->credit(facts(index(row))); }
   // Rows of this owner are published no more; those CACHED become FREE.
   void withdraw_all(const CacheOwner& owner);
@@ -137,6 +146,7 @@ class BlockPool {
     CacheClaim claim;           // its users' since then
     bool claimed = false;       // it had one
     bool reported = false;      // the cache observer knows of it
+    bool held_back = false;     // when CACHED
     Moves moves = Moves::no;
     // Every page:
     std::int32_t row = kNone;   // first page of its row; itself when FREE
@@ -157,8 +167,8 @@ class BlockPool {
   std::vector<Block> blocks_;
   FreePages free_;
   std::unordered_map<BlockHash, BlockId, BlockHashHasher> published_;
-  std::unique_ptr<EvictionOrder> cached_;
-  std::int32_t num_cached_ = 0;  // pages
+  std::unique_ptr<EvictionOrder> cached_, held_back_;
+  std::int32_t num_cached_ = 0, num_held_back_ = 0;  // pages; the first counts both
   const std::int32_t num_dependent_;
   std::int32_t listened_group_ = kNone;
   std::function<void(BlockId)> on_forget_, on_cached_, on_stop_leaving_;

@@ -35,6 +35,36 @@ TEST(BlockPool, HandsOutFreeBlocksBeforeCachedOnesLastReleasedFirst) {
   EXPECT_FALSE(pool.acquire_cached(hash_of(1)).has_value()) << "evicted content must be forgotten";
 }
 
+TEST(BlockPool, RowsHeldBackGoAfterAllOthers) {
+  for (const Eviction eviction : {Eviction::lru, Eviction::lfu}) {
+    BlockPool pool(4, 0, eviction);
+    const auto blocks = allocate(pool, 4);
+    for (std::size_t i = 0; i < 4; ++i) pool.publish(blocks[i], hash_of(i));
+    release(pool, blocks);
+    for (const std::size_t i : {0, 1, 3}) pool.hold_back(blocks[i]);
+    EXPECT_EQ(pool.num_held_back(), 3);
+    EXPECT_EQ(pool.next_held_back(), blocks[0]);
+    pool.check_invariants();
+    std::vector<BlockId> order;
+    pool.append_cached(order);
+    EXPECT_EQ(order, (std::vector{blocks[2], blocks[0], blocks[1], blocks[3]}));
+    ASSERT_TRUE(pool.acquire_cached(hash_of(0)));
+    EXPECT_EQ(pool.num_held_back(), 2) << "somebody uses it";
+    release(pool, {blocks[0]});
+    pool.let_go(blocks[3]);
+    pool.check_invariants();
+    const auto last = eviction == Eviction::lru ? std::vector<std::size_t>{2, 0, 3, 1}
+                                                : std::vector<std::size_t>{2, 3, 0, 1};
+    for (const std::size_t i : last) {
+      ASSERT_TRUE(pool.find_cached(hash_of(i)));
+      ASSERT_TRUE(pool.allocate_one());
+      EXPECT_FALSE(pool.find_cached(hash_of(i)));
+      pool.check_invariants();
+    }
+    EXPECT_EQ(pool.num_held_back(), 0);
+  }
+}
+
 TEST(BlockPool, EndOfAPrefixIsEvictedBeforeItsBeginning) {
   BlockPool pool(3);
   const auto blocks = allocate(pool, 3);

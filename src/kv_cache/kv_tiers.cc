@@ -11,6 +11,7 @@ namespace {
 constexpr double kUnknownCost = 1e-3;     // a token's, until one is measured
 constexpr double kLeastPatience = 0.01;   // seconds: a step of a busy engine
 constexpr double kAskShare = 0.25;        // a part of the time that computing takes; the rest is for fetches
+constexpr double kSpaceShare = 0.25;      // likewise
 constexpr std::size_t kMaxAsked = 16384;  // rows
 }  // namespace
 
@@ -31,14 +32,18 @@ KvTiers::KvTiers(const KvGeometry& geometry, BlockPool& pool, PageSupply& supply
 }
 
 // A row with credit counts as used later. No two uses are the same: credit is less than kMostCredit.
-TierRow KvTiers::tier_row(const TierKey& key, std::span<const TokenId> tokens, const CacheOwner& owner,
-                          std::int64_t credit) {
+std::uint64_t KvTiers::next_use(std::int64_t credit) {
   constexpr std::uint64_t kMostCredit = std::uint64_t{1} << 20;
   const std::uint64_t use = ++last_use_;
   const std::uint64_t later = std::min(static_cast<std::uint64_t>(credit), kMostCredit - 1);
+  return (use + later) * kMostCredit + use % kMostCredit;
+}
+
+TierRow KvTiers::tier_row(const TierKey& key, std::span<const TokenId> tokens, const CacheOwner& owner,
+                          std::uint64_t use) const {
   return {.key = key,
           .tokens = {tokens.begin(), tokens.end()},
-          .use = (use + later) * kMostCredit + use % kMostCredit,
+          .use = use,
           .compute_s = static_cast<double>(tokens.size()) * token_cost(),
           .owner = owner};
 }
@@ -52,14 +57,24 @@ void KvTiers::on_cached(BlockId row) {
   if (const auto known = known_.find(key); known != known_.end()) {
     CacheOwner& users = known->second.owner;
     users = users.joined_by(owner);
-    moves_.touches.push_back(tier_row(key, {}, users, pool_.credit(row)));
+    moves_.touches.push_back(tier_row(key, {}, users, next_use(pool_.credit(row))));
     return;
   }
-  if (pool_.is_leaving(row) || tickets_.size() >= kMaxTickets) return;
+  if (pool_.is_leaving(row)) return;
+  if (complement_)
+    hold_back(row);
+  else if (tickets_.size() < kMaxTickets)
+    store(row, next_use(pool_.credit(row)));
+}
+
+void KvTiers::store(BlockId row, std::uint64_t use) {
+  const TierKey key =
+      PrefixIndex::tier_key(pool_.hash_of(row), static_cast<std::size_t>(pool_.group_of(row)));
+  const CacheOwner& owner = pool_.owner_of(row);
   pool_.begin_leaving(row);
   const TierTicket ticket{++last_ticket_};
   TierStore& store = moves_.stores.emplace_back(
-      TierStore{.ticket = ticket, .row = tier_row(key, index_.content_of(row), owner, pool_.credit(row))});
+      TierStore{.ticket = ticket, .row = tier_row(key, index_.content_of(row), owner, use)});
   pool_.append_pages(row, store.pages);
   leaving_.emplace(index(row), ticket);
   tickets_.emplace(ticket, Ticket{.key = key, .row = row, .owner = owner});
@@ -68,15 +83,18 @@ void KvTiers::on_cached(BlockId row) {
 void KvTiers::on_stop_leaving(BlockId row) {
   const auto it = leaving_.find(index(row));
   CHECK(it != leaving_.end());
-  cancel(std::exchange(it->second, TierTicket{}), moves_.stores);
+  cancel(std::exchange(it->second, TierTicket{}));
   leaving_.erase(it);
 }
 
 // A record that has not been taken never happens. Else its ticket stays, to be answered.
-template <class Records>
-void KvTiers::cancel(TierTicket ticket, Records& records) {
-  if (std::erase_if(records, [&](const auto& record) { return record.ticket == ticket; }) > 0) {
-    tickets_.erase(ticket);
+void KvTiers::cancel(TierTicket ticket) {
+  const auto erase = [ticket](auto& records) {
+    return std::erase_if(records, [&](const auto& record) { return record.ticket == ticket; }) > 0;
+  };
+  if (erase(moves_.stores) || erase(moves_.fetches) || erase(moves_.asks)) {
+    const auto ended = tickets_.extract(ticket);
+    for (const SequenceId id : ended.mapped().waiting) one_has_left(id);
     return;
   }
   moves_.cancels.push_back(ticket);
@@ -85,16 +103,19 @@ void KvTiers::cancel(TierTicket ticket, Records& records) {
 
 KvTiering::Arrival KvTiers::begin_arrival(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
                                           std::int64_t margin) {
-  std::vector<TierKey> at_peers;
+  Arriving before;
   const bool asked = answered(id);
-  if (asked) at_peers = std::move(arrivals_.at(id).at_peers);
+  if (asked) before = std::exchange(arrivals_.at(id), {});
   end_arrival(id);
   if (!asked && ask(id, tokens, use)) return Arrival::begun;
-  const Arrival arrival = fetch_rows(id, tokens, use, margin);
+  const Arrival arrival = fetch_rows(id, tokens, use, margin, before);
   if (asked && arrival == Arrival::no_room)
-    arrivals_.emplace(id, Arriving{.rows = {}, .asking = Arriving::Asking::answered, .at_peers = at_peers});
+    arrivals_.emplace(id, std::move(before));
+  else if (const auto at = arrivals_.find(id);
+           at != arrivals_.end() && at->second.asking == Arriving::Asking::making_space)
+    at->second.at_peers = std::move(before.at_peers);
   else
-    forget(at_peers);
+    forget(before.at_peers);
   return arrival;
 }
 
@@ -102,21 +123,28 @@ bool KvTiers::ask(SequenceId id, std::span<const TokenId> tokens, const CacheUse
   if (!asks_ || tokens.empty() || tickets_.size() >= kMaxTickets) return false;
   std::vector<TierKey> keys = cache_.missing_keys(tokens, use.salt, kMaxAsked);
   if (keys.empty()) return false;
-  const TierTicket ticket{++last_ticket_};
-  moves_.asks.push_back({.ticket = ticket,
-                         .keys = keys,
-                         .owner = use.claim.owner,
-                         .patience_s = std::max(
-                             kLeastPatience, kAskShare * static_cast<double>(tokens.size()) * token_cost())});
-  tickets_.emplace(ticket, Ticket{.kind = Ticket::Kind::ask, .waiting = {id}, .asked = std::move(keys)});
+  const double patience_s =
+      std::max(kLeastPatience, kAskShare * static_cast<double>(tokens.size()) * token_cost());
+  const TierTicket ticket =
+      ask_for(id, {.keys = std::move(keys), .owner = use.claim.owner, .patience_s = patience_s});
   arrivals_.emplace(id, Arriving{.rows = {}, .asking = Arriving::Asking::asked, .ask = ticket});
   return true;
+}
+
+TierTicket KvTiers::ask_for(SequenceId id, TierAsk ask) {
+  ask.ticket = TierTicket{++last_ticket_};
+  tickets_.emplace(ask.ticket, Ticket{.kind = Ticket::Kind::ask, .waiting = {id}, .asked = ask.keys});
+  return moves_.asks.emplace_back(std::move(ask)).ticket;
 }
 
 // The keys of the rows that peers have are known.
 void KvTiers::know_answer(const Ticket& ticket) {
   for (const SequenceId id : ticket.waiting) {
     Arriving& arriving = arrivals_.at(id);
+    if (arriving.asking == Arriving::Asking::making_space) {
+      end_making_space(id);
+      continue;
+    }
     arriving.asking = Arriving::Asking::answered;
     for (const TierKey& key : ticket.asked) {
       if (!known_.contains(key)) continue;
@@ -138,7 +166,7 @@ void KvTiers::forget(const std::vector<TierKey>& at_peers) {
 }
 
 KvTiering::Arrival KvTiers::fetch_rows(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
-                                       std::int64_t margin) {
+                                       std::int64_t margin, const Arriving& before) {
   if (known_.empty() || tokens.empty() || tickets_.size() >= kMaxTickets) return Arrival::nothing;
   PrefixCache::Reach reach = cache_.reach_with_tiers(tokens, use.salt);
   if (reach.rows.empty()) return Arrival::nothing;
@@ -167,6 +195,15 @@ KvTiering::Arrival KvTiers::fetch_rows(SequenceId id, std::span<const TokenId> t
     return Arrival::no_room;
   }
   const double patience_s = std::max(kLeastPatience, (reach.num_tokens - reach.num_in_pool) * token_cost());
+  if (!before.made_space && make_space(id, pages, kSpaceShare * patience_s)) {
+    // They are to be there still when there is room.
+    for (const Held& held : std::views::reverse(arriving.rows))
+      if (held.state == Held::State::wanted)
+        moves_.touches.push_back(tier_row(PrefixIndex::tier_key(held.of.hash, held.of.group), {},
+                                          held.of.claim.owner, next_use()));
+    give_up(id, arriving);
+    return Arrival::begun;
+  }
   for (Held& held : arriving.rows) {
     if (held.state != Held::State::wanted) continue;
     fetch(held, id, patience_s);
@@ -181,10 +218,10 @@ KvTiering::Arrival KvTiers::fetch_rows(SequenceId id, std::span<const TokenId> t
 void KvTiers::fetch(Held& held, SequenceId id, double patience_s) {
   const TierKey key = PrefixIndex::tier_key(held.of.hash, held.of.group);
   const TierTicket ticket{++last_ticket_};
-  TierFetch& fetch =
-      moves_.fetches.emplace_back(TierFetch{.ticket = ticket,
-                                            .row = tier_row(key, held.of.content, held.of.claim.owner),
-                                            .patience_s = patience_s});
+  TierFetch& fetch = moves_.fetches.emplace_back(
+      TierFetch{.ticket = ticket,
+                .row = tier_row(key, held.of.content, held.of.claim.owner, next_use()),
+                .patience_s = patience_s});
   const auto row = pool_.allocate_row(geometry_.groups()[held.of.group].pages_per_row, fetch.pages);
   CHECK(row);
   pool_.begin_arriving(*row);
@@ -220,10 +257,11 @@ void KvTiers::end_arrival(SequenceId id) {
 }
 
 void KvTiers::give_up(SequenceId id, Arriving& arriving) {
-  if (arriving.asking == Arriving::Asking::asked) {
+  if (arriving.asking == Arriving::Asking::asked || arriving.asking == Arriving::Asking::making_space) {
     tickets_.at(arriving.ask).waiting.clear();
-    cancel(arriving.ask, moves_.asks);
+    cancel(arriving.ask);
   }
+  if (arriving.asking == Arriving::Asking::making_space) wait_no_more(id);
   forget(arriving.at_peers);
   for (Held& held : arriving.rows) {
     if (held.state != Held::State::pending) continue;
@@ -233,7 +271,7 @@ void KvTiers::give_up(SequenceId id, Arriving& arriving) {
     std::erase(ticket.waiting, id);
     if (!ticket.waiting.empty()) continue;
     pool_.end_arriving(held.row);
-    cancel(at->second, moves_.fetches);
+    cancel(at->second);
     fetching_.erase(at);
   }
   release(arriving);
@@ -249,7 +287,11 @@ void KvTiers::release(Arriving& arriving) {
 void KvTiers::on_news(const TierNews& news) {
   for (const TierFound& found : news.found) remember(found.key, found.owner, found.tiers);
   for (const TierDone& done : news.done) answer(done);
-  for (const TierGone& gone : news.gone) forget(gone.key, gone.tiers);
+  bool full = false;
+  for (const TierGone& gone : news.gone) full = forget(gone.key, gone.tiers) || full;
+  if (full) complement_ = are_small();
+  // Engines that share a tier count alike, whichever of them has more to do.
+  last_use_ += news.found.size();
 }
 
 void KvTiers::remember(const TierKey& key, const CacheOwner& owner, TierSet tiers) {
@@ -258,13 +300,15 @@ void KvTiers::remember(const TierKey& key, const CacheOwner& owner, TierSet tier
   known |= tiers;
 }
 
-void KvTiers::forget(const TierKey& key, TierSet tiers) {
+bool KvTiers::forget(const TierKey& key, TierSet tiers) {
   const auto it = known_.find(key);
-  if (it == known_.end()) return;
+  if (it == known_.end()) return false;
   TierSet& known = it->second.tiers;
   report(key, tiers & known, false);
   known &= ~tiers;
-  if (known == 0) known_.erase(it);
+  if (known != 0) return false;
+  known_.erase(it);
+  return true;
 }
 
 // The first group's rows alone are told, as for the pool.
@@ -293,6 +337,7 @@ void KvTiers::answer(const TierDone& done) {
     }
     if (done.ok && !ticket.erased)
       remember(ticket.key, ticket.row ? pool_.owner_of(*ticket.row) : ticket.owner, done.tiers);
+    for (const SequenceId id : ticket.waiting) one_has_left(id);
     return;
   }
   if (const auto known = known_.find(ticket.key); known != known_.end())
@@ -341,12 +386,14 @@ std::unordered_set<TierKey, TierKeyHasher> KvTiers::erase(const CacheOwner& owne
 }
 
 void KvTiers::take(TierMoves& moves) {
+  keep_reserve();
   moves.clear();
   std::swap(moves, moves_);
 }
 
 void KvTiers::clear() {
   known_.clear();
+  complement_ = false;
   std::vector<TierTicket> open;
   for (const auto& [id, ticket] : tickets_) open.push_back(id);
   std::ranges::sort(open);  // the same in every run
@@ -380,8 +427,14 @@ void KvTiers::check_invariants() const {
   }
   for (const auto& [id, of] : arrivals_) {
     const auto pending = std::ranges::count(of.rows, Held::State::pending, &Held::state);
-    CHECK(pending == of.num_missing && (pending > 0 || of.rows.empty()));
-    if (of.asking == Arriving::Asking::asked) CHECK(tickets_.at(of.ask).kind == Ticket::Kind::ask);
+    const auto leaving = std::ranges::count_if(tickets_, [id = id](const auto& entry) {
+      return entry.second.kind == Ticket::Kind::store &&
+             std::ranges::find(entry.second.waiting, id) != entry.second.waiting.end();
+    });
+    CHECK(pending + leaving == of.num_missing && (pending > 0 || of.rows.empty()));
+    CHECK((leaving > 0) == (of.asking == Arriving::Asking::making_space));
+    if (of.asking == Arriving::Asking::asked || leaving > 0)
+      CHECK(tickets_.at(of.ask).kind == Ticket::Kind::ask);
   }
 }
 

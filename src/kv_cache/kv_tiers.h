@@ -4,6 +4,8 @@
 //     a published row becomes CACHED -> store: LEAVING until answered; ok: its key is known
 //     a prompt begins with known keys -> fetch: ARRIVING until answered; ok: published when all have come
 //     peers may have more       -> ask: the keys that they have are known until the fetches are decided
+// Tiers that are full and small beside the pool keep other rows than the pool does: rows that no tier knows
+// are held back in the pool and stored when it is about to need their place (kv_tiers_space.cc).
 // A row that is evicted while it leaves, or given up while it arrives, has its ticket cancelled in the batch
 // that may overwrite it, so nobody waits for a tier to let go of memory. Rows whose key is known are touched.
 // Invariant: LEAVING and ARRIVING rows of the pool are those of open tickets. Threads: the engine thread.
@@ -56,11 +58,11 @@ class KvTiers final : public KvTiering {
  private:
   static constexpr std::size_t kMaxTickets = 8192;
   struct Ticket {
-    enum class Kind : std::uint8_t { store, fetch, ask };
+    enum class Kind : std::uint8_t { store, fetch, ask };  // an ask without keys is a timer
     Kind kind = Kind::store;
     TierKey key = {};
     std::optional<BlockId> row = {};       // a store's or a fetch's; absent: it was cancelled
-    std::vector<SequenceId> waiting = {};  // those that a fetch or an ask is for
+    std::vector<SequenceId> waiting = {};  // those that wait for the answer
     CacheOwner owner = {};
     bool erased = false;  // a store's: its row is not to be known
     std::vector<TierKey> asked = {};
@@ -73,36 +75,49 @@ class KvTiers final : public KvTiering {
   };
   struct Arriving {
     std::vector<Held> rows;        // none once all have come
-    std::int64_t num_missing = 0;  // rows on their way
+    std::int64_t num_missing = 0;  // rows on their way: here, or out of the place of those that will be
     std::int32_t num_in_pool = 0;  // tokens that were there without a tier
-    // Instead of all of these: what peers have.
-    enum class Asking : std::uint8_t { no, asked, answered };
+    // Instead of rows: what peers have, and then space.
+    enum class Asking : std::uint8_t { no, asked, making_space, answered };
     Asking asking = Asking::no;
-    TierTicket ask{};
+    TierTicket ask{};  // to peers, or the timer of making space
     std::vector<TierKey> at_peers = {};
+    bool made_space = false;  // it has waited for that
   };
 
   void on_cached(BlockId row);
   void on_stop_leaving(BlockId row);
-  template <class Records>
-  void cancel(TierTicket ticket, Records& records);
+  void cancel(TierTicket ticket);
   bool ask(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use);
-  Arrival fetch_rows(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
-                     std::int64_t margin);
+  Arrival fetch_rows(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use, std::int64_t margin,
+                     const Arriving& before);
   void fetch(Held& held, SequenceId id, double patience_s);
   void know_answer(const Ticket& ticket);
   void forget(const std::vector<TierKey>& at_peers);
   void answer(const TierDone& done);
   void remember(const TierKey& key, const CacheOwner& owner, TierSet tiers);
-  // These tiers have the row no more; it is known as long as others do.
-  void forget(const TierKey& key, TierSet tiers);
+  // These tiers have the row no more; it is known as long as others do. True: none has it from now on.
+  bool forget(const TierKey& key, TierSet tiers);
   void report(const TierKey& key, TierSet tiers, bool stored) const;
   void arrived(Arriving& arriving);
   void release(Arriving& arriving);
   void give_up(SequenceId id, Arriving& arriving);
+  std::uint64_t next_use(std::int64_t credit = 0);
   TierRow tier_row(const TierKey& key, std::span<const TokenId> tokens, const CacheOwner& owner,
-                   std::int64_t credit = 0);
+                   std::uint64_t use) const;
+  void store(BlockId row, std::uint64_t use);
   double token_cost() const;
+  TierTicket ask_for(SequenceId id, TierAsk ask);
+
+  // In kv_tiers_space.cc.
+  bool are_small() const;
+  void hold_back(BlockId row);
+  bool store_oldest();
+  void keep_reserve();
+  bool make_space(SequenceId id, std::int64_t pages, double patience_s);
+  void one_has_left(SequenceId id);
+  void wait_no_more(SequenceId id);
+  void end_making_space(SequenceId id);
 
   const KvGeometry& geometry_;
   BlockPool& pool_;
@@ -121,6 +136,8 @@ class KvTiers final : public KvTiering {
   std::unordered_map<TierKey, TierTicket, TierKeyHasher> fetching_;  // not cancelled
   std::unordered_map<SequenceId, Arriving> arrivals_;
   TierMoves moves_;
+  bool complement_ = false;          // the tiers are full and small
+  std::vector<std::uint64_t> uses_;  // by row: of those held back, when they were used last
   std::uint64_t last_ticket_ = 0, last_use_ = 0;
   double seconds_per_token_ = 0;
 };

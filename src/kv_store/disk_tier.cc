@@ -87,7 +87,8 @@ bool DiskTier::store(const TierRow& row, std::span<const std::byte> bytes, std::
               .tokens = row.tokens,
               .bytes = bytes,
               .cost_ms = static_cast<std::uint32_t>(std::clamp(row.compute_s * kMsPerSecond, 0.0, kMost)),
-              .owner = row.owner}};
+              .owner = row.owner,
+              .use = row.use}};
   std::unique_lock lock(mutex_);
   waiting_.push_back(&mine);
   changed_.wait(lock, [&] { return mine.written || !writing_; });
@@ -132,7 +133,7 @@ void DiskTier::tell(std::span<const Waiting* const> written, std::span<const Tie
   }
 }
 
-void DiskTier::touch(const TierRow& row) { store_->touch(key_of(row.key)); }
+void DiskTier::touch(const TierRow& row) { store_->touch(key_of(row.key), row.use); }
 
 Status DiskTier::erase(const TierErase& what) {
   std::unordered_set<TierKey, TierKeyHasher> found;

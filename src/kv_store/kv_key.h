@@ -37,6 +37,7 @@ struct KvRow {
   std::span<const std::byte> bytes;  // K and V, in the layout that the fingerprint names
   std::uint32_t cost_ms = 0;         // that computing it took: its worth
   CacheOwner owner = {};             // whose it was when it was stored; no part of its name
+  std::uint64_t use = 0;             // when it was used last: larger is later; 0: now
 };
 
 }  // namespace pagoda

@@ -13,13 +13,17 @@ Segment& SegmentIndex::add_segment(std::uint64_t number) {
   return *at->second;
 }
 
-void SegmentIndex::add_batch(Segment& segment, SegmentBatch batch) {
+void SegmentIndex::add_batch(Segment& segment, SegmentBatch batch, std::span<const std::uint64_t> uses) {
+  CHECK(uses.empty() || uses.size() == batch.rows.size());
   segment.bytes = std::max(segment.bytes, batch.offset + batch.bytes);
   segment.batches.push_back(std::move(batch));
-  for (const SegmentRow& row : segment.batches.back().rows) {
-    if (row.erased) continue;
-    rows_.erase(&row.key);  // its key is the older row's
-    rows_.emplace(&row.key, Place{.segment = &segment, .row = &row, .used = ++num_uses_});
+  const std::vector<SegmentRow>& rows = segment.batches.back().rows;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].erased) continue;
+    rows_.erase(&rows[i].key);  // its key is the older row's
+    Place place{.segment = &segment, .row = &rows[i]};
+    use(place, uses.empty() ? now() : uses[i]);
+    rows_.emplace(&rows[i].key, place);
   }
 }
 
@@ -85,23 +89,20 @@ std::vector<std::uint64_t> SegmentIndex::uses_of(const Segment& segment) const {
   return out;
 }
 
-Segment* SegmentIndex::least_used(const Segment* newest) const {
-  Segment* least = nullptr;
-  std::uint64_t least_median = 0;
+SegmentIndex::LeastUsed SegmentIndex::least_used(const Segment* newest) const {
+  LeastUsed least;
   for (const auto& [number, segment] : segments_) {
     if (segment.get() == newest && segments_.size() > 1) continue;
     std::vector<std::uint64_t> uses = uses_of(*segment);
     const auto middle = uses.begin() + std::ssize(uses) / 2;
     if (!uses.empty()) std::ranges::nth_element(uses, middle);
     const std::uint64_t median = uses.empty() ? 0 : *middle;
-    if (least != nullptr && median >= least_median) continue;
-    least = segment.get();
-    least_median = median;
+    if (least.segment == nullptr || median < least.median) least = {segment.get(), median};
   }
   return least;
 }
 
-std::vector<const SegmentRow*> SegmentIndex::used_rows(const Segment& segment) const {
+std::vector<SegmentIndex::Place> SegmentIndex::used_rows(const Segment& segment) const {
   std::vector<std::uint64_t> all;
   for (const auto& [key, place] : rows_) all.push_back(place.used);
   const auto quarter = all.begin() + std::ssize(all) / 4;
@@ -115,9 +116,7 @@ std::vector<const SegmentRow*> SegmentIndex::used_rows(const Segment& segment) c
     }
   }
   std::ranges::sort(used, std::greater(), &Place::used);
-  std::vector<const SegmentRow*> out;
-  for (const Place& place : used) out.push_back(place.row);
-  return out;
+  return used;
 }
 
 bool SegmentIndex::has_rows(const Segment& segment) {

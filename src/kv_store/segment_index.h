@@ -4,6 +4,7 @@
 // erasing reaches them. It does no I/O.
 // Invariant: an indexed row is not erased, and its segment is one of segments().
 // Threads: one at a time; the store locks.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,12 +30,13 @@ class SegmentIndex {
   struct Place {
     Segment* segment = nullptr;
     const SegmentRow* row = nullptr;
-    std::uint64_t used = 0;  // when it was written or used last: larger is later
+    std::uint64_t used = 0;  // when it was used last: larger is later
   };
 
   Segment& add_segment(std::uint64_t number);
   // The batch lies behind all others of the segment. Its rows are found from now on, instead of older ones.
-  void add_batch(Segment& segment, SegmentBatch batch);
+  // `uses`: when each was used last; none: in this order, now.
+  void add_batch(Segment& segment, SegmentBatch batch, std::span<const std::uint64_t> uses = {});
   // Nothing of it is found any more.
   void remove_segment(std::uint64_t number);
 
@@ -49,13 +51,23 @@ class SegmentIndex {
   // Marks these rows of the segment as erased; the batches that changed. They were forgotten before.
   static std::vector<SegmentBatch*> mark_erased(Segment& segment, const KvRowFilter& which);
 
-  void use(Place& place) { place.used = ++num_uses_; }
+  void use(Place& place, std::uint64_t when) {
+    place.used = std::max(place.used, when);
+    last_use_ = std::max(last_use_, when);
+  }
+  std::uint64_t last_use() const { return last_use_; }
+  // A time later than all so far.
+  std::uint64_t now() { return ++last_use_; }
   // The segment whose rows were used the longest ago, by their median, but for `newest` where there are
   // others. Null: there is none.
-  Segment* least_used(const Segment* newest) const;
+  struct LeastUsed {
+    Segment* segment = nullptr;
+    std::uint64_t median = 0;
+  };
+  LeastUsed least_used(const Segment* newest) const;
   // The segment's rows, the latest used first, without those that are among the quarter of all rows that were
   // used the longest ago.
-  std::vector<const SegmentRow*> used_rows(const Segment& segment) const;
+  std::vector<Place> used_rows(const Segment& segment) const;
   static bool has_rows(const Segment& segment);  // that are not erased
 
   std::map<std::uint64_t, std::unique_ptr<Segment>>& segments() { return segments_; }
@@ -73,7 +85,7 @@ class SegmentIndex {
   };
   std::map<std::uint64_t, std::unique_ptr<Segment>> segments_;
   std::unordered_map<const KvKey*, Place, Hash, Equal> rows_;  // the keys are those of the rows
-  std::uint64_t num_uses_ = 0;
+  std::uint64_t last_use_ = 0;
 };
 
 }  // namespace pagoda

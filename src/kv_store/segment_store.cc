@@ -86,6 +86,7 @@ Result<std::unique_ptr<SegmentStore>> SegmentStore::open(std::unique_ptr<FileLay
     store->next_number_ = number + 1;
     store->adopt(file, number, std::move(scans[next++]));
   }
+  store->opened_at_ = store->index_.last_use();
   store->make_space(0);
   return store;
 }
@@ -129,14 +130,15 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
       std::max(static_cast<std::uint64_t>(config_.segment_bytes), 2 * kSegmentAlignment);
   SegmentBatch batch{.label = std::string(label)};
   std::vector<std::span<const std::byte>> bytes;
+  std::vector<std::uint64_t> uses;
   std::vector<std::size_t> taken;  // the batch's rows among `rows`
   std::unordered_set<KvKey, KvKeyHasher> keys;
   std::uint64_t batch_bytes = 0;
   const auto flush = [&] {
     if (batch.rows.empty()) return;
-    const KvStored stored = append(std::exchange(batch, {.label = std::string(label)}), bytes);
+    const KvStored stored = append(std::exchange(batch, {.label = std::string(label)}), bytes, uses);
     for (const std::size_t i : taken) out[i] = stored;
-    bytes.clear(), taken.clear();
+    bytes.clear(), uses.clear(), taken.clear();
     batch_bytes = 0;
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -147,10 +149,14 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
       continue;
     }
     const std::uint64_t size = segment_padded(row.bytes.size());
+    const std::uint64_t used = time_of(row.use);
+    const bool full = total_bytes() + batch_bytes + size > static_cast<std::uint64_t>(config_.max_bytes);
+    if (full && used < evicted_use_) continue;
     if (!fits_in_batch(row) || !allowance_.take(static_cast<std::int64_t>(size))) continue;
     if (batch.rows.size() == kMaxBatchRows || batch_bytes + size > std::min(most, kMaxAppendBytes)) flush();
     batch.rows.push_back(described(row));
     bytes.push_back(row.bytes);
+    uses.push_back(used);
     taken.push_back(i);
     batch_bytes += size;
   }
@@ -164,7 +170,8 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
 }
 
 // Writes the batch behind the newest one, and lets it be found once it is on the disk.
-KvStored SegmentStore::append(SegmentBatch batch, std::span<const std::span<const std::byte>> bytes) {
+KvStored SegmentStore::append(SegmentBatch batch, std::span<const std::span<const std::byte>> bytes,
+                              std::span<const std::uint64_t> uses) {
   lay_out(batch);
   const auto limit = static_cast<std::uint64_t>(config_.segment_bytes);
   if (newest_ != nullptr && newest_->bytes + batch.bytes > limit) seal_newest();
@@ -198,7 +205,7 @@ KvStored SegmentStore::append(SegmentBatch batch, std::span<const std::span<cons
   failed_at_.reset();
   const std::scoped_lock lock(mutex_);
   stats_.bytes_written += static_cast<std::int64_t>(batch.bytes);
-  index_.add_batch(*newest_, std::move(batch));
+  index_.add_batch(*newest_, std::move(batch), uses);
   return KvStored::stored;
 }
 
@@ -236,20 +243,27 @@ bool SegmentStore::make_space(std::uint64_t bytes) {
 // A segment goes. Rows of it that were used lately are written again, as far as they take half of the room
 // that it gave.
 bool SegmentStore::evict_segment() {
-  Segment* const victim = index_.least_used(newest_);
+  const auto [victim, median] = index_.least_used(newest_);
   if (victim == nullptr) return false;
+  evicted_use_ = median;
   if (victim == newest_) seal_newest();
-  std::vector<SegmentRow> rows;
+  std::vector<std::pair<SegmentRow, std::uint64_t>> rows;  // and when they were used
   {
     const std::scoped_lock lock(mutex_);
-    for (const SegmentRow* row : index_.used_rows(*victim)) rows.push_back(*row);
+    for (const SegmentIndex::Place& place : index_.used_rows(*victim))
+      rows.emplace_back(*place.row, place.used);
   }
   const std::uint64_t room = std::min(victim->bytes / 2, kMaxAppendBytes);
-  std::map<KvDigest, std::pair<SegmentBatch, std::vector<AlignedBuffer>>> kept;  // by fingerprint
+  struct Kept {
+    SegmentBatch batch;
+    std::vector<AlignedBuffer> buffers;
+    std::vector<std::uint64_t> uses;
+  };
+  std::map<KvDigest, Kept> kept;  // by fingerprint
   std::uint64_t kept_bytes = 0;
   const auto file = files_->open(segment_name(victim->number), FileLayer::Access::read);
-  for (SegmentRow& row : rows) {
-    auto& [batch, buffers] = kept[row.key.fingerprint];
+  for (auto& [row, used] : rows) {
+    auto& [batch, buffers, uses] = kept[row.key.fingerprint];
     // A header of its own, which is more than it takes of a shared one.
     const std::uint64_t size =
         segment_padded(row.bytes) + kSegmentAlignment + row.tokens.size() * sizeof(TokenId);
@@ -262,19 +276,20 @@ bool SegmentStore::evict_segment() {
     kept_bytes += size;
     batch.rows.push_back(std::move(row));
     buffers.push_back(std::move(buffer));
+    uses.push_back(used);
   }
   for (const SegmentBatch& batch : victim->batches)
     for (auto& [fingerprint, part] : kept)
-      if (part.first.label.empty() && !batch.rows.empty() &&
+      if (part.batch.label.empty() && !batch.rows.empty() &&
           batch.rows.front().key.fingerprint == fingerprint)
-        part.first.label = batch.label;
+        part.batch.label = batch.label;
   const auto before = static_cast<std::int64_t>(index_.num_rows());
   if (!remove(victim->number).ok()) return false;
   for (auto& [fingerprint, part] : kept) {
-    if (part.first.rows.empty()) continue;
+    if (part.batch.rows.empty()) continue;
     std::vector<std::span<const std::byte>> views;
-    for (const AlignedBuffer& buffer : part.second) views.push_back(buffer.bytes());
-    (void)append(std::move(part.first), views);
+    for (const AlignedBuffer& buffer : part.buffers) views.push_back(buffer.bytes());
+    (void)append(std::move(part.batch), views, part.uses);
   }
   const std::scoped_lock lock(mutex_);
   stats_.evicted_rows += before - static_cast<std::int64_t>(index_.num_rows());
@@ -318,9 +333,15 @@ void SegmentStore::each_key(const std::function<void(const KvKey&, const CacheOw
   index_.each_key(f);
 }
 
-void SegmentStore::touch(const KvKey& key) {
+std::uint64_t SegmentStore::time_of(std::uint64_t use) {
   const std::scoped_lock lock(mutex_);
-  if (SegmentIndex::Place* const place = index_.find(key)) index_.use(*place);
+  return use == 0 ? index_.now() : opened_at_ + use;
+}
+
+void SegmentStore::touch(const KvKey& key, std::uint64_t use) {
+  const std::uint64_t when = time_of(use);
+  const std::scoped_lock lock(mutex_);
+  if (SegmentIndex::Place* const place = index_.find(key)) index_.use(*place, when);
 }
 
 std::shared_ptr<const StoredFile> SegmentStore::readable(std::uint64_t segment) {
@@ -372,63 +393,8 @@ KvFetched SegmentStore::fetch(const KvKey& key, std::span<const TokenId> tokens,
   }
   ++stats_.hits;
   stats_.bytes_read += static_cast<std::int64_t>(out.size());
-  if (SegmentIndex::Place* const place = index_.find(key, tokens)) index_.use(*place);
+  if (SegmentIndex::Place* const place = index_.find(key, tokens)) index_.use(*place, index_.now());
   return KvFetched::hit;
-}
-
-// Overwrites the rows' K/V, and then says so in the headers of their batches.
-Status SegmentStore::clear_rows(Segment& segment, const KvRowFilter& which) {
-  std::unique_ptr<StoredFile> opened;
-  StoredFile* file = &segment == newest_ ? newest_file_.get() : nullptr;
-  if (file == nullptr) {
-    auto again = files_->open(segment_name(segment.number), FileLayer::Access::write);
-    if (!again) return again.error();
-    opened = *std::move(again);
-    file = opened.get();
-  }
-  std::vector<SegmentRow> gone;
-  for (const SegmentBatch& batch : segment.batches)
-    for (const SegmentRow& row : batch.rows)
-      if (!row.erased && which(row.key, row.owner)) gone.push_back(row);
-  std::vector<SegmentBatch*> changed;
-  {
-    const std::scoped_lock lock(mutex_);
-    changed = SegmentIndex::mark_erased(segment, which);
-  }
-  for (const SegmentRow& row : gone)
-    if (row.bytes > 0) PAGODA_RETURN_IF_ERROR(file->zero(row.offset, segment_padded(row.bytes)));
-  for (const SegmentBatch* batch : changed)
-    PAGODA_RETURN_IF_ERROR(file->write(batch->offset, encode_header(*batch, segment.number)));
-  return file->sync();
-}
-
-Result<std::int64_t> SegmentStore::erase(const KvRowFilter& which) {
-  const std::scoped_lock writing(writer_);
-  std::int64_t rows = 0;
-  std::vector<Segment*> segments;
-  {
-    const std::scoped_lock lock(mutex_);
-    rows = index_.forget(which);
-    stats_.erased_rows += rows;
-    for (const auto& [number, segment] : index_.segments()) segments.push_back(segment.get());
-  }
-  Status status = ok_status();
-  for (Segment* segment : segments) {
-    bool any = segment->unclear, others = false;
-    for (const SegmentBatch& batch : segment->batches)
-      for (const SegmentRow& row : batch.rows)
-        if (!row.erased) (which(row.key, row.owner) ? any : others) = true;
-    if (!any) continue;
-    if (others && !segment->unclear && clear_rows(*segment, which).ok()) continue;
-    // The whole file goes where not all of it can be kept apart.
-    if (Status removed = remove(segment->number); !removed.ok()) status = std::move(removed);
-  }
-  if (removed_) {
-    if (Status synced = files_->sync_folder(); !synced.ok()) return synced;
-    removed_ = !status.ok();
-  }
-  if (!status.ok()) return status;
-  return rows;
 }
 
 SegmentStoreStats SegmentStore::stats() const {

@@ -3,7 +3,7 @@
 // any row at any time, and says so, but never gives other bytes than those that were stored under a key.
 //     store: batch -> written and synced at the end of the newest segment -> found
 //     room:  the segment whose rows were used the longest ago is removed; those that were used lately move to
-//     the newest
+//     the newest, and a row that was used longer ago than those that went is refused
 // Invariants: a row that is found was synced before; files take no more than max_bytes; what erase() was
 // asked for is on the disk no more when it returns, whatever copies of it there were, and no crash brings it
 // back. A checksum covers every row, and its tokens are compared on a hit. Not a defence against someone who
@@ -64,8 +64,8 @@ class SegmentStore {
   // On a hit `out` is the row's bytes; otherwise it may be anything. Fastest into memory at a multiple of
   // 4096.
   KvFetched fetch(const KvKey& key, std::span<const TokenId> tokens, std::span<std::byte> out);
-  // The row was used without being fetched from here.
-  void touch(const KvKey& key);
+  // The row was used without being fetched from here: when, as KvRow::use.
+  void touch(const KvKey& key, std::uint64_t use = 0);
   // How many of these rows are gone. `which` is asked of every row that is anywhere in the files, again and
   // again, and calls nothing of this. An error: a file could not be cleared, or not removed.
   Result<std::int64_t> erase(const KvRowFilter& which);
@@ -78,7 +78,8 @@ class SegmentStore {
 
   // All of these are called with writer_ locked.
   void adopt(const StoredFileInfo& info, std::uint64_t number, std::optional<SegmentScan> scan);
-  KvStored append(SegmentBatch batch, std::span<const std::span<const std::byte>> bytes);
+  KvStored append(SegmentBatch batch, std::span<const std::span<const std::byte>> bytes,
+                  std::span<const std::uint64_t> uses);
   Status begin_segment();
   void cut_newest(std::uint64_t end);
   void seal_newest();
@@ -88,6 +89,7 @@ class SegmentStore {
   Status clear_rows(Segment& segment, const KvRowFilter& which);
   std::uint64_t total_bytes() const;
   bool has(const KvRow& row) const;
+  std::uint64_t time_of(std::uint64_t use);
   struct OpenFile {
     std::uint64_t segment = 0;
     std::shared_ptr<const StoredFile> file;
@@ -106,9 +108,11 @@ class SegmentStore {
   bool removed_ = false;        // files, and the folder was not synced since
   std::vector<KvKey> dropped_;  // keys of rows whose file was removed
   std::optional<TimeNs> failed_at_;
+  std::uint64_t evicted_use_ = 0;  // the median of the rows that went last
 
   mutable std::mutex mutex_;  // never held during I/O
   SegmentIndex index_;
+  std::uint64_t opened_at_ = 0;    // the latest use of what was found
   std::deque<OpenFile> readable_;  // opened last: first
   SegmentStoreStats stats_;
 };

@@ -185,6 +185,35 @@ TEST(SegmentStore, WhatReturnsStays) {
   EXPECT_LT(kept->stats().bytes_written, 3 * 330 * 8 * kKiB) << "little is moved";
 }
 
+// Rows may come later than others that were used after them: when they were used counts, and to be moved is
+// no use.
+TEST(SegmentStore, RowsGoByWhenTheyWereUsedNotWhenTheyCame) {
+  Folder folder;
+  folder.config.max_bytes = 256 * kKiB;
+  folder.config.segment_bytes = 16 * kKiB;
+  const auto kept = folder.open();
+  const auto put = [&](std::uint64_t number, std::uint64_t use) {
+    const TestRow row(number);
+    KvRow view = row.row();
+    view.use = use;
+    return kept->store(std::span(&view, 1), "model").front();
+  };
+  for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(put(100 + i, 1000 + i), KvStored::stored);
+  for (std::uint64_t i = 0; i < 10; ++i) ASSERT_EQ(put(200 + i, 500 + i), KvStored::stored);
+  for (std::uint64_t i = 0; i < 10; ++i) put(300 + i, 2000 + i);
+  EXPECT_GT(kept->stats().evicted_rows, 0);
+  for (std::uint64_t i = 4; i < 20; ++i) EXPECT_EQ(fetch(*kept, TestRow(100 + i)), KvFetched::hit) << i;
+  for (std::uint64_t i = 0; i < 10; ++i) EXPECT_EQ(fetch(*kept, TestRow(300 + i)), KvFetched::hit) << i;
+  EXPECT_EQ(fetch(*kept, TestRow(200)), KvFetched::miss);
+  while (put(400 + static_cast<std::uint64_t>(kept->stats().rows), 3000) == KvStored::stored &&
+         kept->stats().evicted_rows < 30) {
+  }
+  EXPECT_EQ(put(500, 1), KvStored::refused) << "older than all that is there";
+  EXPECT_EQ(put(501, 4000), KvStored::stored);
+  kept->touch(TestRow(501).key, 3);
+  kept->check_invariants();
+}
+
 TEST(SegmentStore, TellsWhatWentForOthers) {
   Folder folder;
   folder.config.max_bytes = 128 * kKiB;

@@ -46,10 +46,10 @@ bool HostTier::fetch(const TierRow& row, std::span<std::byte> bytes) {
   return true;
 }
 
-bool HostTier::make_space(std::size_t num_pages, std::vector<TierKey>& gone) {
+bool HostTier::make_space(std::size_t num_pages, std::uint64_t use, std::vector<TierKey>& gone) {
   if (num_pages > static_cast<std::size_t>(num_pages_)) return false;
   const TimeNs now = clock_.now();
-  for (auto it = by_use_.begin(); free_.size() < num_pages && it != by_use_.end();) {
+  for (auto it = by_use_.begin(); free_.size() < num_pages && it != by_use_.end() && it->first < use;) {
     const auto at = entries_.find(it->second);
     CHECK(at != entries_.end());
     if (at->second.num_readers > 0 || at->second.held_until > now) {
@@ -71,7 +71,7 @@ bool HostTier::store(const TierRow& row, std::span<const std::byte> bytes, std::
     const std::lock_guard lock(mutex_);
     if (entries_.contains(row.key)) return true;
     const std::size_t num_pages = bytes.size() / page_bytes_;
-    if (!make_space(num_pages, gone)) return false;
+    if (!make_space(num_pages, row.use, gone)) return false;
     entry.pages.assign(free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(num_pages));
     free_.resize(free_.size() - num_pages);
   }

@@ -41,8 +41,8 @@ class HostTier final : public KvTier {
     TimeNs held_until = 0;
   };
   HostTier(Memory memory, std::int32_t num_pages, std::size_t page_bytes);
-  // With the lock held. False: those that could go are not enough.
-  bool make_space(std::size_t num_pages, std::vector<TierKey>& gone);
+  // With the lock held. False: those that could go for a row of this use are not enough.
+  bool make_space(std::size_t num_pages, std::uint64_t use, std::vector<TierKey>& gone);
   std::byte* page(std::int32_t at) const {
     return memory_.data() + static_cast<std::size_t>(at) * page_bytes_;
   }

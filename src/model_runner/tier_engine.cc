@@ -121,6 +121,7 @@ void TierEngine::add(JobPtr job) {
   if (job->kind != Job::Kind::touch) CHECK(jobs_.emplace(job->ticket, job).second);
   if (job->waits()) {
     deadlines_.emplace(job->deadline, job->ticket);
+    if (job->kind == Job::Kind::ask && job->ask.keys.empty()) return;  // a timer
     const bool remote = job->kind == Job::Kind::ask || (num_local_ < tiers_.size() && !keeps(job->row.key));
     (remote ? remote_ : fetches_).push_back(std::move(job));
   } else if (job->kind == Job::Kind::store && num_local_ == 0) {

@@ -225,6 +225,18 @@ TEST_F(RemoteEngine, RowsAreGivenAwayAlsoThoseThatAreJustStored) {
   EXPECT_FALSE(engine->read(row(1, 0), bytes));
 }
 
+TEST(HostTierOrder, ARowIsNotWorthThePlaceOfOnesUsedLater) {
+  const auto host = *HostTier::create(2, kPage);
+  const std::vector<std::byte> bytes(kPage);
+  std::vector<TierKey> gone;
+  ASSERT_TRUE(host->store(row(1, 10), bytes, gone));
+  ASSERT_TRUE(host->store(row(2, 20), bytes, gone));
+  EXPECT_FALSE(host->store(row(3, 5), bytes, gone));
+  EXPECT_TRUE(gone.empty());
+  EXPECT_TRUE(host->store(row(4, 15), bytes, gone));
+  EXPECT_EQ(gone, std::vector{key(1)});
+}
+
 TEST(HostTierHolds, WhatOthersWereToldIsThere) {
   const auto host = *HostTier::create(4, kPage);
   const std::vector<std::byte> bytes(kPage);

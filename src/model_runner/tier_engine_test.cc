@@ -223,6 +223,18 @@ TEST_F(Engine, AFetchThatOutlastsItsPatienceIsLost) {
   EXPECT_EQ(pool.value(2), 5);
 }
 
+TEST_F(Engine, AnAskWithoutKeysIsATimer) {
+  start(4);
+  TierMoves moves;
+  moves.asks.push_back({.ticket = TierTicket{1}, .keys = {}, .patience_s = 0.001});
+  moves.asks.push_back({.ticket = TierTicket{2}, .keys = {}, .patience_s = 600});
+  engine->submit(moves);
+  EXPECT_EQ(wait(1).done[0].ticket, TierTicket{1});
+  const TierTicket second{2};
+  engine->cancel(std::span(&second, 1));
+  EXPECT_EQ(wait(1).done[0].ticket, second);
+}
+
 TEST_F(Engine, ErasedNothingIsThereAndNothingIsTold) {
   start(4);
   engine->submit(store(1, row(7, 1), {BlockId{0}}));

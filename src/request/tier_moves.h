@@ -64,7 +64,7 @@ struct TierFetch {
 };
 
 // Which of these rows do peers have? Those that can be fetched are `found` by the time that the ticket is
-// answered.
+// answered. Without keys it is a timer, answered when its patience is over.
 struct TierAsk {
   TierTicket ticket{};
   std::vector<TierKey> keys;

@@ -17,19 +17,26 @@ SimulatedTiers::Move& SimulatedTiers::queue(std::deque<Move>& moves, TimeNs& fre
                                  .done = free_at});
 }
 
+TimeNs SimulatedTiers::latest(TimeNs now, double patience_s) {
+  return now + static_cast<TimeNs>(std::clamp(patience_s, 0.0, 1e6) * 1e9);
+}
+
 void SimulatedTiers::submit(const TierMoves& moves, TimeNs now) {
   for (const TierTicket ticket : moves.cancels) {
-    for (std::deque<Move>* const queue : {&fetches_, &stores_}) {
+    for (std::deque<Move>* const queue : {&fetches_, &stores_, &timers_}) {
       if (std::erase_if(*queue, [=](const Move& move) { return move.ticket == ticket; }) > 0)
         news_.done.push_back({.ticket = ticket, .ok = false});
     }
   }
   for (const TierFetch& fetch : moves.fetches) {
     Move& move = queue(fetches_, in_free_, fetch.ticket, fetch.row, fetch.pages.size(), now);
-    const TimeNs latest = now + static_cast<TimeNs>(std::clamp(fetch.patience_s, 0.0, 1e6) * 1e9);
-    move.late = move.done > latest;
-    move.done = std::min(move.done, latest);
+    const TimeNs last = latest(now, fetch.patience_s);
+    move.late = move.done > last;
+    move.done = std::min(move.done, last);
   }
+  for (const TierAsk& ask : moves.asks)  // there are no peers
+    timers_.push_back(
+        {.ticket = ask.ticket, .key = {}, .done = ask.keys.empty() ? latest(now, ask.patience_s) : now});
   for (const TierStore& move : moves.stores)
     queue(stores_, out_free_, move.ticket, move.row, move.pages.size(), now);
   for (const TierRow& touch : moves.touches) {
@@ -43,13 +50,16 @@ void SimulatedTiers::submit(const TierMoves& moves, TimeNs now) {
 
 std::optional<TimeNs> SimulatedTiers::next_done() const {
   std::optional<TimeNs> next;
-  for (const std::deque<Move>* const queue : {&fetches_, &stores_})
+  for (const std::deque<Move>* const queue : {&fetches_, &stores_, &timers_})
     for (const Move& move : *queue) next = std::min(next.value_or(move.done), move.done);
   return next;
 }
 
 void SimulatedTiers::store(const Move& move) {
-  if (move.num_blocks > options_.num_blocks) {
+  const bool full = num_used_ + move.num_blocks > options_.num_blocks;
+  // Longer unused than all that would have to go for it.
+  const bool oldest = full && !by_use_.empty() && by_use_.begin()->first > move.use;
+  if (move.num_blocks > options_.num_blocks || oldest) {
     news_.done.push_back({.ticket = move.ticket, .ok = false});
     return;
   }
@@ -78,6 +88,11 @@ TierNews SimulatedTiers::take_news(TimeNs now) {
     news_.done.push_back({.ticket = move.ticket, .ok = !move.late && rows_.contains(move.key)});
     return true;
   });
+  std::erase_if(timers_, [&](const Move& move) {
+    if (move.done > now) return false;
+    news_.done.push_back({.ticket = move.ticket, .ok = false});
+    return true;
+  });
   return std::exchange(news_, {});
 }
 
@@ -102,6 +117,7 @@ void SimulatedTiers::erase_all() {
   num_used_ = 0;
   fetches_.clear();
   stores_.clear();
+  timers_.clear();
   news_ = {};
 }
 

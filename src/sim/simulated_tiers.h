@@ -24,7 +24,7 @@ class SimulatedTiers {
   explicit SimulatedTiers(const SimulatedTierOptions& options) : options_(options) {}
 
   void submit(const TierMoves& moves, TimeNs now);
-  bool pending() const { return !fetches_.empty() || !stores_.empty() || !news_.empty(); }
+  bool pending() const { return !fetches_.empty() || !stores_.empty() || !timers_.empty() || !news_.empty(); }
   // When the next move ends; absent: there is none.
   std::optional<TimeNs> next_done() const;
   TierNews take_news(TimeNs now);
@@ -46,13 +46,14 @@ class SimulatedTiers {
   };
   Move& queue(std::deque<Move>& moves, TimeNs& free_at, TierTicket ticket, const TierRow& row,
               std::size_t num_pages, TimeNs now);
+  static TimeNs latest(TimeNs now, double patience_s);
   void store(const Move& move);
 
   const SimulatedTierOptions options_;
   std::unordered_map<TierKey, Row, TierKeyHasher> rows_;
   std::map<std::uint64_t, TierKey> by_use_;
   std::int64_t num_used_ = 0;  // blocks
-  std::deque<Move> fetches_, stores_;
+  std::deque<Move> fetches_, stores_, timers_;
   TimeNs in_free_ = 0, out_free_ = 0;  // from then on the link has room
   TierNews news_;
 };
