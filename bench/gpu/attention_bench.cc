@@ -108,11 +108,15 @@ class Bench {
     auto cache =
         memory == "virtual" ? mapped(blocks * block_elements * 2) : room(blocks * block_elements * 2);
     if (!cache) return cache.error();
-    std::vector<std::int32_t> table, all_rows, positions(static_cast<std::size_t>(rows), context - 1);
+    std::vector<std::int32_t> table, all_rows, tables_of_rows,
+        positions(static_cast<std::size_t>(rows), context - 1);
     for (std::int32_t i = 0; i < blocks; ++i) table.push_back(i);
     if (memory == "paged")
       for (std::size_t i = table.size(); i > 1; --i) std::swap(table[i - 1], table[random_bits(7, 0, i) % i]);
-    for (std::int32_t i = 0; i < rows; ++i) all_rows.push_back(i);
+    for (std::int32_t i = 0; i < rows; ++i) {
+      all_rows.push_back(i);
+      tables_of_rows.push_back(i * width);
+    }
 
     AttentionArgs args;
     args.cache = {.cache = *cache,
@@ -121,14 +125,15 @@ class Bench {
                   .num_kv_heads = sizes_.kv_heads,
                   .head_size = sizes_.head_size};
     args.num_query_heads = sizes_.heads;
-    args.table_width = width;
     args.splits = (context - 1) / kSplitTokens + 1;
-    auto tables = put(table), numbers = put(all_rows), at = put(positions);
+    auto tables = put(table), numbers = put(all_rows), of_rows = put(tables_of_rows), at = put(positions);
     if (!tables) return tables.error();
     if (!numbers) return numbers.error();
+    if (!of_rows) return of_rows.error();
     if (!at) return at.error();
     args.block_tables = *tables;
-    args.rows = args.sequences = *numbers;
+    args.rows = *numbers;
+    args.tables = *of_rows;
     args.positions = *at;
     auto qkv = room(std::int64_t{rows} * (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_size * 4);
     if (!qkv) return qkv.error();

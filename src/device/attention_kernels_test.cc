@@ -193,13 +193,14 @@ class World {
     }
     if (rows.empty()) return;
     const auto count = static_cast<std::int64_t>(rows.size());
+    std::vector<std::int32_t> tables;
+    for (const std::int32_t sequence : sequences) tables.push_back(sequence * width_);
     RopeAndWriteArgs write = {.cache = cache_,
                               .qkv = bench_.put(qkv, "qkv"),
                               .positions = bench_.put(positions),
-                              .sequences = bench_.put(sequences),
+                              .tables = bench_.put(tables),
                               .block_tables = tables_there_,
-                              .cos_sin = turns_,
-                              .table_width = width_};
+                              .cos_sin = turns_};
     write.turns = write.positions;
     if (shape_.norms) {
       write.query_norm = query_norm_;
@@ -213,12 +214,11 @@ class World {
                           .qkv = write.qkv,
                           .rows = bench_.put(rows),
                           .positions = write.positions,
-                          .sequences = write.sequences,
+                          .tables = write.tables,
                           .block_tables = tables_there_};
     if (shape_.sinks) args.sinks = sinks_;
     if (shape_.slopes) args.slopes = slopes_;
     args.num_query_heads = shape_.heads();
-    args.table_width = width_;
     args.window = shape_.window;
     args.chunks = shape_.chunks ? 1 : 0;
     args.scale = shape_.scale();

@@ -22,12 +22,13 @@ std::int64_t StepArena::size_bytes() const {
   return bytes;
 }
 
-Result<std::byte*> StepArena::put_bytes(const std::byte* values, std::size_t bytes) {
+Result<std::byte*> StepArena::put_bytes(const std::byte* values, std::size_t bytes, std::size_t capacity) {
   if (bytes == 0) return nullptr;
+  const std::size_t room = std::max(bytes, capacity);
   constexpr std::size_t kAlignment = 256, kChunk = std::size_t{1} << 20;
   for (;;) {
-    if (chunk_ == chunks_.size()) PAGODA_RETURN_IF_ERROR(add_chunk(std::max(kChunk, bytes)));
-    if (used_ + bytes <= static_cast<std::size_t>(chunks_[chunk_].host.count())) break;
+    if (chunk_ == chunks_.size()) PAGODA_RETURN_IF_ERROR(add_chunk(std::max(kChunk, room)));
+    if (used_ + room <= static_cast<std::size_t>(chunks_[chunk_].host.count())) break;
     ++chunk_;
     used_ = 0;
   }
@@ -35,7 +36,7 @@ Result<std::byte*> StepArena::put_bytes(const std::byte* values, std::size_t byt
   std::memcpy(chunk.host.bytes() + used_, values, bytes);
   std::byte* const to = chunk.there.bytes() + used_;
   PAGODA_RETURN_IF_ERROR(device_->copy_in(stream_, to, chunk.host.bytes() + used_, bytes));
-  used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  used_ += (room + kAlignment - 1) / kAlignment * kAlignment;
   return to;
 }
 

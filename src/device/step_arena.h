@@ -25,9 +25,11 @@ class StepArena {
   }
 
   // The device address that a copy of `values` will have for work put into the stream later. Null for none.
+  // `capacity`: room for so many bytes is taken, so that what is put next has the same address whatever there
+  // is of these.
   template <class T>
-  Result<const T*> put(std::span<const T> values) {
-    auto to = put_bytes(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes());
+  Result<const T*> put(std::span<const T> values, std::size_t capacity = 0) {
+    auto to = put_bytes(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes(), capacity);
     if (!to) return to.error();
     return reinterpret_cast<const T*>(*to);
   }
@@ -37,8 +39,8 @@ class StepArena {
     return keep(std::span<const T>(values));
   }
   template <class T>
-  const T* keep(std::span<const T> values) {
-    auto to = put(values);
+  const T* keep(std::span<const T> values, std::size_t capacity = 0) {
+    auto to = put(values, capacity);
     if (to) return *to;
     if (status_.ok()) status_ = to.error();
     return nullptr;
@@ -51,7 +53,7 @@ class StepArena {
     DeviceArray<std::byte> there;
   };
   Status add_chunk(std::size_t bytes);
-  Result<std::byte*> put_bytes(const std::byte* values, std::size_t bytes);
+  Result<std::byte*> put_bytes(const std::byte* values, std::size_t bytes, std::size_t capacity);
 
   Device* device_;
   StreamId stream_;

@@ -21,7 +21,7 @@ TEST(DeviceLaunches, AStepOfOneRowHasSevenALayer) {
   RunnerOptions options = {.dtype = "bfloat16"};
   options.num_blocks = 8, options.max_context = 64;
   auto runner = DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
-                                          *std::move(device));
+                                          *std::move(device), {.graphs = GraphUse::off});
   ASSERT_TRUE(runner.has_value());
   Driver driver(**runner, 16);
   TestSequence sequence = greedy({3, 14, 15, 9, 2});

@@ -25,6 +25,7 @@ Status DeviceModelRunner::load_model(const ModelSource& source) {
 Status DeviceModelRunner::release_memory(KvContent content) {
   if (!options_.reopen) return unimplemented("This model runner keeps its memory.");
   PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
+  PAGODA_RETURN_IF_ERROR(graphs_->clear());
   if (content == KvContent::drop) cache_ = {};
   if (released_) return ok_status();
   model_->release();
@@ -82,6 +83,16 @@ Status DeviceModelRunner::reserve_rooms() {
   return ops_->reserve(
       options_.max_num_batched_tokens, widths,
       std::max(partial, std::min(device_ops::kPartialFloats, partial * options_.max_num_seqs)));
+}
+
+WrittenMemory DeviceModelRunner::written() const {
+  WrittenMemory memory(*device_, stream_);
+  for (const std::span<std::byte> part : ops_->written())
+    memory.add("activations", part.data(), std::ssize(part));
+  memory.add("logits", reinterpret_cast<std::byte*>(sampler_->logits()),
+             sampler_->max_rows() * config().vocab_size * static_cast<std::int64_t>(sizeof(float)));
+  memory.add("KV cache", blocks_, (mapper_ ? mapper_->arena().num_created() : num_blocks_) * block_bytes_);
+  return memory;
 }
 
 // Hidden states are pooled by the host, some rows at a time.

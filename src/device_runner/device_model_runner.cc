@@ -118,6 +118,11 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->plan_kv(*layout);
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
+  // Bits of the library's products depend on the number of rows.
+  runner->graphs_.emplace(
+      there, runner->stream_, kernels.products == MatrixProducts::library ? GraphUse::off : kernels.graphs,
+      StepGraphs::Limits{.rows = std::min(options.max_num_seqs, options.max_num_batched_tokens),
+                         .context = runner->max_context()});
   PAGODA_RETURN_IF_ERROR(runner->pools() ? runner->prepare_pooling(*source) : runner->prepare_sampling());
   PAGODA_RETURN_IF_ERROR(runner->arena_->reserve(runner->step_bytes()));
   if (options.num_blocks > 0 && !runner->keeps_nothing())
@@ -134,9 +139,11 @@ DeviceModelRunner::~DeviceModelRunner() {
   // Memory is freed while nothing uses it: nothing runs between steps, but a step that failed may have left
   // something.
   for (const device::StreamId stream : {stream_, swap_stream_}) (void)device_->synchronize(stream).ok();
+  if (graphs_) (void)graphs_->clear().ok();
 }
 
 Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  PAGODA_RETURN_IF_ERROR(graphs_->clear());
   cache_ = {};
   mapper_.reset();
   swap_space_ = {};
@@ -163,6 +170,7 @@ Status DeviceModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virt
                                               std::int64_t num_blocks, std::int64_t num_swap_blocks) {
   auto plan = in_blocks_of(kv_plan_, layout);
   if (!plan) return plan.error();
+  PAGODA_RETURN_IF_ERROR(graphs_->clear());
   cache_ = {};
   mapper_.reset();
   swap_space_ = {};
@@ -210,7 +218,8 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
           .swap_bytes = swap_space_.count(),
           .activation_bytes = released_ ? 0 : ops_->size_bytes() - weights - embedding_bytes(),
           .buffer_bytes = arena_->size_bytes() +
-                          (pooler_ ? pooler_->bytes() + hidden_.size_bytes() : sampler_->size_bytes())};
+                          (pooler_ ? pooler_->bytes() + hidden_.size_bytes() : sampler_->size_bytes()),
+          .graph_bytes = pooler_ ? 0 : graphs_->planned_bytes(config().num_layers())};
 }
 
 Status DeviceModelRunner::prepare_sampling() {
@@ -269,6 +278,8 @@ StepResult DeviceModelRunner::run(const ScheduledBatch& batch) {
 
 Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) {
   arena_->begin();
+  bucket_.reset();
+  if (!batch.empty()) PAGODA_RETURN_IF_ERROR(bring(batch, result));
   if (mapper_) {
     PAGODA_RETURN_IF_ERROR(mapper_->map(batch.page_maps));
     if (!batch.sequences.empty()) mapper_->map_ahead(batch.page_maps_ahead);
@@ -277,7 +288,7 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) 
   PAGODA_RETURN_IF_ERROR(swap(batch, result));
   PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
   if (!batch.empty()) {
-    PAGODA_RETURN_IF_ERROR(forward(batch, result));
+    PAGODA_RETURN_IF_ERROR(forward());
     PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : sample(batch, result));
   }
   return device_->synchronize(stream_);
@@ -328,28 +339,50 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
   return from.empty() ? ok_status() : go();
 }
 
-Status DeviceModelRunner::forward(const ScheduledBatch& batch, StepResult& result) {
+// Before anything else of the step is put into the arena, so that steps of a bucket have the same addresses.
+Status DeviceModelRunner::bring(const ScheduledBatch& batch, StepResult& result) {
   step_.lay_out(batch, result);
-  const std::int32_t* const image = arena_->keep(step_.image());
+  bucket_ = graphs_->bucket_of(step_);
+  if (bucket_) step_.pad_rows(bucket_->rows);
+  const std::int32_t* const image = arena_->keep(step_.image(), as_size(step_.size_bytes()));
   PAGODA_RETURN_IF_ERROR(arena_->take_status());
-  ops_->begin_step(step_.image(), image);
+  ops_->begin_step(step_.image(), image, bucket_);
   if (keeps_nothing())
     views_.show_whole_prompts(step_, layout_, config().num_layers());
   else
     views_.show_tables(step_, kv_plan_, layer_pages_);
   if (kv_plan_.has_states())
     views_.show_states(step_, kv_plan_, [&](std::int32_t page) { return blocks_ + page * block_bytes_; });
-  PAGODA_RETURN_IF_ERROR(model_->forward({.token_ids = step_.token_ids(),
-                                          .positions = step_.positions(),
-                                          .sequences = views_.sequences(),
-                                          .output_rows = step_.output_row_ids(),
-                                          .layout = layout_,
-                                          .cache = blocks_of_tables_,
-                                          .layers = views_.layers(),
-                                          .rotations = step_.rotations(),
-                                          .states = views_.states(),
-                                          .token_types = step_.token_types()}));
+  if (bucket_) ops_->bring(views_.lanes(), views_.states());
   return ops_->take_status();
+}
+
+DecoderBatch DeviceModelRunner::decoder_batch() const {
+  return {.token_ids = step_.token_ids(),
+          .positions = step_.positions(),
+          .sequences = views_.sequences(),
+          .output_rows = step_.output_row_ids(),
+          .layout = layout_,
+          .cache = blocks_of_tables_,
+          .layers = views_.layers(),
+          .rotations = step_.rotations(),
+          .states = views_.states(),
+          .token_types = step_.token_types()};
+}
+
+// A bucket's step gives its logits, too.
+Status DeviceModelRunner::forward() {
+  if (!bucket_) {
+    PAGODA_RETURN_IF_ERROR(model_->forward(decoder_batch()));
+    return ops_->take_status();
+  }
+  model_->prepare(decoder_batch());
+  PAGODA_RETURN_IF_ERROR(ops_->take_status());
+  const auto launch = [&]() -> Status {
+    PAGODA_RETURN_IF_ERROR(model_->forward(decoder_batch()));
+    return logits(0, bucket_->rows);
+  };
+  return graphs_->run(*ops_, *bucket_, launch, [&] { return written(); });
 }
 
 // Logits of so many output rows into the sampler's.
@@ -373,7 +406,7 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result
                        .sequence = as_size(row.sequence),
                        .draft = row.draft});
     }
-    PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), std::ssize(drawn)));
+    if (!bucket_) PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), std::ssize(drawn)));
     PAGODA_RETURN_IF_ERROR(sampler_->draw(drawn));
   }
   std::vector<PromptRow> scored;

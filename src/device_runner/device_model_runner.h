@@ -13,6 +13,7 @@
 #include "device/step_arena.h"
 #include "device_runner/device_pages.h"
 #include "device_runner/device_sampler.h"
+#include "device_runner/step_graphs.h"
 #include "kernels/device/device_ops.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/model_runner.h"
@@ -24,10 +25,11 @@
 
 namespace pagoda::device_runner {
 
-// Which of a device's kernels are used where there is a choice.
+// Which of a device's kernels are used where there is a choice, and whether steps are replayed.
 struct DeviceKernels {
   AttentionKernels attention = AttentionKernels::automatic;
   MatrixProducts products = MatrixProducts::automatic;
+  GraphUse graphs = GraphUse::automatic;
 };
 
 class DeviceModelRunner final : public ModelRunner {
@@ -72,6 +74,8 @@ class DeviceModelRunner final : public ModelRunner {
   bool head_is_tied() const { return config().tied_head; }
   const std::vector<std::string>& ignored_tensors() const { return model_->weights().ignored_tensors; }
   const device::Device& device() const { return *device_; }
+  // Decode steps that were captured and replayed; never any of steps that are eager.
+  const StepGraphs::Stats& graph_stats() const { return graphs_->stats(); }
 
  private:
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
@@ -79,8 +83,12 @@ class DeviceModelRunner final : public ModelRunner {
   Status create_cache();
   void plan_kv(const KvLayout& layout);
   Status reserve_rooms();
-  Status forward(const ScheduledBatch& batch, StepResult& result);
+  // Lays out a batch and brings it there.
+  Status bring(const ScheduledBatch& batch, StepResult& result);
+  Status forward();
   Status logits(std::int64_t first, std::int64_t count);
+  DecoderBatch decoder_batch() const;
+  WrittenMemory written() const;
   std::int32_t max_context() const;
   Status make_step_layout();
   StepIds ids() const;
@@ -125,6 +133,8 @@ class DeviceModelRunner final : public ModelRunner {
   device::DeviceArray<float> hidden_;
   device::PinnedArray<float> hidden_here_;
   StepLayout step_;
+  std::optional<StepBucket> bucket_;  // the step's; null: it is eager
+  std::optional<StepGraphs> graphs_;  // names memory of all above
 };
 
 }  // namespace pagoda::device_runner

@@ -17,7 +17,7 @@ using namespace pagoda::testing;
 
 constexpr std::int64_t kPage = 4096, kPages = 24, kSlots = 4, kBlocksPerSlot = 6;
 
-std::unique_ptr<DeviceModelRunner> open(std::uint64_t seed) {
+std::unique_ptr<DeviceModelRunner> open(std::uint64_t seed, GraphUse graphs = GraphUse::automatic) {
   RunnerOptions options;
   options.dtype = "float32";
   options.max_context = 48;
@@ -27,7 +27,7 @@ std::unique_ptr<DeviceModelRunner> open(std::uint64_t seed) {
   auto device = device::open_test_device({.granule = kPage, .seed = seed});
   CHECK(device.has_value());
   auto runner = DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
-                                          *std::move(device));
+                                          *std::move(device), {.graphs = graphs});
   CHECK(runner.has_value());
   return *std::move(runner);
 }
@@ -85,7 +85,7 @@ void expect_same(const Sequences& got, const Sequences& wanted) {
 const Sequences& paged() {
   static const Sequences sequences = [] {
     Sequences made;
-    const auto runner = open(1);
+    const auto runner = open(1, GraphUse::off);
     EXPECT_TRUE(runner->allocate_kv_cache(24).ok());
     Driver driver(*runner, 16);
     EXPECT_TRUE(driver.generate(made.pointers, 6).ok());
@@ -111,6 +111,7 @@ TEST_P(DeviceVirtualKv, BitsAreThoseOfThePagedCache) {
     const Status status = driver.generate(sequences.pointers, 6, seed == 0 ? 1 << 20 : 5);
     ASSERT_TRUE(status.ok()) << status.message();
     expect_same(sequences, paged());
+    EXPECT_GT(cache.runner->graph_stats().replayed, 0);
   }
 }
 

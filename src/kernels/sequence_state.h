@@ -35,6 +35,7 @@ struct StateSequence {
 struct LayerStates {
   std::span<const StateSequence> sequences = {};  // all of the batch, in its order
   std::int32_t first_piece = 0;
+  std::int32_t num_pieces = 0;  // all layers have together
 
   float* piece(const StateSequence& sequence, std::int32_t index) const {
     return sequence.pieces[first_piece + index];

@@ -66,8 +66,9 @@ struct MemoryPlan {
   std::int64_t swap_bytes = 0;
   std::int64_t activation_bytes = 0;  // a full batch
   std::int64_t buffer_bytes = 0;      // logits and sampling
+  std::int64_t graph_bytes = 0;       // set aside for graphs, on a device
   std::int64_t total() const {
-    return weight_bytes + kv_bytes + swap_bytes + activation_bytes + buffer_bytes;
+    return weight_bytes + kv_bytes + swap_bytes + activation_bytes + buffer_bytes + graph_bytes;
   }
 };
 

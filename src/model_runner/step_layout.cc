@@ -206,6 +206,21 @@ void StepLayout::lay_out(const ScheduledBatch& batch, StepResult& result) {
   put_state_copies(batch);
 }
 
+bool StepLayout::is_decode() const {
+  return !rules_.pools && !keeps_nothing() && !rotated_ && num_rows_ == num_sequences_ &&
+         std::cmp_equal(outputs_.size(), num_rows_) &&
+         std::ranges::all_of(outputs_, [](const OutputRow& row) { return row.prompt_row < 0; });
+}
+
+void StepLayout::pad_rows(std::int32_t count) {
+  CHECK(is_decode() && count >= num_rows_ && count <= rules_.max_tokens);
+  for (; num_rows_ < count; ++num_rows_) {
+    section(kTokenIds)[num_rows_] = section(kPositions)[num_rows_] = 0;
+    section(kOutputRowIds)[num_rows_] = num_rows_;
+    output_ids_.push_back(num_rows_);
+  }
+}
+
 // Rows of one sequence, from num_rows_ on.
 void StepLayout::put_rows(const ScheduledSequence& sequence, std::int32_t index) {
   const auto count = static_cast<std::int32_t>(sequence.tokens.size());

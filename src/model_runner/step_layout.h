@@ -57,6 +57,11 @@ class StepLayout {
   // logits.
   void lay_out(const ScheduledBatch& batch, StepResult& result);
 
+  // Whether each sequence has one row, which is drawn from and has no rotation of its own: a decode step.
+  bool is_decode() const;
+  // Adds rows of token 0 at position 0, of no sequence, to a decode step, until there are so many.
+  void pad_rows(std::int32_t count);
+
   // The words in use, from the image's start on, and all that it may ever have.
   std::span<const std::int32_t> image() const { return {words(), table_words_ + at_[kTables]}; }
   std::int64_t size_bytes() const { return static_cast<std::int64_t>(memory_.size()); }

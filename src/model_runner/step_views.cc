@@ -74,7 +74,8 @@ void StepViews::show_states(const StepLayout& step, const KvGroupPlan& plan,
   }
   layer_states_.clear();
   for (const std::int32_t first : plan.first_piece)
-    layer_states_.push_back({.sequences = sequences_, .first_piece = first});
+    layer_states_.push_back(
+        {.sequences = sequences_, .first_piece = first, .num_pieces = static_cast<std::int32_t>(num_pieces)});
 }
 
 }  // namespace pagoda

@@ -22,6 +22,7 @@ class StepViews {
                    const std::function<std::byte*(std::int32_t)>& page_of);
 
   std::span<const AttentionSequence> sequences() const { return lanes_.front(); }
+  std::span<const std::vector<AttentionSequence>> lanes() const { return lanes_; }
   std::span<const LayerKv> layers() const { return layers_; }  // empty: all are alike
   std::span<const LayerStates> states() const { return layer_states_; }
 

@@ -312,13 +312,17 @@ void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::size_t 
   context_.read_ahead = read_ahead_.pieces.empty() ? nullptr : &read_ahead_;
 }
 
+void DecoderModel::prepare(const DecoderBatch& batch) {
+  for (RopeTable& rope : ropes_) rope.prepare(context_, batch.positions, batch.rotations);
+}
+
 Status DecoderModel::forward(const DecoderBatch& batch) {
   const std::size_t tokens = batch.token_ids.size();
   CHECK(tokens > 0 && tokens <= static_cast<std::size_t>(max_batched_tokens_) &&
         batch.positions.size() == tokens);
   const Chunks all = chunks(tokens);
   Chunks left = all;
-  for (RopeTable& rope : ropes_) rope.prepare(context_, batch.positions, batch.rotations);
+  prepare(batch);
   PAGODA_RETURN_IF_ERROR(embed(batch));
   for (std::size_t index = 0; index < weights_.layers.size(); ++index) {
     const LayerConfig& config = config_.layers[index];

@@ -74,6 +74,9 @@ class DecoderModel {
   const DecoderWeights& weights() const { return weights_; }
   std::int64_t activation_bytes() const { return memory_.size(); }
 
+  // Computes rotations of positions that no batch had before. forward() does it, too.
+  void prepare(const DecoderBatch& batch);
+
   // Needs 1 <= token_ids.size() <= max_batched_tokens, ids below vocab_size, positions below max_positions.
   // Not ok: another rank is lost.
   Status forward(const DecoderBatch& batch);

@@ -90,7 +90,7 @@ Buffer RopeTable::in(const PlacedMemory& memory) const {
 void RopeTable::prepare(const KernelContext& context, std::span<const std::int32_t> positions,
                         std::span<const std::int32_t> rotations) {
   own_rows_ = !rotations.empty() && own_.size() > 0;
-  if (!own_rows_) return;
+  if (!own_rows_) return void(rows(context, *std::ranges::max_element(positions) + 1));
   CHECK(rotations.size() == positions.size());
   row_numbers_.resize(rotations.size());
   std::iota(row_numbers_.begin(), row_numbers_.end(), 0);

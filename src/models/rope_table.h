@@ -33,7 +33,8 @@ class RopeTable {
                                   std::span<const float> factors, std::int32_t max_positions,
                                   std::span<const float> long_factors = {}, std::int32_t max_rows = 0);
 
-  // For each batch, before of_rows(): the rotations of its rows, as in DecoderBatch.
+  // For each batch, before of_rows(): the rotations of its rows, as in DecoderBatch. Computes what of_rows()
+  // will need.
   void prepare(const KernelContext& context, std::span<const std::int32_t> positions,
                std::span<const std::int32_t> rotations);
   // Rows of the prepared batch from `first` on, which are at these positions.

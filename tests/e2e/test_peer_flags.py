@@ -86,7 +86,7 @@ def test_what_has_no_effect_is_said_once_and_a_model_behind_names_is_found():
     try:
         assert httpx.get(server.url + "/v1/models").json()["data"][0]["id"] == "n"
         said = [line for line in server.log if "no effect here" in line]
-        assert len(said) == 1 and "--enforce-eager, --no-mmap" in said[0]
+        assert len(said) == 1 and "--no-mmap, --enforce-eager" in said[0]
     finally:
         server.stop()
 

@@ -92,6 +92,7 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
                   .offload_bytes = engines * plan.num_offload_blocks * plan.block_bytes,
                   .activation_bytes = engines * memory.activation_bytes,
                   .buffer_bytes = engines * memory.buffer_bytes,
+                  .graph_bytes = engines * memory.graph_bytes,
                   .step_bytes = engines * totals.activation_bytes,
                   .any_length = !groups.empty() &&
                                 std::ranges::none_of(

@@ -36,6 +36,7 @@ Status answer_gpu_flags(const EngineFlags& flags, std::vector<std::string>& igno
   }
   if (flags.gpu_memory_utilization) ignored.emplace_back("--gpu-memory-utilization");
   if (flags.num_gpu_blocks_override) ignored.emplace_back("--num-gpu-blocks-override");
+  if (flags.enforce_eager) ignored.emplace_back("--enforce-eager");
   return ok_status();
 }
 
@@ -62,7 +63,10 @@ device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
           .products = flags.device_products == "cublaslt" ? MatrixProducts::library
                       : flags.device_products == "tiles"  ? MatrixProducts::tiles
                       : flags.device_products == "plain"  ? MatrixProducts::plain
-                                                          : MatrixProducts::automatic};
+                                                          : MatrixProducts::automatic,
+          .graphs = flags.enforce_eager              ? device_runner::GraphUse::off
+                    : flags.device_graphs == "check" ? device_runner::GraphUse::check
+                                                     : device_runner::GraphUse::automatic};
 }
 
 }  // namespace pagoda

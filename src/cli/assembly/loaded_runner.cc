@@ -125,10 +125,10 @@ RankTotals LoadedRunner::totals() const {
   return totals;
 }
 
-// A device has given out what the model takes; on the CPU it becomes resident as it is used. What is mapped
-// from the weight cache counts as available, since the system could read it again.
+// A device has given out what the model takes, but for graphs; on the CPU it becomes resident as it is used.
+// What is mapped from the weight cache counts as available, since the system could read it again.
 LoadedRunner::KvHeadroom LoadedRunner::kv_room() const {
-  if (device_) return {.available = device_->free_bytes()};
+  if (device_) return {.available = device_->free_bytes(), .taken = memory_plan().graph_bytes};
   const RankTotals all = totals();
   return {.available = available_memory_bytes(), .taken = all.activation_bytes + all.mapped_bytes};
 }

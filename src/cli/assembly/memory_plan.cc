@@ -179,6 +179,8 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
     row("offloaded KV cache", memory.offload_bytes, "of the prefix cache; resident as it is used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
+  if (memory.graph_bytes > 0)
+    row("graphs", memory.graph_bytes, "of decode steps, set aside (--enforce-eager: none)");
   if (memory.any_length)
     log_info("memory", concat("KV cache size: ", fixed(memory.concurrency, 0), " sequences of any length"));
   else

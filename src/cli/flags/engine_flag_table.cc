@@ -345,6 +345,16 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
            "NVIDIA's `cublaslt` does not, and expands quantised weights first. `auto`, also called `own`: "
            "tiles with `--dtype bfloat16`, otherwise plain ([devices](devices.md#what-it-computes)). `pagoda "
            "doctor` shows which library is installed"},
+      {.name = "device-graphs",
+       .value = flags::choice(flags.device_graphs, {"auto", "check"}),
+       .help =
+           "decode steps on a device: replayed as graphs (auto), or also run eagerly and compared (check)",
+       .details = "decode steps on a device are captured as graphs and replayed (`auto`). `check` also runs "
+                  "each such step eagerly, from the same memory, and stops the engine if a byte that the two "
+                  "write differs: slow, to find bugs ([devices](devices.md#graphs)). See `--enforce-eager`"},
+      {.name = "enforce-eager",
+       .value = flags::on_off(flags.enforce_eager),
+       .help = "launch every step's kernels one by one, without graphs (on a device)"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
        .help = "number of compute threads; 0: one for each available core",

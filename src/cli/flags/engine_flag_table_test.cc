@@ -180,11 +180,11 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
 }
 
 TEST(EngineFlags, FlagsWithoutEffectAreNamedOnce) {
-  const Parsed accepted = parse({"--enforce-eager", "--enforce-eager", "-ngl", "99", "--no-mmap", "-fa",
-                                 "-O3", "--tensor-parallel-size", "1", "--cpu-offload-gb", "0"});
+  const Parsed accepted = parse({"--mlock", "--mlock", "-ngl", "99", "--no-mmap", "-fa", "-O3",
+                                 "--tensor-parallel-size", "1", "--cpu-offload-gb", "0"});
   EXPECT_EQ(accepted.error, "");
   EXPECT_EQ(ignored_flags_text(accepted.ignored),
-            "no effect here: --enforce-eager, --compilation-config, --n-gpu-layers, --flash-attn, --no-mmap");
+            "no effect here: --compilation-config, --n-gpu-layers, --flash-attn, --mlock, --no-mmap");
 }
 
 TEST(EngineFlags, AGpuHasANumber) {
@@ -215,6 +215,11 @@ TEST(EngineFlags, AGpusFlagsAreAnsweredByTheDevice) {
                   .starts_with("--device emulated: --cpu-offload-gb: all weights stay on the device"));
   EXPECT_EQ(answer({"--cpu-offload-gb", "0", "--device", "emulated"}), "");
   EXPECT_EQ(answer({"--no-calculate-kv-scales", "--device", "emulated"}), "");
+  EXPECT_EQ(answer({"--enforce-eager"}), "no effect here: --enforce-eager");
+  EXPECT_EQ(answer({"--no-enforce-eager"}), "");
+  const Parsed eager = parse({"--enforce-eager", "--device-graphs", "check", "--device", "emulated"});
+  EXPECT_EQ(device_kernels(eager.flags).graphs, device_runner::GraphUse::off);
+  EXPECT_EQ(device_kernels(parse({"--device-graphs", "check"}).flags).graphs, device_runner::GraphUse::check);
 }
 
 // Each row starts a server, or is refused with its reason: none is unknown, none clashes with another row.

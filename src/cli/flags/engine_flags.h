@@ -166,6 +166,8 @@ struct EngineFlags {
   EmulatedDeviceFlags emulated_device;
   std::string device_attention = "auto";  // auto, tiles, plain
   std::string device_products = "auto";   // auto (or own), tiles, plain, cublaslt
+  std::string device_graphs = "auto";     // auto, check
+  bool enforce_eager = false;             // no graphs
   std::int32_t threads = 0;               // 0: every core this process may use
   CpuListFlag cpu_list;
   std::string backend = "cpu";     // cpu, reference

@@ -20,7 +20,6 @@ constexpr std::string_view kNoImages = "images and audio are not supported";
 
 constexpr PeerFlag kTable[] = {
     // vLLM: speed, memory and start of its own machinery
-    {Peer::vllm, "enforce-eager", Shape::on_off},
     {Peer::vllm, "async-scheduling", Shape::on_off},
     {Peer::vllm, "cpu-offload-gb", Shape::one, Rule::of_cpu, {}, "all weights stay on the device"},
     {Peer::vllm, "kv-sharing-fast-prefill", Shape::on_off},
@@ -29,6 +28,8 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "mamba-block-size", Shape::one},
     {Peer::vllm, "mamba-cache-mode", Shape::one},
     {Peer::vllm, "max-seq-len-to-capture", Shape::one},
+    {Peer::vllm, "cudagraph-capture-sizes", Shape::several},
+    {Peer::vllm, "max-cudagraph-capture-size", Shape::one},
     {Peer::vllm, "compilation-config O", Shape::maybe},
     {Peer::vllm, "optimization-level", Shape::one},
     {Peer::vllm, "performance-mode", Shape::one},

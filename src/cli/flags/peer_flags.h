@@ -41,7 +41,7 @@ std::vector<Flag> vllm_bench_flags(std::vector<std::string>& ignored);
 // invalid_argument: a flag in `ignored` that is without effect on the CPU alone.
 Status check_ignored_on_device(const std::vector<std::string>& ignored);
 
-// "no effect here: --enforce-eager, --mlock"; empty where nothing was ignored.
+// "no effect here: --no-mmap, --mlock"; empty where nothing was ignored.
 std::string ignored_flags_text(const std::vector<std::string>& ignored);
 
 }  // namespace pagoda

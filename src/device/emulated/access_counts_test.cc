@@ -128,12 +128,12 @@ class CountedKernels {
   void attention() {
     const std::int32_t sequences = 2, length = 200, block = 16, size = 128, heads = 8, kv_heads = 2;
     const std::int32_t blocks = (length + block - 1) / block;
-    std::vector<std::int32_t> table, rows, positions, of;
+    std::vector<std::int32_t> table, rows, positions, tables;
     for (std::int32_t i = 0; i < sequences * blocks; ++i) table.push_back(i);
     for (std::int32_t i = 0; i < 16 * sequences; ++i) {
       rows.push_back(i);
       positions.push_back(length - 16 + i % 16);
-      of.push_back(i / 16);
+      tables.push_back(i / 16 * blocks);
     }
     AttentionArgs args;
     args.cache.block_elements = 2 * kv_heads * block * size;
@@ -141,9 +141,9 @@ class CountedKernels {
     args.cache.block_size = block, args.cache.num_kv_heads = kv_heads, args.cache.head_size = size;
     args.qkv = reinterpret_cast<const float*>(
         room(rows.size() * static_cast<std::size_t>((heads + 2 * kv_heads) * size) * 4));
-    args.rows = put(rows), args.positions = put(positions), args.sequences = put(of);
+    args.rows = put(rows), args.positions = put(positions), args.tables = put(tables);
     args.block_tables = put(table);
-    args.table_width = blocks, args.num_query_heads = heads;
+    args.num_query_heads = heads;
     args.splits = (length + kSplitTokens - 1) / kSplitTokens, args.scale = 1;
     args.out = reinterpret_cast<float*>(room(rows.size() * static_cast<std::size_t>(heads * size) * 4));
     args.partial = reinterpret_cast<float*>(

@@ -131,6 +131,10 @@ TEST(CapturedGraphs, WhatTheyNameIsNotFreed) {
   frees(first, [](Work& work) { return work.device->free(Work::bytes(work.y)); });
   frees(second, [](Work& work) { return work.device->free_pinned(Work::bytes(work.host_x)); });
 
+  Work addresses;
+  addresses.x = reinterpret_cast<float*>(*addresses.device->reserve(kDeviceGranule));
+  frees(addresses, [&](Work& work) { return work.device->release(Work::bytes(work.x)); });
+
   Work work;
   std::byte* const free = *work.device->allocate(kBytes, "of no graph");
   const GraphId graph = work.capture();

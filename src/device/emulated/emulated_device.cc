@@ -74,6 +74,9 @@ Result<std::byte*> EmulatedDevice::reserve(std::size_t bytes) {
 
 Status EmulatedDevice::release(std::byte* addresses) {
   PAGODA_RETURN_IF_ERROR(allowed("release()"));
+  const std::size_t bytes =
+      memory_.with_space([&](const VirtualSpace& space) { return space.bytes_at(addresses); });
+  PAGODA_RETURN_IF_ERROR(stick(graphs_.not_named(addresses, bytes)));
   return memory_.with_space([&](VirtualSpace& space) { return space.release(addresses); });
 }
 

@@ -41,6 +41,11 @@ class VirtualSpace {
   void protect(bool open);
 
   bool contains(std::uintptr_t address) const { return find(address) != nullptr; }
+  // The size of the addresses that were reserved there; 0: none were.
+  std::size_t bytes_at(const std::byte* address) const {
+    const Reservation* const space = find(reinterpret_cast<std::uintptr_t>(address));
+    return space == nullptr ? 0 : space->bytes;
+  }
   // As DeviceMemory has them.
   std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now);
   std::string range(const std::byte* from, std::size_t size) const;

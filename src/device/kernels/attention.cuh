@@ -59,6 +59,11 @@ __device__ __forceinline__ RowAndHead row_and_head(const AttentionArgs& args, in
   return {row, head, position, first};
 }
 
+// Rows that fill up a step to the number that a graph was captured with.
+__device__ __forceinline__ bool is_padding(const AttentionArgs& args, int row) {
+  return args.tables[row] < 0;
+}
+
 // How many elements of a head a lane has.
 __device__ __forceinline__ int lane_elements(const AttentionArgs& args) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -75,8 +80,7 @@ __device__ __forceinline__ void attend_split(const AttentionArgs& args, const Ro
   const float* const query =
       args.qkv +
       (static_cast<std::int64_t>(at.row) * (args.num_query_heads + 2 * cache.num_kv_heads) + at.head) * size;
-  const int* const table =
-      args.block_tables + static_cast<std::int64_t>(args.sequences[at.row]) * args.table_width;
+  const int* const table = args.block_tables + args.tables[at.row];
   const int begin_at = at.first > split * kSplitTokens ? at.first : split * kSplitTokens;
   const int behind =
       at.position + 1 < (split + 1) * kSplitTokens ? at.position + 1 : (split + 1) * kSplitTokens;
@@ -128,6 +132,7 @@ __device__ __forceinline__ void attend_splits(const AttentionArgs& args) {
   const RowAndHead at =
       row_and_head(args, static_cast<int>(blockIdx.y) * group + static_cast<int>(threadIdx.x / 32));
   if (split * kSplitTokens > at.position || (split + 1) * kSplitTokens <= at.first) return;
+  if (is_padding(args, at.row)) return;
   Softmax state;
   attend_split<T>(args, at, split, state);
   float* const partial = partial_of(args, at.head, split);
@@ -155,6 +160,7 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_i8(Attent
 __global__ void __launch_bounds__(kMostMergeThreads) merge_splits(AttentionArgs args) {
   constexpr int kAtOnce = 8, kColumns = kMaxHeadSize / kMostMergeThreads;
   const RowAndHead at = row_and_head(args, static_cast<int>(blockIdx.y));
+  if (is_padding(args, at.row)) return;
   const int size = args.cache.head_size, step = static_cast<int>(blockDim.x);
   float largest, sum, total[kColumns] = {};
   begin_total(args, at.head, largest, sum);

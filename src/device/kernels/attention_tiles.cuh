@@ -69,7 +69,7 @@ __device__ __forceinline__ TileOfRows tile_of_rows(const AttentionArgs& args, in
           static_cast<int>(blockIdx.y),
           first_seen(args, args.positions[row]),
           args.positions[args.rows[begin + count - 1]],
-          args.block_tables + static_cast<std::int64_t>(args.sequences[row]) * args.table_width};
+          args.block_tables + args.tables[row]};
 }
 
 __device__ __forceinline__ TileRow tile_row(const AttentionArgs& args, const TileOfRows& tile, int packed) {
@@ -268,6 +268,7 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
   const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1);
   const int split = static_cast<int>(blockIdx.z * (blockDim.x / 32)) + warp, token = split * kSplitTokens;
   if (token > tile.high || token + kSplitTokens <= tile.low) return;
+  if (is_padding(args, args.rows[blockIdx.x])) return;
   Bf16* const keys = shared + warp * 2 * Sizes::kHalf;
   Bf16* const values = keys + Sizes::kHalf;
   const SplitLines<kSplitTokens> lines = find_lines<kSplitTokens>(args, tile, token);

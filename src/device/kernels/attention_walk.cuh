@@ -89,6 +89,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   using Sizes = WalkSizes<padded>;
   constexpr int kStages = Sizes::kStages, kPieces = Sizes::kPieces;
   PAGODA_SHARED(Bf16, shared);
+  if (is_padding(args, args.rows[blockIdx.x])) return;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
   Bf16* const query_rows = shared + kTileWarps * kStages * Sizes::kPiece;

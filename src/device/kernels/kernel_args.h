@@ -181,13 +181,14 @@ struct TileOfPairs;
 struct RouteArgs {
   const float* logits = nullptr;      // [rows, experts]
   const float* correction = nullptr;  // [experts], of what experts are chosen by; or null
-  std::int32_t* chosen = nullptr;     // [rows, per_token]
+  std::int32_t* chosen = nullptr;     // [rows, per_token]; -1 of rows that do not choose
   float* weights = nullptr;           // the same
   std::int32_t experts = 0, per_token = 0;
   std::int32_t groups = 1, groups_used = 1, best_two = 0;
   Score score = Score::softmax;
   std::int32_t renormalize = 0;
   float scale = 1;
+  const std::int32_t* num_rows = nullptr;  // so many rows choose; or null: all of the launch
   // GroupPairsArgs', for a single row, whose choices are sorted already; or null.
   std::int32_t* slots = nullptr;
   TileOfPairs* tiles = nullptr;
@@ -205,7 +206,7 @@ constexpr std::int32_t most_tiles(std::int32_t pairs, std::int32_t experts) {
   return all < pairs ? all : pairs;
 }
 struct GroupPairsArgs {
-  const std::int32_t* chosen = nullptr;  // [pairs]
+  const std::int32_t* chosen = nullptr;  // [pairs]; -1: of no expert, and in no tile
   std::int32_t* slots = nullptr;         // [pairs]
   TileOfPairs* tiles = nullptr;          // [most_tiles()]; expert -1 where there is none
   std::int32_t pairs = 0, experts = 0;
@@ -248,15 +249,15 @@ struct CacheArgs {
 // values into their slots. Queries stay in place; keys are left there as they were written.
 struct RopeAndWriteArgs {
   CacheArgs cache;
-  float* qkv = nullptr;                                    // [rows, (query + 2 KV heads) * head_size]
-  const std::int32_t* positions = nullptr;                 // [rows]
-  const std::int32_t* sequences = nullptr;                 // [rows]: the row's line of block_tables
-  const std::int32_t* block_tables = nullptr;              // [sequences, table_width]
+  float* qkv = nullptr;                     // [rows, (query + 2 KV heads) * head_size]
+  const std::int32_t* positions = nullptr;  // [rows]
+  const std::int32_t* tables = nullptr;     // [rows]: as AttentionArgs has it
+  const std::int32_t* block_tables = nullptr;
   const std::int32_t* turns = nullptr;                     // [rows]: the row's line of cos_sin
   const float* cos_sin = nullptr;                          // [lines][rotary_size]: cosines, then sines
   const float *query_norm = nullptr, *key_norm = nullptr;  // [head_size], or null
   float norm_eps = 0;
-  std::int32_t num_query_heads = 0, table_width = 0, rotary_size = 0;
+  std::int32_t num_query_heads = 0, rotary_size = 0;
   std::int32_t norm_stride = 0;  // from a head's weights to the next one's; 0: all have the same
   std::int32_t centred = 0;      // the norm takes the mean away first
   std::int32_t norm_behind = 0;  // weights behind the rotation, which keeps what the norm divides by
@@ -268,21 +269,26 @@ struct RopeAndWriteArgs {
 
 // Attention of rows over the cache, which has their own keys and values already.
 inline constexpr std::int32_t kSplitTokens = 64;  // tokens of a context that are summed up by themselves
+PAGODA_HOST_DEVICE constexpr std::int32_t splits_of(std::int32_t context) {
+  return (context + kSplitTokens - 1) / kSplitTokens;
+}
 inline constexpr std::int32_t kMaxHeadSize = 512, kMaxHeadGroup = 16;  // query heads of a KV head
 struct AttentionArgs {
   CacheArgs cache;
-  const float* qkv = nullptr;                  // queries first in each row
-  const std::int32_t* rows = nullptr;          // [gridDim.x]: the rows that this launch is about
-  const std::int32_t* positions = nullptr;     // [all rows]
-  const std::int32_t* sequences = nullptr;     // [all rows]: the row's line of block_tables
-  const std::int32_t* block_tables = nullptr;  // [sequences, table_width]
-  const float* sinks = nullptr;                // [query heads], or null: a score without a value
+  const float* qkv = nullptr;               // queries first in each row
+  const std::int32_t* rows = nullptr;       // [gridDim.x]: the rows that this launch is about
+  const std::int32_t* positions = nullptr;  // [all rows]
+  // [all rows]: where the blocks of the row's sequence begin in block_tables; -1: the row is padding, which
+  // writes no keys and values, and has no result.
+  const std::int32_t* tables = nullptr;
+  const std::int32_t* block_tables = nullptr;
+  const float* sinks = nullptr;   // [query heads], or null: a score without a value
   const float* slopes = nullptr;  // [query heads], or null: what a token of distance costs (ALiBi)
   float* partial = nullptr;       // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
   const std::int32_t* tiles =
       nullptr;           // [tiles + 1], of attend_tiles: where each tile's rows begin in `rows`
   float* out = nullptr;  // [all rows, query heads * head_size]
-  std::int32_t num_query_heads = 0, table_width = 0, splits = 0;
+  std::int32_t num_query_heads = 0, splits = 0;
   std::int64_t all_splits = 0;  // the sum over the launch's rows; 0: all have `splits`
   std::int32_t window = 0;      // sees so many tokens, itself included; 0: all
   std::int32_t chunks = 0;      // chunks of `window` tokens: a token sees its own chunk alone

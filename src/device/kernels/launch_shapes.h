@@ -137,7 +137,7 @@ constexpr std::int32_t group_warps(std::int32_t pairs) {
   return warps < 1 ? 1 : warps > kMostGroupWarps ? kMostGroupWarps : warps;
 }
 constexpr std::uint32_t group_shared_bytes(std::int32_t pairs, std::int32_t experts) {
-  return static_cast<std::uint32_t>((group_warps(pairs) + 2) * experts * 4);
+  return static_cast<std::uint32_t>(((group_warps(pairs) + 2) * experts + 1) * 4);
 }
 
 // The product of a router (linear_router.cuh): rows of x and of the weights that a block has, floats of k in

@@ -137,7 +137,7 @@ struct WriteKvArgs {
   KvPlaces kv = {};
   StridedRows key = {}, value = {};
   const SequenceRows* sequences = nullptr;
-  const std::int32_t* row_sequences = nullptr;  // [rows]
+  const std::int32_t* row_sequences = nullptr;  // [rows]; -1: padding
 };
 
 // Attention of rows. grid: (rows, query heads).
@@ -156,7 +156,7 @@ struct AttendArgs {
 
 // States of sequences (kernels/sequence_state.h). pieces: addresses, of each sequence and of each store one
 // after the other.
-struct StateRows {
+struct StateRows {  // without rows it is padding, which changes nothing
   std::int32_t first_row = 0, num_rows = 0, num_drafts = 0, fresh = 0;
   std::int32_t first_store = 0, num_stores = 0;  // in StatesArgs::stores
   std::int32_t first_piece = 0, unused = 0;
@@ -196,6 +196,7 @@ struct RouteSparselyArgs {
   float* weights = nullptr;
   std::int32_t experts = 0, per_token = 0;
   float scale = 1, near = 0;
+  const std::int32_t* num_rows = nullptr;  // as RouteArgs
 };
 
 // weights[i] *= scales[chosen[i]]

@@ -55,6 +55,7 @@ __device__ __forceinline__ int position_of(const SequenceRows& sequence, int row
 template <class T>
 __device__ __forceinline__ void write_kv(const WriteKvArgs& args) {
   const int row = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
+  if (args.row_sequences[row] < 0) return;
   const SequenceRows& sequence = args.sequences[args.row_sequences[row]];
   const int position = position_of(sequence, row);
   const int block = sequence.table[position / args.kv.block_size], slot = position % args.kv.block_size;
@@ -82,6 +83,7 @@ __device__ __forceinline__ void attend(const AttendArgs& args) {
   const KvPlaces& kv = args.kv;
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),
             lane = static_cast<int>(threadIdx.x);
+  if (args.row_sequences[row] < 0) return;
   const SequenceRows& sequence = args.sequences[args.row_sequences[row]];
   const int position = position_of(sequence, row),
             kv_head = head / (args.num_query_heads / args.num_kv_heads);

@@ -9,6 +9,11 @@ namespace pagoda::device::kernels {
 __global__ void route_sparsely(RouteSparselyArgs args) {
   PAGODA_SHARED(float, shared);
   if (threadIdx.x != 0) return;
+  std::int64_t to = static_cast<std::int64_t>(blockIdx.x) * args.per_token;
+  if (args.num_rows != nullptr && static_cast<int>(blockIdx.x) >= *args.num_rows) {
+    for (int n = 0; n < args.per_token; ++n) args.chosen[to + n] = -1;
+    return;
+  }
   constexpr float kLargest = 3.402823466e38f;
   float *const rank = shared, *const weight = shared + args.experts;
   const float* const logits = args.logits + static_cast<std::int64_t>(blockIdx.x) * args.experts;
@@ -30,7 +35,6 @@ __global__ void route_sparsely(RouteSparselyArgs args) {
     weight[best] = args.scale / sum;
     rank[best] = -INFINITY;
   }
-  std::int64_t to = static_cast<std::int64_t>(blockIdx.x) * args.per_token;
   for (int i = 0; i < args.experts; ++i) {
     if (weight[i] < 0) continue;
     args.chosen[to] = i;
@@ -40,7 +44,7 @@ __global__ void route_sparsely(RouteSparselyArgs args) {
 
 __global__ void scale_choices(ScaleChoicesArgs args) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < args.count) args.weights[i] *= args.scales[args.chosen[i]];
+  if (i < args.count && args.chosen[i] >= 0) args.weights[i] *= args.scales[args.chosen[i]];
 }
 
 }  // namespace pagoda::device::kernels

@@ -12,6 +12,7 @@ __global__ void causal_conv(CausalConvRows args) {
   if (channel >= args.num_channels) return;
   constexpr int kPast = kMostTaps - 1;
   const StateRows& sequence = args.states.sequences[blockIdx.x];
+  if (sequence.num_rows == 0) return;
   float* const own = args.states.pieces[sequence.first_piece];
   float past[kPast], taps[kPast];
 #pragma unroll
@@ -56,6 +57,7 @@ __global__ void causal_conv(CausalConvRows args) {
 __global__ void linear_attention(LinearAttentionRows args) {
   PAGODA_SHARED(float, shared);
   const StateRows& sequence = args.states.sequences[blockIdx.x];
+  if (sequence.num_rows == 0) return;
   const int head = static_cast<int>(blockIdx.y), first = static_cast<int>(blockIdx.z) * kStateTile;
   const int left = args.value_size - first, width = left < kStateTile ? left : kStateTile;
   const int column = static_cast<int>(threadIdx.x), keys = args.key_size;

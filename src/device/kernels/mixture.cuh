@@ -45,6 +45,11 @@ __global__ void __launch_bounds__(32) route(RouteArgs args) {
   int* const open_group = reinterpret_cast<int*>(group_rank + args.groups);
   int* const taken = open_group + args.groups;  // [experts]
   const int lane = static_cast<int>(threadIdx.x), size = args.experts / args.groups;
+  if (args.num_rows != nullptr && static_cast<int>(blockIdx.x) >= *args.num_rows) {
+    for (int i = lane; i < args.per_token; i += 32)
+      args.chosen[static_cast<std::int64_t>(blockIdx.x) * args.per_token + i] = -1;
+    return;
+  }
   const float* const logits = args.logits + static_cast<std::int64_t>(blockIdx.x) * args.experts;
   float largest = -INFINITY, sum = 0;
   for (int i = lane; i < args.experts; i += 32) largest = logits[i] > largest ? logits[i] : largest;
@@ -133,20 +138,21 @@ __device__ __forceinline__ unsigned lanes_of_expert(int expert, bool there, int 
 // places, and each pair goes to the next place of its warp and expert. Nothing is added by two threads at
 // once. Shared: group_shared_bytes().
 __global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsArgs args) {
-  PAGODA_SHARED(int, counts);  // [warps][experts], then [experts]: pairs, and first tiles
+  PAGODA_SHARED(int, counts);  // [warps][experts]; [experts]: pairs, and first tiles; and all pairs
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const int warps = static_cast<int>(blockDim.x / 32), experts = args.experts;
   int* const own = counts + warp * experts;
   int* const pairs_of = counts + warps * experts;
   int* const tiles_of = pairs_of + experts;
+  int* const all_pairs = tiles_of + experts;
   const int each = ((args.pairs + 31) / 32 + warps - 1) / warps * 32;
   const int begin = warp * each, end = begin + each < args.pairs ? begin + each : args.pairs;
   const unsigned below = (1u << lane) - 1;
   const auto for_pairs = [&](const auto& place) {
     for (int first = begin; first < end; first += 32) {
       const int pair = first + lane;
-      const bool there = pair < end;
-      const int expert = there ? args.chosen[pair] : 0;
+      const int expert = pair < end ? args.chosen[pair] : -1;
+      const bool there = expert >= 0;
       const unsigned lanes = lanes_of_expert(expert, there, experts);
       if (there) place(pair, own[expert] + __popc(lanes & below));
       __syncwarp();
@@ -192,10 +198,11 @@ __global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsAr
     const int all = (args.pairs + kPairsOfTile - 1) / kPairsOfTile + experts;
     const int most = all < args.pairs ? all : args.pairs;  // most_tiles()
     for (int tile = tiles + lane; tile < most; tile += 32) args.tiles[tile] = {-1, 0, 0};
+    if (lane == 0) *all_pairs = pairs;
   }
   __syncthreads();
   for (int expert = static_cast<int>(threadIdx.x); expert < experts; expert += static_cast<int>(blockDim.x)) {
-    const int first = pairs_of[expert], behind = expert + 1 < experts ? pairs_of[expert + 1] : args.pairs;
+    const int first = pairs_of[expert], behind = expert + 1 < experts ? pairs_of[expert + 1] : *all_pairs;
     for (int at = first, tile = tiles_of[expert]; at < behind; at += kPairsOfTile, ++tile)
       args.tiles[tile] = {expert, at, at + kPairsOfTile < behind ? at + kPairsOfTile : behind};
     for (int other = 0; other < warps; ++other) counts[other * experts + expert] += first;

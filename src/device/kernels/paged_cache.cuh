@@ -74,13 +74,13 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   const CacheArgs& cache = args.cache;
   const int size = cache.head_size, lane = static_cast<int>(threadIdx.x), head = static_cast<int>(blockIdx.y);
   const int row = static_cast<int>(blockIdx.x), heads = args.num_query_heads + 2 * cache.num_kv_heads;
-  const int position = args.positions[row];
+  const int position = args.positions[row], first_block = args.tables[row];
+  if (first_block < 0) return;
   float* const x = args.qkv + (static_cast<std::int64_t>(row) * heads + head) * size;
   const int kv_head = (head - args.num_query_heads) % cache.num_kv_heads;
   const bool is_query = head < args.num_query_heads;
   const bool is_value = head >= args.num_query_heads + cache.num_kv_heads;
-  const int* const table =
-      args.block_tables + static_cast<std::int64_t>(args.sequences[row]) * args.table_width;
+  const int* const table = args.block_tables + first_block;
   const int slot = position % cache.block_size;
   if (is_value) {
     write_slot<T>(cache, table[position / cache.block_size], true, kv_head, slot, x);

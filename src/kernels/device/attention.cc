@@ -151,32 +151,16 @@ float* whole_rows(DeviceOps& ops, const PagedAttentionArgs& args, std::int64_t n
   return floats(copy);
 }
 
-// Block tables of the step's sequences, which lie at equal distances.
-struct Tables {
-  const std::int32_t* first = nullptr;
-  std::int32_t width = 0;
-};
-
-Tables tables_of(DeviceOps& ops, std::span<const AttentionSequence> sequences) {
-  const std::int32_t* const first = sequences.front().block_table;
-  const std::ptrdiff_t width = sequences.size() > 1 ? sequences[1].block_table - first : 0;
-  for (std::size_t i = 0; i < sequences.size(); ++i)
-    CHECK(sequences[i].block_table == first + static_cast<std::ptrdiff_t>(i) * width);
-  // Its place in the image says where all of them are.
-  return {ops.there(std::span(first, 1)), i32(width)};
-}
-
 // Does what is left of the heads' pass, and writes keys and values into their slots.
 void rotate_and_write(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& cache,
                       const std::optional<AttentionInputArgs>& heads, float* qkv,
-                      const DeviceOps::AttentionRows& rows, const Tables& tables) {
+                      const DeviceOps::AttentionRows& rows, const DeviceOps::Sequences& shown) {
   device::RopeAndWriteArgs write = {.cache = cache.args,
                                     .qkv = qkv,
                                     .positions = rows.positions,
-                                    .sequences = rows.sequences,
-                                    .block_tables = tables.first,
-                                    .num_query_heads = args.num_query_heads,
-                                    .table_width = tables.width};
+                                    .tables = shown.tables,
+                                    .block_tables = shown.block_tables,
+                                    .num_query_heads = args.num_query_heads};
   if (heads) {
     const HeadNorms& norms = heads->norms;
     if (norms.kind == HeadNorms::Kind::rms || norms.kind == HeadNorms::Kind::layer) {
@@ -202,18 +186,17 @@ void rotate_and_write(DeviceOps& ops, const PagedAttentionArgs& args, const Laye
 
 // Rows of few new tokens split by split, and all others in tiles, or one after the other.
 void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& cache, bool by_tiles,
-            const float* qkv, const DeviceOps::AttentionRows& rows, const Tables& tables) {
+            const float* qkv, const DeviceOps::AttentionRows& rows, const DeviceOps::Sequences& shown) {
   using device::KernelLaunches;
   device::AttentionArgs attention = {.cache = cache.args,
                                      .qkv = qkv,
                                      .positions = rows.positions,
-                                     .sequences = rows.sequences,
-                                     .block_tables = tables.first,
+                                     .tables = shown.tables,
+                                     .block_tables = shown.block_tables,
                                      .sinks = args.sinks,
                                      .slopes = args.slopes,
                                      .out = floats(args.output),
                                      .num_query_heads = args.num_query_heads,
-                                     .table_width = tables.width,
                                      .splits = rows.splits,
                                      .all_splits = rows.all_splits,
                                      .window = args.sliding_window,
@@ -318,16 +301,17 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
   const DeviceOps::AttentionRows rows = ops.show_rows(
       args.sequences,
       by_tiles ? device::KernelLaunches::rows_of_tile(args.num_query_heads, kv_heads, size) : 0);
-  const Tables tables = tables_of(ops, args.sequences);
+  const DeviceOps::Sequences shown = ops.show(args.sequences);
   float* const qkv = whole_rows(ops, args, rows.num_rows);
   if (qkv == nullptr) return;
-  if (args.key) rotate_and_write(ops, args, cache, heads, qkv, rows, tables);
-  attend(ops, args, cache, by_tiles, qkv, rows, tables);
+  if (args.key) rotate_and_write(ops, args, cache, heads, qkv, rows, shown);
+  attend(ops, args, cache, by_tiles, qkv, rows, shown);
 }
 
 void causal_conv(DeviceOps& ops, const CausalConvArgs& args) {
   static_assert(device::kMostTaps == kMaxConvTaps);
-  ops.keep(ops.layers().causal_conv({.states = ops.show(args.states, args.piece, 1),
+  const DeviceOps::States states = ops.show(args.states, args.piece);
+  ops.keep(ops.layers().causal_conv({.states = states.args,
                                      .weight = args.weight,
                                      .bias = args.bias,
                                      .input = strided(args.input),
@@ -337,12 +321,13 @@ void causal_conv(DeviceOps& ops, const CausalConvArgs& args) {
                                      .num_channels = i32(args.num_channels),
                                      .num_taps = args.num_taps,
                                      .silu = args.silu ? 1 : 0},
-                                    std::ssize(args.states.sequences)));
+                                    states.num_sequences));
 }
 
 void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args) {
   static_assert(device::kStateTile == kStateColumns);
-  ops.keep(ops.layers().linear_attention({.states = ops.show(args.states, args.piece, args.num_heads),
+  const DeviceOps::States states = ops.show(args.states, args.piece);
+  ops.keep(ops.layers().linear_attention({.states = states.args,
                                           .query = strided(args.query),
                                           .key = strided(args.key),
                                           .value = strided(args.value),
@@ -356,7 +341,7 @@ void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args) {
                                           .key_size = args.key_size,
                                           .value_size = args.value_size,
                                           .delta_rule = args.delta_rule ? 1 : 0},
-                                         std::ssize(args.states.sequences)));
+                                         states.num_sequences));
 }
 
 }  // namespace pagoda::device_ops

@@ -23,6 +23,19 @@ std::int64_t num_rows(std::span<const TensorView> views) {
 }  // namespace
 
 Result<std::byte*> DeviceOps::allocate(std::int64_t bytes, std::string_view name) {
+  auto there = take(bytes, name);
+  if (there && bytes > 0) written_.emplace_back(*there, static_cast<std::size_t>(bytes));
+  return there;
+}
+
+std::vector<std::span<std::byte>> DeviceOps::written() const {
+  std::vector<std::span<std::byte>> all = written_;
+  for (const DeviceArray<float>& room : rooms_)
+    if (room.count() > 0) all.emplace_back(room.bytes(), static_cast<std::size_t>(room.size_bytes()));
+  return all;
+}
+
+Result<std::byte*> DeviceOps::take(std::int64_t bytes, std::string_view name) {
   if (bytes == 0) return nullptr;
   auto array = DeviceArray<std::byte>::create(device_, bytes, name);
   if (!array) return array.error();
@@ -48,7 +61,7 @@ Status DeviceOps::send(std::byte* to, std::span<const std::byte> values) {
 }
 
 Result<std::byte*> DeviceOps::place(std::span<const std::byte> values, std::string_view name) {
-  auto there = allocate(std::ssize(values), name);
+  auto there = take(std::ssize(values), name);
   if (there) PAGODA_RETURN_IF_ERROR(send(*there, values));
   return there;
 }
@@ -78,7 +91,7 @@ Status DeviceOps::send_rows(std::span<const TensorView> views, Element element, 
 
 Result<const std::byte*> DeviceOps::place_rows(std::span<const TensorView> views, Element element) {
   const std::int64_t row_bytes = device::KernelLaunches::row_bytes(element, views.front().columns());
-  auto there = allocate(num_rows(views) * row_bytes, "weights");
+  auto there = take(num_rows(views) * row_bytes, "weights");
   if (!there) return there.error();
   PAGODA_RETURN_IF_ERROR(send_rows(views, element, *there));
   return static_cast<const std::byte*>(*there);
@@ -95,13 +108,13 @@ Result<DevicePart> DeviceOps::place_in(Series& series, std::span<const TensorVie
   const std::int64_t rows = num_rows(views);
   if (series.used == 0) {
     series.element = element_for(views, exact);
-    auto weights = allocate(
-        series.count * rows * device::KernelLaunches::row_bytes(series.element, views.front().columns()),
-        "weights");
+    auto weights =
+        take(series.count * rows * device::KernelLaunches::row_bytes(series.element, views.front().columns()),
+             "weights");
     if (!weights) return weights.error();
     series.weights = *weights;
     if (!bias.empty()) {
-      auto biases = allocate(series.count * rows * static_cast<std::int64_t>(sizeof(float)), "bias");
+      auto biases = take(series.count * rows * static_cast<std::int64_t>(sizeof(float)), "bias");
       if (!biases) return biases.error();
       series.biases = reinterpret_cast<float*>(*biases);
     }
@@ -176,112 +189,14 @@ std::int64_t DeviceOps::table_bytes(const TensorView& table) const {
   return table.rows() * device::KernelLaunches::row_bytes(element_of(table), table.columns());
 }
 
-void DeviceOps::begin_step(std::span<const std::int32_t> image, const std::int32_t* there) {
-  image_ = std::as_bytes(image);
-  image_there_ = reinterpret_cast<const std::byte*>(there);
-  shown_.clear();
-  shown_rows_.clear();
-  normed_.reset();
-  unfinished_.reset();
-}
-
-DeviceOps::Sequences DeviceOps::show(std::span<const AttentionSequence> sequences) {
-  for (const auto& [of, shown] : shown_)
-    if (of == sequences.data()) return shown;
-  std::vector<device::SequenceRows> rows;
-  std::vector<std::int32_t> of_rows;
-  for (const AttentionSequence& sequence : sequences) {
-    of_rows.resize(static_cast<std::size_t>(sequence.query_start + sequence.num_queries),
-                   static_cast<std::int32_t>(rows.size()));
-    const auto blocks = static_cast<std::size_t>(1);  // its place in the image says where all of them are
-    rows.push_back({.first_row = sequence.query_start,
-                    .num_rows = sequence.num_queries,
-                    .context = sequence.context_len,
-                    .table = there(std::span(sequence.block_table, blocks))});
-  }
-  Sequences shown = {.num_rows = std::ssize(of_rows)};
-  shown.sequences = there(rows);
-  shown.of_rows = there(of_rows);
-  shown_.emplace_back(sequences.data(), shown);
-  return shown;
-}
-
-DeviceOps::AttentionRows DeviceOps::show_rows(std::span<const AttentionSequence> sequences,
-                                              std::int32_t rows_of_tile) {
-  // A sequence with so few new tokens has the splits of its context computed side by side.
-  constexpr std::int32_t kFewTokens = 8;
-  for (const auto& [rows_of, shown] : shown_rows_)
-    if (rows_of == rows_of_tile) return shown;
-  AttentionRows shown;
-  std::vector<std::int32_t> of_rows, positions, split_rows, whole_rows, tiles;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    const AttentionSequence& sequence = sequences[i];
-    const std::int32_t count = sequence.num_queries;
-    CHECK(std::cmp_equal(sequence.query_start, of_rows.size()));
-    const bool few = count <= kFewTokens;
-    if (few) {
-      const std::int32_t splits = (sequence.context_len - 1) / device::kSplitTokens + 1;
-      shown.splits = std::max(shown.splits, splits);
-      shown.all_splits += std::int64_t{count} * splits;
-    }
-    for (std::int32_t row = 0; row < count; ++row) {
-      if (!few && rows_of_tile > 0 && row % rows_of_tile == 0)
-        tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
-      (few ? split_rows : whole_rows).push_back(sequence.query_start + row);
-      of_rows.push_back(static_cast<std::int32_t>(i));
-      positions.push_back(sequence.context_len - count + row);
-    }
-  }
-  shown.num_rows = std::ssize(of_rows);
-  shown.num_split_rows = std::ssize(split_rows);
-  shown.num_whole_rows = std::ssize(whole_rows);
-  shown.num_tiles = std::ssize(tiles);
-  if (!tiles.empty()) tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
-  std::vector<std::int32_t> all;
-  for (const auto* part : {&of_rows, &positions, &split_rows, &whole_rows, &tiles})
-    all.insert(all.end(), part->begin(), part->end());
-  const std::int32_t* next = there(all);
-  const auto take = [&](const std::vector<std::int32_t>& part) {
-    return next == nullptr ? nullptr : std::exchange(next, next + part.size());
-  };
-  shown.sequences = take(of_rows);
-  shown.positions = take(positions);
-  shown.split_rows = take(split_rows);
-  shown.whole_rows = take(whole_rows);
-  shown.tiles = take(tiles);
-  shown_rows_.emplace_back(rows_of_tile, shown);
-  return shown;
-}
-
-device::StatesArgs DeviceOps::show(const LayerStates& states, std::int32_t first, std::int32_t count) {
-  std::vector<device::StateRows> rows;
-  std::vector<device::StoreRows> stores;
-  std::vector<float*> pieces;
-  const auto put_pieces = [&](const auto& of) {
-    const auto at = static_cast<std::int32_t>(pieces.size());
-    for (std::int32_t i = 0; i < count; ++i) pieces.push_back(states.piece(of, first + i));
-    return at;
-  };
-  for (const StateSequence& sequence : states.sequences) {
-    rows.push_back({.first_row = sequence.first_row,
-                    .num_rows = sequence.num_rows,
-                    .num_drafts = sequence.num_drafts,
-                    .fresh = sequence.fresh ? 1 : 0,
-                    .first_store = static_cast<std::int32_t>(stores.size()),
-                    .num_stores = static_cast<std::int32_t>(sequence.stores.size()),
-                    .first_piece = put_pieces(sequence)});
-    for (const StateStore& store : sequence.stores)
-      stores.push_back({.num_rows = store.num_rows, .first_piece = put_pieces(store)});
-  }
-  device::StatesArgs args = {.sequences = there(rows), .stores = there(stores)};
-  args.pieces = there(pieces);
-  return args;
-}
-
 float* DeviceOps::room(Room which, std::int64_t floats) {
   DeviceArray<float>& array = rooms_[static_cast<std::size_t>(which)];
   if (which == Room::rows) normed_.reset();
   if (floats <= array.count()) return array.data();
+  if (captures_) {
+    refuse_capture("it needs more room than was reserved");
+    return array.data();
+  }
   keep(device_.synchronize(stream_));  // the old one is in use
   bytes_ -= array.size_bytes();
   array = {};

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "device/step_arena.h"
 #include "kernels/attention_input.h"
 #include "kernels/device/device_part.h"
+#include "kernels/device/step_bucket.h"
 #include "kernels/linear.h"
 #include "kernels/paged_attention.h"
 #include "kernels/sequence_state.h"
@@ -59,7 +61,7 @@ class DeviceOps {
   const Options& options() const { return options_; }
   std::int64_t size_bytes() const { return bytes_; }
 
-  // Memory for as long as this object.
+  // Memory for as long as this object, for what ops write; and with values that stay.
   Result<std::byte*> allocate(std::int64_t bytes, std::string_view name);
   Result<std::byte*> place(std::span<const std::byte> values, std::string_view name);
   // The rows of these matrices one below the other, cut where their element types change; in f32, whatever
@@ -74,8 +76,19 @@ class DeviceOps {
   device::Element element_of(const TensorView& table) const;
   std::int64_t table_bytes(const TensorView& table) const;
 
-  // A step begins, whose image was copied to `there`. The arena has begun, too.
-  void begin_step(std::span<const std::int32_t> image, const std::int32_t* there);
+  // A step begins, whose image was copied to `there`. The arena has begun, too. A step of a bucket has that
+  // many rows.
+  void begin_step(std::span<const std::int32_t> image, const std::int32_t* there,
+                  const std::optional<StepBucket>& bucket = std::nullopt);
+  // For a step of a bucket, before its ops: brings all that they read of its rows, the tables of each lane
+  // and the states. What is brought lies at places(), and a capture is right for steps with the same ones.
+  void bring(std::span<const std::vector<AttentionSequence>> lanes, std::span<const LayerStates> states);
+  const std::vector<const void*>& places() const { return places_; }
+  // Between these two the device captures what ops launch, so that none may bring values or make room.
+  // end_capture(): why the capture is not to be used; empty: it is.
+  void begin_capture();
+  std::string end_capture();
+
   // The device's copy of these values: the image's, or one that is made now.
   template <class T>
   const T* there(std::span<const T> values) {
@@ -83,6 +96,10 @@ class DeviceOps {
     if (!image_.empty() && bytes.data() >= image_.data() &&
         bytes.data() + bytes.size() <= image_.data() + image_.size())
       return reinterpret_cast<const T*>(image_there_ + (bytes.data() - image_.data()));
+    if (captures_ && !values.empty()) {
+      refuse_capture("an op brings values of its own");
+      return nullptr;
+    }
     auto put = arena_.put(values);
     if (put) return *put;
     keep(put.error());
@@ -93,10 +110,12 @@ class DeviceOps {
     return there(std::span<const T>(values));
   }
 
-  // The rows of a KV group's sequences; brought there once a step.
+  // The rows of a KV group's sequences; brought there once a step. By row of the batch: where its blocks
+  // begin in block_tables, and its sequence; -1 for padding.
   struct Sequences {
+    const std::int32_t *block_tables = nullptr, *tables = nullptr;
     const device::SequenceRows* sequences = nullptr;
-    const std::int32_t* of_rows = nullptr;  // by row of the batch
+    const std::int32_t* of_rows = nullptr;
     std::int64_t num_rows = 0;
   };
   Sequences show(std::span<const AttentionSequence> sequences);
@@ -105,15 +124,21 @@ class DeviceOps {
   // there once a step and number of rows in a tile (0: there are no tiles).
   struct AttentionRows {
     std::int64_t num_rows = 0, num_split_rows = 0, num_whole_rows = 0, num_tiles = 0;
-    const std::int32_t *sequences = nullptr, *positions = nullptr;  // by row of the batch
+    const std::int32_t* positions = nullptr;  // by row of the batch
     const std::int32_t *split_rows = nullptr, *whole_rows = nullptr;
     const std::int32_t* tiles = nullptr;  // [num_tiles + 1]: the first of each in whole_rows
     std::int32_t splits = 0;              // splits of the longest context of split_rows
-    std::int64_t all_splits = 0;          // the sum over those rows
+    std::int64_t all_splits = 0;          // as AttentionArgs has it
   };
   AttentionRows show_rows(std::span<const AttentionSequence> sequences, std::int32_t rows_of_tile);
-  // A layer's states: `count` pieces from `first` on.
-  device::StatesArgs show(const LayerStates& states, std::int32_t first, std::int32_t count);
+  // A layer's states, from its piece `piece` on; and how many sequences have one, with padding.
+  struct States {
+    device::StatesArgs args;
+    std::int64_t num_sequences = 0;
+  };
+  States show(const LayerStates& states, std::int32_t piece);
+  // How many rows are none of padding; null: all.
+  const std::int32_t* num_rows_there() const { return num_rows_there_; }
 
   // Room for so many floats, which the next call for the same room may overwrite. rows: inputs of products,
   // or rows that move. products: what a function is applied to. rounded: inputs in bf16. heads: queries, keys
@@ -127,6 +152,8 @@ class DeviceOps {
     std::int64_t rows = 0, heads = 0;
   };
   Status reserve(std::int64_t max_rows, const Widths& widths, std::int64_t partial_floats);
+  // All memory that ops may write, but for the cache and what their callers own.
+  std::vector<std::span<std::byte>> written() const;
   // Widths of a matrix that is placed, for reserve().
   void note_matrix(std::int64_t input, std::int64_t products) {
     widest_input_ = std::max(widest_input_, input);
@@ -163,12 +190,14 @@ class DeviceOps {
     device::Element element = {};
     std::int64_t count = 0, used = 0;
   };
+  Result<std::byte*> take(std::int64_t bytes, std::string_view name);
   Status send(std::byte* to, std::span<const std::byte> values);
   Status send_rows(std::span<const TensorView> views, device::Element element, std::byte* to);
   Result<const std::byte*> place_rows(std::span<const TensorView> views, device::Element element);
   Result<DevicePart> place_in(Series& series, std::span<const TensorView> views, std::span<const float> bias,
                               bool exact);
   device::Element element_for(std::span<const TensorView> views, bool exact) const;
+  void refuse_capture(std::string_view why);
 
   device::Device& device_;
   device::StreamId stream_;
@@ -177,6 +206,7 @@ class DeviceOps {
   device::KernelLaunches launches_;
   device::LayerLaunches layers_;
   std::vector<device::DeviceArray<std::byte>> arrays_;
+  std::vector<std::span<std::byte>> written_;  // those of arrays_ that are not constant
   std::array<device::DeviceArray<float>, static_cast<std::size_t>(Room::count)> rooms_;
   device::PinnedArray<std::byte> stage_;
   std::int64_t bytes_ = 0, widest_input_ = 0, widest_products_ = 0;
@@ -185,8 +215,14 @@ class DeviceOps {
   std::vector<std::pair<const std::byte*, device::Element>> tables_;
   std::span<const std::byte> image_;
   const std::byte* image_there_ = nullptr;
+  std::optional<StepBucket> bucket_;
+  const std::int32_t* num_rows_there_ = nullptr;
+  bool captures_ = false;
+  std::string refused_;
+  std::vector<const void*> places_;
   std::vector<std::pair<const AttentionSequence*, Sequences>> shown_;
   std::vector<std::pair<std::int32_t, AttentionRows>> shown_rows_;  // by rows of a tile
+  std::vector<std::pair<const StateSequence*, States>> shown_states_;
   struct Normed {
     LinearInput input;
     std::int64_t num_rows = 0, k = 0;

@@ -319,7 +319,7 @@ TEST_F(DeviceOpsTest, RecurrentLayersAreTheReferences) {
                     .gate = rows.at(0, 100),
                     .output_gate = rows.at(0, 200),
                     .output = conv_out,
-                    .states = {.sequences = sequences}});
+                    .states = {.sequences = sequences, .num_pieces = kPieces}});
     linear_attention(c, {.num_heads = kHeads,
                          .num_key_heads = kKeyHeads,
                          .key_size = kKey,
@@ -332,7 +332,7 @@ TEST_F(DeviceOpsTest, RecurrentLayersAreTheReferences) {
                          .weight = gate.at(0, kHeads),
                          .skip = skips,
                          .output = out,
-                         .states = {.sequences = sequences},
+                         .states = {.sequences = sequences, .num_pieces = kPieces},
                          .piece = 1});
   };
   std::vector<float> kept = states, conv(kTotal * kChannels), out(kTotal * kHeads * kValue);

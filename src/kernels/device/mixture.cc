@@ -66,7 +66,8 @@ void route(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, std::i
                                           .experts = rule.num_experts,
                                           .per_token = rule.per_token,
                                           .scale = rule.scale,
-                                          .near = rule.near},
+                                          .near = rule.near,
+                                          .num_rows = ops.num_rows_there()},
                                          num_rows));
     ops.keep(ops.launches().group_pairs({.chosen = room.chosen,
                                          .slots = room.slots,
@@ -87,6 +88,7 @@ void route(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, std::i
          .score = score_of(rule.score),
          .renormalize = rule.renormalize ? 1 : 0,
          .scale = rule.scale,
+         .num_rows = ops.num_rows_there(),
          .slots = room.slots,
          .tiles = room.tiles},
         num_rows));
