@@ -39,7 +39,7 @@ class Profile {
                                    .max_num_seqs = sequences,
                                    .num_blocks = sequences * blocks()};
     auto runner = DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
-                                            std::move(device));
+                                            std::move(device), {.graphs = GraphUse::off});
     if (!runner) return runner.error();
     for (std::size_t i = 0; i < tokens_.size(); ++i) PAGODA_RETURN_IF_ERROR(step(**runner, i, 1, 0));
     PAGODA_RETURN_IF_ERROR(step(**runner, 0, tokens_.size(), context_));  // loads the kernels

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "kernels/device/ops.h"
 #include "model_runner/kv_layout_choice.h"
@@ -139,7 +140,10 @@ DeviceModelRunner::~DeviceModelRunner() {
   // Memory is freed while nothing uses it: nothing runs between steps, but a step that failed may have left
   // something.
   for (const device::StreamId stream : {stream_, swap_stream_}) (void)device_->synchronize(stream).ok();
-  if (graphs_) (void)graphs_->clear().ok();
+  if (!graphs_) return;
+  (void)graphs_->clear().ok();
+  if (const StepGraphs::Stats& all = graph_stats(); all.captured > 0)
+    log_info("device", concat(all.captured, " graphs captured, ", all.replayed, " decode steps replayed"));
 }
 
 Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
@@ -237,12 +241,12 @@ Status DeviceModelRunner::prepare_sampling() {
 // Bytes that a step brings to the device, at most, but for the histories of several sequences that want
 // penalties for the first time.
 std::size_t DeviceModelRunner::step_bytes() const {
-  const std::int64_t tokens = options_.max_num_batched_tokens, seqs = options_.max_num_seqs;
+  const std::int64_t tokens = options_.max_num_batched_tokens;
   const std::int64_t context = max_context(), word = sizeof(std::int32_t);
-  const std::int64_t tables = seqs * (context / options_.block_size + 1) * word;
   const auto mask = static_cast<std::int64_t>(mask_words(config().vocab_size)) * word;
   const std::int64_t drawn = pooler_ ? 0 : sampler_->max_rows();
-  return as_size(16 * tokens * word + tables + drawn * (mask + 512) + context * word);
+  const std::int64_t rows = (8 * step_.num_lanes() + 16) * tokens * word;
+  return as_size(step_.size_bytes() + rows + drawn * (mask + 512) + context * word);
 }
 
 Status DeviceModelRunner::make_step_layout() {

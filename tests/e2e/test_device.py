@@ -13,7 +13,7 @@ import subprocess
 
 import httpx
 import pytest
-from conftest import binary, serving, small_model
+from conftest import Server, binary, serving, small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests/fixtures/tiny_models"
@@ -223,6 +223,21 @@ def test_tiles_and_8_bit_caches_give_the_same_answers_paged_virtual_alone_and_to
                 with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
                     answers.append(list(pool.map(draw, range(len(PROMPTS)))))
         assert all(answer == answers[0] for answer in answers), how
+
+
+def test_replayed_steps_give_what_eager_ones_give_and_are_counted():
+    answers = []
+    for flags in (["--enforce-eager"], ["--device-graphs", "check"]):
+        server = Server(TINY / "qwen3", *FLAGS, *EMULATED, *flags)
+        try:
+            with concurrent.futures.ThreadPoolExecutor(3) as pool:
+                futures = [pool.submit(ask, server, prompt, temperature=0, logprobs=2) for prompt in PROMPTS[:3]]
+                answers.append([(ids(future.result()), future.result()[0]["logprobs"]) for future in futures])
+        finally:
+            server.stop()
+        counted = [line for line in server.log if "decode steps replayed" in line]
+        assert len(counted) == (0 if flags == ["--enforce-eager"] else 1), server.log
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.skipif(DEVICE != "emulated", reason="a library that may not be there")
