@@ -62,12 +62,12 @@ class Parser {
 
   Status header(std::uint32_t& version);
   Status metadata(std::map<std::string, GgufValue, std::less<>>& out);
-  Status tensors(std::uint64_t alignment, std::vector<GgufTensor>& out);
+  Status tensors(std::uint64_t alignment, std::vector<FileTensor>& out);
 
  private:
   Status value(std::string_view key, std::uint32_t type, GgufValue& out);
   Status array(std::string_view key, GgufValue& out);
-  Status tensor(GgufTensor& out, std::uint64_t& offset);
+  Status tensor(FileTensor& out, std::uint64_t& offset);
   template <class T, class To>
   bool elements(std::uint64_t count, std::vector<To>& out);
 
@@ -209,7 +209,7 @@ Status Parser::array(std::string_view key, GgufValue& out) {
 }
 
 // One entry of the tensor table; `offset` is relative to the data section.
-Status Parser::tensor(GgufTensor& out, std::uint64_t& offset) {
+Status Parser::tensor(FileTensor& out, std::uint64_t& offset) {
   std::string_view name;
   if (!in_.read(name)) return truncated("the table of tensors");
   if (name.empty() || name.size() > kMaxNameBytes) {
@@ -254,7 +254,7 @@ Status Parser::tensor(GgufTensor& out, std::uint64_t& offset) {
   return ok_status();
 }
 
-Status Parser::tensors(std::uint64_t alignment, std::vector<GgufTensor>& out) {
+Status Parser::tensors(std::uint64_t alignment, std::vector<FileTensor>& out) {
   out.resize(num_tensors_);
   std::vector<std::uint64_t> offsets(num_tensors_);
   for (std::uint64_t i = 0; i < num_tensors_; ++i) PAGODA_RETURN_IF_ERROR(tensor(out[i], offsets[i]));
@@ -277,7 +277,7 @@ Status Parser::tensors(std::uint64_t alignment, std::vector<GgufTensor>& out) {
   std::iota(by_offset.begin(), by_offset.end(), std::uint64_t{0});
   std::sort(by_offset.begin(), by_offset.end(), [&](auto a, auto b) { return offsets[a] < offsets[b]; });
   for (std::uint64_t i = 1; i < num_tensors_; ++i) {
-    const GgufTensor& before = out[by_offset[i - 1]];
+    const FileTensor& before = out[by_offset[i - 1]];
     if (out[by_offset[i]].data - before.data < before.bytes) {
       return bad_tensor(out[by_offset[i]].name, concat("overlaps '", printable(before.name), "'"));
     }
@@ -305,7 +305,7 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes) {
 
   PAGODA_RETURN_IF_ERROR(parser.tensors(alignment, file.tensor_list_));
   std::map<std::string_view, int> seen;
-  for (const GgufTensor& tensor : file.tensor_list_) {
+  for (const FileTensor& tensor : file.tensor_list_) {
     if (!seen.emplace(tensor.name, 0).second) {
       return corrupt_data(concat("GGUF tensor '", printable(tensor.name), "' appears twice"));
     }
@@ -323,17 +323,8 @@ Status GgufFile::add_part(const GgufFile& part) {
   return ok_status();
 }
 
-Result<GgufFile> GgufFile::open(const std::string& path) {
-  Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
-  if (!mapped) return mapped.error();
-  Result<GgufFile> file = parse((*mapped)->bytes());
-  if (!file) return file.error().annotate(printable(path));
-  file->file_ = *mapped;
-  return file;
-}
-
 Status GgufFile::check_supported() const {
-  for (const GgufTensor& tensor : tensor_list_) {
+  for (const FileTensor& tensor : tensor_list_) {
     if (tensor.dtype) continue;
     return unimplemented(concat("tensor '", printable(tensor.name), "' has type ", tensor.type,
                                 ", which is not supported; supported: ", supported_ggml_types()));

@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "loader/mapped_file.h"
-#include "tensor/tensor_view.h"
+#include "loader/tensor_file.h"
 
 namespace pagoda {
 
@@ -34,21 +33,11 @@ struct GgufArray {  // the vector that `element` names is filled, the others are
   std::size_t size() const { return integers.size() + floats.size() + strings.size() + booleans.size(); }
 };
 
-// One tensor as the file lists it, of a type that Pagoda reads or not.
-struct GgufTensor {
-  std::string name;
-  std::string_view type;            // "Q4_1", "Q8_K"
-  std::optional<DType> dtype;       // nullopt: Pagoda does not run this type
-  std::vector<std::int64_t> shape;  // outermost first
-  const std::byte* data = nullptr;
-  std::int64_t bytes = 0;
-};
-
-class GgufFile {
+class GgufFile : public TensorFile {
  public:
   // not_found, or corrupt_data naming what is wrong. Only metadata is read; tensor bytes stay mapped.
   // A file whose tensors are of known but unsupported types opens: see check_supported().
-  static Result<GgufFile> open(const std::string& path);
+  static Result<GgufFile> open(const std::string& path) { return open_as<GgufFile>(path); }
   // The same on bytes in memory, which must outlive the result: for fuzzing.
   static Result<GgufFile> parse(std::span<const std::byte> bytes);
 
@@ -62,10 +51,6 @@ class GgufFile {
   const std::string* string(std::string_view key) const;
   const GgufArray* array(std::string_view key) const;
 
-  // The tensors of supported types, by name.
-  const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
-  // All tensors, in the file's order.
-  const std::vector<GgufTensor>& tensor_list() const { return tensor_list_; }
   // The tensors of another part of a split model become this one's, too; they are readable for as long as
   // that part's file() lives. corrupt_data: both have one of the same name.
   Status add_part(const GgufFile& part);
@@ -75,14 +60,10 @@ class GgufFile {
   Status check_is_model() const;
 
   std::uint32_t version() const { return version_; }
-  // Keeps views into the mapping valid; null after parse().
-  const std::shared_ptr<MappedFile>& file() const { return file_; }
 
  private:
-  std::shared_ptr<MappedFile> file_;  // shared: model weights may keep the mapping alive
+  friend class TensorFile;
   std::map<std::string, GgufValue, std::less<>> metadata_;
-  std::map<std::string, TensorView, std::less<>> tensors_;
-  std::vector<GgufTensor> tensor_list_;
   std::uint32_t version_ = 0;
 };
 

@@ -81,7 +81,7 @@ TEST(Gguf, ReadsTensorsOfEverySupportedType) {
   ASSERT_TRUE(file) << file.error().message();
   EXPECT_TRUE(file->check_supported().ok());
   EXPECT_EQ(file->tensors().size(), 28u);
-  for (const GgufTensor& tensor : file->tensor_list()) {
+  for (const FileTensor& tensor : file->tensor_list()) {
     const TensorView& view = file->tensors().at(tensor.name);
     EXPECT_EQ(dtype_info(view.dtype).name, tensor.name);
     EXPECT_EQ(view.bytes(), tensor.bytes);

@@ -1,12 +1,12 @@
 #include "loader/hf_source.h"
 
-#include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <utility>
 
 #include "base/strings.h"
 #include "base/xxh64.h"
+#include "loader/file_source.h"
 #include "loader/json_overrides.h"
 #include "loader/printable.h"
 #include "loader/safetensors.h"
@@ -19,30 +19,22 @@ std::string in_folder(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-class HuggingFaceSource final : public ModelSource {
+class HuggingFaceSource final : public FileSource {
  public:
   struct Parts {
     std::string path, name, overrides, config;
-    std::vector<SafetensorsFile> files;  // keep the mappings alive
+    std::vector<TensorFile> files;
     ReadableTensors readable;
     bool quantize_activations = true;
   };
-  explicit HuggingFaceSource(Parts parts) : parts_(std::move(parts)) {}
+  explicit HuggingFaceSource(Parts parts)
+      : FileSource(parts.path, std::move(parts.files), std::move(parts.readable.tensors)),
+        parts_(std::move(parts)) {}
 
   ModelFormat format() const override { return ModelFormat::hugging_face; }
   std::string_view config_json() const override { return parts_.config; }
   std::string name() const override { return parts_.name; }
   std::string weight_type() const override { return describe_types(parts_.readable.bytes_by_type); }
-  const TensorView* find(std::string_view name) const override {
-    const auto tensor = parts_.readable.tensors.find(name);
-    return tensor == parts_.readable.tensors.end() ? nullptr : &tensor->second;
-  }
-  std::vector<std::string> tensor_names() const override {
-    std::vector<std::string> names;
-    names.reserve(parts_.readable.tensors.size());
-    for (const auto& [name, tensor] : parts_.readable.tensors) names.push_back(name);
-    return names;
-  }
   std::optional<std::string> side_file(std::string_view name) const override {
     const std::size_t slash = name.find('/');
     if (!plain_file_name(name.substr(slash == std::string_view::npos ? 0 : slash + 1)) ||
@@ -50,7 +42,6 @@ class HuggingFaceSource final : public ModelSource {
       return std::nullopt;
     return optional_text_file(in_folder(parts_.path, name));
   }
-  const std::string& path() const override { return parts_.path; }
   std::string identity() const override {
     // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
     std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
@@ -58,32 +49,19 @@ class HuggingFaceSource final : public ModelSource {
     if (const auto beside = side_file("hf_quant_config.json")) text += concat(" quantised ", xxh64(*beside));
     if (!parts_.quantize_activations) text += " activations as they are";
     if (!parts_.overrides.empty()) text += concat(" overrides ", xxh64(parts_.overrides));
-    for (const SafetensorsFile& file : parts_.files)
-      text += concat("\n", file.file()->identity(header_bytes(*file.file(), file.tensor_list())));
-    return text;
-  }
-  bool unchanged() const override {
-    return std::ranges::all_of(parts_.files,
-                               [](const SafetensorsFile& file) { return file.file()->unchanged(); });
+    return text + identities("\n");
   }
   LinearArithmetic inputs_of(const TensorView& tensor) const override {
     return parts_.quantize_activations ? parts_.readable.quantized->inputs_of(tensor) : LinearArithmetic{};
   }
   Status bring_in(const TensorView& tensor, ThreadPool* pool) const override {
-    for (const SafetensorsFile& file : parts_.files) file.file()->read_ahead(stored_bytes(tensor));
+    PAGODA_RETURN_IF_ERROR(FileSource::bring_in(tensor, pool));
     return parts_.readable.quantized->bring_in(tensor, pool);
   }
   void give_back(const TensorView& tensor) const override {
-    std::vector<TensorView> stored = parts_.readable.quantized->give_back(tensor);
-    if (stored.empty()) stored.push_back(tensor);
-    for (const TensorView& each : stored)
-      for (const SafetensorsFile& file : parts_.files) file.file()->give_back(stored_bytes(each));
-  }
-  void has_read(const TensorView& rows) const override {
-    for (const SafetensorsFile& file : parts_.files) {
-      file.file()->give_back(stored_bytes(rows));
-      file.file()->read_ahead(stored_bytes(rows));
-    }
+    FileSource::give_back(tensor);
+    for (const TensorView& stored : parts_.readable.quantized->give_back(tensor))
+      FileSource::give_back(stored);
   }
 
  private:
@@ -91,7 +69,7 @@ class HuggingFaceSource final : public ModelSource {
 };
 
 struct Weights {
-  std::vector<SafetensorsFile> files;
+  std::vector<TensorFile> files;
   StoredTensors stored;
 };
 
@@ -106,13 +84,12 @@ Status open_shards(const ModelFiles& files, Weights& weights) {
   const auto index = read_safetensors_index(files.index);
   if (!index) return index.error();
   std::map<std::string_view, std::size_t> opened;  // shard -> its place in weights.files
-  std::map<std::string_view, std::map<std::string_view, const SafetensorsTensor*>> listed;
+  std::map<std::string_view, std::map<std::string_view, const FileTensor*>> listed;
   for (const auto& [name, shard] : *index) {
     const auto [entry, is_new] = opened.emplace(shard, weights.files.size());
     if (is_new) {
       PAGODA_RETURN_IF_ERROR(add_file(in_folder(files.path, shard), weights));
-      for (const SafetensorsTensor& each : weights.files.back().tensor_list())
-        listed[shard][each.name] = &each;
+      for (const FileTensor& each : weights.files.back().tensor_list()) listed[shard][each.name] = &each;
     }
     const auto tensor = listed[shard].find(name);
     if (tensor == listed[shard].end())
@@ -125,8 +102,8 @@ Status open_shards(const ModelFiles& files, Weights& weights) {
 
 Status open_files(const ModelFiles& files, Weights& weights) {
   for (const std::string& path : files.weights) PAGODA_RETURN_IF_ERROR(add_file(path, weights));
-  for (const SafetensorsFile& file : weights.files)
-    for (const SafetensorsTensor& tensor : file.tensor_list())
+  for (const TensorFile& file : weights.files)
+    for (const FileTensor& tensor : file.tensor_list())
       if (!weights.stored.emplace(tensor.name, tensor).second)
         return corrupt_data(concat("tensor '", printable(tensor.name), "' is in two files of '",
                                    printable(files.path), "', which has no index"));
@@ -134,7 +111,7 @@ Status open_files(const ModelFiles& files, Weights& weights) {
 }
 
 // gpt-oss' MXFP4 in two tensors, which are taken as they are. Other bytes are masks of old files.
-bool is_mxfp4_part(const SafetensorsTensor& tensor) {
+bool is_mxfp4_part(const FileTensor& tensor) {
   return tensor.type == "U8" && (tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales"));
 }
 

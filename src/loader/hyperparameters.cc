@@ -221,13 +221,13 @@ void Hyperparameters::only(std::string_view name, const json::value& harmless) {
 std::set<std::string_view> Hyperparameters::tensor_names() const {
   std::set<std::string_view> names;
   if (gguf_ != nullptr)
-    for (const GgufTensor& tensor : gguf_->tensor_list()) names.insert(tensor.name);
+    for (const FileTensor& tensor : gguf_->tensor_list()) names.insert(tensor.name);
   return names;
 }
 
 bool Hyperparameters::has_tensor(std::string_view name) const {
   return gguf_ != nullptr &&
-         std::ranges::find(gguf_->tensor_list(), name, &GgufTensor::name) != gguf_->tensor_list().end();
+         std::ranges::find(gguf_->tensor_list(), name, &FileTensor::name) != gguf_->tensor_list().end();
 }
 
 std::vector<std::string> Hyperparameters::refuse_unread(std::string_view where) {

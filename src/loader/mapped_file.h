@@ -3,7 +3,6 @@
 // is left to whoever knows the order of use. Not a defence against a file that another program truncates
 // while it is mapped: that raises SIGBUS, which install_sigbus_handler() turns into one line and exit 2.
 // Threads: any may read.
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -55,17 +54,6 @@ class MappedFile {
   std::size_t size_ = 0;
   std::string path_;
 };
-
-// The part of a model's file before the first of its tensors' bytes.
-template <class Tensors>
-std::size_t header_bytes(const MappedFile& file, const Tensors& tensors) {
-  std::size_t header = file.bytes().size();
-  for (const auto& tensor : tensors) {
-    if (tensor.bytes > 0)
-      header = std::min(header, static_cast<std::size_t>(tensor.data - file.bytes().data()));
-  }
-  return header;
-}
 
 // A whole small file as a string; corrupt_data when it is over `max_bytes`, else as MappedFile::open.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{64} << 20);

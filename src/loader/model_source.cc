@@ -1,9 +1,9 @@
+#include "loader/model_source.h"
 
-#include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/strings.h"
+#include "loader/file_source.h"
 #include "loader/gguf_overrides.h"
 #include "loader/hf_source.h"
 #include "loader/json_overrides.h"
@@ -14,11 +14,13 @@
 namespace pagoda {
 namespace {
 
-class GgufSource final : public ModelSource {
+class GgufSource final : public FileSource {
  public:
   // `whole` has the tensors of all parts; `parts` are the files, one or more.
-  GgufSource(GgufFile whole, std::vector<GgufFile> parts, std::string name, std::string path)
-      : whole_(std::move(whole)), parts_(std::move(parts)), name_(std::move(name)), path_(std::move(path)) {}
+  GgufSource(GgufFile whole, std::vector<TensorFile> parts, std::string name, std::string path)
+      : FileSource(std::move(path), std::move(parts), whole.tensors()),
+        whole_(std::move(whole)),
+        name_(std::move(name)) {}
 
   ModelFormat format() const override { return ModelFormat::gguf; }
   std::string name() const override {
@@ -26,50 +28,17 @@ class GgufSource final : public ModelSource {
     return own != nullptr && !own->empty() ? *own : name_;
   }
   std::string weight_type() const override { return describe_types(whole_); }
-  const TensorView* find(std::string_view name) const override {
-    const auto tensor = whole_.tensors().find(name);
-    return tensor == whole_.tensors().end() ? nullptr : &tensor->second;
-  }
-  std::vector<std::string> tensor_names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, tensor] : whole_.tensors()) names.push_back(name);
-    return names;
-  }
   const GgufFile* gguf() const override { return &whole_; }
-  const std::string& path() const override { return path_; }
-  std::string identity() const override {
-    std::string text = "gguf";
-    for (const GgufFile& part : parts_)
-      text += concat(" ", part.file()->identity(header_bytes(*part.file(), part.tensor_list())));
-    return text;
-  }
-  bool unchanged() const override {
-    return std::ranges::all_of(parts_, [](const GgufFile& part) { return part.file()->unchanged(); });
-  }
-  Status bring_in(const TensorView& tensor, ThreadPool*) const override {
-    for (const GgufFile& part : parts_) part.file()->read_ahead(stored_bytes(tensor));
-    return ok_status();
-  }
-  void give_back(const TensorView& tensor) const override {
-    for (const GgufFile& part : parts_) part.file()->give_back(stored_bytes(tensor));
-  }
-  void has_read(const TensorView& rows) const override {
-    for (const GgufFile& part : parts_) {
-      part.file()->give_back(stored_bytes(rows));
-      part.file()->read_ahead(stored_bytes(rows));
-    }
-  }
+  std::string identity() const override { return concat("gguf", identities(" ")); }
 
  private:
   GgufFile whole_;
-  std::vector<GgufFile> parts_;
   std::string name_;  // errors of the file begin with it
-  std::string path_;
 };
 
-// Opens the parts behind the first of a split model.
-Result<std::vector<GgufFile>> open_parts(const std::string& path, std::int64_t count, GgufFile& whole) {
-  std::vector<GgufFile> parts;
+// Opens the parts behind the first of a split model, whose tensors become the whole's, too.
+Status add_parts(const std::string& path, std::int64_t count, GgufFile& whole,
+                 std::vector<TensorFile>& parts) {
   const std::vector<std::string> paths = gguf_part_paths(path, count);
   if (paths.empty()) {
     return invalid_argument(concat("'", printable(path), "' is not the first of ", count,
@@ -90,18 +59,15 @@ Result<std::vector<GgufFile>> open_parts(const std::string& path, std::int64_t c
   if (tensors >= 0 && tensors != static_cast<std::int64_t>(whole.tensor_list().size()))
     return corrupt_data(
         concat("the model's parts have ", whole.tensor_list().size(), " tensors, not ", tensors));
-  return parts;
+  return ok_status();
 }
 
 Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files, const ModelOverrides& overrides) {
   Result<GgufFile> file = GgufFile::open(files.path);
   if (!file) return file.error();
-  std::vector<GgufFile> parts = {*file};
-  if (const std::int64_t count = file->integer("split.count").value_or(0); count > 1) {
-    auto others = open_parts(files.path, count, *file);
-    if (!others) return others.error();
-    for (GgufFile& part : *others) parts.push_back(std::move(part));
-  }
+  std::vector<TensorFile> parts = {*file};
+  if (const std::int64_t count = file->integer("split.count").value_or(0); count > 1)
+    PAGODA_RETURN_IF_ERROR(add_parts(files.path, count, *file, parts));
   if (const Status status = override_as_config(*file, overrides.config); !status.ok())
     return status.annotate("--hf-overrides");
   if (const Status status = override_rope(*file, overrides.rope); !status.ok()) return status;

@@ -58,7 +58,7 @@ std::string mutate(std::string bytes, std::size_t header, std::mt19937_64& rng) 
 std::size_t header_bytes(const std::string& whole) {
   const Result<GgufFile> file = GgufFile::parse(as_bytes(whole));
   std::size_t bytes = whole.size();
-  for (const GgufTensor& tensor : file->tensor_list())
+  for (const FileTensor& tensor : file->tensor_list())
     bytes =
         std::min(bytes, static_cast<std::size_t>(reinterpret_cast<const char*>(tensor.data) - whole.data()));
   return bytes;

@@ -19,7 +19,7 @@ namespace {
 namespace json = boost::json;
 
 struct Blocks {
-  SafetensorsTensor codes;
+  FileTensor codes;
   std::int64_t size = 64, elements = 0;
   float table[16] = {};
   ScaleValues magnitudes = {};
@@ -46,7 +46,7 @@ struct State {
   float nested_offset = 0;
 };
 
-Result<State> read_state(const SafetensorsTensor& tensor) {
+Result<State> read_state(const FileTensor& tensor) {
   constexpr std::int64_t kMaxBytes = 1 << 16, kMaxExtent = std::int64_t{1} << 40;
   const auto wrong = [&](std::string_view what) {
     return corrupt_data(concat("tensor '", printable(tensor.name), "' ", what));
@@ -156,7 +156,7 @@ Status decode_nf4(const Blocks& of, std::int64_t first, std::int64_t count, std:
 }  // namespace
 
 Result<QuantizedWeight> bitsandbytes_weight(const Quantization&, const StoredTensors& stored,
-                                            const SafetensorsTensor& weight) {
+                                            const FileTensor& weight) {
   const std::string& name = weight.name;
   const bool is_nf4 = stored.contains(name + ".quant_state.bitsandbytes__nf4");
   QuantizedWeight out{

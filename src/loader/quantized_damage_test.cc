@@ -49,7 +49,7 @@ class DamagedFolder : public ::testing::TestWithParam<std::string> {
         config_(testing::read_binary(kFolder + GetParam() + "/config.json")) {
     const std::string beside = kFolder + GetParam() + "/hf_quant_config.json";
     if (fs::exists(beside)) beside_ = testing::read_binary(beside);
-    for (const SafetensorsTensor& tensor : file_.tensor_list()) stored_.emplace(tensor.name, tensor);
+    for (const FileTensor& tensor : file_.tensor_list()) stored_.emplace(tensor.name, tensor);
     const auto whole = readable_tensors(*read_quantization_files(config_, beside_), stored_);
     EXPECT_TRUE(whole) << whole.error().message();
     for (const auto& [name, tensor] : whole->quantized->tensors()) shapes_.emplace(name, tensor.shape);
@@ -86,7 +86,7 @@ class DamagedFolder : public ::testing::TestWithParam<std::string> {
   }
 
   // `tensor` with another shape, its bytes cut or repeated.
-  SafetensorsTensor with_shape(SafetensorsTensor tensor, std::vector<std::int64_t> shape) {
+  FileTensor with_shape(FileTensor tensor, std::vector<std::int64_t> shape) {
     std::int64_t bytes = bytes_of(tensor.type);
     for (const std::int64_t extent : shape) bytes *= extent;
     std::string& copy = copies_.emplace_back();
@@ -98,7 +98,7 @@ class DamagedFolder : public ::testing::TestWithParam<std::string> {
     return tensor;
   }
   // The tensor with these bytes for one of its elements.
-  SafetensorsTensor with_element(SafetensorsTensor tensor, std::int64_t index, std::string_view element) {
+  FileTensor with_element(FileTensor tensor, std::int64_t index, std::string_view element) {
     std::string& copy = copies_.emplace_back(reinterpret_cast<const char*>(tensor.data),
                                              static_cast<std::size_t>(tensor.bytes));
     copy.replace(static_cast<std::size_t>(index) * element.size(), element.size(), element);
@@ -159,7 +159,7 @@ TEST_P(DamagedFolder, HasAPartOfAnotherType) {
 TEST_P(DamagedFolder, HasAPartOfAnotherShape) {
   for (const std::string& name : parts_) {
     if (!is_tried(name) || is_beside(name)) continue;
-    const SafetensorsTensor tensor = stored_.at(name);
+    const FileTensor tensor = stored_.at(name);
     std::vector<std::vector<std::int64_t>> shapes;
     for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
       for (const std::int64_t more : {std::int64_t{-1}, std::int64_t{1}, tensor.shape[axis]}) {
@@ -189,7 +189,7 @@ TEST_P(DamagedFolder, HasAPartOfAnotherShape) {
 }
 
 TEST_P(DamagedFolder, HasAScaleThatIsNoNumber) {
-  const auto tried = [](const SafetensorsTensor& tensor) -> std::vector<std::string> {
+  const auto tried = [](const FileTensor& tensor) -> std::vector<std::string> {
     using namespace std::string_literals;
     if (tensor.type == "F32") return {"\0\0\xc0\x7f"s, "\0\0\x80\x7f"s, "\0\0\x80\xff"s};
     if (tensor.type == "BF16") return {"\xc0\x7f"s, "\x80\x7f"s, "\x80\xff"s};
@@ -200,7 +200,7 @@ TEST_P(DamagedFolder, HasAScaleThatIsNoNumber) {
   };
   for (const std::string& name : parts_) {
     if (!is_tried(name) || is_beside(name)) continue;
-    const SafetensorsTensor& tensor = stored_.at(name);
+    const FileTensor& tensor = stored_.at(name);
     for (const std::string& element : tried(tensor)) {
       for (const std::int64_t at : {std::int64_t{0}, tensor.bytes / std::ssize(element) - 1}) {
         StoredTensors stored = stored_;
@@ -214,7 +214,7 @@ TEST_P(DamagedFolder, HasAScaleThatIsNoNumber) {
 TEST_P(DamagedFolder, NamesGroupsThatThereAreNot) {
   for (const std::string& name : parts_) {
     if (!is_tried(name) || !name.ends_with("g_idx")) continue;
-    const SafetensorsTensor& tensor = stored_.at(name);
+    const FileTensor& tensor = stored_.at(name);
     for (const std::int32_t group : {-1, 5, 1 << 30, std::numeric_limits<std::int32_t>::min()}) {
       for (const std::int64_t at : {std::int64_t{0}, tensor.bytes / 4 - 1}) {
         StoredTensors stored = stored_;

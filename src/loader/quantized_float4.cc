@@ -33,7 +33,7 @@ Result<Global> global_of(const StoredTensors& stored, const std::string& name, s
 
 // How NVFP4 is decoded: as values, or as blocks of DType::nvfp4_scaled.
 struct Nvfp4 {
-  SafetensorsTensor codes;
+  FileTensor codes;
   ScaleValues scales;
   const std::byte* stored_scales = nullptr;
   Global global = {};
@@ -93,7 +93,7 @@ Status decode_blocks(const Nvfp4& of, std::int64_t first, std::int64_t count, st
 }
 
 // DType::mxfp4: the power of two before elements i and i + 16 in a byte.
-Status decode_mxfp4(const SafetensorsTensor& codes, const SafetensorsTensor& powers, std::int64_t columns,
+Status decode_mxfp4(const FileTensor& codes, const FileTensor& powers, std::int64_t columns,
                     std::int64_t first, std::int64_t count, std::byte* to) {
   const std::int64_t blocks = columns / 32;
   for (std::int64_t block = first * blocks; block < (first + count) * blocks; ++block) {
@@ -110,7 +110,7 @@ Status decode_mxfp4(const SafetensorsTensor& codes, const SafetensorsTensor& pow
 }  // namespace
 
 Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& stored,
-                                      const SafetensorsTensor& weight) {
+                                      const FileTensor& weight) {
   std::string name = weight.name;
   if (name.ends_with("_packed")) name.resize(name.size() - std::string_view("_packed").size());
   if (weight.shape.size() < 2) return wrong_shape(weight, "and needs two dimensions or more");
@@ -119,7 +119,7 @@ Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& 
   QuantizedWeight out{.shape = weight.shape, .parts = {weight.name, name + "_scale"}};
   out.shape.back() *= 2;
   const std::int64_t columns = out.columns(), matrix_rows = weight.shape[weight.shape.size() - 2];
-  const SafetensorsTensor powers = stored.find(name + "_scale")->second;
+  const FileTensor powers = stored.find(name + "_scale")->second;
   const bool is_mxfp4 = powers.type == "U8" || powers.type == "F8_E8M0";
   std::vector<std::int64_t> needed = out.shape;
   needed.back() /= is_mxfp4 ? 32 : 16;

@@ -76,7 +76,7 @@ std::byte* put_numbers(const std::uint8_t* numbers, std::int64_t count, float sc
 }  // namespace
 
 Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTensors& stored,
-                                      const SafetensorsTensor& weight) {
+                                      const FileTensor& weight) {
   if (weight.shape.size() < 2) return wrong_shape(weight, "and needs two dimensions or more");
   std::string scale = weight.name + "_scale_inv";
   if (!stored.contains(scale)) scale = weight.name + "_scale";

@@ -16,7 +16,7 @@
 namespace pagoda {
 namespace {
 
-std::uint32_t word_at(const SafetensorsTensor& tensor, std::int64_t index) {
+std::uint32_t word_at(const FileTensor& tensor, std::int64_t index) {
   std::uint32_t word;
   std::memcpy(&word, tensor.data + index * 4, sizeof word);
   return word;
@@ -118,11 +118,11 @@ Result<std::int64_t> group_size_of(const Quantization& how, const Integers& of, 
 
 // [in / 8, out] or, AWQ, [in, out / 8]: what both have.
 struct Parts {
-  SafetensorsTensor codes, zeros;
+  FileTensor codes, zeros;
   ScaleValues scales;
   std::vector<std::string> names;
 };
-Result<Parts> parts_of(const StoredTensors& stored, const SafetensorsTensor& weight) {
+Result<Parts> parts_of(const StoredTensors& stored, const FileTensor& weight) {
   const std::string module = weight.name.substr(0, weight.name.rfind(".qweight"));
   Parts out;
   auto codes = find_part(stored, weight.name, "I32", 2);
@@ -191,7 +191,7 @@ Status read_group_indices(const StoredTensors& stored, const std::string& name, 
 }  // namespace
 
 Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors& stored,
-                                    const SafetensorsTensor& weight) {
+                                    const FileTensor& weight) {
   auto parts = parts_of(stored, weight);
   if (!parts) return parts.error();
   Integers of{.name = weight.name};
@@ -235,7 +235,7 @@ Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors
 }
 
 Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors& stored,
-                                   const SafetensorsTensor& weight) {
+                                   const FileTensor& weight) {
   auto parts = parts_of(stored, weight);
   if (!parts) return parts.error();
   Integers of{.name = weight.name};
@@ -254,7 +254,7 @@ Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors&
   of.group_size = *size;
   // Neighbours 0, 2, 4 and 6 of eight lie in the lower half of a word.
   static constexpr std::array<int, 8> kShift = {0, 16, 4, 20, 8, 24, 12, 28};
-  const auto code = [](const SafetensorsTensor& packed, std::int64_t line, std::int64_t line_words,
+  const auto code = [](const FileTensor& packed, std::int64_t line, std::int64_t line_words,
                        std::int64_t row) {
     const std::uint32_t word = word_at(packed, line * line_words + row / 8);
     return static_cast<std::uint8_t>(word >> kShift[static_cast<std::size_t>(row % 8)] & 15);
@@ -308,7 +308,7 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
     return ok_status();
   }
   parts.push_back(name);
-  const SafetensorsTensor& tensor = stored.find(name)->second;
+  const FileTensor& tensor = stored.find(name)->second;
   std::int64_t count = 1;
   for (const std::int64_t extent : tensor.shape) count *= extent;
   if (tensor.type == "I8" && count == of.scales.count()) {
@@ -334,7 +334,7 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
 Result<std::vector<std::int64_t>> written_shape(const StoredTensors& stored, const std::string& name) {
   const auto found = stored.find(name);
   if (found == stored.end()) return corrupt_data(concat("tensor '", printable(name), "' is missing"));
-  const SafetensorsTensor& tensor = found->second;
+  const FileTensor& tensor = found->second;
   const std::int64_t each = tensor.type == "I64" ? 8 : tensor.type == "I32" ? 4 : 0;
   if (each == 0 || tensor.bytes != 2 * each) return wrong_shape(tensor, "and is no shape of a matrix");
   std::vector<std::int64_t> shape;
@@ -349,7 +349,7 @@ Result<std::vector<std::int64_t>> written_shape(const StoredTensors& stored, con
 }  // namespace
 
 Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTensors& stored,
-                                      const SafetensorsTensor& weight) {
+                                      const FileTensor& weight) {
   const std::string name = weight.name.substr(0, weight.name.rfind("_packed"));
   auto codes = find_part(stored, weight.name, "I32", 2);
   if (!codes) return codes.error();
@@ -381,7 +381,7 @@ Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTenso
 }
 
 Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors& stored,
-                                    const SafetensorsTensor& weight) {
+                                    const FileTensor& weight) {
   auto codes = find_part(stored, weight.name, "I8", 2);
   if (!codes) return codes.error();
   Integers of{.name = weight.name, .bits = 8, .rows = codes->shape[0], .columns = codes->shape[1]};

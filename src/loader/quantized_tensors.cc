@@ -19,8 +19,7 @@ constexpr std::int64_t kPageBytes = 4096;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-using Maker = Result<QuantizedWeight> (*)(const Quantization&, const StoredTensors&,
-                                          const SafetensorsTensor&);
+using Maker = Result<QuantizedWeight> (*)(const Quantization&, const StoredTensors&, const FileTensor&);
 
 // A tensor that has the numbers of a quantised weight.
 struct Found {
@@ -34,7 +33,7 @@ std::string without(std::string_view name, std::string_view end) {
 
 constexpr std::string_view kQweight = ".qweight", kPacked = "_packed";
 
-Found found_in(const Quantization& how, const StoredTensors& stored, const SafetensorsTensor& tensor) {
+Found found_in(const Quantization& how, const StoredTensors& stored, const FileTensor& tensor) {
   const std::string& name = tensor.name;
   const auto has = [&](std::string_view end) { return stored.contains(concat(name, end)); };
   if (name.ends_with(kQweight))
@@ -120,7 +119,7 @@ Result<std::unique_ptr<QuantizedTensors>> QuantizedTensors::find(const Quantizat
     place.begin = next;
     next += round_up(static_cast<std::size_t>(place.weight.rows() * place.row_bytes()));
     for (const std::string& part : place.weight.parts) {
-      const SafetensorsTensor& tensor = stored.find(part)->second;
+      const FileTensor& tensor = stored.find(part)->second;
       place.stored.push_back({DType::u8, {tensor.bytes}, tensor.data});
     }
     out->tensors_.emplace(names[i], TensorView{place.weight.dtype, place.weight.shape, place.begin});

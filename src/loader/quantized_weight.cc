@@ -24,7 +24,7 @@ float power_of_two(std::uint8_t bits) {
 
 }  // namespace
 
-Status wrong_shape(const SafetensorsTensor& tensor, std::string_view why) {
+Status wrong_shape(const FileTensor& tensor, std::string_view why) {
   return corrupt_data(
       concat("tensor '", printable(tensor.name), "' has shape ", shape_text(tensor.shape), ", ", why));
 }
@@ -58,8 +58,8 @@ Result<LinearArithmetic> inputs_of(const Quantization& how, const StoredTensors&
   return inputs;
 }
 
-Result<SafetensorsTensor> find_part(const StoredTensors& stored, const std::string& name,
-                                    std::string_view type, std::size_t dimensions) {
+Result<FileTensor> find_part(const StoredTensors& stored, const std::string& name, std::string_view type,
+                             std::size_t dimensions) {
   const auto found = stored.find(name);
   if (found == stored.end()) return corrupt_data(concat("tensor '", printable(name), "' is missing"));
   if (found->second.type != type)

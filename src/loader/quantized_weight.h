@@ -19,7 +19,7 @@
 
 namespace pagoda {
 
-using StoredTensors = std::map<std::string, SafetensorsTensor, std::less<>>;
+using StoredTensors = std::map<std::string, FileTensor, std::less<>>;
 
 struct QuantizedWeight {
   QuantizedNumber number = QuantizedNumber::int4;
@@ -43,21 +43,21 @@ struct QuantizedWeight {
 // `weight`: the tensor that has the numbers. corrupt_data: parts that are missing or do not fit together.
 // `name` of the weight: what the model calls it.
 Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTensors& stored,
-                                      const SafetensorsTensor& weight);
+                                      const FileTensor& weight);
 // I8 in rows, bitsandbytes' among them; compressed-tensors' packed 4 and 8 bits.
 Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors& stored,
-                                    const SafetensorsTensor& weight);
+                                    const FileTensor& weight);
 Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTensors& stored,
-                                      const SafetensorsTensor& weight);
+                                      const FileTensor& weight);
 Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors& stored,
-                                    const SafetensorsTensor& weight);
+                                    const FileTensor& weight);
 Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors& stored,
-                                   const SafetensorsTensor& weight);
+                                   const FileTensor& weight);
 // NVFP4 of modelopt and compressed-tensors, MXFP4 of compressed-tensors.
 Result<QuantizedWeight> float4_weight(const Quantization& how, const StoredTensors& stored,
-                                      const SafetensorsTensor& weight);
+                                      const FileTensor& weight);
 Result<QuantizedWeight> bitsandbytes_weight(const Quantization& how, const StoredTensors& stored,
-                                            const SafetensorsTensor& weight);
+                                            const FileTensor& weight);
 
 // The inputs that the scheme of `weight`, called `name`, asks for. corrupt_data: a fixed scale of its inputs
 // that cannot be one.
@@ -81,16 +81,16 @@ class ScaleValues {
  private:
   float stored_at(std::int64_t index) const;
   enum class Kind : std::uint8_t { f32, f16, bf16, e4m3, e8m0 };
-  SafetensorsTensor tensor_;
+  FileTensor tensor_;
   std::int64_t count_ = 0;
   Kind kind_ = Kind::f32;
   float divisor_ = 1;
 };
 
 // corrupt_data where there is none of this type and number of dimensions.
-Result<SafetensorsTensor> find_part(const StoredTensors& stored, const std::string& name,
-                                    std::string_view type, std::size_t dimensions);
+Result<FileTensor> find_part(const StoredTensors& stored, const std::string& name, std::string_view type,
+                             std::size_t dimensions);
 
-Status wrong_shape(const SafetensorsTensor& tensor, std::string_view why);
+Status wrong_shape(const FileTensor& tensor, std::string_view why);
 
 }  // namespace pagoda

@@ -33,7 +33,7 @@ constexpr std::array<Type, 22> kTypes = {{
 }};
 
 struct Entry {
-  SafetensorsTensor tensor;
+  FileTensor tensor;
   std::int64_t bits = 0;
   std::uint64_t begin = 0, end = 0;
   bool has_dtype = false, has_shape = false, has_offsets = false;
@@ -241,7 +241,7 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes)
   SafetensorsFile file;
   std::uint64_t position = 0;
   for (Entry& entry : header.entries) {
-    SafetensorsTensor& tensor = entry.tensor;
+    FileTensor& tensor = entry.tensor;
     const std::string name = printable(tensor.name);
     const std::optional<std::uint64_t> expected = expected_bytes(entry);
     if (!expected) return bad(concat("tensor '", name, "' has a shape that cannot be"));
@@ -268,16 +268,7 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes)
   return file;
 }
 
-Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
-  Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
-  if (!mapped) return mapped.error();
-  Result<SafetensorsFile> file = parse((*mapped)->bytes());
-  if (!file) return file.error().annotate(printable(path));
-  file->file_ = *mapped;
-  return file;
-}
-
-Status check_supported(const SafetensorsTensor& tensor) {
+Status check_supported(const FileTensor& tensor) {
   if (tensor.dtype || tensor.type == "U8" || tensor.type == "BOOL" || tensor.type == "I64")
     return ok_status();
   return unimplemented(concat("tensor '", printable(tensor.name), "' has dtype ", tensor.type,
@@ -285,8 +276,7 @@ Status check_supported(const SafetensorsTensor& tensor) {
 }
 
 Status SafetensorsFile::check_supported() const {
-  for (const SafetensorsTensor& tensor : tensor_list_)
-    PAGODA_RETURN_IF_ERROR(pagoda::check_supported(tensor));
+  for (const FileTensor& tensor : tensor_list_) PAGODA_RETURN_IF_ERROR(pagoda::check_supported(tensor));
   return ok_status();
 }
 

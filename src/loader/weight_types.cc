@@ -27,7 +27,7 @@ std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_t
 
 std::string describe_types(const GgufFile& file) {
   std::map<std::string, std::int64_t> bytes_by_type;
-  for (const GgufTensor& tensor : file.tensor_list()) bytes_by_type[std::string(tensor.type)] += tensor.bytes;
+  for (const FileTensor& tensor : file.tensor_list()) bytes_by_type[std::string(tensor.type)] += tensor.bytes;
   return describe_types(bytes_by_type);
 }
 

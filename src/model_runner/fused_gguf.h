@@ -37,7 +37,7 @@ class FusedGguf {
     const std::string whole(std::istreambuf_iterator<char>(in), {});
     const auto read = GgufFile::open(path);
     if (!read) return;
-    for (const GgufTensor& tensor : read->tensor_list()) {
+    for (const FileTensor& tensor : read->tensor_list()) {
       const std::string entry = number(std::uint64_t{tensor.name.size()}) + tensor.name;
       const std::size_t at = whole.find(entry);
       if (tensors_.empty()) metadata_ = whole.substr(0, at);

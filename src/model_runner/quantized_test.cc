@@ -144,7 +144,7 @@ TEST(QuantizedFolder, WithAScaleThatIsNoNumberIsRefused) {
   const auto file = SafetensorsFile::open(from + "/model.safetensors");
   ASSERT_TRUE(file) << file.error().message();
   std::int64_t at = 0;
-  for (const SafetensorsTensor& tensor : file->tensor_list())
+  for (const FileTensor& tensor : file->tensor_list())
     if (tensor.name.ends_with("gate_up_proj_scales"))
       at = tensor.data + tensor.bytes - 1 - file->file()->bytes().data();
   ASSERT_GT(at, 0);

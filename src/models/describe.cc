@@ -66,7 +66,7 @@ Result<Description> describe_gguf(const std::string& path) {
     out.reason = "the file holds a vocabulary and no tensors";
   }
   for (const auto& [key, value] : file->metadata()) out.metadata.emplace_back(key, value);
-  for (const GgufTensor& tensor : file->tensor_list()) {
+  for (const FileTensor& tensor : file->tensor_list()) {
     out.tensors.push_back({tensor.name, std::string(tensor.type), tensor.shape, tensor.bytes});
   }
   out.files.push_back(file->file());
@@ -78,7 +78,7 @@ Status add_safetensors(const std::string& path, Description& out, StoredTensors&
   const Result<SafetensorsFile> file = SafetensorsFile::open(path);
   if (!file) return file.error();
   out.files.push_back(file->file());
-  for (const SafetensorsTensor& tensor : file->tensor_list()) {
+  for (const FileTensor& tensor : file->tensor_list()) {
     stored.emplace(tensor.name, tensor);
     out.tensors.push_back({tensor.name, std::string(tensor.type), tensor.shape, tensor.bytes});
   }

@@ -145,7 +145,7 @@ GgufModel model_of(const GgufFile& file) {
   GgufModel model{.metadata = metadata_entries(file),
                   .tensors = {},
                   .alignment = file.integer("general.alignment").value_or(32)};
-  for (const GgufTensor& tensor : file.tensor_list())
+  for (const FileTensor& tensor : file.tensor_list())
     model.tensors.push_back({.name = tensor.name,
                              .shape = tensor.shape,
                              .kept = *tensor.dtype,

@@ -96,7 +96,7 @@ TEST(QuantizeGguf, CarriesEverythingOver) {
   EXPECT_EQ(after.array("odd.list")->integers, (std::vector<std::int64_t>{1, -2, 3}));
   ASSERT_EQ(after.tensor_list().size(), before.tensor_list().size());
   for (std::size_t i = 0; i < before.tensor_list().size(); ++i) {
-    const GgufTensor &from = before.tensor_list()[i], &made = after.tensor_list()[i];
+    const FileTensor &from = before.tensor_list()[i], &made = after.tensor_list()[i];
     EXPECT_EQ(made.name, from.name);
     EXPECT_EQ(made.shape, from.shape);
     const std::int64_t count = TensorView{*from.dtype, from.shape, from.data}.elements();

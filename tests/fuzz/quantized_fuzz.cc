@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto file = SafetensorsFile::parse(std::as_bytes(std::span(data, size)).subspan(end + 1));
   if (!file) return 0;
   StoredTensors stored;
-  for (const SafetensorsTensor& tensor : file->tensor_list()) stored.emplace(tensor.name, tensor);
+  for (const FileTensor& tensor : file->tensor_list()) stored.emplace(tensor.name, tensor);
   const auto readable = readable_tensors(*how, stored);
   if (!readable) return readable.error().message().find('\n') != std::string::npos ? std::abort(), 0 : 0;
   volatile unsigned sum = 0;

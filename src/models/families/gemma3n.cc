@@ -118,7 +118,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   decoder.streams = StreamsConfig{.count = h.integer("altup.num_inputs"), .scaled = true};
   if (h.integer("altup.active_idx", 0) != 0)
     h.fail(unimplemented("GGUF option 'altup.active_idx' other than 0 is not supported"));
-  for (const GgufTensor& tensor : h.gguf()->tensor_list()) {
+  for (const FileTensor& tensor : h.gguf()->tensor_list()) {
     const auto rows = [&](std::int32_t most) {
       return static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 1, most));
     };

@@ -49,7 +49,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   rotate_windows_by(h.number("rope.freq_base_swa", rope.theta), model,
                     h.integer("rope.dimension_count_swa", rope.rotary_size));
   const std::int64_t heads = model.decoder.layers.front().attention()->num_heads;
-  for (const GgufTensor& tensor : h.gguf()->tensor_list())
+  for (const FileTensor& tensor : h.gguf()->tensor_list())
     if (tensor.name == "blk.0.attn_gate.weight")
       gate_outputs(model.decoder,
                    tensor.shape.front() == heads ? OutputGate::softplus_of_head : OutputGate::softplus);

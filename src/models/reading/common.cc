@@ -231,7 +231,7 @@ void read_bert_options(Hyperparameters& h, std::int32_t pad, ModelInfo& model) {
 
 // The file has one row for each type of token.
 void read_token_types(Hyperparameters& h, ModelInfo& model) {
-  for (const GgufTensor& tensor : h.gguf()->tensor_list())
+  for (const FileTensor& tensor : h.gguf()->tensor_list())
     if (tensor.name == "token_types.weight" && tensor.shape.size() == 2)
       model.decoder.token_types =
           static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));

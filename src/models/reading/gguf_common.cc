@@ -53,7 +53,7 @@ std::vector<bool> layers_with_mixtures(Hyperparameters& h, const ModelInfo& mode
 
 std::int32_t vocabulary_size(Hyperparameters& h) {
   const GgufFile& file = *h.gguf();
-  const auto embedding = std::ranges::find(file.tensor_list(), "token_embd.weight", &GgufTensor::name);
+  const auto embedding = std::ranges::find(file.tensor_list(), "token_embd.weight", &FileTensor::name);
   if (embedding != file.tensor_list().end())  // the one that decides: logits have its rows
     return static_cast<std::int32_t>(
         std::min<std::int64_t>(embedding->shape.front(), std::numeric_limits<std::int32_t>::max()));

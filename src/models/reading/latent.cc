@@ -74,7 +74,7 @@ void read_gguf_latent(Hyperparameters& h, ModelInfo& model) {
 // A stretched rotation scales the products of queries and rows, and by as much less the cosines and sines.
 void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model) {
   // Converters leave out how experts are scored where config.json does; corrections are of sigmoids.
-  const bool corrected = std::ranges::any_of(h.gguf()->tensor_list(), [](const GgufTensor& tensor) {
+  const bool corrected = std::ranges::any_of(h.gguf()->tensor_list(), [](const FileTensor& tensor) {
     return tensor.name.find(".exp_probs_b") != std::string_view::npos;
   });
   read_gguf_common(h,

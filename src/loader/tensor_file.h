@@ -1,0 +1,54 @@
+#pragma once
+// TensorFile: what a GGUF and a safetensors file have in common: a mapping, and the tensors listed in it.
+// What the formats add, and how they are parsed, is in gguf.h and safetensors.h. Threads: any may read.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loader/mapped_file.h"
+#include "loader/printable.h"
+#include "tensor/tensor_view.h"
+
+namespace pagoda {
+
+// One tensor as the file lists it, of a type that Pagoda reads or not.
+struct FileTensor {
+  std::string name;
+  std::string_view type;            // "Q4_1", "BF16", "I64"
+  std::optional<DType> dtype;       // nullopt: weights of this type are not run as they are
+  std::vector<std::int64_t> shape;  // outermost first
+  const std::byte* data = nullptr;
+  std::int64_t bytes = 0;
+};
+
+class TensorFile {
+ public:
+  // The tensors that have a dtype, by name.
+  const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
+  // All tensors; GGUF: in the file's order, safetensors: in the order of their bytes.
+  const std::vector<FileTensor>& tensor_list() const { return tensor_list_; }
+  // Keeps views into the mapping valid; null after parse().
+  const std::shared_ptr<MappedFile>& file() const { return file_; }
+  // MappedFile::identity() over all that stands before the first tensor's bytes.
+  std::string identity() const;
+
+ protected:
+  template <class File>
+  static Result<File> open_as(const std::string& path) {
+    Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
+    if (!mapped) return mapped.error();
+    Result<File> file = File::parse((*mapped)->bytes());
+    if (!file) return file.error().annotate(printable(path));
+    file->file_ = *std::move(mapped);
+    return file;
+  }
+
+  std::shared_ptr<MappedFile> file_;  // shared: model weights may keep the mapping alive
+  std::map<std::string, TensorView, std::less<>> tensors_;
+  std::vector<FileTensor> tensor_list_;
+};
+
+}  // namespace pagoda
