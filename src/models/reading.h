@@ -284,8 +284,10 @@ WeightNames layer_input_names(ModelFormat format);  // Gemma 2's with inputs of 
 WeightNames norms_behind_names(ModelFormat format);
 WeightNames hunyuan_names(ModelFormat format);
 WeightNames glm_names(ModelFormat format);
+WeightNames lfm_names(ModelFormat format);
 WeightNames gpt2_names(ModelFormat format);
 WeightNames bert_names(ModelFormat format);
+WeightNames bloom_names(ModelFormat format);
 WeightNames encoder_gguf_names();
 WeightNames fused_gguf_names();
 WeightNames plain_fused_gguf_names();

@@ -31,24 +31,6 @@ void shape(DecoderConfig& decoder) {
   decoder.embedding_norm = decoder.final_norm;
 }
 
-WeightNames bloom_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) return plain_fused_gguf_names();
-  return {.prefix = "transformer.",
-          .other_prefixes = {""},
-          .token_embedding = "transformer.word_embeddings",
-          .embedding_norm = "transformer.word_embeddings_layernorm",
-          .final_norm = "transformer.ln_f",
-          .head = "lm_head",
-          .layer = "transformer.h.{}.",
-          .attention_norm = "input_layernorm",
-          .mlp_norm = "post_attention_layernorm",
-          .attention_output = "self_attention.dense",
-          .fused_qkv = "self_attention.query_key_value",
-          .qkv_by_group = true,
-          .up = "mlp.dense_h_to_4h",
-          .down = "mlp.dense_4h_to_h"};
-}
-
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   clip_attention(h.number("clip_qkv", 0.0f), model.decoder);
   use_alibi(h, h.number("attention.max_alibi_bias", 8.0f), AlibiOrder::lower_first, model.decoder);

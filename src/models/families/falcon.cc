@@ -6,23 +6,9 @@ namespace pagoda {
 namespace {
 
 WeightNames falcon_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) {
-    WeightNames names = fused_gguf_names();
-    names.mlp_norm = "";
-    return names;
-  }
-  return {.prefix = "transformer.",
-          .other_prefixes = {""},
-          .token_embedding = "transformer.word_embeddings",
-          .final_norm = "transformer.ln_f",
-          .head = "lm_head",
-          .layer = "transformer.h.{}.",
-          .attention_norm = "input_layernorm",
-          .attention_output = "self_attention.dense",
-          .fused_qkv = "self_attention.query_key_value",
-          .qkv_by_group = true,
-          .up = "mlp.dense_h_to_4h",
-          .down = "mlp.dense_4h_to_h"};
+  WeightNames names = format == ModelFormat::gguf ? fused_gguf_names() : bloom_names(format);
+  names.embedding_norm = names.mlp_norm = "";
+  return names;
 }
 
 WeightNames two_norms_names(ModelFormat format) {

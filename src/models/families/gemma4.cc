@@ -123,27 +123,20 @@ void shape(DecoderConfig& decoder) {
 
 WeightNames names(ModelFormat format) {
   WeightNames names = layer_input_names(format);
-  if (format == ModelFormat::gguf) {
-    for (ExpertNames& experts : names.experts) {
-      experts.router_norm = "ffn_gate_inp.scale";
-      experts.expert_scales = "ffn_down_exps.scale";
-    }
-    names.mixture_norm = "pre_ffw_norm_2";
-    names.mixture_branch_norm = "post_ffw_norm_2";
-    names.dense_branch_norm = "post_ffw_norm_1";
-    names.output_scale = "layer_output_scale.weight";
-    return names;
+  const bool gguf = format == ModelFormat::gguf;
+  if (!gguf)
+    names.experts = {{.router = "router.proj",
+                      .down = "experts.down_proj",
+                      .gate_up = "experts.gate_up_proj",
+                      .weight = ""}};
+  for (ExpertNames& experts : names.experts) {
+    experts.router_norm = gguf ? "ffn_gate_inp.scale" : "router.scale";
+    experts.expert_scales = gguf ? "ffn_down_exps.scale" : "router.per_expert_scale";
   }
-  names.experts = {{.router = "router.proj",
-                    .down = "experts.down_proj",
-                    .gate_up = "experts.gate_up_proj",
-                    .weight = "",
-                    .router_norm = "router.scale",
-                    .expert_scales = "router.per_expert_scale"}};
-  names.mixture_norm = "pre_feedforward_layernorm_2";
-  names.mixture_branch_norm = "post_feedforward_layernorm_2";
-  names.dense_branch_norm = "post_feedforward_layernorm_1";
-  names.output_scale = "layer_scalar";
+  names.mixture_norm = gguf ? "pre_ffw_norm_2" : "pre_feedforward_layernorm_2";
+  names.mixture_branch_norm = gguf ? "post_ffw_norm_2" : "post_feedforward_layernorm_2";
+  names.dense_branch_norm = gguf ? "post_ffw_norm_1" : "post_feedforward_layernorm_1";
+  names.output_scale = gguf ? "layer_output_scale.weight" : "layer_scalar";
   return names;
 }
 

@@ -23,20 +23,17 @@ void read_gpt_neox(Hyperparameters& h, ModelInfo& model) {
 
 WeightNames neox_names(ModelFormat format) {
   if (format == ModelFormat::gguf) return fused_gguf_names();
-  return {.prefix = "gpt_neox.",
-          .other_prefixes = {""},
-          .token_embedding = "gpt_neox.embed_in",
-          .final_norm = "gpt_neox.final_layer_norm",
-          .head = "embed_out",
-          .other_head = "lm_head",
-          .layer = "gpt_neox.layers.{}.",
-          .attention_norm = "input_layernorm",
-          .mlp_norm = "post_attention_layernorm",
-          .attention_output = "attention.dense",
-          .fused_qkv = "attention.query_key_value",
-          .qkv_by_group = true,
-          .up = "mlp.dense_h_to_4h",
-          .down = "mlp.dense_4h_to_h"};
+  WeightNames names = bloom_names(format);
+  names.prefix = "gpt_neox.";
+  names.token_embedding = "gpt_neox.embed_in";
+  names.embedding_norm = "";
+  names.final_norm = "gpt_neox.final_layer_norm";
+  names.head = "embed_out";
+  names.other_head = "lm_head";
+  names.layer = "gpt_neox.layers.{}.";
+  names.attention_output = "attention.dense";
+  names.fused_qkv = "attention.query_key_value";
+  return names;
 }
 
 }  // namespace

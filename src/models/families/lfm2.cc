@@ -68,26 +68,11 @@ void read_lfm2_moe(Hyperparameters& h, ModelInfo& model) {
 }
 
 WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) {
-    names.final_norm = "token_embd_norm";
-    names.conv_in = "shortconv.in_proj";
-    names.conv = "shortconv.conv";
-    names.conv_out = "shortconv.out_proj";
-    return names;
-  }
-  names.final_norm = "model.embedding_norm";
-  names.attention_norm = "operator_norm";
-  names.mlp_norm = "ffn_norm";
+  WeightNames names = lfm_names(format);
+  if (format == ModelFormat::gguf) return names;
   names.attention_output = "self_attn.out_proj";
   names.query_norm = "self_attn.q_layernorm";
   names.key_norm = "self_attn.k_layernorm";
-  names.gate = "feed_forward.w1";
-  names.up = "feed_forward.w3";
-  names.down = "feed_forward.w2";
-  names.conv_in = "conv.in_proj";
-  names.conv = "conv.conv";
-  names.conv_out = "conv.out_proj";
   names.experts = hf_expert_names({.mixture = "feed_forward", .correction = "feed_forward.expert_bias"});
   ExpertNames& each = names.experts.front();
   each.gate = "feed_forward.experts.{}.w1";

@@ -24,19 +24,10 @@ void read(Hyperparameters& h, ModelInfo& model) {
 }
 
 WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  names.final_norm = "model.embedding_norm";
-  names.attention_norm = "operator_norm";
+  WeightNames names = lfm_names(format);
   names.attention_branch_norm = "post_operator_norm";
-  names.mlp_norm = "ffn_norm";
   names.mlp_branch_norm = "post_ffn_norm";
   names.output_gate = "self_attn.gate_proj";
-  names.gate = "feed_forward.w1";
-  names.up = "feed_forward.w3";
-  names.down = "feed_forward.w2";
-  names.conv_in = "conv.in_proj";
-  names.conv = "conv.conv";
-  names.conv_out = "conv.out_proj";
   return names;
 }
 

@@ -97,24 +97,19 @@ void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model) {
 
 WeightNames latent_names(ModelFormat format) {
   WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) {
-    names.query_a = "attn_q_a";
-    names.query_a_norm = "attn_q_a_norm";
-    names.query_b = "attn_q_b";
-    names.kv_a = "attn_kv_a_mqa";
-    names.kv_a_norm = "attn_kv_a_norm";
-    names.kv_b = "attn_kv_b";
+  const bool gguf = format == ModelFormat::gguf;
+  names.query_a = gguf ? "attn_q_a" : "self_attn.q_a_proj";
+  names.query_a_norm = gguf ? "attn_q_a_norm" : "self_attn.q_a_layernorm";
+  names.query_b = gguf ? "attn_q_b" : "self_attn.q_b_proj";
+  names.kv_a = gguf ? "attn_kv_a_mqa" : "self_attn.kv_a_proj_with_mqa";
+  names.kv_a_norm = gguf ? "attn_kv_a_norm" : "self_attn.kv_a_layernorm";
+  names.kv_b = gguf ? "attn_kv_b" : "self_attn.kv_b_proj";
+  if (gguf) {
     names.key_b = "attn_k_b";
     names.value_b = "attn_v_b";
-    return names;
+  } else {
+    names.experts = hf_expert_names({.shared = "shared_experts"});
   }
-  names.query_a = "self_attn.q_a_proj";
-  names.query_a_norm = "self_attn.q_a_layernorm";
-  names.query_b = "self_attn.q_b_proj";
-  names.kv_a = "self_attn.kv_a_proj_with_mqa";
-  names.kv_a_norm = "self_attn.kv_a_layernorm";
-  names.kv_b = "self_attn.kv_b_proj";
-  names.experts = hf_expert_names({.shared = "shared_experts"});
   return names;
 }
 

@@ -103,24 +103,18 @@ std::vector<bool> layers_with_states(const Hyperparameters& h, const ModelInfo& 
 }
 
 WeightNames with_mamba2(WeightNames names, ModelFormat format, const std::string& mixer) {
-  if (format == ModelFormat::gguf) {
-    names.conv = "ssm_conv1d";
-    names.linear_attention = {.in = "ssm_in",
-                              .rate = "ssm_a",
-                              .step_bias = "ssm_dt.bias",
-                              .skip = "ssm_d",
-                              .norm = "ssm_norm",
-                              .out = "ssm_out"};
-    return names;
-  }
-  names.conv = mixer + ".conv1d";
-  names.linear_attention = {.in = mixer + ".in_proj",
-                            .rate = mixer + ".A_log",
-                            .step_bias = mixer + ".dt_bias",
-                            .rate_is_log = true,
-                            .skip = mixer + ".D",
-                            .norm = mixer + ".norm",
-                            .out = mixer + ".out_proj"};
+  const bool gguf = format == ModelFormat::gguf;
+  const auto name = [&](const char* in_gguf, const char* in_folder) {
+    return gguf ? in_gguf : concat(mixer, ".", in_folder);
+  };
+  names.conv = name("ssm_conv1d", "conv1d");
+  names.linear_attention = {.in = name("ssm_in", "in_proj"),
+                            .rate = name("ssm_a", "A_log"),
+                            .step_bias = name("ssm_dt.bias", "dt_bias"),
+                            .rate_is_log = !gguf,
+                            .skip = name("ssm_d", "D"),
+                            .norm = name("ssm_norm", "norm"),
+                            .out = name("ssm_out", "out_proj")};
   return names;
 }
 

@@ -27,49 +27,37 @@ std::vector<ExpertNames> gguf_expert_names() {
 }  // namespace
 
 WeightNames llama_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) {
-    return {.token_embedding = "token_embd",
-            .final_norm = "output_norm",
-            .head = "output",
-            .rope_factors = "rope_freqs.weight",
-            .rope_factors_short = "rope_factors_short.weight",
-            .rope_factors_long = "rope_factors_long.weight",
-            .of_other_heads = {"cls.weight", "cls.bias", "cls.norm.weight", "cls.output.weight",
-                               "cls.output.bias", "dense_2.weight", "dense_2.bias", "dense_3.weight",
-                               "dense_3.bias"},
-            .layer = "blk.{}.",
-            .attention_norm = "attn_norm",
-            .mlp_norm = "ffn_norm",
-            .query = "attn_q",
-            .key = "attn_k",
-            .value = "attn_v",
-            .attention_output = "attn_output",
-            .query_norm = "attn_q_norm",
-            .key_norm = "attn_k_norm",
-            .fused_qkv = "attn_qkv",
-            .gate = "ffn_gate",
-            .up = "ffn_up",
-            .down = "ffn_down",
-            .experts = gguf_expert_names()};
+  const bool gguf = format == ModelFormat::gguf;
+  WeightNames names = {.token_embedding = gguf ? "token_embd" : "model.embed_tokens",
+                       .final_norm = gguf ? "output_norm" : "model.norm",
+                       .head = gguf ? "output" : "lm_head",
+                       .layer = gguf ? "blk.{}." : "model.layers.{}.",
+                       .attention_norm = gguf ? "attn_norm" : "input_layernorm",
+                       .mlp_norm = gguf ? "ffn_norm" : "post_attention_layernorm",
+                       .query = gguf ? "attn_q" : "self_attn.q_proj",
+                       .key = gguf ? "attn_k" : "self_attn.k_proj",
+                       .value = gguf ? "attn_v" : "self_attn.v_proj",
+                       .attention_output = gguf ? "attn_output" : "self_attn.o_proj",
+                       .query_norm = gguf ? "attn_q_norm" : "self_attn.q_norm",
+                       .key_norm = gguf ? "attn_k_norm" : "self_attn.k_norm",
+                       .gate = gguf ? "ffn_gate" : "mlp.gate_proj",
+                       .up = gguf ? "ffn_up" : "mlp.up_proj",
+                       .down = gguf ? "ffn_down" : "mlp.down_proj"};
+  if (gguf) {
+    names.rope_factors = "rope_freqs.weight";
+    names.rope_factors_short = "rope_factors_short.weight";
+    names.rope_factors_long = "rope_factors_long.weight";
+    names.of_other_heads = {"cls.weight",        "cls.bias",        "cls.norm.weight",
+                            "cls.output.weight", "cls.output.bias", "dense_2.weight",
+                            "dense_2.bias",      "dense_3.weight",  "dense_3.bias"};
+    names.fused_qkv = "attn_qkv";
+    names.experts = gguf_expert_names();
+  } else {
+    names.prefix = "model.";
+    names.other_prefixes = {""};
+    names.of_other_heads = {"score.weight", "score.bias"};
   }
-  return {.prefix = "model.",
-          .other_prefixes = {""},
-          .token_embedding = "model.embed_tokens",
-          .final_norm = "model.norm",
-          .head = "lm_head",
-          .of_other_heads = {"score.weight", "score.bias"},
-          .layer = "model.layers.{}.",
-          .attention_norm = "input_layernorm",
-          .mlp_norm = "post_attention_layernorm",
-          .query = "self_attn.q_proj",
-          .key = "self_attn.k_proj",
-          .value = "self_attn.v_proj",
-          .attention_output = "self_attn.o_proj",
-          .query_norm = "self_attn.q_norm",
-          .key_norm = "self_attn.k_norm",
-          .gate = "mlp.gate_proj",
-          .up = "mlp.up_proj",
-          .down = "mlp.down_proj"};
+  return names;
 }
 
 std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
@@ -98,23 +86,16 @@ std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
 
 WeightNames gemma2_names(ModelFormat format) {
   WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) {
-    names.attention_branch_norm = "post_attention_norm";
-    names.mlp_branch_norm = "post_ffw_norm";
-    return names;
-  }
-  names.attention_branch_norm = "post_attention_layernorm";
-  names.mlp_norm = "pre_feedforward_layernorm";
-  names.mlp_branch_norm = "post_feedforward_layernorm";
+  const bool gguf = format == ModelFormat::gguf;
+  names.attention_branch_norm = gguf ? "post_attention_norm" : "post_attention_layernorm";
+  names.mlp_branch_norm = gguf ? "post_ffw_norm" : "post_feedforward_layernorm";
+  if (!gguf) names.mlp_norm = "pre_feedforward_layernorm";
   return names;
 }
 
 WeightNames norms_behind_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+  WeightNames names = gemma2_names(format);
   names.attention_norm = names.mlp_norm = "";
-  names.attention_branch_norm = gguf ? "post_attention_norm" : "post_attention_layernorm";
-  names.mlp_branch_norm = gguf ? "post_ffw_norm" : "post_feedforward_layernorm";
   return names;
 }
 
@@ -156,6 +137,22 @@ std::vector<ExpertNames> mixtral_experts() {
   return forms;
 }
 
+WeightNames lfm_names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  const bool gguf = format == ModelFormat::gguf;
+  names.final_norm = gguf ? "token_embd_norm" : "model.embedding_norm";
+  names.conv_in = gguf ? "shortconv.in_proj" : "conv.in_proj";
+  names.conv = gguf ? "shortconv.conv" : "conv.conv";
+  names.conv_out = gguf ? "shortconv.out_proj" : "conv.out_proj";
+  if (gguf) return names;
+  names.attention_norm = "operator_norm";
+  names.mlp_norm = "ffn_norm";
+  names.gate = "feed_forward.w1";
+  names.up = "feed_forward.w3";
+  names.down = "feed_forward.w2";
+  return names;
+}
+
 WeightNames glm_names(ModelFormat format) {
   WeightNames names = llama_names(format);
   names.gate = names.up = "";
@@ -187,6 +184,25 @@ WeightNames gpt2_names(ModelFormat format) {
           .transposed = true};
 }
 
+// Folders have the rows of queries, keys and values by group.
+WeightNames bloom_names(ModelFormat format) {
+  if (format == ModelFormat::gguf) return plain_fused_gguf_names();
+  return {.prefix = "transformer.",
+          .other_prefixes = {""},
+          .token_embedding = "transformer.word_embeddings",
+          .embedding_norm = "transformer.word_embeddings_layernorm",
+          .final_norm = "transformer.ln_f",
+          .head = "lm_head",
+          .layer = "transformer.h.{}.",
+          .attention_norm = "input_layernorm",
+          .mlp_norm = "post_attention_layernorm",
+          .attention_output = "self_attention.dense",
+          .fused_qkv = "self_attention.query_key_value",
+          .qkv_by_group = true,
+          .up = "mlp.dense_h_to_4h",
+          .down = "mlp.dense_4h_to_h"};
+}
+
 WeightNames fused_gguf_names() {
   WeightNames names = llama_names(ModelFormat::gguf);
   names.query = names.key = names.value = names.gate = "";
@@ -194,9 +210,9 @@ WeightNames fused_gguf_names() {
 }
 
 WeightNames plain_fused_gguf_names() {
-  WeightNames names = llama_names(ModelFormat::gguf);
+  WeightNames names = fused_gguf_names();
   names.embedding_norm = "token_embd_norm";
-  names.query = names.key = names.value = names.gate = names.rope_factors = "";
+  names.rope_factors = "";
   return names;
 }
 
