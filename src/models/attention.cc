@@ -1,13 +1,68 @@
 // Attention: query, key and value of each token in one product, rotated; attention over the paged cache; the
 // output matrix. Several query heads may share a key-value head (arXiv 2305.13245).
+#include <algorithm>
+#include <array>
+
 #include "kernels/attention_input.h"
+#include "kernels/dequantize.h"
 #include "kernels/elementwise.h"
 #include "kernels/rows.h"
-#include "models/attention_weights.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
 namespace {
+
+// The rows of query, key and value in a matrix that has them head by head: of each key-value head its query
+// heads, then its key, then its value.
+std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard& shard) {
+  const std::int64_t group = config.num_heads / config.num_kv_heads, size = config.head_size;
+  std::vector<Range> ranges;
+  for (std::int64_t head = shard.query.first; head < shard.query.end(); ++head)
+    ranges.push_back({(head / group * (group + 2) + head % group) * size, size});
+  for (const std::int64_t part : {group, group + 1})
+    for (std::int64_t head = shard.kv.first; head < shard.kv.end(); ++head)
+      ranges.push_back({(head * (group + 2) + part) * size, size});
+  return ranges;
+}
+
+// The rows of queries in a matrix that has a gate behind each head's, or, `part` 1, of those gates.
+std::vector<Range> every_other_head(const AttentionConfig& config, const HeadShard& shard,
+                                    std::int64_t part) {
+  std::vector<Range> ranges;
+  for (std::int64_t head = shard.query.first; head < shard.query.end(); ++head)
+    ranges.push_back({(2 * head + part) * config.head_size, config.head_size});
+  return ranges;
+}
+
+// The norms' weights of heads `own` out of `count`, one behind the other; in the order in which the rows of
+// heads are where `reordered` elements of each lie in adjacent pairs in the file.
+std::vector<float> head_norms(const std::string& name, std::int64_t count, Range own, std::int64_t size,
+                              std::int64_t reordered, WeightLoader& loader) {
+  WeightReader& reader = loader.reader();
+  std::vector<float> weights;
+  if (is_numbered(name)) {
+    for (std::int64_t head = 0; head < count && reader.status().ok(); ++head) {
+      const std::string each = numbered(name + ".weight", head);
+      if (head < own.first || head >= own.end()) {  // another rank's
+        reader.ignore(each);
+        continue;
+      }
+      const std::vector<float> weight = reader.vector(each, size);
+      weights.insert(weights.end(), weight.begin(), weight.end());
+    }
+  } else if (const TensorView all = reader.matrix(name + ".weight", count, size); reader.status().ok()) {
+    weights.resize(static_cast<std::size_t>(own.count * size));
+    for (std::int64_t head = 0; head < own.count; ++head)
+      dequantize_row(all, own.first + head, weights.data() + head * size);
+  }
+  if (!reader.status().ok()) return {};
+  for (auto head = weights.begin(); head != weights.end() && reordered > 0; head += size) {
+    const std::vector<float> pairs(head, head + reordered);
+    for (std::int64_t i = 0; i < reordered; ++i)
+      head[i % 2 * (reordered / 2) + i / 2] = pairs[static_cast<std::size_t>(i)];
+  }
+  return weights;
+}
 
 HeadNorms::Kind kind_of(QueryKeyNorm norm) {
   switch (norm) {
@@ -26,8 +81,7 @@ HeadNorms::Kind kind_of(QueryKeyNorm norm) {
 
 class Attention final : public Mixer {
  public:
-  Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
-            WeightLoader& loader);
+  Attention(const AttentionConfig& config, const LayerPlace& place);
 
   std::int64_t entered_width() const override { return own_.qkv_size() + own_.gate_size(); }
   std::int64_t mixed_width() const override { return own_.query_size(); }
@@ -56,6 +110,8 @@ class Attention final : public Mixer {
   }
 
  private:
+  void load_norms(const AttentionConfig& config, const LayerPlace& place);
+  void load_products(const AttentionConfig& config, const LayerPlace& place);
   PagedAttentionArgs arguments(const Workspace& room, const DecoderBatch& batch) const;
   Buffer entered(const Workspace& room) const { return room.entered.with_stride(entered_width()); }
 
@@ -70,32 +126,111 @@ class Attention final : public Mixer {
   PlacedVector sinks_, slopes_;  // for this rank's query heads
 };
 
-Attention::Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
-                     WeightLoader& loader)
-    : own_(config), layer_(place.index), norm_eps_(place.norm->eps) {
-  const HeadShard& shard = place.shard->heads;
+Attention::Attention(const AttentionConfig& config, const LayerPlace& place)
+    : own_(config), layer_(place.index), norm_eps_(place.norm.eps) {
+  WeightLoader& loader = place.loader;
+  const HeadShard& shard = place.shard.heads;
+  const auto own_heads = [&](const std::vector<float>& all) {
+    return std::vector<float>(all.begin() + shard.query.first, all.begin() + shard.query.end());
+  };
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
   own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
   if (config.rope != kNoRope) {
-    const RopeConfig& rope = decoder.ropes[static_cast<std::size_t>(config.rope)];
+    const RopeConfig& rope = place.decoder.ropes[static_cast<std::size_t>(config.rope)];
     rotary_size_ = rope.rotary_size;
     rotary_amplitude_ = rope.attention_factor;
   }
-  AttentionWeights weights = read_attention(config, shard, place, decoder, loader);
-  query_norm_ = loader.place(std::move(weights.query_norm));
-  key_norm_ = loader.place(std::move(weights.key_norm));
-  sinks_ = loader.place(std::move(weights.sinks));
-  if (!config.slopes.empty())
-    slopes_ =
-        loader.place({config.slopes.begin() + shard.query.first, config.slopes.begin() + shard.query.end()});
-  qkv_ = loader.pack(std::move(weights.query_key_value), weights.name);
+  load_norms(config, place);
+  if (config.sinks) {
+    const std::vector<float> all =
+        loader.reader().vector(place.prefix + loader.names().sinks, config.num_heads);
+    if (!all.empty()) sinks_ = loader.place(own_heads(all));
+  }
+  if (!config.slopes.empty()) slopes_ = loader.place(own_heads(config.slopes));
+  load_products(config, place);
+}
+
+void Attention::load_norms(const AttentionConfig& config, const LayerPlace& place) {
+  WeightLoader& loader = place.loader;
+  const HeadShard& shard = place.shard.heads;
+  const std::string query_name = place.prefix + loader.names().query_norm,
+                    key_name = place.prefix + loader.names().key_norm;
+  std::vector<float> query, key;
+  if (config.query_key_norm == QueryKeyNorm::each_head) {
+    const std::int32_t size = config.head_size, reordered = place.decoder.interleaved_rows ? rotary_size_ : 0;
+    query = head_norms(query_name, config.num_heads, shard.query, size, reordered, loader);
+    key = head_norms(key_name, config.num_kv_heads, shard.kv, size, reordered, loader);
+  } else if (config.query_key_norm == QueryKeyNorm::per_head_unweighted) {
+    query.assign(static_cast<std::size_t>(config.head_size), 1.0f);
+    key = query;
+  } else if (config.query_key_norm != QueryKeyNorm::none) {
+    const bool whole = config.query_key_norm == QueryKeyNorm::whole;
+    query = loader.norm_vector(query_name, whole ? config.query_size() : config.head_size, place.norm);
+    if (config.has_own_kv())
+      key = loader.norm_vector(key_name, whole ? config.kv_size() : config.head_size, place.norm);
+  }
+  query_norm_ = loader.place(std::move(query));
+  key_norm_ = loader.place(std::move(key));
+}
+
+// The rows of query, key and value one below the other, and below them the queries' gates, in whichever order
+// a file has them; and the output matrix.
+void Attention::load_products(const AttentionConfig& config, const LayerPlace& place) {
+  WeightLoader& loader = place.loader;
+  const HeadShard& shard = place.shard.heads;
+  const WeightNames& names = loader.names();
+  const std::string& prefix = place.prefix;
   const auto features = [&](Range heads) {
     return Range{heads.first * config.head_size, heads.count * config.head_size};
   };
+  const Range query = features(shard.query), kv = features(shard.kv);
+  Matrices qkv;
+  const bool fused = !names.fused_qkv.empty() &&
+                     (names.query.empty() || loader.reader().has(prefix + names.fused_qkv + ".weight"));
+  if (fused && names.qkv_by_group) {
+    loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size,
+               rows_by_group(config, shard));
+  } else {
+    const bool gates_between = config.gate_size() > 0 && names.output_gate.empty();
+    const std::int64_t query_rows = gates_between ? 2 * config.query_size() : config.query_size();
+    // Rows of one of the three, or of where it begins in the matrix of all.
+    const auto add = [&](const std::string& name, std::int64_t begin, std::int64_t count,
+                         std::vector<Range> rows, float factor) {
+      if (fused)
+        for (Range& range : rows) range.first += begin;
+      loader.add(qkv, prefix + (fused ? names.fused_qkv : name),
+                 fused ? query_rows + 2 * config.kv_size() : count, place.hidden_size, rows, factor,
+                 config.input_factor);
+    };
+    const auto add_queries = [&](std::int64_t part) {  // or, part 1, their gates
+      add(names.query, 0, query_rows,
+          gates_between ? every_other_head(config, shard, part) : std::vector{query}, config.query_factor);
+    };
+    add_queries(0);
+    // Some files have those of layers that do not read them.
+    if (!config.has_own_kv())
+      for (const std::string& name : {names.key, names.value, names.key_norm})
+        loader.reader().ignore(prefix + name + ".weight");
+    // Keys that are values are multiplied twice: norm and rotation make two things of them in place.
+    if (config.has_own_kv()) {
+      const std::int64_t value = query_rows + (config.key_is_value ? 0 : config.kv_size());
+      add(names.key, query_rows, config.kv_size(), {kv}, config.key_factor);
+      add(config.key_is_value ? names.key : names.value, value, config.kv_size(), {kv}, config.value_factor);
+    }
+    if (gates_between)
+      add_queries(1);
+    else if (config.gate_size() > 0)
+      loader.add(qkv, prefix + names.output_gate, config.gate_size(), place.hidden_size,
+                 std::array{config.gates_whole_heads() ? shard.query : query});
+  }
+  if (place.decoder.interleaved_rows && rotary_size_ > 0 && !names.qkv_by_group) {
+    loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
+    loader.reorder_rows(qkv, 1, shard.kv.count, config.head_size, rotary_size_, query.count);
+  }
+  qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
   for (const Range& heads : shard.ranks) columns_.push_back(features(heads));
-  output_ =
-      loader.last_linear(place.prefix + loader.names().attention_output, place.hidden_size,
-                         config.query_size(), features(shard.query), *place.shard, config.output_factor);
+  output_ = loader.last_linear(prefix + names.attention_output, place.hidden_size, config.query_size(), query,
+                               place.shard, config.output_factor);
 }
 
 void Attention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) {
@@ -160,9 +295,8 @@ PagedAttentionArgs Attention::arguments(const Workspace& room, const DecoderBatc
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader) {
-  return std::make_unique<Attention>(config, place, decoder, loader);
+std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place) {
+  return std::make_unique<Attention>(config, place);
 }
 
 }  // namespace pagoda

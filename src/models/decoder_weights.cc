@@ -25,11 +25,13 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
                         WeightLoader& loader) {
   const LayerConfig& layer = config.layers[static_cast<std::size_t>(index)];
   const WeightNames& names = loader.names();
-  LayerPlace place = {.index = index,
-                      .prefix = names.layer_prefix(index),
-                      .hidden_size = config.hidden_size,
-                      .norm = &layer.norm,
-                      .shard = &shard.layers[static_cast<std::size_t>(index)]};
+  const LayerPlace place = {.loader = loader,
+                            .decoder = config,
+                            .norm = layer.norm,
+                            .shard = shard.layers[static_cast<std::size_t>(index)],
+                            .hidden_size = config.hidden_size,
+                            .index = index,
+                            .prefix = names.layer_prefix(index)};
   DecoderLayer result;
   result.mixer_norms = norms_around(layer, layer.mixer_norms, place.prefix + names.attention_norm,
                                     place.prefix + names.attention_branch_norm, config.hidden_size, loader);
@@ -39,7 +41,7 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
   result.feed_forward_norms = norms_around(layer, layer.feed_forward_norms,
                                            place.prefix + (shared ? names.attention_norm : names.mlp_norm),
                                            place.prefix + names.mlp_branch_norm, config.hidden_size, loader);
-  const auto make = [&](const auto& part) { return make_part(part, place, config, loader); };
+  const auto make = [&](const auto& part) { return make_part(part, place); };
   result.mixer = std::visit(make, layer.mixer);
   result.feed_forward = std::visit(make, layer.feed_forward);
   if (layer.learned_residual > 0)

@@ -7,16 +7,37 @@
 namespace pagoda {
 namespace {
 
+// Its first matrix: gate above up, or up alone, of these features.
+Matrices read_first(const DenseFeedForwardConfig& config, const DenseNames& names, Range own,
+                    const LayerPlace& place) {
+  WeightLoader& loader = place.loader;
+  const std::array own_rows = {own};
+  const std::int64_t inner = config.intermediate_size;
+  Matrices in;
+  if (!names.gate_up.empty()) {  // gate above up
+    const std::array up_rows = {Range{inner + own.first, own.count}};
+    for (const auto& rows : {own_rows, up_rows})
+      loader.add(in, place.prefix + names.gate_up, 2 * inner, place.hidden_size, rows);
+  } else if (config.gated && gate_is_in_up(names, inner, place)) {
+    return read_first(config, {"", "", names.down, names.up}, own, place);
+  } else {
+    if (config.gated)
+      loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows, config.gate_factor);
+    loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
+  }
+  return in;
+}
+
 class DenseFeedForward final : public FeedForward {
  public:
   DenseFeedForward(const DenseFeedForwardConfig& config, const DenseNames& names, const FeatureShard& shard,
-                   const LayerPlace& place, WeightLoader& loader)
+                   const LayerPlace& place)
       : activation_(config.activation), width_(shard.own.count), columns_(shard.ranks) {
-    in_ = loader.pack(read_dense(config, names, shard.own, place, loader),
-                      place.prefix + (names.gate_up.empty() ? names.up : names.gate_up),
-                      config.gated ? LinearForm::gated : LinearForm::stacked);
-    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, config.intermediate_size,
-                              shard.own, *place.shard, config.down_factor);
+    in_ = place.loader.pack(read_first(config, names, shard.own, place),
+                            place.prefix + (names.gate_up.empty() ? names.up : names.gate_up),
+                            config.gated ? LinearForm::gated : LinearForm::stacked);
+    out_ = place.loader.last_linear(place.prefix + names.down, place.hidden_size, config.intermediate_size,
+                                    shard.own, place.shard, config.down_factor);
   }
 
   std::int64_t inner_width() const override { return width_; }
@@ -44,43 +65,21 @@ class DenseFeedForward final : public FeedForward {
 
 }  // namespace
 
-bool gate_is_in_up(const DenseNames& names, std::int64_t inner, const LayerPlace& place,
-                   WeightLoader& loader) {
-  const WeightReader& reader = loader.reader();
+bool gate_is_in_up(const DenseNames& names, std::int64_t inner, const LayerPlace& place) {
+  const WeightReader& reader = place.loader.reader();
   return !reader.has(place.prefix + names.gate + ".weight") &&
          reader.has_tensor(place.prefix + names.up + ".weight", {2 * inner, place.hidden_size});
 }
 
-Matrices read_dense(const DenseFeedForwardConfig& config, const DenseNames& names, Range own,
-                    const LayerPlace& place, WeightLoader& loader) {
-  const std::array own_rows = {own};
-  const std::int64_t inner = config.intermediate_size;
-  Matrices in;
-  if (!names.gate_up.empty()) {  // gate above up
-    const std::array up_rows = {Range{inner + own.first, own.count}};
-    for (const auto& rows : {own_rows, up_rows})
-      loader.add(in, place.prefix + names.gate_up, 2 * inner, place.hidden_size, rows);
-  } else if (config.gated && gate_is_in_up(names, inner, place, loader)) {
-    return read_dense(config, {"", "", names.down, names.up}, own, place, loader);
-  } else {
-    if (config.gated)
-      loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows, config.gate_factor);
-    loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
-  }
-  return in;
-}
-
 std::unique_ptr<FeedForward> make_dense(const DenseFeedForwardConfig& config, const DenseNames& names,
-                                        const FeatureShard& shard, const LayerPlace& place,
-                                        WeightLoader& loader) {
-  return std::make_unique<DenseFeedForward>(config, names, shard, place, loader);
+                                        const FeatureShard& shard, const LayerPlace& place) {
+  return std::make_unique<DenseFeedForward>(config, names, shard, place);
 }
 
-std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
-                                       const DecoderConfig&, WeightLoader& loader) {
-  const WeightNames& names = loader.names();
-  return make_dense(config, {names.gate, names.up, names.down, names.fused_gate_up}, place.shard->inner,
-                    place, loader);
+std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place) {
+  const WeightNames& names = place.loader.names();
+  return make_dense(config, {names.gate, names.up, names.down, names.fused_gate_up}, place.shard.inner,
+                    place);
 }
 
 }  // namespace pagoda

@@ -8,11 +8,6 @@
 namespace pagoda {
 namespace {
 
-std::string of_expert(const std::string& name, std::int64_t expert) {
-  std::string result = name;
-  return result.replace(result.find("{}"), 2, std::to_string(expert));
-}
-
 // A tensor of all experts, and its bias if the file has one.
 class Stack {
  public:
@@ -45,9 +40,9 @@ class Stack {
     const std::string name = concat(name_, "[", expert, "]");
     const std::size_t first = matrices.views.size();
     if (names_.scales.empty())
-      loader_.add_picked(matrices, of(weight_, expert), name, rows, step, transposed_);
+      loader_.add_picked(matrices, part_at(weight_, expert), name, rows, step, transposed_);
     else
-      loader_.add_mxfp4(matrices, of(weight_, expert), of(scales_, expert), name, rows, step);
+      loader_.add_mxfp4(matrices, part_at(weight_, expert), part_at(scales_, expert), name, rows, step);
     if (!factors_.empty()) loader_.scale_from(matrices, first, factors_[static_cast<std::size_t>(expert)]);
     if (bias_.data == nullptr) return;
     std::vector<float> all(static_cast<std::size_t>(rows_));
@@ -57,12 +52,6 @@ class Stack {
   }
 
  private:
-  static TensorView of(const TensorView& all, std::int64_t expert) {
-    TensorView one = {all.dtype, {all.shape.begin() + 1, all.shape.end()}, all.data};
-    one.data += expert * one.bytes();
-    return one;
-  }
-
   WeightLoader& loader_;
   const ExpertNames& names_;
   std::string name_;
@@ -76,7 +65,7 @@ void read_separate(const MixtureConfig& config, const ExpertNames& names, const 
                    std::int64_t hidden, Range own, WeightLoader& loader, const TakeExpert& take) {
   const std::int64_t inner = config.expert.intermediate_size;
   for (std::int64_t expert = 0; expert < config.routing.num_experts && loader.status().ok(); ++expert) {
-    const auto name = [&](const std::string& form) { return prefix + of_expert(form, expert); };
+    const auto name = [&](const std::string& form) { return prefix + numbered(form, expert); };
     const bool is_own = expert >= own.first && expert < own.end();
     const std::string &gate = config.expert.gated ? names.gate : names.up, &up = names.up;
     if (!is_own) {  // another rank's
@@ -131,7 +120,7 @@ const ExpertNames& choose_expert_names(const std::string& prefix, WeightLoader& 
   CHECK(!forms.empty());
   for (const ExpertNames& form : forms) {
     const auto& last = form.gate_up.empty() ? form.up : form.gate_up;
-    const std::string name = prefix + (form.separate() ? of_expert(last, 0) + ".weight" : last + form.weight);
+    const std::string name = prefix + (form.separate() ? numbered(last, 0) + ".weight" : last + form.weight);
     if (loader.reader().has(name) && loader.reader().has(prefix + form.router + ".weight")) return form;
   }
   return forms.front();

@@ -41,11 +41,6 @@ constexpr ExpertName kOfMixture[] = {&ExpertNames::router, &ExpertNames::shared_
                                      &ExpertNames::shared_down, &ExpertNames::shared_router};
 constexpr ExpertName kStacked[] = {&ExpertNames::gate, &ExpertNames::up, &ExpertNames::down};
 
-std::string numbered(std::string name, std::int64_t number) {
-  const std::size_t at = name.find("{}");
-  return at == name.npos ? name : name.replace(at, 2, std::to_string(number));
-}
-
 // The differences that the file's tensors make up for.
 struct Difference {
   float norm_offset = 0;       // to be added to the weights of norms
@@ -145,7 +140,7 @@ class Conversion {
   }
   // A module of one tensor, and its bias, where the folder has them. Returns whether it has.
   bool add_module(const std::string& from, const std::string& to) {
-    if (from.empty() || from.find("{}") != from.npos) return false;
+    if (from.empty() || is_numbered(from)) return false;
     bool any = false;
     for (const std::string_view end : {kWeight, kBias}) {
       const TensorView* const tensor = take(concat(from, end));
@@ -228,7 +223,7 @@ class Conversion {
   // [experts, rows, columns] of a matrix each, or of one of all.
   void add_stacked(const MixtureConfig& mixture, const std::string& from, const std::string& to) {
     std::vector<TensorView> parts;
-    const std::int64_t count = from.find("{}") == from.npos ? 1 : mixture.routing.num_experts;
+    const std::int64_t count = is_numbered(from) ? mixture.routing.num_experts : 1;
     for (std::int64_t expert = 0; expert < count; ++expert) {
       const TensorView* const part = take(numbered(from, expert));
       if (part == nullptr || (expert > 0 && part->shape != parts.front().shape))

@@ -22,8 +22,7 @@ namespace {
 
 class LatentAttention final : public Mixer {
  public:
-  LatentAttention(const LatentAttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
-                  WeightLoader& loader);
+  LatentAttention(const LatentAttentionConfig& config, const LayerPlace& place);
 
   std::int64_t entered_width() const override { return (own_.num_heads + 1) * std::int64_t{own_.row_size()}; }
   std::int64_t mixed_width() const override { return std::int64_t{own_.num_heads} * own_.latent_size; }
@@ -45,10 +44,8 @@ class LatentAttention final : public Mixer {
  private:
   std::int64_t query_width() const { return std::int64_t{own_.num_heads} * own_.query_size(); }
   PagedAttentionArgs arguments(const Workspace& room, const DecoderBatch& batch) const;
-  void load_queries(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
-                    bool interleaved, WeightLoader& loader);
-  void load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
-                  WeightLoader& loader);
+  void load_queries(const LatentAttentionConfig& config, const LayerPlace& place, Range heads);
+  void load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads);
   Buffer entered(const Workspace& room) const { return room.entered.with_stride(entered_width()); }
 
   LatentAttentionConfig own_;  // with this rank's number of heads
@@ -61,32 +58,34 @@ class LatentAttention final : public Mixer {
   PackedLinear output_;
 };
 
-LatentAttention::LatentAttention(const LatentAttentionConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader)
+LatentAttention::LatentAttention(const LatentAttentionConfig& config, const LayerPlace& place)
     : own_(config), layer_(place.index) {
-  const HeadShard& shard = place.shard->heads;
+  WeightLoader& loader = place.loader;
+  const HeadShard& shard = place.shard.heads;
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
   const WeightNames& names = loader.names();
-  NormConfig norm = *place.norm;
+  NormConfig norm = place.norm;
   norm.eps = config.norm_eps;
   if (config.query_rank > 0)
     query_norm_ =
         loader.place(loader.norm_vector(place.prefix + names.query_a_norm, config.query_rank, norm));
   latent_norm_ = loader.place(loader.norm_vector(place.prefix + names.kv_a_norm, config.latent_size, norm));
-  load_queries(config, place, shard.query, decoder.interleaved_rows, loader);
-  load_heads(config, place, shard.query, loader);
+  load_queries(config, place, shard.query);
+  load_heads(config, place, shard.query);
   const auto values = [&](Range heads) {
     return Range{heads.first * config.value_size, heads.count * config.value_size};
   };
   for (const Range& heads : shard.ranks) columns_.push_back(values(heads));
   output_ = loader.last_linear(place.prefix + names.attention_output, place.hidden_size,
                                std::int64_t{config.num_heads} * config.value_size, values(shard.query),
-                               *place.shard);
+                               place.shard);
 }
 
 // Queries of these heads, and the row that is kept.
-void LatentAttention::load_queries(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
-                                   bool interleaved, WeightLoader& loader) {
+void LatentAttention::load_queries(const LatentAttentionConfig& config, const LayerPlace& place,
+                                   Range heads) {
+  WeightLoader& loader = place.loader;
+  const bool interleaved = place.decoder.interleaved_rows;
   const WeightNames& names = loader.names();
   const std::int64_t size = config.query_size(), all = config.num_heads * size;
   const std::array own = {Range{heads.first * size, heads.count * size}};
@@ -115,8 +114,8 @@ void LatentAttention::load_queries(const LatentAttentionConfig& config, const La
 }
 
 // Each head's two matrices: apart as newer GGUF files have them, or head by head in one.
-void LatentAttention::load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
-                                 WeightLoader& loader) {
+void LatentAttention::load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads) {
+  WeightLoader& loader = place.loader;
   const WeightNames& names = loader.names();
   WeightReader& reader = loader.reader();
   const std::int64_t latent = config.latent_size, nope = config.nope_size, value = config.value_size;
@@ -130,17 +129,12 @@ void LatentAttention::load_heads(const LatentAttentionConfig& config, const Laye
   } else {
     both = reader.matrix(both_name + ".weight", config.num_heads * (nope + value), latent);
   }
-  const auto of_head = [](const TensorView& all, std::int64_t head) {
-    TensorView one = {all.dtype, {all.shape.begin() + 1, all.shape.end()}, all.data};
-    one.data += head * one.bytes();
-    return one;
-  };
   for (std::int64_t head = heads.first; head < heads.end() && loader.status().ok(); ++head) {
     Matrices key_matrix, value_matrix;
     key_matrix.own_inputs = value_matrix.own_inputs = true;  // they meet latent vectors and weighted sums
     if (apart) {
-      loader.add_rows(key_matrix, of_head(all_keys, head), concat(key_name, " of ", head), {0, latent});
-      loader.add_rows(value_matrix, of_head(all_values, head), concat(value_name, " of ", head), {0, value});
+      loader.add_rows(key_matrix, part_at(all_keys, head), concat(key_name, " of ", head), {0, latent});
+      loader.add_rows(value_matrix, part_at(all_values, head), concat(value_name, " of ", head), {0, value});
     } else {
       const std::int64_t first = head * (nope + value);
       loader.add_transposed(key_matrix, with_rows(both, {first, nope}), concat(both_name, " at ", first));
@@ -212,9 +206,8 @@ Status LatentAttention::leave(const Workspace& room, Rows rows, bool accumulate,
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader) {
-  return std::make_unique<LatentAttention>(config, place, decoder, loader);
+std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place) {
+  return std::make_unique<LatentAttention>(config, place);
 }
 
 }  // namespace pagoda

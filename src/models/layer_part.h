@@ -129,36 +129,26 @@ class FeedForward {
 // The part that a config describes, with this rank's weights of layer `index`. What goes wrong is the
 // loader's to tell: look at its status before the part is used.
 struct LayerPlace {
+  WeightLoader& loader;
+  const DecoderConfig& decoder;
+  const NormConfig& norm;
+  const LayerShard& shard;
+  std::int64_t hidden_size = 0;
   std::int32_t index = 0;
   std::string prefix;  // prefix of its tensors' names
-  std::int64_t hidden_size = 0;
-  const NormConfig* norm = nullptr;
-  const LayerShard* shard = nullptr;
 };
-std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<Mixer> make_part(const LinearAttentionConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<Mixer> make_part(const NoMixerConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<FeedForward> make_part(const NoFeedForwardConfig& config, const LayerPlace& place,
-                                       const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
-                                       const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerPlace& place,
-                                       const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, const LayerPlace& place,
-                                       const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<FeedForward> make_part(const SparseFeedForwardConfig& config, const LayerPlace& place,
-                                       const DecoderConfig& decoder, WeightLoader& loader);
-std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place,
-                                       const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place);
+std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place);
+std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place);
+std::unique_ptr<Mixer> make_part(const LinearAttentionConfig& config, const LayerPlace& place);
+std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const LayerPlace& place);
+std::unique_ptr<Mixer> make_part(const NoMixerConfig& config, const LayerPlace& place);
+std::unique_ptr<FeedForward> make_part(const NoFeedForwardConfig& config, const LayerPlace& place);
+std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place);
+std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerPlace& place);
+std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, const LayerPlace& place);
+std::unique_ptr<FeedForward> make_part(const SparseFeedForwardConfig& config, const LayerPlace& place);
+std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place);
 
 // A dense feed-forward under these names, behind the layer's prefix, and with this part of its features.
 struct DenseNames {
@@ -166,13 +156,8 @@ struct DenseNames {
   std::string gate_up;  // instead of gate and up
 };
 // Whether the file has no gate apart and its rows above those of `up`, as some converters write them.
-bool gate_is_in_up(const DenseNames& names, std::int64_t inner, const LayerPlace& place,
-                   WeightLoader& loader);
+bool gate_is_in_up(const DenseNames& names, std::int64_t inner, const LayerPlace& place);
 std::unique_ptr<FeedForward> make_dense(const DenseFeedForwardConfig& config, const DenseNames& names,
-                                        const FeatureShard& shard, const LayerPlace& place,
-                                        WeightLoader& loader);
-// Its first matrix: gate above up, or up alone, of these features.
-Matrices read_dense(const DenseFeedForwardConfig& config, const DenseNames& names, Range own,
-                    const LayerPlace& place, WeightLoader& loader);
+                                        const FeatureShard& shard, const LayerPlace& place);
 
 }  // namespace pagoda

@@ -24,7 +24,7 @@ constexpr float kUnitEps = 1e-6f;  // eps of the length of queries and keys; no 
 
 class LinearAttention final : public Mixer {
  public:
-  LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place, WeightLoader& loader);
+  LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place);
 
   // Rows of the product, and behind all of them what the other one becomes: a weight and a decay of each
   // head.
@@ -54,8 +54,8 @@ class LinearAttention final : public Mixer {
   }
   Buffer entered(const Workspace& room) const { return room.entered.with_stride(row_width()); }
   std::int64_t row_width() const { return config_.num_channels() + config_.value_width(); }
-  void load_delta_net(const LayerPlace& place, WeightLoader& loader);
-  void load_mamba2(const LayerPlace& place, WeightLoader& loader);
+  void load_delta_net(const LayerPlace& place);
+  void load_mamba2(const LayerPlace& place);
 
   LinearAttentionConfig config_;
   std::int32_t layer_;
@@ -66,16 +66,16 @@ class LinearAttention final : public Mixer {
   PlacedVector norm_;                     // a delta net's, for each head; empty: none
 };
 
-LinearAttention::LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place,
-                                 WeightLoader& loader)
-    : config_(config), layer_(place.index), norm_eps_(place.norm->eps) {
+LinearAttention::LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place)
+    : config_(config), layer_(place.index), norm_eps_(place.norm.eps) {
+  WeightLoader& loader = place.loader;
   const LinearAttentionNames& names = loader.names().linear_attention;
   const std::string conv = place.prefix + loader.names().conv;
   WeightReader& reader = loader.reader();
   if (config.delta_rule)
-    load_delta_net(place, loader);
+    load_delta_net(place);
   else
-    load_mamba2(place, loader);
+    load_mamba2(place);
   out_ = loader.linear(place.prefix + names.out, place.hidden_size, config.value_width(), config.out_factor);
   taps_ = loader.place(reader.channel_taps(conv, config.num_channels(), config.num_taps));
   conv_bias_ = loader.place(reader.optional_vector(conv + ".bias", config.num_channels()));
@@ -89,7 +89,8 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Laye
                                        config.delta_rule ? config.value_size : config.value_width()));
 }
 
-void LinearAttention::load_delta_net(const LayerPlace& place, WeightLoader& loader) {
+void LinearAttention::load_delta_net(const LayerPlace& place) {
+  WeightLoader& loader = place.loader;
   const LinearAttentionNames& names = loader.names().linear_attention;
   const std::int64_t hidden = place.hidden_size, heads = config_.num_heads, keys = config_.num_key_heads;
   Matrices in, gates;
@@ -129,7 +130,8 @@ void LinearAttention::load_delta_net(const LayerPlace& place, WeightLoader& load
 }
 
 // One matrix: [gate | value | B | C | step].
-void LinearAttention::load_mamba2(const LayerPlace& place, WeightLoader& loader) {
+void LinearAttention::load_mamba2(const LayerPlace& place) {
+  WeightLoader& loader = place.loader;
   const LinearAttentionNames& names = loader.names().linear_attention;
   const std::int64_t width = config_.value_width(), keys = config_.key_width(), heads = config_.num_heads;
   const std::int64_t sizes[] = {width, width, keys, keys, heads};
@@ -217,9 +219,8 @@ void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_part(const LinearAttentionConfig& config, const LayerPlace& place,
-                                 const DecoderConfig&, WeightLoader& loader) {
-  return std::make_unique<LinearAttention>(config, place, loader);
+std::unique_ptr<Mixer> make_part(const LinearAttentionConfig& config, const LayerPlace& place) {
+  return std::make_unique<LinearAttention>(config, place);
 }
 
 }  // namespace pagoda

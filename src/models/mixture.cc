@@ -16,9 +16,10 @@ namespace {
 
 class Mixture final : public FeedForward {
  public:
-  Mixture(const MixtureConfig& config, const LayerPlace& place, WeightLoader& loader)
-      : config_(config), hidden_(place.hidden_size), own_(place.shard->experts.own) {
-    for (const Range& experts : place.shard->experts.ranks) rank_ends_.push_back(experts.end());
+  Mixture(const MixtureConfig& config, const LayerPlace& place)
+      : config_(config), hidden_(place.hidden_size), own_(place.shard.experts.own) {
+    WeightLoader& loader = place.loader;
+    for (const Range& experts : place.shard.experts.ranks) rank_ends_.push_back(experts.end());
     const std::int32_t experts = config.routing.num_experts;
     const ExpertNames& names = choose_expert_names(place.prefix, loader);
     router_ = loader.exact_linear(place.prefix + names.router, experts, hidden_);
@@ -39,7 +40,7 @@ class Mixture final : public FeedForward {
     shared.intermediate_size = config.shared_intermediate_size;
     shared_ =
         make_dense(shared, {names.shared_gate, names.shared_up, names.shared_down, names.shared_gate_up},
-                   place.shard->inner, place, loader);
+                   place.shard.inner, place);
     if (config.shared_gate)
       shared_router_ = loader.exact_linear(place.prefix + names.shared_router, 1, hidden_);
   }
@@ -142,9 +143,8 @@ Status Mixture::add_shared(const Workspace& room, const LinearInput& input, std:
 
 }  // namespace
 
-std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerPlace& place,
-                                       const DecoderConfig&, WeightLoader& loader) {
-  return std::make_unique<Mixture>(config, place, loader);
+std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerPlace& place) {
+  return std::make_unique<Mixture>(config, place);
 }
 
 }  // namespace pagoda

@@ -12,14 +12,15 @@ namespace {
 
 class MixtureBesideDense final : public FeedForward {
  public:
-  MixtureBesideDense(const MixtureBesideDenseConfig& config, const LayerPlace& place,
-                     const DecoderConfig& decoder, WeightLoader& loader)
-      : hidden_(place.hidden_size), eps_(place.norm->eps) {
-    dense_ = make_part(config.dense, place, decoder, loader);
-    mixture_ = make_part(config.mixture, place, decoder, loader);
+  MixtureBesideDense(const MixtureBesideDenseConfig& config, const LayerPlace& place)
+      : hidden_(place.hidden_size),
+        eps_(place.norm.eps),
+        dense_(make_part(config.dense, place)),
+        mixture_(make_part(config.mixture, place)) {
+    WeightLoader& loader = place.loader;
     const WeightNames& names = loader.names();
     const auto norm = [&](const std::string& name) {
-      return loader.place(loader.norm_vector(place.prefix + name, hidden_, *place.norm));
+      return loader.place(loader.norm_vector(place.prefix + name, hidden_, place.norm));
     };
     mixture_norm_ = norm(names.mixture_norm);
     mixture_branch_norm_ = norm(names.mixture_branch_norm);
@@ -75,9 +76,8 @@ class MixtureBesideDense final : public FeedForward {
 
 }  // namespace
 
-std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, const LayerPlace& place,
-                                       const DecoderConfig& decoder, WeightLoader& loader) {
-  return std::make_unique<MixtureBesideDense>(config, place, decoder, loader);
+std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, const LayerPlace& place) {
+  return std::make_unique<MixtureBesideDense>(config, place);
 }
 
 }  // namespace pagoda

@@ -37,13 +37,11 @@ class NoFeedForward final : public FeedForward {
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_part(const NoMixerConfig&, const LayerPlace&, const DecoderConfig&,
-                                 WeightLoader&) {
+std::unique_ptr<Mixer> make_part(const NoMixerConfig&, const LayerPlace&) {
   return std::make_unique<NoMixer>();
 }
 
-std::unique_ptr<FeedForward> make_part(const NoFeedForwardConfig&, const LayerPlace&, const DecoderConfig&,
-                                       WeightLoader&) {
+std::unique_ptr<FeedForward> make_part(const NoFeedForwardConfig&, const LayerPlace&) {
   return std::make_unique<NoFeedForward>();
 }
 

@@ -78,10 +78,9 @@ class ParallelMixers final : public Mixer {
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const LayerPlace& place,
-                                 const DecoderConfig& decoder, WeightLoader& loader) {
-  return std::make_unique<ParallelMixers>(make_part(config.attention, place, decoder, loader),
-                                          make_part(config.linear, place, decoder, loader));
+std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const LayerPlace& place) {
+  return std::make_unique<ParallelMixers>(make_part(config.attention, place),
+                                          make_part(config.linear, place));
 }
 
 }  // namespace pagoda

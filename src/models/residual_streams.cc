@@ -12,21 +12,19 @@ static_assert(kMaxStreams <= kMaxResidualStreams);
 std::vector<PackedLinear> load_each(const std::string& name, std::int64_t count, std::int64_t hidden,
                                     WeightLoader& loader) {
   std::vector<PackedLinear> matrices;
-  const std::size_t number = name.find("{}");
   TensorView all;
-  if (number == std::string::npos) {
+  if (!is_numbered(name)) {
     all = loader.reader().tensor(name + ".weight", {count, hidden, hidden});
     all.shape = {count * hidden, hidden};
   }
   for (std::int64_t i = 0; i < count && loader.status().ok(); ++i) {
-    if (number == std::string::npos) {
-      Matrices rows;
-      loader.add_rows(rows, all, name, {i * hidden, hidden});
-      matrices.push_back(loader.pack(std::move(rows), name));
-    } else {
-      std::string each = name;
-      matrices.push_back(loader.linear(each.replace(number, 2, std::to_string(i)), hidden, hidden));
+    if (is_numbered(name)) {
+      matrices.push_back(loader.linear(numbered(name, i), hidden, hidden));
+      continue;
     }
+    Matrices rows;
+    loader.add_rows(rows, all, name, {i * hidden, hidden});
+    matrices.push_back(loader.pack(std::move(rows), name));
   }
   return matrices;
 }

@@ -12,7 +12,7 @@ namespace {
 
 class ShortConv final : public Mixer {
  public:
-  ShortConv(const ShortConvConfig& config, const LayerPlace& place, WeightLoader& loader);
+  ShortConv(const ShortConvConfig& config, const LayerPlace& place);
 
   std::int64_t entered_width() const override { return 3 * channels_; }
   std::int64_t mixed_width() const override { return channels_; }
@@ -49,8 +49,9 @@ class ShortConv final : public Mixer {
   PlacedVector weight_, bias_;  // [taps, channels]; bias: or empty
 };
 
-ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place, WeightLoader& loader)
+ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place)
     : layer_(place.index), channels_(config.num_channels), num_taps_(config.num_taps) {
+  WeightLoader& loader = place.loader;
   const WeightNames& names = loader.names();
   WeightReader& reader = loader.reader();
   in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size);
@@ -61,9 +62,8 @@ ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place, Wei
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place, const DecoderConfig&,
-                                 WeightLoader& loader) {
-  return std::make_unique<ShortConv>(config, place, loader);
+std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place) {
+  return std::make_unique<ShortConv>(config, place);
 }
 
 }  // namespace pagoda

@@ -13,17 +13,18 @@ namespace {
 
 class SparseFeedForward final : public FeedForward {
  public:
-  SparseFeedForward(const SparseFeedForwardConfig& config, const LayerPlace& place, WeightLoader& loader)
+  SparseFeedForward(const SparseFeedForwardConfig& config, const LayerPlace& place)
       : deviations_(config.deviations),
         features_(config.intermediate_size),
-        own_(place.shard->inner.own),
-        columns_(place.shard->inner.ranks) {
+        own_(place.shard.inner.own),
+        columns_(place.shard.inner.ranks) {
     for (const Range& part : columns_) {
       if (part.end() <= own_.first) ++own_part_;
       widths_.push_back(part.count);
     }
+    WeightLoader& loader = place.loader;
     const WeightNames& names = loader.names();
-    const bool joined = gate_is_in_up({names.gate, names.up, names.down, ""}, features_, place, loader);
+    const bool joined = gate_is_in_up({names.gate, names.up, names.down, ""}, features_, place);
     const auto load = [&](const std::string& name, std::int64_t first) {
       Matrices rows;
       loader.add(rows, place.prefix + name, joined ? 2 * features_ : features_, place.hidden_size,
@@ -32,7 +33,7 @@ class SparseFeedForward final : public FeedForward {
     };
     gate_ = load(joined ? names.up : names.gate, 0);
     up_ = load(names.up, joined ? features_ : 0);
-    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, features_, own_, *place.shard);
+    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, features_, own_, place.shard);
   }
 
   std::int64_t inner_width() const override { return padded(features_) + own_.count; }
@@ -68,9 +69,8 @@ class SparseFeedForward final : public FeedForward {
 
 }  // namespace
 
-std::unique_ptr<FeedForward> make_part(const SparseFeedForwardConfig& config, const LayerPlace& place,
-                                       const DecoderConfig&, WeightLoader& loader) {
-  return std::make_unique<SparseFeedForward>(config, place, loader);
+std::unique_ptr<FeedForward> make_part(const SparseFeedForwardConfig& config, const LayerPlace& place) {
+  return std::make_unique<SparseFeedForward>(config, place);
 }
 
 }  // namespace pagoda

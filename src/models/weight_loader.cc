@@ -138,6 +138,12 @@ TensorView with_rows(const TensorView& matrix, Range range) {
           matrix.data + dtype_bytes(matrix.dtype, range.first * matrix.columns())};
 }
 
+TensorView part_at(const TensorView& all, std::int64_t index) {
+  TensorView one = {all.dtype, {all.shape.begin() + 1, all.shape.end()}, all.data};
+  one.data += index * one.bytes();
+  return one;
+}
+
 std::vector<float> WeightLoader::norm_vector(const std::string& name, std::int64_t size,
                                              const NormConfig& config) {
   if (!config.weighted) return std::vector<float>(static_cast<std::size_t>(size), 1.0f);

@@ -134,5 +134,7 @@ class WeightLoader {
 
 // The rows of a matrix, which lie together.
 TensorView with_rows(const TensorView& matrix, Range range);
+// all[index], of one dimension less.
+TensorView part_at(const TensorView& all, std::int64_t index);
 
 }  // namespace pagoda

@@ -2,10 +2,9 @@
 
 namespace pagoda {
 
-std::string WeightNames::layer_prefix(std::int32_t index) const {
-  std::string prefix = layer;
-  prefix.replace(prefix.find("{}"), 2, std::to_string(index));
-  return prefix;
+std::string numbered(std::string name, std::int64_t number) {
+  const std::size_t at = name.find("{}");
+  return at == name.npos ? name : name.replace(at, 2, std::to_string(number));
 }
 
 }  // namespace pagoda

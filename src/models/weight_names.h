@@ -1,9 +1,15 @@
 #pragma once
 // WeightNames: what a file calls the parts of a decoder. A family's file says it of both formats.
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pagoda {
+
+// "{}" in a name stands for a number.
+inline bool is_numbered(std::string_view name) { return name.find("{}") != name.npos; }
+std::string numbered(std::string name, std::int64_t number);  // a name without "{}" as it is
 
 // Names of a mixture's tensors, behind `layer`; as in WeightNames.
 struct ExpertNames {
@@ -23,7 +29,7 @@ struct ExpertNames {
   std::string sum_bias = {};  // whole name; of the sum of a token's experts
   std::string shared_gate = {}, shared_up = {}, shared_down = {}, shared_gate_up = {}, shared_router = {};
 
-  bool separate() const { return down.find("{}") != std::string::npos; }
+  bool separate() const { return is_numbered(down); }
 };
 
 // Places of a mixture's experts in a folder: a tensor for each or one of all, as transformers writes both.
@@ -94,7 +100,7 @@ struct WeightNames {
   std::string streams_router = {}, streams_router_norm = {}, streams_predict = {}, streams_correct = {};
   std::string streams_scale = {};  // whole name
 
-  std::string layer_prefix(std::int32_t index) const;
+  std::string layer_prefix(std::int32_t index) const { return numbered(layer, index); }
 };
 
 }  // namespace pagoda

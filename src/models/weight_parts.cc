@@ -1,7 +1,7 @@
 #include "models/weight_parts.h"
 
+#include <algorithm>
 #include <charconv>
-#include <span>
 #include <vector>
 
 #include "base/strings.h"
@@ -10,94 +10,45 @@
 namespace pagoda {
 namespace {
 
-template <class Names>
-struct PartName {
-  WeightPart part;
-  std::string Names::* name;
-};
-
-constexpr PartName<WeightNames> kWhole[] = {
-    {WeightPart::token_embedding, &WeightNames::token_embedding},
-    {WeightPart::position_embedding, &WeightNames::position_embedding},
-    {WeightPart::type_embedding, &WeightNames::type_embedding},
-    {WeightPart::project_in, &WeightNames::project_in},
-    {WeightPart::project_out, &WeightNames::project_out},
-    {WeightPart::head, &WeightNames::head},
-    {WeightPart::head, &WeightNames::other_head},
-    {WeightPart::layer_input_table, &WeightNames::input_table},
-    {WeightPart::layer_input_projection, &WeightNames::input_projection},
-};
-
-constexpr PartName<WeightNames> kOfLayer[] = {
-    {WeightPart::query, &WeightNames::query},
-    {WeightPart::key, &WeightNames::key},
-    {WeightPart::value, &WeightNames::value},
-    {WeightPart::query_key_value, &WeightNames::fused_qkv},
-    {WeightPart::attention_output, &WeightNames::attention_output},
-    {WeightPart::output_gate, &WeightNames::output_gate},
-    {WeightPart::query_a, &WeightNames::query_a},
-    {WeightPart::query_b, &WeightNames::query_b},
-    {WeightPart::kv_a, &WeightNames::kv_a},
-    {WeightPart::kv_b, &WeightNames::kv_b},
-    {WeightPart::key_b, &WeightNames::key_b},
-    {WeightPart::value_b, &WeightNames::value_b},
-    {WeightPart::conv_in, &WeightNames::conv_in},
-    {WeightPart::conv_out, &WeightNames::conv_out},
-    {WeightPart::gate, &WeightNames::gate},
-    {WeightPart::up, &WeightNames::up},
-    {WeightPart::gate_up, &WeightNames::fused_gate_up},
-    {WeightPart::down, &WeightNames::down},
-    {WeightPart::layer_input_gate, &WeightNames::input_gate},
-    {WeightPart::layer_input_output, &WeightNames::input_output},
-    {WeightPart::residual_down, &WeightNames::residual_down},
-    {WeightPart::residual_up, &WeightNames::residual_up},
-    {WeightPart::streams_router, &WeightNames::streams_router},
-    {WeightPart::streams_predict, &WeightNames::streams_predict},
-    {WeightPart::streams_correct, &WeightNames::streams_correct},
-};
-
-constexpr PartName<LinearAttentionNames> kLinear[] = {
-    {WeightPart::linear_qkv, &LinearAttentionNames::qkv},
-    {WeightPart::linear_gate, &LinearAttentionNames::gate},
-    {WeightPart::linear_weight, &LinearAttentionNames::weight},
-    {WeightPart::linear_decay, &LinearAttentionNames::decay},
-    {WeightPart::linear_by_key_head, &LinearAttentionNames::by_key_head},
-    {WeightPart::linear_gates_by_key_head, &LinearAttentionNames::gates_by_key_head},
-    {WeightPart::linear_in, &LinearAttentionNames::in},
-    {WeightPart::linear_out, &LinearAttentionNames::out},
-};
-
-constexpr PartName<ExpertNames> kExperts[] = {
-    {WeightPart::router, &ExpertNames::router},
-    {WeightPart::expert_gate, &ExpertNames::gate},
-    {WeightPart::expert_up, &ExpertNames::up},
-    {WeightPart::expert_gate_up, &ExpertNames::gate_up},
-    {WeightPart::expert_down, &ExpertNames::down},
-    {WeightPart::shared_gate, &ExpertNames::shared_gate},
-    {WeightPart::shared_up, &ExpertNames::shared_up},
-    {WeightPart::shared_gate_up, &ExpertNames::shared_gate_up},
-    {WeightPart::shared_down, &ExpertNames::shared_down},
-    {WeightPart::shared_router, &ExpertNames::shared_router},
-};
-
-// Calls take(part, name) for every name behind `layer`; ends early when it returns true.
-template <class Take>
-bool any_of_layer(const WeightNames& names, const Take& take) {
-  for (const auto& [part, name] : kOfLayer)
-    if (take(part, names.*name)) return true;
-  for (const auto& [part, name] : kLinear)
-    if (take(part, names.linear_attention.*name)) return true;
-  for (const ExpertNames& form : names.experts)
-    for (const auto& [part, name] : kExperts)
-      if (take(part, form.*name)) return true;
-  return false;
-}
-
-// `text` with the number in place of "{}".
-std::string numbered(std::string text, std::int32_t number) {
-  const std::size_t at = text.find("{}");
-  return at == text.npos ? text : text.replace(at, 2, std::to_string(number));
-}
+constexpr std::string WeightNames::* kWhole[] = {
+    &WeightNames::token_embedding, &WeightNames::position_embedding, &WeightNames::type_embedding,
+    &WeightNames::project_in,      &WeightNames::project_out,        &WeightNames::head,
+    &WeightNames::input_table,     &WeightNames::input_projection};
+constexpr std::string WeightNames::* kOfLayer[] = {&WeightNames::query,
+                                                   &WeightNames::key,
+                                                   &WeightNames::value,
+                                                   &WeightNames::fused_qkv,
+                                                   &WeightNames::attention_output,
+                                                   &WeightNames::output_gate,
+                                                   &WeightNames::query_a,
+                                                   &WeightNames::query_b,
+                                                   &WeightNames::kv_a,
+                                                   &WeightNames::kv_b,
+                                                   &WeightNames::key_b,
+                                                   &WeightNames::value_b,
+                                                   &WeightNames::conv_in,
+                                                   &WeightNames::conv_out,
+                                                   &WeightNames::gate,
+                                                   &WeightNames::up,
+                                                   &WeightNames::fused_gate_up,
+                                                   &WeightNames::down,
+                                                   &WeightNames::input_gate,
+                                                   &WeightNames::input_output,
+                                                   &WeightNames::residual_down,
+                                                   &WeightNames::residual_up,
+                                                   &WeightNames::streams_router,
+                                                   &WeightNames::streams_predict,
+                                                   &WeightNames::streams_correct};
+constexpr std::string LinearAttentionNames::* kLinear[] = {
+    &LinearAttentionNames::qkv,         &LinearAttentionNames::gate,
+    &LinearAttentionNames::weight,      &LinearAttentionNames::decay,
+    &LinearAttentionNames::by_key_head, &LinearAttentionNames::gates_by_key_head,
+    &LinearAttentionNames::in,          &LinearAttentionNames::out};
+constexpr std::string ExpertNames::* kExperts[] = {&ExpertNames::router,      &ExpertNames::gate,
+                                                   &ExpertNames::up,          &ExpertNames::gate_up,
+                                                   &ExpertNames::down,        &ExpertNames::shared_gate,
+                                                   &ExpertNames::shared_up,   &ExpertNames::shared_gate_up,
+                                                   &ExpertNames::shared_down, &ExpertNames::shared_router};
 
 bool is_all_of(std::string_view text, std::string_view pattern, std::int32_t& number) {
   return !pattern.empty() && take_front(text, pattern, number) && text.empty();
@@ -105,16 +56,33 @@ bool is_all_of(std::string_view text, std::string_view pattern, std::int32_t& nu
 
 // `module` with the family's own prefix.
 std::optional<ModulePart> find_part(const WeightNames& names, std::string_view module) {
-  for (const auto& [part, name] : kWhole)
-    if (!(names.*name).empty() && names.*name == module) return ModulePart{.part = part};
   ModulePart found;
+  for (const auto part : kWhole)
+    if (!(names.*part).empty() && names.*part == module) return ModulePart{.part = part};
+  if (!names.other_head.empty() && names.other_head == module) return found;
   if (!take_front(module, names.layer, found.layer)) return std::nullopt;
-  const bool any = any_of_layer(names, [&](WeightPart part, std::string_view name) {
-    found.part = part;
-    found.expert = -1;
-    return is_all_of(module, name, found.expert);
-  });
-  return any ? std::optional(found) : std::nullopt;
+  const auto is_one_of = [&](const auto& own_names, const auto& parts) {
+    return std::ranges::any_of(parts, [&](const auto part) {
+      found.part = part;
+      found.expert = -1;
+      return is_all_of(module, own_names.*part, found.expert);
+    });
+  };
+  if (is_one_of(names, kOfLayer) || is_one_of(names.linear_attention, kLinear)) return found;
+  for (const ExpertNames& form : names.experts)
+    if (is_one_of(form, kExperts)) return found;
+  return std::nullopt;
+}
+
+// The part's name behind the layer's, or whole. Of experts: in the first form that has it.
+std::string name_of(const WeightNames& names, const ModulePart& part) {
+  if (const auto* const name = std::get_if<std::string LinearAttentionNames::*>(&part.part))
+    return names.linear_attention.**name;
+  const auto* const name = std::get_if<std::string ExpertNames::*>(&part.part);
+  if (name == nullptr) return names.*std::get<std::string WeightNames::*>(part.part);
+  for (const ExpertNames& form : names.experts)
+    if (!(form.**name).empty() && is_numbered(form.**name) == (part.expert >= 0)) return form.**name;
+  return {};
 }
 
 }  // namespace
@@ -134,19 +102,8 @@ bool take_front(std::string_view& text, std::string_view pattern, std::int32_t& 
 }
 
 std::string module_of(const WeightNames& names, const ModulePart& part) {
-  if (part.layer < 0) {
-    for (const auto& [each, name] : kWhole)
-      if (each == part.part && !(names.*name).empty()) return names.*name;
-    return {};
-  }
-  std::string result;
-  any_of_layer(names, [&](WeightPart each, const std::string& name) {
-    const bool of_one = name.find("{}") != name.npos;
-    if (each != part.part || name.empty() || of_one != (part.expert >= 0)) return false;
-    result = names.layer_prefix(part.layer) + numbered(name, part.expert);
-    return true;
-  });
-  return result;
+  const std::string name = name_of(names, part);
+  return part.layer < 0 || name.empty() ? name : names.layer_prefix(part.layer) + numbered(name, part.expert);
 }
 
 std::optional<ModulePart> part_of(const WeightNames& names, std::string_view module) {

@@ -7,67 +7,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "models/weight_names.h"
 
 namespace pagoda {
 
-enum class WeightPart {
-  token_embedding,
-  position_embedding,
-  type_embedding,
-  project_in,
-  project_out,
-  head,
-  layer_input_table,
-  layer_input_projection,
-  query,
-  key,
-  value,
-  query_key_value,
-  attention_output,
-  output_gate,
-  query_a,
-  query_b,
-  kv_a,
-  kv_b,
-  key_b,
-  value_b,
-  conv_in,
-  conv_out,
-  linear_qkv,
-  linear_gate,
-  linear_weight,
-  linear_decay,
-  linear_by_key_head,
-  linear_gates_by_key_head,
-  linear_in,
-  linear_out,
-  gate,
-  up,
-  gate_up,
-  down,
-  router,
-  expert_gate,
-  expert_up,
-  expert_gate_up,
-  expert_down,
-  shared_gate,
-  shared_up,
-  shared_gate_up,
-  shared_down,
-  shared_router,
-  layer_input_gate,
-  layer_input_output,
-  residual_down,
-  residual_up,
-  streams_router,
-  streams_predict,
-  streams_correct,
-};
+// A part is what its family's names call it: &WeightNames::down.
+using WeightPart =
+    std::variant<std::string WeightNames::*, std::string LinearAttentionNames::*, std::string ExpertNames::*>;
 
 struct ModulePart {
-  WeightPart part = WeightPart::head;
+  WeightPart part = &WeightNames::head;
   std::int32_t layer = -1;   // -1: a part of the whole model
   std::int32_t expert = -1;  // -1: no expert's, or all experts' together
 

@@ -20,23 +20,23 @@ using testing::names_of;
 
 TEST(WeightParts, BothWays) {
   const WeightNames llama = names_of("llama");
-  const ModulePart down = {.part = WeightPart::down, .layer = 3};
+  const ModulePart down = {.part = &WeightNames::down, .layer = 3};
   EXPECT_EQ(module_of(llama, down), "model.layers.3.mlp.down_proj");
   EXPECT_EQ(part_of(llama, "model.layers.3.mlp.down_proj"), down);
   EXPECT_EQ(part_of(llama, "layers.3.mlp.down_proj"), down) << "saved without its head";
   EXPECT_EQ(part_of(llama, "model.language_model.layers.3.mlp.down_proj"), down) << "of a model that sees";
   EXPECT_EQ(part_of(llama, "language_model.model.layers.3.mlp.down_proj"), down);
-  EXPECT_EQ(part_of(llama, "lm_head"), (ModulePart{.part = WeightPart::head}));
+  EXPECT_EQ(part_of(llama, "lm_head"), (ModulePart{.part = &WeightNames::head}));
   EXPECT_EQ(part_of(names_of("llama", ModelFormat::gguf), "blk.3.ffn_down"), down);
   EXPECT_EQ(module_of(names_of("llama", ModelFormat::gguf), down), "blk.3.ffn_down");
 
   const WeightNames mixtral = names_of("mixtral");
-  const ModulePart expert = {.part = WeightPart::expert_up, .layer = 2, .expert = 7};
+  const ModulePart expert = {.part = &ExpertNames::up, .layer = 2, .expert = 7};
   EXPECT_EQ(module_of(mixtral, expert), "model.layers.2.block_sparse_moe.experts.7.w3");
   EXPECT_EQ(part_of(mixtral, "model.layers.2.block_sparse_moe.experts.7.w3"), expert);
   EXPECT_EQ(part_of(mixtral, "model.layers.2.mlp.experts.7.up_proj"), expert) << "as newer files have it";
   EXPECT_EQ(part_of(mixtral, "model.layers.2.mlp.experts.gate_up_proj"),
-            (ModulePart{.part = WeightPart::expert_gate_up, .layer = 2}));
+            (ModulePart{.part = &ExpertNames::gate_up, .layer = 2}));
 }
 
 TEST(WeightParts, NoMatrixOfTheDecoder) {
@@ -46,8 +46,8 @@ TEST(WeightParts, NoMatrixOfTheDecoder) {
         "model.layers.99999999999.mlp.up_proj", "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp",
         "model.layers.1.input_layernorm", "vision_tower.layers.1.mlp.up_proj", "xlm_head"})
     EXPECT_FALSE(part_of(llama, other)) << other;
-  EXPECT_EQ(module_of(llama, {.part = WeightPart::conv_in, .layer = 1}), "");
-  EXPECT_EQ(module_of(llama, {.part = WeightPart::project_in}), "");
+  EXPECT_EQ(module_of(llama, {.part = &WeightNames::conv_in, .layer = 1}), "");
+  EXPECT_EQ(module_of(llama, {.part = &WeightNames::project_in}), "");
 }
 
 // Tensors of two dimensions that are no matrices of the decoder: by a part of their names.

@@ -10,15 +10,16 @@ namespace {
 
 class Xielu final : public FeedForward {
  public:
-  Xielu(const XieluConfig& config, const LayerPlace& place, WeightLoader& loader)
-      : width_(place.shard->inner.own.count), columns_(place.shard->inner.ranks) {
+  Xielu(const XieluConfig& config, const LayerPlace& place)
+      : width_(place.shard.inner.own.count), columns_(place.shard.inner.ranks) {
+    WeightLoader& loader = place.loader;
     const WeightNames& names = loader.names();
-    const std::array own_rows = {place.shard->inner.own};
+    const std::array own_rows = {place.shard.inner.own};
     Matrices in;
     loader.add(in, place.prefix + names.up, config.intermediate_size, place.hidden_size, own_rows);
     in_ = loader.pack(std::move(in), place.prefix + names.up);
     out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, config.intermediate_size,
-                              place.shard->inner.own, *place.shard);
+                              place.shard.inner.own, place.shard);
     const auto number = [&](const char* name, float written) {
       if (names.curve.empty()) return written;
       const std::string whole = place.prefix + names.curve + name;
@@ -52,9 +53,8 @@ class Xielu final : public FeedForward {
 
 }  // namespace
 
-std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place,
-                                       const DecoderConfig&, WeightLoader& loader) {
-  return std::make_unique<Xielu>(config, place, loader);
+std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place) {
+  return std::make_unique<Xielu>(config, place);
 }
 
 }  // namespace pagoda
