@@ -196,11 +196,9 @@ Status read_fp8(const Fields& fields, Quantization& out) {
       scheme.block_columns = static_cast<std::int32_t>((*sizes)[1].get_int64());
     }
   }
-  LinearArithmetic of_blocks = scheme.activations;
-  if (scheme.scales == ScaleShape::block && scheme.activations.scales == InputScale::row)
-    of_blocks = in_groups(scheme.block_columns);
   out.schemes.push_back(scheme);
-  out.schemes.back().activations = of_blocks;
+  if (scheme.scales == ScaleShape::block && scheme.activations.scales == InputScale::row)
+    out.schemes.back().activations = in_groups(scheme.block_columns);
   // Some of its modules may have scales by row or for all of the tensor, whatever it says.
   for (const ScaleShape other : {ScaleShape::tensor, ScaleShape::channel})
     if (scheme.scales != other)
@@ -355,6 +353,18 @@ Status read_modelopt(const Fields& whole, Quantization& out) {
   return read_algorithm(algorithm, group, out);
 }
 
+// Weights of -1, 0 and 1, and activations of 8 bits.
+Status read_bitnet(const Fields& fields, Quantization& out) {
+  if (const std::string mode = fields.string({"quantization_mode"}, "offline"); mode != "offline")
+    return refuse(out.method, concat("in the mode '", printable(mode, 40), "'"));
+  if (fields.boolean({"use_rms_norm"}, false)) return refuse(out.method, "with its own norms (use_rms_norm)");
+  out.inverse_scales = fields.string({"linear_class"}, "bitlinear") == "bitlinear";
+  out.schemes.push_back({.number = QuantizedNumber::int4,
+                         .scales = ScaleShape::tensor,
+                         .activations = {.number = InputNumber::int8}});
+  return ok_status();
+}
+
 Status read_bitsandbytes(const Fields& fields, Quantization& out) {
   const std::string type = fields.string({"bnb_4bit_quant_type"}, "nf4");
   if (fields.boolean({"load_in_8bit", "_load_in_8bit"}, false)) {
@@ -368,6 +378,11 @@ Status read_bitsandbytes(const Fields& fields, Quantization& out) {
   return ok_status();
 }
 
+Status read_mxfp4(const Fields&, Quantization& out) {
+  out.schemes.push_back({.number = QuantizedNumber::mxfp4, .group_size = 32});
+  return ok_status();
+}
+
 struct Method {
   std::string_view written;
   QuantizationMethod method;
@@ -376,6 +391,7 @@ struct Method {
 constexpr Method kMethods[] = {
     {"auto-round", QuantizationMethod::gptq, read_auto_round},
     {"awq", QuantizationMethod::awq, read_awq},
+    {"bitnet", QuantizationMethod::bitnet, read_bitnet},
     {"bitsandbytes", QuantizationMethod::bitsandbytes, read_bitsandbytes},
     {"compressed-tensors", QuantizationMethod::compressed_tensors, read_compressed_tensors},
     {"fp8", QuantizationMethod::fp8, read_fp8},
@@ -384,11 +400,7 @@ constexpr Method kMethods[] = {
     {"intel/auto-round", QuantizationMethod::gptq, read_auto_round},
     {"modelopt", QuantizationMethod::modelopt, read_modelopt},
     {"modelopt_fp4", QuantizationMethod::modelopt, read_modelopt},
-    {"mxfp4", QuantizationMethod::mxfp4,
-     [](const Fields&, Quantization& out) {
-       out.schemes.push_back({.number = QuantizedNumber::mxfp4, .group_size = 32});
-       return ok_status();
-     }},
+    {"mxfp4", QuantizationMethod::mxfp4, read_mxfp4},
 };
 
 // "fp8", "awq", ...; MLX has a field of its own, or none of the method.
@@ -415,29 +427,6 @@ Result<Quantization> read_quantization(const json::object& how) {
   PAGODA_RETURN_IF_ERROR(status);
   PAGODA_RETURN_IF_ERROR(read);
   return out;
-}
-
-const json::object* quantization_object(const json::object& config) {
-  const json::object* const part = language_part(config);
-  for (const json::object* each : {&config, part}) {
-    if (each == nullptr) continue;
-    for (const std::string_view name : {"quantization_config", "compression_config", "quantization"}) {
-      const json::value* how = each->if_contains(name);
-      if (how != nullptr && how->is_object() && !how->get_object().empty()) return &how->get_object();
-    }
-  }
-  return nullptr;
-}
-
-Result<Quantization> read_quantization_files(std::string_view config_json,
-                                             std::optional<std::string_view> hf_quant_config) {
-  const Result<json::object> config = parse_json_object(config_json, "config.json");
-  if (!config) return config.error();
-  if (const json::object* how = quantization_object(*config)) return read_quantization(*how);
-  if (!hf_quant_config) return Quantization{};
-  const Result<json::object> beside = parse_json_object(*hf_quant_config, "hf_quant_config.json");
-  if (!beside) return beside.error();
-  return read_quantization(*beside);
 }
 
 }  // namespace pagoda

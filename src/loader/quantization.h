@@ -20,6 +20,7 @@ namespace pagoda {
 enum class QuantizationMethod : std::uint8_t {
   none,
   awq,
+  bitnet,
   bitsandbytes,
   compressed_tensors,
   fp8,
@@ -58,6 +59,7 @@ struct Quantization {
   // The modules' schemes: what holds for most of them first, then those of overrides.
   std::vector<WeightScheme> schemes = {};
   bool zeros_less_one = false;  // GPTQ stores zero points less one, but not in its second format
+  bool inverse_scales = false;  // BitNet stores what weights are divided by, but not in its second format
 
   // Whether some module's weights are these; any may be where tensors alone say how they are stored.
   bool says(QuantizedNumber number) const;

@@ -35,6 +35,12 @@ TEST(Quantization, IsReadAsMethodsWriteIt) {
   EXPECT_EQ(text_of(R"({"bits":8,"group_size":32,"quant_method":"gptq","sym":true})"),
             "GPTQ (int8 in groups of 32)");
   EXPECT_EQ(text_of(R"({"quant_method":"mxfp4","modules_to_not_convert":["lm_head"]})"), "MXFP4");
+  // Falcon-E and Falcon3-1.58bit; BitNet b1.58 2B-4T.
+  EXPECT_EQ(text_of(R"({"modules_to_not_convert":["lm_head"],"quant_method":"bitnet"})"), "BitNet");
+  EXPECT_TRUE(read(R"({"quant_method":"bitnet"})")->inverse_scales);
+  EXPECT_FALSE(
+      read(R"({"linear_class":"autobitlinear","quant_method":"bitnet","quantization_mode":"offline"})")
+          ->inverse_scales);
   EXPECT_EQ(text_of(R"({"_load_in_4bit":true,"load_in_4bit":true,"bnb_4bit_quant_type":"nf4",
                         "quant_method":"bitsandbytes"})"),
             "bitsandbytes (NF4)");
@@ -160,6 +166,8 @@ TEST(Quantization, IsRefusedByName) {
   refused(R"({"quant_method":"awq","bits":3})", "AWQ in 3 bits");
   refused(R"({"quant_method":"gptq","bits":2})", "GPTQ in 2 bits");
   refused(R"({"quant_method":"gptq","checkpoint_format":"marlin"})", "GPTQ in the 'marlin' layout");
+  refused(R"({"quant_method":"bitnet","quantization_mode":"online"})", "BitNet in the mode 'online'");
+  refused(R"({"quant_method":"bitnet","use_rms_norm":true})", "BitNet with its own norms (use_rms_norm)");
   refused(R"({"quant_method":"fp8","fmt":"e5m2"})", "FP8 in e5m2");
   refused(R"({"quant_method":"modelopt","quant_algo":"W4A8_AWQ"})", "modelopt w4a8_awq");
   refused(R"({"quant_method":"compressed-tensors","format":"marlin-24"})",

@@ -1,11 +1,14 @@
-// Quantization in words.
+// Quantization: the files of a folder that say it, and how it is said in words.
 #include <algorithm>
 
 #include "base/strings.h"
+#include "loader/json_object.h"
 #include "loader/quantization.h"
 
 namespace pagoda {
 namespace {
+
+namespace json = boost::json;
 
 std::string number_text(const WeightScheme& scheme) {
   switch (scheme.number) {
@@ -43,12 +46,37 @@ std::string scheme_text(const WeightScheme& scheme) {
 
 }  // namespace
 
+const json::object* quantization_object(const json::object& config) {
+  const json::object* const part = language_part(config);
+  for (const json::object* each : {&config, part}) {
+    if (each == nullptr) continue;
+    for (const std::string_view name : {"quantization_config", "compression_config", "quantization"}) {
+      const json::value* how = each->if_contains(name);
+      if (how != nullptr && how->is_object() && !how->get_object().empty()) return &how->get_object();
+    }
+  }
+  return nullptr;
+}
+
+Result<Quantization> read_quantization_files(std::string_view config_json,
+                                             std::optional<std::string_view> hf_quant_config) {
+  const Result<json::object> config = parse_json_object(config_json, "config.json");
+  if (!config) return config.error();
+  if (const json::object* how = quantization_object(*config)) return read_quantization(*how);
+  if (!hf_quant_config) return Quantization{};
+  const Result<json::object> beside = parse_json_object(*hf_quant_config, "hf_quant_config.json");
+  if (!beside) return beside.error();
+  return read_quantization(*beside);
+}
+
 std::string_view quantization_name(QuantizationMethod method) {
   switch (method) {
     case QuantizationMethod::none:
       return "none";
     case QuantizationMethod::awq:
       return "AWQ";
+    case QuantizationMethod::bitnet:
+      return "BitNet";
     case QuantizationMethod::bitsandbytes:
       return "bitsandbytes";
     case QuantizationMethod::compressed_tensors:
@@ -75,16 +103,18 @@ bool Quantization::says(ScaleShape scales) const {
 
 std::string Quantization::text() const {
   if (method == QuantizationMethod::none) return {};
-  if (schemes.empty() || method == QuantizationMethod::mxfp4) return std::string(quantization_name(method));
+  if (schemes.empty() || method == QuantizationMethod::mxfp4 || method == QuantizationMethod::bitnet)
+    return std::string(quantization_name(method));
   return concat(quantization_name(method), " (", scheme_text(schemes.front()), ")");
 }
 
 Status unsupported_quantization(std::string_view method) {
-  return unimplemented(concat(
-      "weights quantised by ", method,
-      " are not supported; supported: AWQ (gemm), bitsandbytes (NF4, FP4, int8), compressed-tensors (int4, "
-      "int8, FP8, NVFP4, MXFP4), FP8 (e4m3), GPTQ (4 and 8 bits), modelopt (FP8, NVFP4), MXFP4, and "
-      "F32, F16 and BF16 weights, or a GGUF file"));
+  return unimplemented(
+      concat("weights quantised by ", method,
+             " are not supported; supported: AWQ (gemm), BitNet, bitsandbytes (NF4, FP4, int8), "
+             "compressed-tensors (int4, "
+             "int8, FP8, NVFP4, MXFP4), FP8 (e4m3), GPTQ (4 and 8 bits), modelopt (FP8, NVFP4), MXFP4, and "
+             "F32, F16 and BF16 weights, or a GGUF file"));
 }
 
 }  // namespace pagoda

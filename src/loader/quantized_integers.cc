@@ -403,4 +403,28 @@ Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors
   return out;
 }
 
+// Byte [row, column] has the weights of rows `row`, `row` + rows, ..., each two bits, which count from -1.
+Result<QuantizedWeight> ternary_weight(const Quantization& how, const StoredTensors& stored,
+                                       const FileTensor& weight) {
+  auto bytes = find_part(stored, weight.name, "U8", 2);
+  if (!bytes) return bytes.error();
+  const std::int64_t byte_rows = bytes->shape[0];
+  Integers of{.name = weight.name, .rows = 4 * byte_rows, .columns = bytes->shape[1]};
+  std::vector<std::string> parts = {weight.name, weight.name + "_scale"};
+  PAGODA_RETURN_IF_ERROR(take_scales(how, stored, parts.back(), of));
+  if (how.inverse_scales) of.scales.invert();
+  PAGODA_RETURN_IF_ERROR(take_zero_points(how, stored, weight.name + "_zero_point", of, parts));
+  of.codes = [bytes = *std::move(bytes), byte_rows](std::int64_t first, std::int64_t count,
+                                                    std::uint8_t* to) {
+    const std::int64_t columns = bytes.shape[1];
+    for (std::int64_t row = first; row < first + count; ++row) {
+      const std::byte* const from = bytes.data + row % byte_rows * columns;
+      const auto shift = static_cast<int>(row / byte_rows * 2);
+      for (std::int64_t column = 0; column < columns; ++column)
+        *to++ = static_cast<std::uint8_t>((std::to_integer<unsigned>(from[column]) >> shift & 3) + 7);
+    }
+  };
+  return weight_of(std::move(of), std::move(parts));
+}
+
 }  // namespace pagoda

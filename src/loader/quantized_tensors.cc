@@ -39,6 +39,8 @@ Found found_in(const Quantization& how, const StoredTensors& stored, const FileT
   if (name.ends_with(kQweight))
     return {how.method == QuantizationMethod::awq ? awq_weight : gptq_weight,
             concat(without(name, kQweight), ".weight")};
+  if (how.method == QuantizationMethod::bitnet)
+    return tensor.type == "U8" && name.ends_with(".weight") ? Found{ternary_weight, name} : Found{};
   if (name.ends_with(kPacked) && tensor.type == "I32") return {packed_weight, without(name, kPacked)};
   if (name.ends_with(kPacked) && tensor.type == "U8") return {float4_weight, without(name, kPacked)};
   if (tensor.type == "F8_E4M3" && !name.ends_with("_scale")) return {float8_weight, name};

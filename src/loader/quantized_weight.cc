@@ -114,6 +114,7 @@ float ScaleValues::stored_at(std::int64_t index) const {
 
 Status ScaleValues::read(std::int64_t index, float& value) const {
   value = stored_at(index) / divisor_;
+  if (inverse_ && std::isfinite(value)) value = 1 / value;
   if (std::isfinite(value)) return ok_status();
   return corrupt_data(
       concat("tensor '", printable(tensor_.name), "' has a scale that is no number, at ", index));

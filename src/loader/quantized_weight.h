@@ -49,6 +49,9 @@ Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors
                                     const FileTensor& weight);
 Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTensors& stored,
                                       const FileTensor& weight);
+// BitNet's, of which a byte has four.
+Result<QuantizedWeight> ternary_weight(const Quantization& how, const StoredTensors& stored,
+                                       const FileTensor& weight);
 Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors& stored,
                                     const FileTensor& weight);
 Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors& stored,
@@ -77,6 +80,7 @@ class ScaleValues {
   Status read(std::int64_t index, float& value) const;
   const std::string& name() const { return tensor_.name; }
   void divide_by(float number) { divisor_ = number; }
+  void invert() { inverse_ = true; }
 
  private:
   float stored_at(std::int64_t index) const;
@@ -85,6 +89,7 @@ class ScaleValues {
   std::int64_t count_ = 0;
   Kind kind_ = Kind::f32;
   float divisor_ = 1;
+  bool inverse_ = false;
 };
 
 // corrupt_data where there is none of this type and number of dimensions.
