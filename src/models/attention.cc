@@ -104,9 +104,10 @@ class Attention final : public Mixer {
     list_context(*room.context, arguments(room, batch), out);
   }
   Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
-    const Buffer mixed = room.mixed.with_stride(mixed_width());
-    return room.ranks->last_product(*room.context, output_, columns_, mixed.at(rows.first), rows.count,
-                                    accumulate, y);
+    const Buffer mixed = room.mixed.with_stride(mixed_width()).at(rows.first);
+    if (!inner_norm_.empty())
+      rms_norm(*room.context, mixed, rows.count, mixed_width(), inner_norm_.data(), norm_eps_, mixed);
+    return room.ranks->last_product(*room.context, output_, columns_, mixed, rows.count, accumulate, y);
   }
 
  private:
@@ -122,7 +123,7 @@ class Attention final : public Mixer {
   float norm_eps_;
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear qkv_, output_;
-  PlacedVector query_norm_, key_norm_;
+  PlacedVector query_norm_, key_norm_, inner_norm_;
   PlacedVector sinks_, slopes_;  // for this rank's query heads
 };
 
@@ -171,6 +172,9 @@ void Attention::load_norms(const AttentionConfig& config, const LayerPlace& plac
   }
   query_norm_ = loader.place(std::move(query));
   key_norm_ = loader.place(std::move(key));
+  if (config.inner_norm)
+    inner_norm_ = loader.place(loader.norm_vector(place.prefix + loader.names().attention_inner_norm,
+                                                  config.query_size(), place.norm));
 }
 
 // The rows of query, key and value one below the other, and below them the queries' gates, in whichever order

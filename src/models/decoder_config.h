@@ -97,6 +97,7 @@ struct AttentionConfig {
   std::int32_t temperature_offset = 0;
   std::int32_t temperature_positions = 1;
   bool value_norm = false;     // an RMS norm without a weight of every value head
+  bool inner_norm = false;     // an RMS norm of all heads together before the output matrix
   bool key_is_value = false;   // values are the keys before their norm and rotation
   std::int32_t kv_layer = -1;  // keys and values are those of this earlier layer; -1: its own
   float query_factor = 1, key_factor = 1, value_factor = 1, output_factor = 1;  // factors of these products
@@ -168,6 +169,7 @@ struct DenseFeedForwardConfig {
   Activation activation = Activation::silu;
   bool gated = true;
   float gate_factor = 1, down_factor = 1;  // factors of these products
+  bool inner_norm = false;                 // an RMS norm between its matrices
 };
 
 // A gated one with GELU, of which each row keeps the features whose gate is so many standard deviations above

@@ -16,16 +16,16 @@ auto members(const RopeConfig& of) {
 
 auto members(const AttentionConfig& of) {
   const auto& [heads, kv_heads, size, gate, causal, window, chunks, rope, scale, norm, norm_after, softcap,
-               sinks, clip, slopes, beta, offset, positions, value_norm, key_is_value, kv_layer, query_factor,
-               key_factor, value_factor, output_factor, input_factor] = of;
+               sinks, clip, slopes, beta, offset, positions, value_norm, inner_norm, key_is_value, kv_layer,
+               query_factor, key_factor, value_factor, output_factor, input_factor] = of;
   return std::tie(heads, kv_heads, size, gate, causal, window, chunks, rope, scale, norm, norm_after, softcap,
-                  sinks, clip, slopes, beta, offset, positions, value_norm, key_is_value, kv_layer,
-                  query_factor, key_factor, value_factor, output_factor, input_factor);
+                  sinks, clip, slopes, beta, offset, positions, value_norm, inner_norm, key_is_value,
+                  kv_layer, query_factor, key_factor, value_factor, output_factor, input_factor);
 }
 
 auto members(const DenseFeedForwardConfig& of) {
-  const auto& [size, activation, gated, gate_factor, down_factor] = of;
-  return std::tie(size, activation, gated, gate_factor, down_factor);
+  const auto& [size, activation, gated, gate_factor, down_factor, inner_norm] = of;
+  return std::tie(size, activation, gated, gate_factor, down_factor, inner_norm);
 }
 
 auto members(const RoutingRule& of) {

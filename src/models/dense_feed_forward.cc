@@ -2,6 +2,7 @@
 // and up: down(f(gate x) * (up x)) (arXiv 2002.05202).
 #include <array>
 
+#include "kernels/elementwise.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
@@ -32,7 +33,13 @@ class DenseFeedForward final : public FeedForward {
  public:
   DenseFeedForward(const DenseFeedForwardConfig& config, const DenseNames& names, const FeatureShard& shard,
                    const LayerPlace& place)
-      : activation_(config.activation), width_(shard.own.count), columns_(shard.ranks) {
+      : activation_(config.activation),
+        width_(shard.own.count),
+        columns_(shard.ranks),
+        norm_eps_(place.norm.eps) {
+    if (config.inner_norm)
+      norm_ = place.loader.place(place.loader.norm_vector(place.prefix + place.loader.names().mlp_inner_norm,
+                                                          config.intermediate_size, place.norm));
     in_ = place.loader.pack(read_first(config, names, shard.own, place),
                             place.prefix + (names.gate_up.empty() ? names.up : names.gate_up),
                             config.gated ? LinearForm::gated : LinearForm::stacked);
@@ -47,11 +54,12 @@ class DenseFeedForward final : public FeedForward {
   Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
     const Buffer inner = room.inner.with_stride(width_);
-    if (!room.ranks->split()) {
+    if (!room.ranks->split() && norm_.empty()) {
       linear_pair(*room.context, in_, activation_, out_, input, count, inner, y, accumulate);
       return ok_status();
     }
     linear(*room.context, in_, input, count, inner, {.activation = activation_});
+    if (!norm_.empty()) rms_norm(*room.context, inner, count, width_, norm_.data(), norm_eps_, inner);
     return room.ranks->last_product(*room.context, out_, columns_, inner, count, accumulate, y);
   }
 
@@ -59,7 +67,9 @@ class DenseFeedForward final : public FeedForward {
   Activation activation_;
   std::int64_t width_;          // this rank's features between the matrices
   std::vector<Range> columns_;  // columns of the second matrix, by rank
-  PackedLinear in_;             // gate and up, or up alone
+  float norm_eps_;
+  PlacedVector norm_;  // between the matrices; or empty
+  PackedLinear in_;    // gate and up, or up alone
   PackedLinear out_;
 };
 

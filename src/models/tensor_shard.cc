@@ -78,7 +78,7 @@ struct Cut {
 };
 
 Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
-  if (config.query_key_norm == QueryKeyNorm::whole && cut.size > 1)
+  if ((config.query_key_norm == QueryKeyNorm::whole || config.inner_norm) && cut.size > 1)
     return unimplemented("norms over all heads together cannot be split over ranks");
   const auto heads = split_heads(config, block, cut.size);
   if (!heads) return heads.error();
@@ -131,6 +131,9 @@ FeatureShard shard_of(std::vector<Range> ranks, const Cut& cut) {
 // Dense, sparse or of a learned curve.
 template <class FeedForward>
 Result<FeedForwardShard> shard_of(const FeedForward& config, std::int64_t block, const Cut& cut) {
+  if constexpr (std::is_same_v<FeedForward, DenseFeedForwardConfig>)
+    if (config.inner_norm && cut.size > 1)
+      return unimplemented("norms over all features of a feed-forward cannot be split over ranks");
   auto inner = split_intermediate(config.intermediate_size, block, cut.size);
   if (!inner) return inner.error();
   return FeedForwardShard{.inner = shard_of(*std::move(inner), cut), .experts = {}};

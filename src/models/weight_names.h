@@ -71,9 +71,11 @@ struct WeightNames {
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
   std::string query = {}, key = {}, value = {}, attention_output = {};
   std::string query_norm = {}, key_norm = {};  // with "{}" a tensor for each head
-  std::string fused_qkv = {};                  // instead of query, key, value
-  bool qkv_by_group = false;                   // each key-value head's rows stand together
-  std::string sinks = {};                      // whole name
+  // Norms before the last matrix of a half.
+  std::string attention_inner_norm = {}, mlp_inner_norm = {};
+  std::string fused_qkv = {};    // instead of query, key, value
+  bool qkv_by_group = false;     // each key-value head's rows stand together
+  std::string sinks = {};        // whole name
   std::string output_gate = {};  // "": each head's gates stand behind its queries, in one matrix
   // Latent attention: makes queries out of the result of `query_a`, and the row that is kept; keys and values
   // of all heads in one matrix, or in newer GGUF files apart, a matrix for each head.

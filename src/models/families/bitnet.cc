@@ -1,0 +1,44 @@
+// BitNet b1.58: Llama with a norm before the last matrix of each half. That its weights are ternary, the
+// folder's quantization_config says. Source: arXiv 2402.17764, transformers' modeling_bitnet.
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void shape(DecoderConfig& decoder) {
+  each_attention(decoder, [](AttentionConfig& attention) { attention.inner_norm = true; });
+  for (LayerConfig& layer : decoder.layers) layer.dense()->inner_norm = true;
+}
+
+WeightNames names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  const bool gguf = format == ModelFormat::gguf;
+  names.attention_inner_norm = gguf ? "attn_sub_norm" : "self_attn.attn_sub_norm";
+  names.mlp_inner_norm = gguf ? "ffn_sub_norm" : "mlp.ffn_sub_norm";
+  return names;
+}
+
+}  // namespace
+
+PAGODA_FAMILY(bitnet) = {
+    .configs = {{"BitNetForCausalLM",
+                 "bitnet",
+                 {.vocab_size = 128256,
+                  .hidden_size = 2560,
+                  .intermediate_size = 6912,
+                  .num_layers = 30,
+                  .num_heads = 20,
+                  .num_kv_heads = 5,
+                  .rope_theta = 500000.0f,
+                  .bos = 128000,
+                  .eos = 128001,
+                  .activation = "relu2"}}},
+    .ggufs = {{"bitnet"}},
+    .shape = shape,
+    .names = names,
+    .row = {.name = "BitNet b1.58 2B-4T",
+            .differs = "a norm before the last matrix of each half, squared ReLU; one rank only",
+            .size = "2B",
+            .config = R"({"model_type":"bitnet"})"}};
+
+}  // namespace pagoda
