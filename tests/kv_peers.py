@@ -18,6 +18,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def free_port_and_the_next():
+    while True:
+        port = free_port()
+        with contextlib.suppress(OSError, OverflowError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port + 1))
+            return port
+
+
 def config(role, port=None, peers=(), secret_file=None, **more):
     extra = {}
     if peers:

@@ -26,4 +26,11 @@ struct KvTransferConfig {
   bool enabled() const { return serves || fetches; }
 };
 
+// The configuration of an engine of this rank (--data-parallel-size): it listens so many ports behind
+// kv_port, as with vLLM's connectors.
+inline KvTransferConfig config_of_rank(KvTransferConfig config, std::int32_t rank) {
+  if (config.listen.port != 0) config.listen.port = static_cast<std::uint16_t>(config.listen.port + rank);
+  return config;
+}
+
 }  // namespace pagoda

@@ -5,6 +5,7 @@
 // Source: FIPS 180-4 (OpenSSL computes it).
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from conftest import ROOT, binary, serving, small_model
 from kv_disk import FLAGS, PROMPT, answer
-from kv_peers import SECRET, Proxy, config, free_port, peer, wait_for_peers
+from kv_peers import SECRET, Proxy, config, free_port, free_port_and_the_next, peer, wait_for_peers
 
 EACH = 4  # prompts; one that is computed sooner than fetched is computed, and on a busy machine some are
 
@@ -92,6 +92,30 @@ def test_two_servers_share_with_each_other_and_replay_finds_every_decision(secre
     assert "every decision the same" in replayed.stdout
 
 
+def test_every_engine_of_a_server_gives_and_fetches(secret, expected):
+    port, two = free_port_and_the_next(), ("--data-parallel-size", "2", "--threads", "2")
+    with (
+        peer("kv_producer", port, secret_file=secret, flags=two) as producer,
+        peer("kv_consumer", peers=[port, port + 1], secret_file=secret, flags=two) as consumer,
+    ):
+        wait_for_peers(consumer, 4)
+        # Each engine of the one has blocks that each of the other finds.
+        for given, taken in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            deadline, number = time.monotonic() + 120, 2000 + 100 * given + 1000 * taken
+            found = 0
+            while not found:
+                assert time.monotonic() < deadline, consumer.metrics()
+                number += 1
+                answer(producer, prompt(number), headers={"X-data-parallel-rank": str(given)})
+                got, found = answer(consumer, prompt(number), headers={"X-data-parallel-rank": str(taken)})
+                assert got == expected(number)
+        for engine in ("0", "1"):
+            label = f'engine="{engine}"'
+            for server, name in ((producer, "kv_peer_served_blocks_total"), (consumer, "kv_peer_hits_total")):
+                counts = [v for k, v in server.metrics().items() if name in k and label in k]
+                assert counts and counts[0] > 0
+
+
 def flip(chunk, total):
     if total > 5000:
         chunk[len(chunk) // 2] ^= 1
@@ -168,7 +192,8 @@ def test_whoever_has_another_secret_or_model_is_refused(secret, expected, tmp_pa
         (config("kv_producer", secret_file="/nowhere"), "/nowhere"),
         ((*config("kv_producer"), "--no-enable-prefix-caching"), "needs --enable-prefix-caching"),
         ((*config("kv_producer"), "--device", "emulated"), "--kv-transfer-config"),
-        ((*config("kv_producer"), "--data-parallel-size", "2"), "--kv-transfer-config works with one engine"),
+        ((*config("kv_producer", 65535), "--data-parallel-size", "2", "--threads", "2"), "'kv_port' takes 2 ports"),
+        ((*config("kv_producer"), "--tensor-parallel-size", "2"), "--kv-transfer-config"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, said):

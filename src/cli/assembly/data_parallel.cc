@@ -16,7 +16,11 @@ Status check_data_parallel(const EngineFlags& flags) {
   };
   if (uses_device(flags)) return one_engine(concat("--device ", flags.device));
   if (flags.tensor_parallel_size > 1 || flags.mpi_local_size > 0) return one_engine("--tensor-parallel-size");
-  if (flags.kv_transfer.enabled()) return one_engine("--kv-transfer-config");
+  constexpr int kMostPort = 65535;
+  if (const int port = flags.kv_transfer.listen.port;
+      flags.kv_transfer.serves && port > kMostPort - flags.data_parallel_size + 1)
+    return invalid_argument(concat("--kv-transfer-config: with ", asked, " 'kv_port' takes ",
+                                   flags.data_parallel_size, " ports, from ", port, " on"));
   const std::optional<int> events = port_of(flags.kv_events.endpoint),
                            replay = port_of(flags.kv_events.replay_endpoint);
   if (flags.kv_events.enabled && is_bound(flags.kv_events.endpoint) && events && replay &&

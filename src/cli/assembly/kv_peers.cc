@@ -26,8 +26,8 @@ Result<std::shared_ptr<const PeerSecret>> read_secret(const std::string& path) {
 }  // namespace
 
 Result<KvPeers> open_kv_peers(const EngineFlags& flags, const ModelSource& source, const LoadedRunner& runner,
-                              MetricsRegistry& metrics) {
-  const KvTransferConfig& config = flags.kv_transfer;
+                              std::int32_t rank, MetricsRegistry& metrics) {
+  const KvTransferConfig config = config_of_rank(flags.kv_transfer, rank);
   auto secret = read_secret(config.secret_file);
   if (!secret) return secret.error();
   ThreadPool pool(num_threads(flags));

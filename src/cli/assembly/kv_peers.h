@@ -16,10 +16,10 @@ struct KvPeers {
   std::unique_ptr<KvTier> tier;         // null: kv_producer
   std::unique_ptr<KvRowServer> server;  // null: kv_consumer
 };
-// Errors: the address cannot be used, the secret cannot be read or is missing, the model's files cannot be
-// read.
+// For an engine of this rank. Errors: the address cannot be used, the secret cannot be read or is missing,
+// the model's files cannot be read.
 Result<KvPeers> open_kv_peers(const EngineFlags& flags, const ModelSource& source, const LoadedRunner& runner,
-                              MetricsRegistry& metrics);
+                              std::int32_t rank, MetricsRegistry& metrics);
 
 // An answer tells this to whoever lets another server go on with its K/V: vLLM's kv_transfer_params, as JSON.
 // Empty: this server gives nothing away.

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/strings.h"
 #include "cli/assembly/kv_disk.h"
 #include "cli/assembly/kv_peers.h"
 #include "model_runner/host_tier.h"
@@ -20,6 +21,7 @@ Result<std::vector<std::string>> set_kv_tiers(const EngineFlags& flags, const En
     if (!opened) return opened.error().annotate("--kv-disk");
     disk = *std::move(opened);
   }
+  std::int32_t rank = 0;
   for (LoadedRunner& runner : runners) {
     std::vector<std::shared_ptr<KvTier>> tiers;
     if (plan.num_offload_blocks > 0) {
@@ -30,11 +32,13 @@ Result<std::vector<std::string>> set_kv_tiers(const EngineFlags& flags, const En
     if (disk != nullptr) tiers.push_back(disk);
     KvPeers peers;
     if (flags.kv_transfer.enabled()) {
-      auto opened = open_kv_peers(flags, source, runner, metrics);
+      auto opened =
+          open_kv_peers(flags, source, runner, rank, metrics.labelled(concat("engine=\"", rank, "\"")));
       if (!opened) return opened.error().annotate("--kv-transfer-config");
       peers = *std::move(opened);
       if (peers.tier) tiers.push_back(std::move(peers.tier));
     }
+    ++rank;
     media.clear();
     for (const auto& tier : tiers) media.emplace_back(tier->medium());
     PAGODA_RETURN_IF_ERROR(runner.set_tiers(std::move(tiers), std::move(peers.server)));
