@@ -112,6 +112,9 @@ constexpr std::size_t kSetBytes = CPU_ALLOC_SIZE(kMaxCpu + 1);
 
 struct CpuSet {
   CpuSet() : words(kSetBytes / sizeof(unsigned long)) {}
+  explicit CpuSet(const CpuList& cpus) : CpuSet() {
+    for (const int cpu : cpus) CPU_SET_S(static_cast<unsigned>(cpu), kSetBytes, get());
+  }
   cpu_set_t* get() { return reinterpret_cast<cpu_set_t*>(words.data()); }
   std::vector<unsigned long> words;
 };
@@ -131,8 +134,7 @@ CpuList allowed_cpus() {
 }
 
 Status bind_to_cpus(const CpuList& cpus) {
-  CpuSet set;
-  for (const int cpu : cpus) CPU_SET_S(static_cast<unsigned>(cpu), kSetBytes, set.get());
+  CpuSet set(cpus);
   if (sched_setaffinity(0, kSetBytes, set.get()) != 0) return refused("sched_setaffinity");
   // Those that run already, such as the one that writes the log. One that has ended meanwhile needs nothing.
   const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir("/proc/self/task"), closedir);
@@ -143,6 +145,32 @@ Status bind_to_cpus(const CpuList& cpus) {
       return refused("sched_setaffinity");
   }
   return ok_status();
+}
+
+ThreadPlace::ThreadPlace(const CpuList& cpus, std::optional<int> node) {
+  if (!cpus.empty()) {
+    const CpuList before = allowed_cpus();
+    CpuSet set(cpus);
+    if (sched_setaffinity(0, kSetBytes, set.get()) == 0) cpus_before_ = before;
+  }
+  if (!node) return;
+  constexpr std::size_t kMostNodes = 4096;
+  constexpr std::size_t kBits = sizeof(unsigned long) * 8;
+  nodes_before_.resize(kMostNodes / kBits);
+  int policy = 0;
+  if (syscall(SYS_get_mempolicy, &policy, nodes_before_.data(), kMostNodes, nullptr, 0) == 0 &&
+      prefer_memory_of(*node).ok())
+    policy_before_ = policy;
+}
+
+ThreadPlace::~ThreadPlace() {
+  if (!cpus_before_.empty()) {
+    CpuSet set(cpus_before_);
+    (void)sched_setaffinity(0, kSetBytes, set.get());
+  }
+  constexpr std::size_t kBits = sizeof(unsigned long) * 8;
+  if (policy_before_ >= 0)
+    (void)syscall(SYS_set_mempolicy, policy_before_, nodes_before_.data(), nodes_before_.size() * kBits);
 }
 
 Status prefer_memory_of(int node) {
@@ -160,6 +188,8 @@ Status prefer_memory_of(int node) {
 
 CpuList allowed_cpus() { return {}; }
 Status bind_to_cpus(const CpuList&) { return unavailable("threads cannot be bound on this system"); }
+ThreadPlace::ThreadPlace(const CpuList&, std::optional<int>) {}
+ThreadPlace::~ThreadPlace() = default;
 Status prefer_memory_of(int) { return unavailable("memory cannot be bound on this system"); }
 
 #endif

@@ -3,6 +3,7 @@
 // the machine with cores and memory of its own; another node's memory is slower to reach. Source: the
 // kernel's sysfs-devices-node and set_mempolicy(2); no library is needed for either. Outside Linux there are
 // no nodes and nothing is bound. Threads: any, unless said otherwise.
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,22 @@ CpuList allowed_cpus();
 // This process's threads, those of now and (as long as these begin them) those to come, run on `cpus` only.
 // unavailable: the kernel says no.
 Status bind_to_cpus(const CpuList& cpus);
+
+// While it lives the calling thread, and for good the threads that it begins meanwhile, run on `cpus` (empty:
+// wherever they may) and prefer the node's memory (absent: nobody's). What the kernel refuses stays as it is.
+// It ends on the thread that began it.
+class ThreadPlace {
+ public:
+  ThreadPlace(const CpuList& cpus, std::optional<int> node);
+  ~ThreadPlace();
+  ThreadPlace(const ThreadPlace&) = delete;
+  ThreadPlace& operator=(const ThreadPlace&) = delete;
+
+ private:
+  CpuList cpus_before_;                      // empty: they were not changed
+  int policy_before_ = -1;                   // -1: likewise
+  std::vector<unsigned long> nodes_before_;  // that the policy names
+};
 
 // Pages that the calling thread, and those it begins, touch first come from this node while it has any: a
 // preference and no order, since a full node must not end the process. unavailable: the kernel says no, as in

@@ -127,6 +127,35 @@ TEST(Binding, HoldsForAllThreads) {
   earlier.join();
 }
 
+TEST(Binding, OfAThreadIsForThoseThatItBeginsAndEnds) {
+  const CpuList before = allowed_cpus();
+  const CpuList one{before.back()};
+  const auto allowed_of_a_thread = [] {
+    CpuList out;
+    std::thread([&] { out = allowed_cpus(); }).join();
+    return out;
+  };
+  CpuList of_earlier;
+  std::atomic<bool> stop{false};
+  std::thread earlier([&] {
+    stop.wait(false);
+    of_earlier = allowed_cpus();
+  });
+  {
+    const ThreadPlace place(one, 0);
+    EXPECT_EQ(allowed_cpus(), one);
+    EXPECT_EQ(allowed_of_a_thread(), one);
+    stop = true;
+    stop.notify_all();
+    earlier.join();
+  }
+  EXPECT_EQ(of_earlier, before);
+  EXPECT_EQ(allowed_cpus(), before);
+  EXPECT_EQ(allowed_of_a_thread(), before);
+  const ThreadPlace nowhere({}, std::nullopt);
+  EXPECT_EQ(allowed_cpus(), before);
+}
+
 TEST(Binding, OfMemoryNamesANodeThatIsThere) {
   EXPECT_EQ(prefer_memory_of(1000).code(), StatusCode::unavailable);
 }

@@ -2,6 +2,9 @@
 each seen from outside."""
 
 import concurrent.futures
+import contextlib
+import os
+import pathlib
 import re
 import subprocess
 
@@ -216,6 +219,27 @@ def test_engines_share_a_disk(tmp_path):
             assert cached_by(http, prompts[0], rank) == (expected[0], 0)
     with serving(small_model(), *flags) as server, httpx.Client(base_url=server.url, timeout=60) as http:
         assert cached_by(http, prompts[0], 0) == (expected[0], 96), "one engine finds what two have left"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_each_engine_keeps_to_the_cores_that_it_is_given():
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    with serving(small_model(), *TWO, "--cpu-list", f"{second}|{first}") as server:
+        allowed = []
+        for status in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/status"):
+            with contextlib.suppress(OSError):  # it has ended
+                allowed.append(re.search(r"^Cpus_allowed_list:\t(.*)$", status.read_text(), re.MULTILINE)[1])
+        assert allowed.count(str(first)) >= 1 and allowed.count(str(second)) >= 1
+        assert len(set(allowed)) > 2, "the server's own threads may run anywhere"
+        log = "".join(server.log)
+        assert f"engine 0: cores {second}" in log and f"engine 1: cores {first}" in log
+    refused = subprocess.run(
+        [binary(), "serve", str(small_model()), "--port", "0", *TWO, "--cpu-list", f"{first}|{second}|{first}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert refused.returncode == 2 and "3 lists of cores, but 2 engines run here" in refused.stderr
 
 
 def test_each_engine_has_a_log_of_its_own(tmp_path):

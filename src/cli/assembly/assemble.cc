@@ -174,6 +174,7 @@ struct AssembledEngine::Parts {
   std::shared_ptr<const WeightCaching> weight_caching;
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
+  std::vector<RankPlace> places;                  // each engine's
   std::vector<Replica> replicas;                  // their threads use what stands above
   std::unique_ptr<EngineGroup> engines;           // null: there is one
 };
@@ -213,7 +214,13 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
   model.options.pooling = *std::move(pooling);
   weight_caching = model.options.weight_caching;
   count_weight_writing(*weight_caching->writing, metrics);
+  auto planned = engine_places(flags, kNumaFolder);
+  if (!planned) return planned.error();
+  places = *std::move(planned);
   for (std::int32_t i = 0; i < flags.data_parallel_size; ++i) {
+    const RankPlace& place = places[static_cast<std::size_t>(i)];
+    const ThreadPlace here(place.cpus, place.node);
+    log_place(i, place);
     auto runner = LoadedRunner::create(model.source, model.options, flags, ranks.get());
     if (!runner) return runner.error();
     model.runners.push_back(*std::move(runner));
@@ -268,7 +275,7 @@ Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan p
 
 Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model) {
   for (LoadedRunner& runner : model.runners) PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
-  auto media = set_kv_tiers(flags, plan, *model.source, model.runners, metrics);
+  auto media = set_kv_tiers(flags, plan, *model.source, model.runners, places, metrics);
   if (!media) return media.error();
   tier_media = *std::move(media);
   memory = memory_table(flags, model, plan);
@@ -343,6 +350,8 @@ Status AssembledEngine::Parts::connect(const EngineFlags& flags, const EnginePla
 void AssembledEngine::Parts::start(EngineConfig config) {
   std::vector<EngineClient*> clients;
   for (Replica& replica : replicas) {
+    const RankPlace& place = places[clients.size()];
+    const ThreadPlace here(place.cpus, place.node);
     config.engine = static_cast<std::int32_t>(clients.size());
     replica.engine = std::make_unique<EngineThread>(config, std::move(replica.core));
     clients.push_back(replica.engine.get());

@@ -2,11 +2,25 @@
 
 #include <cstdlib>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/runner_options.h"
 
 namespace pagoda {
+
+Result<std::vector<RankPlace>> engine_places(const EngineFlags& flags, const std::string& nodes_folder) {
+  const std::int32_t count = flags.data_parallel_size;
+  if (count == 1 || flags.cpu_list.lists.size() == 1)
+    return std::vector<RankPlace>(static_cast<std::size_t>(count));
+  return plan_rank_places(flags.cpu_list, count, read_numa_nodes(nodes_folder), allowed_cpus(), "engine");
+}
+
+void log_place(std::int32_t engine, const RankPlace& place) {
+  if (place.cpus.empty()) return;
+  log_info("start", concat("engine ", engine, ": cores ", cpu_list_text(place.cpus),
+                           place.node ? concat(", memory of node ", *place.node) : std::string()));
+}
 
 Status check_data_parallel(const EngineFlags& flags) {
   if (flags.data_parallel_size == 1) return ok_status();

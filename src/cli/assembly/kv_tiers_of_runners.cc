@@ -12,7 +12,7 @@ namespace pagoda {
 
 Result<std::vector<std::string>> set_kv_tiers(const EngineFlags& flags, const EnginePlan& plan,
                                               const ModelSource& source, std::span<LoadedRunner> runners,
-                                              MetricsRegistry& metrics) {
+                                              std::span<const RankPlace> places, MetricsRegistry& metrics) {
   std::vector<std::string> media;
   if (!plan.engine.kv_tiers) return media;
   std::shared_ptr<KvTier> disk;
@@ -23,6 +23,8 @@ Result<std::vector<std::string>> set_kv_tiers(const EngineFlags& flags, const En
   }
   std::int32_t rank = 0;
   for (LoadedRunner& runner : runners) {
+    const RankPlace& place = places[static_cast<std::size_t>(rank)];
+    const ThreadPlace here(place.cpus, place.node);
     std::vector<std::shared_ptr<KvTier>> tiers;
     if (plan.num_offload_blocks > 0) {
       auto host = HostTier::create(plan.num_offload_blocks, runner.kv_block_bytes());

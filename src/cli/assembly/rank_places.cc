@@ -18,11 +18,12 @@ std::optional<int> node_of(const CpuList& cpus, const std::vector<NumaNode>& nod
 }
 
 Result<std::vector<RankPlace>> places_of_lists(const std::vector<CpuList>& lists, std::int32_t num_ranks,
-                                               const std::vector<NumaNode>& nodes, const CpuList& allowed) {
+                                               const std::vector<NumaNode>& nodes, const CpuList& allowed,
+                                               std::string_view kind) {
   if (std::ssize(lists) != num_ranks)
-    return invalid_argument(concat("--cpu-list: ", lists.size(), lists.size() == 1 ? " list" : " lists",
-                                   " of cores, but ", num_ranks, num_ranks == 1 ? " rank runs" : " ranks run",
-                                   " here (one list for each, with | between them)"));
+    return invalid_argument(concat(
+        "--cpu-list: ", lists.size(), lists.size() == 1 ? " list" : " lists", " of cores, but ", num_ranks,
+        " ", kind, num_ranks == 1 ? " runs" : "s run", " here (one list for each, with | between them)"));
   std::vector<RankPlace> places;
   for (const CpuList& list : lists) {
     CpuList missing;
@@ -40,8 +41,9 @@ Result<std::vector<RankPlace>> places_of_lists(const std::vector<CpuList>& lists
 }  // namespace
 
 Result<std::vector<RankPlace>> plan_rank_places(const CpuListFlag& flag, std::int32_t num_ranks,
-                                                const std::vector<NumaNode>& nodes, const CpuList& allowed) {
-  if (!flag.lists.empty()) return places_of_lists(flag.lists, num_ranks, nodes, allowed);
+                                                const std::vector<NumaNode>& nodes, const CpuList& allowed,
+                                                std::string_view kind) {
+  if (!flag.lists.empty()) return places_of_lists(flag.lists, num_ranks, nodes, allowed, kind);
   std::vector<RankPlace> places(static_cast<std::size_t>(num_ranks));
   std::vector<NumaNode> usable;
   for (const NumaNode& node : nodes) {

@@ -1,8 +1,10 @@
 #pragma once
-// Which cores, and which node's memory, each rank of this machine has: from --cpu-list and from what the
-// machine is. Without the flag, one rank a node where there are several of both; else nothing is bound.
+// Which cores, and which node's memory, each rank of this machine or each engine of this process has: from
+// --cpu-list and from what the machine is. Without the flag, one a node where there are several of both; else
+// nothing is bound.
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/numa.h"
@@ -17,10 +19,12 @@ struct RankPlace {
   int sharing = 1;          // ranks that have these cores
 };
 
-// Places the ranks 0 … num_ranks-1 of one machine. `allowed`: cores that this process may use.
+// Places the ranks 0 … num_ranks-1 of one machine, or what else `kind` names. `allowed`: cores that this
+// process may use.
 // invalid_argument: lists that do not fit the ranks or the machine.
 Result<std::vector<RankPlace>> plan_rank_places(const CpuListFlag& flag, std::int32_t num_ranks,
-                                                const std::vector<NumaNode>& nodes, const CpuList& allowed);
+                                                const std::vector<NumaNode>& nodes, const CpuList& allowed,
+                                                std::string_view kind = "rank");
 
 // Compute threads of a rank there; `quota`: cores that a cgroup grants the ranks of this machine together.
 int threads_at(const RankPlace& place, int quota, std::int32_t num_ranks);

@@ -70,6 +70,14 @@ TEST(RankPlaces, ListsAreTaken) {
   EXPECT_EQ(places("0-3", 1, {}), (Texts{"0-3@-/1"}));
 }
 
+TEST(RankPlaces, AnEnginesListsAreCalledSo) {
+  const auto plan =
+      plan_rank_places(*parse_cpu_list_flag("0-7|8-15"), 3, nodes({"0-7", "8-15"}), kAll, "engine");
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message(),
+            "--cpu-list: 2 lists of cores, but 3 engines run here (one list for each, with | between them)");
+}
+
 TEST(RankPlaces, ListsThatDoNotFitAreRefusedInALine) {
   const auto two = nodes({"0-7", "8-15"});
   EXPECT_EQ(

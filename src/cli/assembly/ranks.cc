@@ -114,6 +114,9 @@ Result<std::unique_ptr<Communicator>> join_ranks(EngineFlags& flags) {
     if (flags.mpi_rank > 0) leave_refusal_to_rank_zero(flags.mpi_rank, status);
     return status;
   };
+  // Engines of one process are bound one by one (data_parallel.h).
+  if (flags.data_parallel_size > 1 && flags.cpu_list.lists.size() != 1)
+    return std::unique_ptr<Communicator>();
   auto places =
       plan_rank_places(flags.cpu_list, ranks_here(flags), read_numa_nodes(kNumaFolder), allowed_cpus());
   if (!places) return refused(places.error());

@@ -361,11 +361,13 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .aliases = {"-t"}},
       {.name = "cpu-list",
        .value = flags::parsed("auto|none|LIST[|LIST...]", store_cpu_list),
-       .help = "CPU cores to run on, such as 0-7,16-23, with one list per rank; auto: one rank per NUMA node",
-       .details = "CPU cores to run on, such as `0-7,16-23`; with several ranks one list for each, separated "
-                  "by `|` and in quotes. Memory comes from the cores' NUMA node. `auto`: one rank per node "
-                  "where there are several of both, otherwise no binding; `none`: no binding ([ranks and "
-                  "NUMA](tensor-parallelism.md#numa-nodes))",
+       .help = "CPU cores to run on, such as 0-7,16-23, with one list per rank or engine; auto: one of them "
+               "per NUMA node",
+       .details =
+           "CPU cores to run on, such as `0-7,16-23`; with several ranks or engines one list for each, "
+           "separated by `|` and in quotes. Memory comes from the cores' NUMA node. `auto`: one rank or "
+           "engine per node where there are several of both, otherwise no binding; `none`: no binding "
+           "([ranks](tensor-parallelism.md#numa-nodes), [engines](data-parallelism.md#numa-nodes))",
        .default_text = "auto"},
       {.name = "backend",
        .value = flags::choice(flags.backend, {"cpu", "reference"}),
