@@ -107,6 +107,10 @@ TEST(LinearArithmetic, Int8IsAnIntegerSum) {
     float& value = x[static_cast<std::size_t>(i)];
     value = 0.9f + 0.1f * std::fabs(value);
   }
+  // One row in the middle between numbers, or next to it: each quotient is that of a division.
+  for (std::int64_t i = 0; i < kK; ++i)
+    x[static_cast<std::size_t>((kRows - 1) * kK + i)] =
+        i == 0 ? 0.7f : (static_cast<float>(i % 254 - 127) + 0.5f) * (0.7f / 127);
   for (std::int64_t i = 0; i < kN / 2 * kK; ++i) {
     std::byte& number = matrix.bytes[static_cast<std::size_t>(i / 32 * 36 + 4 + i % 32)];
     number = std::byte{0x80} | (number & std::byte{7});

@@ -58,79 +58,215 @@ struct IntegerTiles {
   }
 };
 
-template <class Numbers>
-struct AmxKernel {
-  static constexpr int kMaxRows = kAnyRows, kStreamHeight = kAnyRows;
-  static constexpr bool kTwoStrips = true;
-  static constexpr int kStep = Numbers::kInputs;
+// The sums of a panel and of kMaxStrips strips, as tiles are stored.
+using PanelSums = float[kHighestPanel][kMaxStrips][16];
 
-  template <int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
-                  std::int64_t strip, const Ahead& ahead) {
-    static_assert(kCols <= 2);
-    if (rows <= kTileRows) return run_tiles<1, kCols>(t, row, rows, panel, strip, ahead);
-    run_tiles<2, kCols>(t, row, rows, panel, strip, ahead);
+// The panel whose products are complete but not yet where they belong. Its rows go there a few with each step
+// of the next panel: while tiles multiply, vectors have nothing else to do.
+template <class Numbers>
+class FinishedPanel {
+ public:
+  explicit FinishedPanel(const LinearTile& tile) : tile_(tile) {}
+
+  // Only after finish(); `sums` stay until the next finish().
+  void take(const PanelSums& sums, std::int64_t row, std::int64_t rows, std::int64_t strip, int strips) {
+    sums_ = sums;
+    strip_ = strip;
+    row_ = row;
+    left_ = rows;
+    strips_ = strips;
   }
+  std::int64_t rows() const { return left_; }
+  [[gnu::always_inline]] void finish_rows(std::int64_t count) {
+    if (strips_ == kMaxStrips) return finish_rows_of<kMaxStrips>(count);
+    finish_rows_of<1>(count);
+  }
+  void finish() { finish_rows(left_); }
 
  private:
-  // A panel of fewer rows than the tiles have reads what lies behind its own, and drops the sums. The last
-  // panel has as many.
-  template <int kHigh, int kCols>
-  PAGODA_INLINE void multiply(const std::byte* x, const std::byte* weights, std::int64_t strip_bytes) {
-    _tile_loadd(4, x, 64);
-    _tile_loadd(6, weights, 64);
-    if constexpr (kHigh == 2) _tile_loadd(5, x + kTileBytes, 64);
-    if constexpr (kCols == 2) _tile_loadd(7, weights + strip_bytes, 64);
-    Numbers::template add_products<kHigh, kCols>();
+  template <int kCols>
+  [[gnu::always_inline]] void finish_rows_of(std::int64_t count) {
+    const LinearTile& t = tile_;
+    const std::int64_t rows = left_ < count ? left_ : count;
+    const std::byte* const strips = t.weights + strip_ * t.strip_bytes;
+    const bool whole = strip_ + kCols < t.num_strips || t.last_columns == kStrip;
+    const float(*sums)[kMaxStrips][16] = sums_;
+    if (whole && !t.past_caches) {
+      // The facts that all rows share stay in registers.
+      const std::int64_t column = strip_ * kStrip, strip_bytes = t.strip_bytes, stride = t.y_stride;
+      const float* const bias = t.bias != nullptr ? t.bias + column : nullptr;
+      const float* const scales = t.row_scales != nullptr ? t.row_scales + row_ : nullptr;
+      const bool accumulate = t.accumulate;
+      float* y = t.y + (row_ - t.first_row) * stride + column;
+      for (std::int64_t r = 0; r < rows; ++r, y += stride) {
+        PAGODA_UNROLL
+        for (int c = 0; c < kCols; ++c) {
+          F value = Numbers::sums(sums[r][c], strips + c * strip_bytes);
+          if (scales != nullptr) value = mul(value, set1(scales[r]));
+          if (bias != nullptr) value = add(value, load(bias + c * kStrip));
+          if (accumulate) value = add(load(y + c * kStrip), value);
+          simd::store(y + c * kStrip, value);
+        }
+      }
+    } else {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        F acc[1][kCols];
+        for (int c = 0; c < kCols; ++c) acc[0][c] = Numbers::sums(sums[r][c], strips + c * t.strip_bytes);
+        pagoda::cpu::finish(t, row_ + r, strip_, acc);
+      }
+    }
+    sums_ += rows;
+    row_ += rows;
+    left_ -= rows;
   }
 
-  template <int kHigh, int kCols>
-  PAGODA_INLINE void add_inputs(const std::byte* x, std::int64_t rows, const std::byte* weights,
-                                std::int64_t strip_bytes, std::int64_t count, Ahead& ahead) {
-    for (std::int64_t k = 0; k < count; k += kStep, x += rows * 64, weights += kTileBytes) {
-      fetch<0>(ahead);
-      multiply<kHigh, kCols>(x, weights, strip_bytes);
+  const LinearTile& tile_;
+  const float (*sums_)[kMaxStrips][16] = nullptr;
+  std::int64_t row_ = 0, strip_ = 0, left_ = 0;
+  int strips_ = 1;
+};
+
+// The panels of a tile times its strips. Of what several panels share, so many inputs of two strips that
+// these stay in the first-level cache meet all panels, whose sums are stored meanwhile; rows then pass by it
+// (tileloaddt1). A single panel stays there, and the strips pass by.
+template <class Numbers>
+class AmxProducts {
+ public:
+  explicit AmxProducts(const LinearTile& tile)
+      : t_(tile), sums_(reinterpret_cast<PanelSums*>(tile.sums)), finished_(tile) {}
+
+  // Strip `strip`, or the pair that begins there; next: weights that come into the cache meanwhile.
+  void run_strips(std::int64_t strip, bool pair, const std::byte* next, std::int64_t next_bytes,
+                  LaterReads& later) {
+    strip_ = strip;
+    if (t_.last_panel - t_.first_panel == 1)
+      return pair ? run_parts<kStrips, false>(next, next_bytes, later)
+                  : run_parts<1, false>(next, next_bytes, later);
+    pair ? run_parts<kStrips, true>(next, next_bytes, later) : run_parts<1, true>(next, next_bytes, later);
+  }
+  std::int64_t num_parts() const {
+    return t_.last_panel - t_.first_panel == 1 ? 1 : (num_steps() + kPartSteps - 1) / kPartSteps;
+  }
+  void finish() { finished_.finish(); }
+
+ private:
+  static constexpr std::int64_t kPartSteps = 20;  // 40 KiB of two strips
+
+  // A range of the steps, each of which takes kInputs inputs.
+  struct Part {
+    std::int64_t first, end;
+    bool is_first, is_last;
+  };
+
+  std::int64_t num_steps() const { return (t_.k + Numbers::kInputs - 1) / Numbers::kInputs; }
+
+  template <int kCols, bool kManyPanels>
+  void run_parts(const std::byte* next, std::int64_t next_bytes, LaterReads& later) {
+    const std::int64_t steps = num_steps(), parts = num_parts();
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const Part part = {.first = steps * i / parts,
+                         .end = steps * (i + 1) / parts,
+                         .is_first = i == 0,
+                         .is_last = i + 1 == parts};
+      const std::int64_t share = (next_bytes / parts + 63) / 64 * 64;
+      std::int64_t panel = 0;
+      for_panels(t_, part.end - part.first, next, share, later,
+                 [&](std::int64_t row, std::int64_t rows, const std::byte* x, const Ahead& first) {
+                   Ahead ahead = first;
+                   const std::int64_t place = parts > 1 ? panel++ : (next_place_ ^= 1);
+                   if (rows <= kTileRows)
+                     run_panel<1, kCols, kManyPanels>(part, row, rows, x, sums_[place], ahead);
+                   else
+                     run_panel<2, kCols, kManyPanels>(part, row, rows, x, sums_[place], ahead);
+                 });
+      if (next != nullptr) next += share;
     }
   }
 
-  template <int kHigh, int kCols>
-  static void add_all_inputs(const LinearTile& t, const std::byte* x, std::int64_t rows,
-                             const std::byte* strips, Ahead& ahead) {
-    const std::int64_t whole = Numbers::kWholeTiles ? t.k : t.k / kStep * kStep;
-    const std::byte* const weights = strips + Numbers::kHeader;
-    add_inputs<kHigh, kCols>(x, rows, weights, t.strip_bytes, whole, ahead);
-    if (whole == t.k) return;
-    alignas(64) std::byte last[kCols][kTileBytes] = {};
-    for (int c = 0; c < kCols; ++c)
-      std::memcpy(last[c], weights + c * t.strip_bytes + whole / kStep * kTileBytes,
-                  static_cast<std::size_t>((t.k - whole + 1) / 2 * 64));
-    write_before_tiles();
-    add_inputs<kHigh, kCols>(x + whole / kStep * rows * 64, rows, last[0], kTileBytes, kStep, ahead);
+  // A panel of fewer rows than the tiles have reads what lies behind its own, and drops the sums. The last
+  // panel has as many. kHigh: tiles of rows.
+  template <int kHigh, int kCols, bool kManyPanels>
+  [[gnu::always_inline]] void run_panel(const Part& part, std::int64_t row, std::int64_t rows,
+                                        const std::byte* x, PanelSums& sums, Ahead& ahead) {
+    if (!kManyPanels)
+      for (std::int64_t r = 0; r < rows; ++r) prefetch_results<1, kCols>(t_, row + r, strip_);
+    part.is_first ? clear<kHigh, kCols>() : load<kHigh, kCols>(sums);
+    const std::int64_t steps = part.end - part.first;
+    const std::int64_t finished_rows = (finished_.rows() + steps - 1) / steps;
+    const std::byte* const weights =
+        t_.weights + strip_ * t_.strip_bytes + Numbers::kHeader + part.first * kTileBytes;
+    const bool whole = Numbers::kWholeTiles || part.end * Numbers::kInputs <= t_.k;
+    const std::int64_t whole_steps = whole ? steps : steps - 1;
+    x += part.first * rows * 64;
+    for (std::int64_t k = 0; k < whole_steps; ++k) {
+      fetch<0>(ahead);
+      multiply<kHigh, kCols, kManyPanels>(x + k * rows * 64, weights + k * kTileBytes, t_.strip_bytes);
+      if (finished_rows > 0) finished_.finish_rows(finished_rows);
+    }
+    if (!whole)
+      multiply_rest<kHigh, kCols, kManyPanels>(x + whole_steps * rows * 64,
+                                               weights + whole_steps * kTileBytes);
+    finished_.finish();
+    store<kHigh, kCols>(sums);
+    if (part.is_last) finished_.take(sums, row, rows, strip_, kCols);
   }
 
-  // kHigh: tiles of rows.
+  // The inputs behind the last whole step, of weights that do not have zeros behind them.
+  template <int kHigh, int kCols, bool kManyPanels>
+  void multiply_rest(const std::byte* x, const std::byte* weights) {
+    alignas(64) std::byte last[kCols][kTileBytes] = {};
+    const std::int64_t bytes = (t_.k % Numbers::kInputs + 1) / 2 * 64;
+    for (int c = 0; c < kCols; ++c)
+      std::memcpy(last[c], weights + c * t_.strip_bytes, static_cast<std::size_t>(bytes));
+    write_before_tiles();
+    multiply<kHigh, kCols, kManyPanels>(x, last[0], kTileBytes);
+  }
+
+  template <int kHigh, int kCols, bool kManyPanels>
+  [[gnu::always_inline]] void multiply(const std::byte* x, const std::byte* weights,
+                                       std::int64_t strip_bytes) {
+    if constexpr (kManyPanels) {
+      _tile_stream_loadd(4, x, 64);
+      _tile_loadd(6, weights, 64);
+      if constexpr (kHigh == 2) _tile_stream_loadd(5, x + kTileBytes, 64);
+      if constexpr (kCols == 2) _tile_loadd(7, weights + strip_bytes, 64);
+    } else {
+      _tile_loadd(4, x, 64);
+      _tile_stream_loadd(6, weights, 64);
+      if constexpr (kHigh == 2) _tile_loadd(5, x + kTileBytes, 64);
+      if constexpr (kCols == 2) _tile_stream_loadd(7, weights + strip_bytes, 64);
+    }
+    Numbers::template add_products<kHigh, kCols>();
+  }
+
+  static constexpr std::int64_t kSumsStep = kMaxStrips * 64;  // from one row's sums to the next
   template <int kHigh, int kCols>
-  static void run_tiles(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
-                        std::int64_t strip, const Ahead& first) {
-    Ahead ahead = first;
-    for (std::int64_t r = 0; r < rows; ++r) prefetch_results<1, kCols>(t, row + r, strip);
-    const std::byte* const strips = t.weights + strip * t.strip_bytes;
+  PAGODA_INLINE void clear() {
     _tile_zero(0);
     if constexpr (kHigh == 2) _tile_zero(2);
     if constexpr (kCols == 2) _tile_zero(1);
     if constexpr (kHigh == 2 && kCols == 2) _tile_zero(3);
-    add_all_inputs<kHigh, kCols>(t, panel, rows, strips, ahead);
-    alignas(64) float sums[kHigh * kTileRows][kCols][16];
-    _tile_stored(0, sums[0][0], kCols * 64);
-    if constexpr (kHigh == 2) _tile_stored(2, sums[kTileRows][0], kCols * 64);
-    if constexpr (kCols == 2) _tile_stored(1, sums[0][1], kCols * 64);
-    if constexpr (kHigh == 2 && kCols == 2) _tile_stored(3, sums[kTileRows][1], kCols * 64);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      F acc[1][kCols];
-      for (int c = 0; c < kCols; ++c) acc[0][c] = Numbers::sums(sums[r][c], strips + c * t.strip_bytes);
-      finish(t, row + r, strip, acc);
-    }
   }
+  template <int kHigh, int kCols>
+  PAGODA_INLINE void load(const PanelSums& sums) {
+    _tile_loadd(0, sums[0][0], kSumsStep);
+    if constexpr (kHigh == 2) _tile_loadd(2, sums[kTileRows][0], kSumsStep);
+    if constexpr (kCols == 2) _tile_loadd(1, sums[0][1], kSumsStep);
+    if constexpr (kHigh == 2 && kCols == 2) _tile_loadd(3, sums[kTileRows][1], kSumsStep);
+  }
+  template <int kHigh, int kCols>
+  PAGODA_INLINE void store(PanelSums& sums) {
+    _tile_stored(0, sums[0][0], kSumsStep);
+    if constexpr (kHigh == 2) _tile_stored(2, sums[kTileRows][0], kSumsStep);
+    if constexpr (kCols == 2) _tile_stored(1, sums[0][1], kSumsStep);
+    if constexpr (kHigh == 2 && kCols == 2) _tile_stored(3, sums[kTileRows][1], kSumsStep);
+    write_before_tiles();
+  }
+
+  const LinearTile& t_;
+  PanelSums* const sums_;
+  FinishedPanel<Numbers> finished_;
+  std::int64_t strip_ = 0, next_place_ = 0;
 };
 
 // Tiles have their shapes as long as it lives.
@@ -150,7 +286,13 @@ void run_amx(const LinearTile& t) {
   // clang-tidy takes it for `next_weights`, which may be null.
   if (t.weights == nullptr) __builtin_unreachable();
   const TilesInUse tiles(t.panels);
-  run_tile<AmxKernel<Numbers>>(t);
+  AmxProducts<Numbers> products(t);
+  LaterReads later = later_reads(t, products.num_parts());
+  for_strips(t, t.panels.two_strips, [&](std::int64_t strip, bool pair, std::int64_t bytes) {
+    products.run_strips(strip, pair, weights_ahead(t, strip, bytes), bytes, later);
+  });
+  products.finish();
+  if (t.past_caches) fence();
 }
 
 // Denormal numbers are zeros to the tiles, so they are to vectors that add as tiles do.
@@ -234,7 +376,8 @@ void run_amx_codes(const LinearTile& t) {
   wide.weights = t.scratch;
   wide.strip_bytes = strip_bytes(PackedFormat::bf16, t.k);
   wide.panels.two_strips = true;
-  LaterReads later = later_reads(wide, 1);
+  AmxProducts<Bf16Tiles> products(wide);
+  LaterReads later = later_reads(wide, products.num_parts());
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
     for (std::int64_t s = 0; s < count; ++s)
@@ -242,7 +385,8 @@ void run_amx_codes(const LinearTile& t) {
     wide.num_strips = count;
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
     write_before_tiles();
-    run_strips<AmxKernel<Bf16Tiles>>(wide, 0, count == kStrips, nullptr, 0, later);
+    products.run_strips(0, count == kStrips, nullptr, 0, later);
+    products.finish();
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
   }
@@ -260,6 +404,7 @@ const LinearKernels& linear_kernels_amx() {
     all.tiles[static_cast<std::size_t>(PackedFormat::nf4)] = run_amx_codes<PackedFormat::nf4>;
     all.tiles[static_cast<std::size_t>(PackedFormat::nvfp4)] = run_amx_codes<PackedFormat::nvfp4>;
     all.bf16_rows = all.integer_rows = kHighestPanel;
+    all.panel_sum_bytes = sizeof(PanelSums);
     all.widens_whole_strips = true;
     return all;
   }();

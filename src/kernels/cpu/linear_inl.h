@@ -11,12 +11,6 @@ namespace pagoda::cpu {
 namespace {
 
 template <class Kernel, int kCols, int kRows>
-  requires(kRows == kAnyRows)
-void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
-              std::int64_t strip, const Ahead& ahead) {
-  Kernel::template run<kCols>(t, row, rows, panel, strip, ahead);
-}
-template <class Kernel, int kCols, int kRows>
 void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
               std::int64_t strip, const Ahead& ahead) {
   if constexpr (kRows > 1) {
@@ -36,29 +30,38 @@ LaterReads later_reads(const LinearTile& t, std::int64_t parts) {
   return {{t.later, t.later_piece_bytes}, t.later_begin, t.later_end, panels * parts};
 }
 
-// All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the
-// cache, a share with each panel.
-template <class Kernel>
-void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::byte* next,
-                std::int64_t next_bytes, LaterReads& later) {
-  const std::int64_t steps = (t.k + Kernel::kStep - 1) / Kernel::kStep;
+// body(row, rows, x, ahead) for each panel of the tile, which takes so many steps; meanwhile what comes next
+// comes into the cache, a share with each panel.
+template <class Body>
+PAGODA_INLINE void for_panels(const LinearTile& t, std::int64_t steps, const std::byte* next,
+                              std::int64_t next_bytes, LaterReads& later, const Body& body) {
   const std::int64_t share =
       next != nullptr ? (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64 : 0;
   Ahead ahead = {.next = next, .next_lines = lines_per_step(share / 64, steps), .step = nullptr, .later = {}};
   std::int64_t row = t.panels.begin(t.first_panel);
   for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
     const std::int64_t rows = t.panels.begin(panel + 1) - row;
-    const std::byte* const x = t.x + panel * t.panels.bytes;
     ahead.later = later.take(steps);
     // `ahead` by reference: a copy made of its parts would wait until all stores before it are done.
-    if constexpr (Kernel::kTwoStrips) {
-      if (pair) run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, rows, x, strip, ahead);
-    }
-    if (!Kernel::kTwoStrips || !pair)
-      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, rows, x, strip, ahead);
+    body(row, rows, t.x + panel * t.panels.bytes, ahead);
     ahead.next += share;
     row += rows;
   }
+}
+
+// All panels of one strip, or of kStrips of them side by side.
+template <class Kernel>
+void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::byte* next,
+                std::int64_t next_bytes, LaterReads& later) {
+  const std::int64_t steps = (t.k + Kernel::kStep - 1) / Kernel::kStep;
+  for_panels(t, steps, next, next_bytes, later,
+             [&](std::int64_t row, std::int64_t rows, const std::byte* x, const Ahead& ahead) {
+               if constexpr (Kernel::kTwoStrips) {
+                 if (pair) run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, rows, x, strip, ahead);
+               }
+               if (!Kernel::kTwoStrips || !pair)
+                 run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, rows, x, strip, ahead);
+             });
 }
 
 // The weights that come into the cache while those of `strips` bytes are multiplied; null: none.
@@ -70,15 +73,24 @@ const std::byte* weights_ahead(const LinearTile& t, std::int64_t strip, std::int
   return t.next_weights != nullptr ? t.next_weights + (at - end) : nullptr;
 }
 
+// body(strip, pair, bytes) for the strips of a tile: pairs of kStrips where `pairs`, then single ones.
+template <class Body>
+PAGODA_INLINE void for_strips(const LinearTile& t, bool pairs, const Body& body) {
+  for (std::int64_t strip = 0; strip < t.num_strips;) {
+    const bool pair = pairs && strip + kStrips <= t.num_strips;
+    const std::int64_t count = pair ? kStrips : 1;
+    body(strip, pair, count * t.strip_bytes);
+    strip += count;
+  }
+}
+
 template <class Kernel>
 void run_tile(const LinearTile& t) {
   LaterReads later = later_reads(t, 1);
-  for (std::int64_t strip = 0; strip < t.num_strips;) {
-    const bool pair = Kernel::kTwoStrips && t.panels.two_strips && strip + kStrips <= t.num_strips;
-    const std::int64_t count = pair ? kStrips : 1, bytes = count * t.strip_bytes;
-    run_strips<Kernel>(t, strip, pair, weights_ahead(t, strip, bytes), bytes, later);
-    strip += count;
-  }
+  for_strips(t, Kernel::kTwoStrips && t.panels.two_strips,
+             [&](std::int64_t strip, bool pair, std::int64_t bytes) {
+               run_strips<Kernel>(t, strip, pair, weights_ahead(t, strip, bytes), bytes, later);
+             });
   if (t.past_caches) fence();
 }
 
@@ -213,15 +225,33 @@ float quantize_inputs(const LinearArithmetic& arithmetic, const float* x, std::i
   return groups ? 1.0f : scale;
 }
 
+// x / scale, given 1 / scale: the same bits where no part of it is so small or large that it loses some. What
+// the rounded quotient leaves of x corrects it, which takes a fraction of a division's time. Source:
+// Markstein 1990. Without fused multiply-adds what is left would be rounded.
+PAGODA_INLINE F quotient(F x, F scale, [[maybe_unused]] F inverse) {
+#if defined(__FMA__)
+  const F nearly = mul(x, inverse);
+  return fma(fma(sub(zero(), nearly), scale, x), inverse, nearly);
+#else
+  return div(x, scale);
+#endif
+}
+
 float integer_inputs(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, std::byte* out,
                      std::int64_t step) {
   const float scale = scale_of(arithmetic, x, k);
-  const F divisor = set1(scale);
+  // Under a scale of the row's own all quotients are within 127.
+  const bool divides = arithmetic.scales == InputScale::fixed || arithmetic.largest > 0 ||
+                       !(scale > 0x1p-60f && scale < 0x1p60f);
+  const F divisor = set1(scale), inverse = div(set1(1.0f), divisor);
+  const auto put = [&](std::int64_t i, F share) {
+    const F within = min(set1(127.0f), max(set1(-128.0f), share));
+    store_signed_quads(reinterpret_cast<QuadInput*>(out + i / 64 * step) + i % 64, to_int(within));
+  };
   for (std::int64_t i = 0; i < (k + 63) / 64 * 64; i += 16) {
     const std::int64_t n = k - i;
     const F values = n >= 16 ? load(x + i) : n > 0 ? load_n(x + i, n) : zero();
-    store_signed_quads(reinterpret_cast<QuadInput*>(out + i / 64 * step) + i % 64,
-                       to_int(input_numbers(InputNumber::int8, values, divisor)));
+    put(i, divides ? div(values, divisor) : quotient(values, divisor, inverse));
   }
   return scale;
 }
@@ -305,6 +335,7 @@ constexpr LinearKernels kLinearKernels = {
     .half_to_floats = half_to_floats,
     .floats_to_bf16 = floats_to_bf16,
     .floats_to_half = floats_to_half,
+    .panel_sum_bytes = 0,
     .widens_whole_strips = false,
 };
 

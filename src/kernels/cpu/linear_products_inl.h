@@ -14,9 +14,6 @@ namespace {
 
 using namespace simd;  // NOLINT: this file is the body of one translation unit
 
-// Instead of a kernel's kMaxRows: its run() takes panels of any height.
-constexpr int kAnyRows = 0;
-
 template <int kRows, int kCols>
 PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t strip, F (&acc)[kRows][kCols]) {
   if (t.row_scales != nullptr) {

@@ -79,7 +79,9 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
   const std::int64_t wide_inputs = whole ? weight.k : widened_inputs(run.format);
   const std::int64_t wide_bytes =
       whole || in_parts ? kMaxStrips * strip_bytes(panel_layout(run.format).wide, wide_inputs) : 0;
-  const std::int64_t sum_bytes = in_parts ? rows * kMaxStrips * kStrip * 4 : 0;
+  const std::int64_t sum_panels = std::max<std::int64_t>(2, tile.last_panel - tile.first_panel);
+  const std::int64_t sum_bytes =
+      in_parts ? rows * kMaxStrips * kStrip * 4 : sum_panels * kernels.panel_sum_bytes;
   const bool straight_to_y = !out.output.activation && out.largest == nullptr;
   float* const buffer =
       straight_to_y ? nullptr

@@ -49,7 +49,8 @@ struct LinearTile {
   const std::byte* x = nullptr;  // the first of all panels: floats, bf16 (or floats rounded to it), or int8
   // Narrow weights of several panels become wide ones, widened_inputs() at a time: room for so many of
   // kMaxStrips strips, and for sums of all rows of the tile and these strips. Kernels that widen whole strips
-  // have room for these, whatever the rows.
+  // have room for these, whatever the rows. Where the kernels have panel_sum_bytes, so many for each panel
+  // and at least for two.
   std::byte* scratch = nullptr;
   float* sums = nullptr;
 
@@ -112,7 +113,8 @@ struct LinearKernels {
   void (*half_to_floats)(const void* x, std::int64_t n, float* out);  // reads up to that multiple too
   void (*floats_to_bf16)(const float* x, std::int64_t n, std::uint16_t* out);
   void (*floats_to_half)(const float* x, std::int64_t n, std::uint16_t* out);  // saturates
-  bool widens_whole_strips;  // codes of floats become bf16 so, else widened_inputs() at a time
+  std::int64_t panel_sum_bytes;  // kernels that keep a panel's sums in memory need so much for it
+  bool widens_whole_strips;      // codes of floats become bf16 so, else widened_inputs() at a time
 };
 
 const LinearKernels& linear_kernels_amx();
