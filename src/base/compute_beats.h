@@ -10,5 +10,7 @@ namespace pagoda {
 std::uint64_t compute_beats();
 // From here on the calling thread counts there; the counter must outlive it.
 void count_compute_beats(std::atomic<std::uint64_t>& counter);
+// The calling thread's counter, for a thread that works for it.
+std::atomic<std::uint64_t>& beats_of_this_thread();
 
 }  // namespace pagoda

@@ -245,6 +245,7 @@ thread_local std::atomic<std::uint64_t>* own_beats = &beats;
 
 std::uint64_t compute_beats() { return beats.load(std::memory_order_relaxed); }
 void count_compute_beats(std::atomic<std::uint64_t>& counter) { own_beats = &counter; }
+std::atomic<std::uint64_t>& beats_of_this_thread() { return *own_beats; }
 
 void ThreadPool::run(std::int64_t num_tiles, const void* context, Function function) {
   own_beats->fetch_add(1, std::memory_order_relaxed);

@@ -37,7 +37,8 @@ struct EngineConfig {
   std::optional<SpeculativeConfig> speculative = {};  // absent: every token is waited for
   // Tokens that a constraint forces become drafts, which are always right. For schedulers that take drafts.
   bool forced_drafts = false;
-  bool log_stats = true;  // a line every 10 s while busy
+  bool async_scheduling = false;  // steps are planned while the one before them runs, if the runner can
+  bool log_stats = true;          // a line every 10 s while busy
 
   SchedulerConfig scheduler_config() const {
     return {.max_num_seqs = max_num_seqs,

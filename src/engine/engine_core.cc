@@ -44,6 +44,11 @@ void EngineCore::abort_sequence(RequestId id, std::int32_t index) {
   ends_.abort({.id = id, .index = index, .error = ok_status()});
 }
 
+void EngineCore::fail_all(const Status& error) {
+  steps_.drain();
+  ends_.fail_all(error);
+}
+
 void EngineCore::reset_prefix_cache(ModelRunner::TierRows tiers) {
   observers_.tell(&StepObserver::on_reset_prefix_cache);
   parts_.kv->sharing().clear_prefix_cache();
@@ -58,6 +63,7 @@ void EngineCore::erase_cached(const CacheOwner& owner, std::function<void(Status
 }
 
 Status EngineCore::sleep(std::int32_t level) {
+  steps_.drain();
   if (!status_.ok()) return status_;
   if (level > 0) reset_prefix_cache(ModelRunner::TierRows::in_this_process);
   return sleep_.sleep(level);
@@ -106,7 +112,7 @@ void EngineCore::check_invariants() const {
   const SchedulerCounts counts = parts_.scheduler->counts();
   CHECK(counts.waiting_groups + counts.running_groups + counts.swapped_groups == requests_.size());
   CHECK(requests_.num_added() == requests_.num_finished() + requests_.size());
-  if (requests_.empty()) {
+  if (requests_.empty() && steps_.num_in_flight() == 0) {
     CHECK(!outputs_.holds_outputs());
     CHECK(parts_.kv->num_free_blocks() + parts_.kv->sharing().num_pinned_blocks() == parts_.kv->num_blocks());
     CHECK(parts_.kv->swap().num_free_swap_blocks() == parts_.kv->swap().num_swap_blocks());

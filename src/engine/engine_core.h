@@ -23,13 +23,16 @@ class EngineCore {
   Status validate(const Request& request) const { return intake_.validate(request); }
   // Takes the request into the waiting queue, which has no bound here. On success `sink` gets every output.
   Status submit(Request request, std::shared_ptr<OutputSink> sink);
-  // At once; during a step, when it retires. Unknown or finished ids are ignored.
+  // At once; during a turn, at its end. Unknown or finished ids are ignored.
   void abort(RequestId id);
   void abort_sequence(RequestId id, std::int32_t index);
-  void fail_all(const Status& error) { ends_.fail_all(error); }  // ends every request with `error`
+  void fail_all(const Status& error);  // ends every request with `error`, once no step is in flight
   const RequestTable& requests() const { return requests_; }
   // Nothing is left to run; after a failure nothing more will.
-  bool idle() const { return requests_.empty() && !(status_.ok() && parts_.kv->tiering().has_moves()); }
+  bool idle() const {
+    return requests_.empty() && steps_.num_in_flight() == 0 &&
+           !(status_.ok() && parts_.kv->tiering().has_moves());
+  }
   SharedPrefixes& prefixes() { return prefixes_; }
   // The rows of tiers go with it, or those alone that end with the process.
   void reset_prefix_cache(ModelRunner::TierRows tiers = ModelRunner::TierRows::all);
@@ -45,8 +48,9 @@ class EngineCore {
   // Calls it on any thread when tiers have news that a step would take; null: nobody.
   void on_tier_news(std::function<void()> wake) { parts_.runner->on_tier_news(std::move(wake)); }
 
-  // Runs one step; false when there was nothing to run but what waits for tiers, or the runner has failed
-  // (see status()).
+  // A turn: one step is over at its end, and with EngineConfig::async_scheduling the next one may be in
+  // flight. False when there was nothing to run but what waits for tiers, or the runner has failed (see
+  // status()).
   bool step();
   // Not ok once the runner has failed: nothing more will run, and the owner calls fail_all().
   const Status& status() const { return status_; }

@@ -10,6 +10,7 @@
 #include "engine/fake_model_runner.h"
 #include "kv_cache/paged_kv_manager.h"
 #include "kv_cache/virtual_kv_manager.h"
+#include "model_runner/async_model_runner.h"
 #include "scheduler/fastertransformer_scheduler.h"
 #include "scheduler/vllm_scheduler.h"
 
@@ -154,6 +155,8 @@ struct Rig {
     runner = owned.get();
     if (options.tiers) runner->tiers.emplace(*options.tiers);
     parts.runner = std::move(owned);
+    if (options.engine.async_scheduling)
+      parts.runner = std::make_unique<AsyncModelRunner>(std::move(parts.runner));
     scheduler = parts.scheduler.get();
     core = std::make_unique<EngineCore>(options.engine, std::move(parts), clock, metrics);
   }

@@ -69,6 +69,13 @@ TEST_P(FamilyModes, GiveTheSameBits) {
   tight.num_swap = 1;
   EXPECT_GT(same(tight, "swapped").swaps, 0);
 
+  Trial async = small;
+  async.async = async.chunked = async.all_at_once = true;
+  async.rounds = 2;
+  EXPECT_EQ(same(async, "asynchronous").planned_ahead > 0, !alone.has_states);
+  tight.async = true;
+  EXPECT_GT(same(tight, "asynchronous, swapped").swaps, 0);
+
   for (Trial* each : {&chunked, &again, &tight}) each->virtual_kv = KvTensors::per_layer;
   same(chunked, "virtual, in chunks");
   EXPECT_EQ(same(again, "virtual, from the prefix cache").cached, cached.cached);

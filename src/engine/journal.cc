@@ -1,6 +1,7 @@
 #include "engine/journal.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -40,8 +41,10 @@ void Journal::on_scheduled(std::int64_t step, const ScheduledBatch& batch,
 }
 
 void Journal::on_outcome(const StepOutcome& outcome) {
+  const std::int64_t planned = std::exchange(step_, outcome.report.number);
   for (const Change& change : outcome.changes)
     if (change.verb == Verb::fork) on_pool_event({.kind = PoolEventKind::fork, .sequence = change.child->id});
+  step_ = planned;
 }
 
 std::vector<Journal::Entry> Journal::read(std::int64_t first, std::size_t limit) const {

@@ -31,14 +31,16 @@ struct Trial {
   std::int64_t page_bytes = 0;  // virtual cache; 0: the bytes of block_size tokens. Else it gives block_size.
   // Several ranks are threads of this process.
   std::int32_t ranks = 1;
+  bool async = false;  // steps are planned while the one before them runs
 };
 
 struct Outcome {
   std::vector<std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>> answers;
   std::int64_t preemptions = 0, swaps = 0, cached = 0, drafts = 0, wrong_drafts = 0, most_in_use = 0;
-  bool has_states = false;   // the model's layers
-  std::int64_t brought = 0;  // tokens, from the offloaded pages
-  Status refused;            // the model cannot be served so
+  bool has_states = false;         // the model's layers
+  std::int64_t planned_ahead = 0;  // steps
+  std::int64_t brought = 0;        // tokens, from the offloaded pages
+  Status refused;                  // the model cannot be served so
 };
 
 inline std::vector<Request> requests(std::int32_t vocab_size, std::size_t count) {
@@ -58,6 +60,9 @@ inline std::vector<Request> requests(std::int32_t vocab_size, std::size_t count)
     } else if (i % 7 == 4) {
       request.sampling.n = request.sampling.best_of = 3;
     }
+    if (i % 7 == 3) request.sampling.repetition_penalty = 1.3f;
+    if (i % 7 == 5) request.sampling.min_tokens = 3;
+    if (i % 7 == 6) request.sampling.bad_words = {{1, 2}};
     out.push_back(std::move(request));
   }
   return out;
@@ -113,6 +118,11 @@ class RememberedDrafts final : public DraftProposer {
   Outcome& out_;
 };
 
+struct StepsAhead final : StepObserver {
+  void on_step(const StepReport& report) override { count += report.next_planned ? 1 : 0; }
+  std::int64_t count = 0;
+};
+
 inline Outcome run(Trial setup) {
   Outcome out;
   RunnerOptions options;
@@ -166,6 +176,8 @@ inline Outcome run(Trial setup) {
                       .log_stats = false};
   config.vocab_size = local->config().vocab_size;
   config.rotation = local->rotation_rule();
+  config.async_scheduling = setup.async;
+  if (setup.async) runner = std::make_unique<AsyncModelRunner>(std::move(runner));
   if (setup.num_swap > 0) config.preemption_mode = PreemptionMode::swap;
   if (setup.drafts_of != nullptr)
     config.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
@@ -187,6 +199,8 @@ inline Outcome run(Trial setup) {
   const VllmScheduler& who = *scheduler;
   EngineCore core(config, EngineParts{std::move(kv), std::move(scheduler), std::move(runner)}, clock,
                   metrics);
+  StepsAhead ahead;
+  core.add_observer(ahead);
   if (setup.drafts_of != nullptr)
     core.steps().drafts().set_proposer(
         std::make_unique<RememberedDrafts>(*setup.drafts_of, config.vocab_size, out));
@@ -219,6 +233,7 @@ inline Outcome run(Trial setup) {
       out.cached += sink->num_cached_tokens;
     }
   }
+  out.planned_ahead = ahead.count;
   out.brought = core.kv().inspection().prefix_cache_stats().external_hits;
   out.preemptions = who.counts().preemptions;
   out.swaps = who.counts().preemptions_by_swap;

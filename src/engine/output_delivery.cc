@@ -119,7 +119,7 @@ void OutputDelivery::finish(RequestState& state, RequestOutput output, TimeNs no
                                                         .num_preemptions = group.num_preemptions,
                                                         .is_prefix = is_prefix});
   std::shared_ptr<OutputSink> sink = std::move(state.sink);
-  requests_.remove(state).reset();  // with the request's memory, before its client hears of the end
+  requests_.remove(state);  // before its client hears of the end
   deliver(std::move(sink), std::move(output));
 }
 

@@ -19,7 +19,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x32'4e'4f'53'49'4f'50'50;  // "PPOISON2"
+constexpr std::uint64_t kMagic = 0x33'4e'4f'53'49'4f'50'50;  // "PPOISON3"
 constexpr std::size_t kMaxInStep = 1024, kMaxCondemned = 256;
 constexpr std::int64_t kAloneSeconds = 86'400, kAmongOthersSeconds = 600;
 
@@ -50,7 +50,8 @@ struct PoisonRecord::File {
     std::span<const RequestDigest> running() const {
       return std::span(requests).first(std::min<std::size_t>(num_requests.load(), kMaxInStep));
     }
-  } steps[kMaxEngines];  // by engine; the file has no bytes of those that there are not
+  } steps[kMaxEngines][kMaxInFlight];  // the file has no bytes of those that there are not
+  Step& step(std::int32_t engine, std::int64_t number) { return steps[engine][number % kMaxInFlight]; }
 };
 
 RequestDigest digest_of(const Request& request) {
@@ -86,10 +87,14 @@ Result<std::unique_ptr<PoisonRecord>> PoisonRecord::open(const std::string& path
   }
   out->num_condemned_ = static_cast<std::int64_t>(std::min<std::uint64_t>(file.num_condemned, kMaxCondemned));
   std::vector<RequestDigest> in_step;  // any engine may have been the one that crashed
-  for (File::Step& step : file.steps) {
-    in_step.insert(in_step.end(), step.running().begin(), step.running().end());
-    if (step.num_requests.load() != 0) step.num_requests = 0;
+  for (auto& steps : file.steps) {
+    for (File::Step& step : steps) {
+      in_step.insert(in_step.end(), step.running().begin(), step.running().end());
+      if (step.num_requests.load() != 0) step.num_requests = 0;
+    }
   }
+  std::ranges::sort(in_step);  // a request may have been in several
+  in_step.erase(std::unique(in_step.begin(), in_step.end()), in_step.end());
   if (file.crashed.exchange(0) != 0) out->condemn_all(in_step);
   return out;
 }
@@ -102,18 +107,20 @@ PoisonRecord::~PoisonRecord() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void PoisonRecord::begin(std::span<const RequestDigest> in_step, std::int32_t engine) {
-  File::Step& step = file_->steps[engine];
+void PoisonRecord::begin(std::span<const RequestDigest> in_step, std::int32_t engine, std::int64_t step) {
+  File::Step& file = file_->step(engine, step);
   const std::size_t count = std::min(in_step.size(), kMaxInStep);
-  std::copy_n(in_step.begin(), count, step.requests);
-  step.num_requests.store(static_cast<std::uint32_t>(count), std::memory_order_release);
+  std::copy_n(in_step.begin(), count, file.requests);
+  file.num_requests.store(static_cast<std::uint32_t>(count), std::memory_order_release);
 }
 
-void PoisonRecord::end(std::int32_t engine) {
-  file_->steps[engine].num_requests.store(0, std::memory_order_release);
+void PoisonRecord::end(std::int32_t engine, std::int64_t step) {
+  file_->step(engine, step).num_requests.store(0, std::memory_order_release);
 }
 
-void PoisonRecord::condemn(std::int32_t engine) { condemn_all(file_->steps[engine].running()); }
+void PoisonRecord::condemn(std::int32_t engine, std::int64_t step) {
+  condemn_all(file_->step(engine, step).running());
+}
 
 void PoisonRecord::condemn_all(std::span<const RequestDigest> digests) {
   std::lock_guard lock(mutex_);

@@ -4,10 +4,11 @@
 //     begin(requests of the step) -> the step runs -> end()
 //                                        |  the runner fails: condemn()
 //                                        `  a fatal signal: marked as crashed; the next open() condemns
-// The engines of a process share one record, each with a step of its own. SIGKILL condemns nothing. A request
-// that was alone in its step is refused for a day, one of several for ten minutes; kMaxCondemned at most.
-// Errors: unavailable: another process has it; internal: it cannot be made. Threads: refuses() and open():
-// any; the others are the thread's of the engine that they name.
+// The engines of a process share one record, each with the steps that it may have in flight: `step` is the
+// number of one. SIGKILL condemns nothing. A request that was alone in its step is refused for a day, one of
+// several for ten minutes; kMaxCondemned at most. Errors: unavailable: another process has it; internal: it
+// cannot be made. Threads: refuses() and open(): any; the others are the thread's of the engine that they
+// name.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -33,9 +34,10 @@ class PoisonRecord {
   ~PoisonRecord();
   PoisonRecord(const PoisonRecord&) = delete;
 
-  void begin(std::span<const RequestDigest> in_step, std::int32_t engine = 0);
-  void end(std::int32_t engine = 0);
-  void condemn(std::int32_t engine = 0);  // condemns the requests of the step
+  static constexpr std::int32_t kMaxInFlight = 2;
+  void begin(std::span<const RequestDigest> in_step, std::int32_t engine = 0, std::int64_t step = 0);
+  void end(std::int32_t engine = 0, std::int64_t step = 0);
+  void condemn(std::int32_t engine = 0, std::int64_t step = 0);  // condemns the requests of the step
 
   bool refuses(const Request& request) const;
   std::int64_t num_condemned() const { return num_condemned_.load(); }

@@ -27,13 +27,12 @@ RequestEnds::RequestEnds(Scheduler& scheduler, const Clock& clock, RequestTable&
 
 void RequestEnds::abort(PendingAbort abort) {
   requests_.mark_aborted(std::move(abort));
-  if (num_in_flight_ == 0) end_marked();
+  if (!in_turn_) end_marked();
 }
 
-void RequestEnds::step_begins() { ++num_in_flight_; }
-
-void RequestEnds::step_retired() {
-  if (--num_in_flight_ == 0) end_marked();
+void RequestEnds::turn_ends() {
+  in_turn_ = false;
+  end_marked();
 }
 
 void RequestEnds::end_marked() {
@@ -75,7 +74,7 @@ void RequestEnds::end_sequence(RequestState& state, std::int32_t index) {
 }
 
 void RequestEnds::fail_all(const Status& error) {
-  CHECK(num_in_flight_ == 0);
+  CHECK(!in_turn_);
   const TimeNs now = clock_.now();
   while (!requests_.empty()) {
     RequestState& state = *requests_.begin()->second;

@@ -1,7 +1,8 @@
 #pragma once
 // RequestEnds: how requests end before their time: aborted, past their deadline, or with the engine. abort()
-// marks; what is marked is freed at once between two steps, else when the step in flight, whose batch points
-// into it, retires. Threads: none; the engine thread's.
+// marks; what is marked ends at once between two turns of the engine, else with the turn. Memory that a step
+// in flight uses stays until that step retires: the scheduler and the request table see to it. Threads: none;
+// the engine thread's.
 #include "engine/output_delivery.h"
 
 namespace pagoda {
@@ -12,12 +13,12 @@ class RequestEnds {
   RequestEnds(Scheduler& scheduler, const Clock& clock, RequestTable& requests, OutputDelivery& outputs,
               const StepObservers& observers);
 
-  // Marks the request or the sequence, and ends it at once unless a step is in flight. Unknown or finished
+  // Marks the request or the sequence, and ends it at once unless a turn is under way. Unknown or finished
   // ones are ignored.
   void abort(PendingAbort abort);
-  // A batch that points into requests has been given out; it retired: what was marked meanwhile ends.
-  void step_begins();
-  void step_retired();
+  // A turn plans, waits and applies; it is over: what was marked meanwhile ends.
+  void turn_begins() { in_turn_ = true; }
+  void turn_ends();
   // Ends what is past its deadline, and what has not been scheduled and would not be done in time at `cost`.
   void end_late(const CostEstimate& cost);
   void fail_all(const Status& error);
@@ -32,7 +33,7 @@ class RequestEnds {
   RequestTable& requests_;
   OutputDelivery& outputs_;
   const StepObservers& observers_;
-  std::int32_t num_in_flight_ = 0;  // steps
+  bool in_turn_ = false;
 };
 
 }  // namespace pagoda

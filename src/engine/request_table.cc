@@ -14,7 +14,7 @@ RequestState& RequestTable::add(std::unique_ptr<RequestState> state) {
   return *place->second;
 }
 
-std::unique_ptr<RequestState> RequestTable::remove(RequestState& state) {
+void RequestTable::remove(RequestState& state) {
   const Request& request = state.group.request;
   if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the queue this way
   ++num_finished_;
@@ -23,9 +23,8 @@ std::unique_ptr<RequestState> RequestTable::remove(RequestState& state) {
   if (request.deadline != 0) deadlines_.erase({request.deadline, request.id});
   const auto it = requests_.find(request.id);
   CHECK(it != requests_.end() && it->second.get() == &state);
-  std::unique_ptr<RequestState> removed = std::move(it->second);
+  if (state.group.last_step > last_retired_) ended_.push_back(std::move(it->second));
   requests_.erase(it);
-  return removed;
 }
 
 RequestState* RequestTable::find(RequestId id) {
@@ -39,9 +38,10 @@ RequestState& RequestTable::of(const SequenceGroup& group) {
   return *it->second;
 }
 
-void RequestTable::note_scheduled(std::span<const ScheduledRef> batch,
+void RequestTable::note_scheduled(std::int64_t step, std::span<const ScheduledRef> batch,
                                   std::span<SequenceGroup* const> preempted, TimeNs now) {
   for (const ScheduledRef& ref : batch) {
+    ref.group->last_step = step;
     if (ref.sequence->num_output_tokens() > 0) continue;  // only a group's first step is new to its times
     RequestState& state = of(*ref.group);
     if (state.times.first_scheduled != 0) continue;
@@ -63,6 +63,11 @@ void RequestTable::note_scheduled(std::span<const ScheduledRef> batch,
     state.preempted_at = 0;
     --num_preempted_;
   }
+}
+
+void RequestTable::note_retired(std::int64_t step) {
+  last_retired_ = step;
+  std::erase_if(ended_, [step](const auto& state) { return state->group.last_step <= step; });
 }
 
 }  // namespace pagoda

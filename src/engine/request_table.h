@@ -3,7 +3,8 @@
 // batch, aborts that wait for the step in flight to retire, and counts over the engine's life. It holds a
 // request from when it was accepted to its last output; the scheduler and decoding point into it. It decides
 // nothing. Invariants: num_added() == num_finished() + size(); every request with a deadline is listed under
-// it. Threads: none; the engine thread's.
+// it. One that has ended stays in memory as long as a step in flight names it. Threads: none; the engine
+// thread's.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,10 +50,10 @@ struct PendingAbort {
 
 class RequestTable {
  public:
-  RequestState& add(std::unique_ptr<RequestState> state);     // CHECKs that the id is new
-  std::unique_ptr<RequestState> remove(RequestState& state);  // it has finished
-  RequestState* find(RequestId id);                           // null: not served
-  RequestState& of(const SequenceGroup& group);               // CHECKs that it is served
+  RequestState& add(std::unique_ptr<RequestState> state);  // CHECKs that the id is new
+  void remove(RequestState& state);                        // it has finished
+  RequestState* find(RequestId id);                        // null: not served
+  RequestState& of(const SequenceGroup& group);            // CHECKs that it is served
 
   bool empty() const { return requests_.empty(); }
   std::int64_t size() const { return std::ssize(requests_); }
@@ -62,10 +63,12 @@ class RequestTable {
   // By time; of those that have a deadline.
   const std::set<std::pair<TimeNs, RequestId>>& deadlines() const { return deadlines_; }
 
-  // A batch was scheduled at `now`: notes when requests first enter one, and how long preemption keeps them
-  // out.
-  void note_scheduled(std::span<const ScheduledRef> batch, std::span<SequenceGroup* const> preempted,
-                      TimeNs now);
+  // The batch of step number `step` was scheduled at `now`: notes when requests first enter one, and how long
+  // preemption keeps them out.
+  void note_scheduled(std::int64_t step, std::span<const ScheduledRef> batch,
+                      std::span<SequenceGroup* const> preempted, TimeNs now);
+  // That step is over, and all before it.
+  void note_retired(std::int64_t step);
 
   void mark_aborted(PendingAbort abort) { aborts_.push_back(std::move(abort)); }
   bool has_aborts() const { return !aborts_.empty(); }
@@ -81,6 +84,8 @@ class RequestTable {
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;
   std::set<std::pair<TimeNs, RequestId>> deadlines_;
   std::vector<PendingAbort> aborts_;
+  std::vector<std::unique_ptr<RequestState>> ended_;  // named by a step in flight
+  std::int64_t last_retired_ = 0;
   std::int64_t num_added_ = 0, num_started_ = 0, num_finished_ = 0;
   std::int64_t num_constrained_ = 0;
   std::int64_t num_preempted_ = 0;  // out of the batch now

@@ -11,6 +11,12 @@
 namespace pagoda {
 namespace {
 
+struct Holder final : OutputSink {
+  explicit Holder(std::shared_ptr<int> held) : held(std::move(held)) {}
+  void on_output(RequestOutput) override {}
+  std::shared_ptr<int> held;
+};
+
 struct Model {
   struct Entry {
     RequestId id{};
@@ -73,7 +79,7 @@ void run(std::uint64_t seed) {
       ++model.added;
     } else if (verb == 1) {
       const auto it = model.served.begin() + static_cast<std::ptrdiff_t>(below(model.served.size()));
-      EXPECT_EQ(table.remove(*table.find(it->id))->group.request.id, it->id);
+      table.remove(*table.find(it->id));
       EXPECT_EQ(table.find(it->id), nullptr);
       if (it->first_scheduled == 0) ++model.started;
       ++model.finished;
@@ -97,7 +103,8 @@ void run(std::uint64_t seed) {
           if (entry.first_scheduled != 0) entry.preempted_at = now;
         }
       }
-      table.note_scheduled(batch, preempted, now);
+      table.note_scheduled(now, batch, preempted, now);
+      if (below(2) == 0) table.note_retired(now);
     }
     expect_same(table, model);
   }
@@ -105,6 +112,29 @@ void run(std::uint64_t seed) {
 
 TEST(RequestTable, AgreesWithAModel) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) run(seed);
+}
+
+// The step's batch points into it.
+TEST(RequestTable, WhatEndedStaysUntilTheStepThatNamesItRetires) {
+  RequestTable table;
+  const auto alive = std::make_shared<int>();
+  std::vector<ScheduledRef> batch;
+  const auto add = [&](std::uint64_t id) {
+    RequestState& state = table.add(make_state(id, 0, false));
+    state.sink = std::make_shared<Holder>(alive);
+    batch.push_back({.group = &state.group, .sequence = state.group.sequences.front().get()});
+  };
+  add(1);
+  table.note_scheduled(1, batch, {}, 1);
+  table.note_scheduled(2, batch, {}, 2);
+  add(2);
+  table.note_retired(1);
+  table.remove(*table.find(RequestId{1}));
+  table.remove(*table.find(RequestId{2}));
+  EXPECT_EQ(alive.use_count(), 2) << "request 2 was never scheduled, and goes at once";
+  EXPECT_TRUE(table.empty());
+  table.note_retired(2);
+  EXPECT_EQ(alive.use_count(), 1);
 }
 
 TEST(RequestTable, MarksAreTakenOnceInOrder) {

@@ -3,10 +3,9 @@
 // simulator's statistics. Every input of a decision passes by here, in order. An observer changes nothing,
 // and what it is given ends with the call. Objects that take part in decisions (costs, the token budget, the
 // poison record) are no observers: they belong to the step.
-//
 //     on_scheduled -> [the batch runs] -> on_step -> on_usage -> on_outcome -> on_state
-//
-// Threads: called on the engine thread.
+// A step may be scheduled before on_step of the one before it. What the batch points to, tokens and tables,
+// may be read in on_scheduled alone; sizes and ids in on_step, too. Threads: the engine thread.
 #include <optional>
 #include <span>
 #include <string>
@@ -29,11 +28,13 @@ class CacheObserver;
 
 struct StepReport {
   const ScheduledBatch& batch;                // not empty
+  std::span<const ScheduledRef> refs = {};    // its sequences, in order
   std::span<SequenceGroup* const> preempted;  // by its schedule()
   const StepResult& result;                   // may be a failure, the last one
   TimeNs started = 0, finished = 0;           // times of its run()
   std::int64_t number = 0;                    // from 1
   std::int64_t num_masks = 0;                 // that constraints were asked for
+  bool next_planned = false;                  // the next step was, before this one was waited for
 };
 
 // Decoding's changes for a step that succeeded, before the scheduler carries them out.

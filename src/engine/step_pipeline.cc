@@ -72,9 +72,37 @@ void StepPipeline::heartbeat() {
 }
 
 bool StepPipeline::step() {
-  if (!begin()) return false;
-  StepResult result = wait(in_flight_);
-  return retire(in_flight_, result);
+  ends_.turn_begins();
+  bool ran = num_in_flight_ > 0 || begin();
+  if (ran) {
+    if (may_plan_ahead()) {
+      oldest().next_planned = true;
+      begin();
+    }
+    ran = retire_oldest();
+  }
+  ends_.turn_ends();
+  return ran;
+}
+
+void StepPipeline::drain() {
+  ends_.turn_begins();
+  while (num_in_flight_ > 0) retire_oldest();
+  ends_.turn_ends();
+}
+
+// Only of what it asks of the step in flight: that its result changes no more than each sequence by a token.
+bool StepPipeline::may_plan_ahead() const {
+  if (!config_.async_scheduling || num_in_flight_ != 1 || parts_.runner->max_in_flight() < 2 ||
+      !parts_.scheduler->plans_ahead() || drafts_.proposes() || requests_.num_constrained() > 0)
+    return false;
+  const StepInFlight& step = steps_[static_cast<std::size_t>(num_retired_ % kMaxInFlight)];
+  return step.masked.empty() && !step.batch->empty() && step.submitted.ok() &&
+         std::ranges::all_of(step.batch->sequences, [](const ScheduledSequence& sequence) {
+           const SampleSpec& spec = sequence.spec;
+           return sequence.work == WorkKind::generate && sequence.num_draft_tokens == 0 && !spec.beam &&
+                  spec.num_candidates == 1 && spec.params->bad_words.empty();
+         });
 }
 
 // Settles what schedule() goes by beside the groups themselves.
@@ -94,37 +122,55 @@ void StepPipeline::plan() {
     num_decodes += group.lockstep && group.forked && decodes > 0 ? group.num_live() : decodes;
   }
   if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes, position));
-  if (drafts_.active())
+  if (drafts_.active() && num_in_flight_ == 0)
     drafts_.plan(requests_, *parts_.runner, num_decodes, has_states(parts_.kv->geometry().groups()),
-                 num_steps_);
+                 num_retired_);
 }
 
 bool StepPipeline::begin() {
   plan();
-  StepInFlight& step = in_flight_;
+  const bool ahead = num_in_flight_ > 0;
+  const std::int64_t number = num_retired_ + num_in_flight_ + 1;
+  StepInFlight& step = steps_[static_cast<std::size_t>((number - 1) % kMaxInFlight)];
   step.batch = &parts_.scheduler->schedule();
   step.refs = parts_.scheduler->scheduled();
   step.preempted = parts_.scheduler->preempted();
   step.started = clock_.now();
-  if (!step.batch->has_work() && !has_tier_news()) {
-    parts_.scheduler->computed();
-    parts_.scheduler->update({});
-    outputs_.settle();
+  step.next_planned = false;
+  if (!step.batch->has_work() && (ahead || !has_tier_news())) {
+    if (ahead) {
+      parts_.scheduler->drop_plan();
+    } else {
+      parts_.scheduler->computed();
+      parts_.scheduler->update({});
+      outputs_.settle();
+    }
     return false;
   }
-  step.number = ++num_steps_;
-  ends_.step_begins();
-  requests_.note_scheduled(step.refs, step.preempted, step.started);
+  step.number = number;
+  ++num_in_flight_;
+  requests_.note_scheduled(step.number, step.refs, step.preempted, step.started);
   observers_.tell(&StepObserver::on_scheduled, step.number, *step.batch, step.preempted);
   fill_masks(config_.vocab_size, requests_, *parts_.runner, *step.batch, step.refs, step.masked);
-  if (parts_.poison != nullptr) note_in_poison_record(step.refs);
+  if (parts_.poison != nullptr) note_in_poison_record(step);
+  step.submitted = submit(*step.batch);
   return true;
 }
 
-StepResult StepPipeline::run(const ScheduledBatch& batch) {
+Status StepPipeline::submit(const ScheduledBatch& batch) {
   try {
-    return parts_.runner->run(batch);
+    parts_.runner->submit(batch);
+    return ok_status();
   } catch (const std::exception& error) {  // e.g. out of memory in a library
+    log_error("engine", concat("the model runner threw: ", error.what()));
+    return internal_error("The engine has failed.");
+  }
+}
+
+StepResult StepPipeline::wait_for_runner() {
+  try {
+    return parts_.runner->wait();
+  } catch (const std::exception& error) {
     log_error("engine", concat("the model runner threw: ", error.what()));
     StepResult result;
     result.status = internal_error("The engine has failed.");
@@ -133,14 +179,41 @@ StepResult StepPipeline::run(const ScheduledBatch& batch) {
 }
 
 StepResult StepPipeline::wait(StepInFlight& step) {
-  StepResult result = run(*step.batch);
-  if (parts_.poison != nullptr) {
-    // A lost rank or device says nothing about what it computed; a failure of the computation may.
-    if (result.status.code() == StatusCode::internal) parts_.poison->condemn(config_.engine);
-    parts_.poison->end(config_.engine);
-  }
-  step.finished = clock_.now();
+  StepResult result;
+  if (step.submitted.ok())
+    result = wait_for_runner();
+  else
+    result.status = step.submitted;
+  // A lost rank or device says nothing about what it computed; a failure of the computation may.
+  if (parts_.poison != nullptr && result.status.code() == StatusCode::internal)
+    parts_.poison->condemn(config_.engine, step.number);
+  step.started = std::max(step.started, last_finished_);
+  step.finished = last_finished_ = clock_.now();
   return result;
+}
+
+// After a failure the step that follows is waited for, too, since it may still be using memory; what it says
+// is of no interest any more.
+bool StepPipeline::retire_oldest() {
+  StepResult result = wait(oldest());
+  if (retire(oldest(), result)) {
+    ended(oldest());
+    return true;
+  }
+  ended(oldest());
+  while (num_in_flight_ > 0) {
+    if (oldest().submitted.ok()) (void)wait_for_runner();
+    parts_.scheduler->update({});
+    ended(oldest());
+  }
+  return false;
+}
+
+void StepPipeline::ended(const StepInFlight& step) {
+  if (parts_.poison != nullptr) parts_.poison->end(config_.engine, step.number);
+  --num_in_flight_;
+  ++num_retired_;
+  requests_.note_retired(num_retired_);
 }
 
 bool StepPipeline::retire(StepInFlight& step, StepResult& result) {
@@ -148,19 +221,20 @@ bool StepPipeline::retire(StepInFlight& step, StepResult& result) {
   const std::int64_t num_masks =
       result.status.ok() ? judge_masked(*parts_.runner, batch, step.masked, result) : 0;
   const StepReport report{.batch = batch,
+                          .refs = step.refs,
                           .preempted = step.preempted,
                           .result = result,
                           .started = step.started,
                           .finished = step.finished,
                           .number = step.number,
-                          .num_masks = num_masks};
+                          .num_masks = num_masks,
+                          .next_planned = step.next_planned};
   observers_.tell(&StepObserver::on_step, report);
   changes_.clear();
   touched_.clear();
   if (!result.status.ok()) {
     parts_.scheduler->update(changes_);
     runner_status_ = result.status;
-    ends_.step_retired();
     return false;
   }
   CHECK(result.sequences.size() == step.refs.size() &&
@@ -185,7 +259,6 @@ bool StepPipeline::retire(StepInFlight& step, StepResult& result) {
     outputs_.publish(*part.state, std::span(changes_).subspan(part.begin, part.end - part.begin),
                      step.finished);
   outputs_.settle(num_batched_tokens);
-  ends_.step_retired();
   return true;
 }
 
@@ -195,9 +268,14 @@ void StepPipeline::apply(const StepInFlight& step, StepResult& result) {
   for (std::size_t i = 0; i < refs.size();) {
     const std::size_t first = i;
     SequenceGroup& group = *refs[i].group;
+    if (refs[i].sequence->finished()) {  // before this step, which had begun
+      ++i;
+      continue;
+    }
     RequestState& state = requests_.of(group);
     sampled_.clear();
     for (; i < refs.size() && refs[i].group == &group; ++i) {
+      if (refs[i].sequence->finished()) continue;
       const ScheduledSequence& scheduled = step.batch->sequences[i];
       std::vector<float>* const vector = result.vectors.empty() ? nullptr : &result.vectors[i];
       if (!group.prompt_logprobs_complete())
@@ -247,14 +325,14 @@ void StepPipeline::verify_drafts(RequestState& state, const StepInFlight& step, 
   }
 }
 
-void StepPipeline::note_in_poison_record(std::span<const ScheduledRef> refs) {
+void StepPipeline::note_in_poison_record(const StepInFlight& step) {
   digests_.clear();
   const SequenceGroup* last = nullptr;
-  for (const ScheduledRef& ref : refs) {
+  for (const ScheduledRef& ref : step.refs) {
     if (ref.group != last) digests_.push_back(requests_.of(*ref.group).digest);
     last = ref.group;
   }
-  parts_.poison->begin(digests_, config_.engine);
+  parts_.poison->begin(digests_, config_.engine, step.number);
 }
 
 }  // namespace pagoda

@@ -1,13 +1,14 @@
 #pragma once
 // StepPipeline: runs the engine's steps. A step is planned (token budget, drafts), scheduled, masked, run,
 // and retired: its tokens are applied, the scheduler updated and outputs published.
-//
 //     begin() -> StepInFlight -> wait() -> retire()
-//
-// One step is in flight at a time: the runner returns when it is done. What belongs to a step and not to the
-// engine is in the StepInFlight, so that a runner that returns early needs a second record, not a second
-// pipeline. Invariant: between begin() and retire() nothing that the batch points into is freed
-// (RequestEnds). Threads: none; the engine thread's.
+// A turn of the engine retires one step. With EngineConfig::async_scheduling it first begins the next one,
+// while the one to be retired runs, unless what that draws has to be known: after drafts, masks, beams,
+// forks, vectors and bad words, and before somebody is preempted. A sequence that turns out to have ended
+// with the earlier step may have a row in the later one, whose result is dropped. Invariant: between begin()
+// and retire() nothing that the batch points into is freed: K/V by the scheduler's update() of it, requests
+// by RequestTable::note_retired(). Threads: none; the engine thread's.
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -19,14 +20,16 @@
 
 namespace pagoda {
 
-// A step that the runner has been given and that has not been applied.
+// A step that the runner has been given and that has not been applied. At most two are.
 struct StepInFlight {
   std::int64_t number = 0;          // from 1
   ScheduledBatch* batch = nullptr;  // the scheduler's, until update()
   std::span<const ScheduledRef> refs;
   std::span<SequenceGroup* const> preempted;
   std::vector<MaskedSequence> masked;
-  TimeNs started = 0, finished = 0;
+  Status submitted;
+  TimeNs started = 0, finished = 0;  // from when it was planned, or the step before it was finished
+  bool next_planned = false;         // the next step was, beside this one
 };
 
 class StepPipeline {
@@ -36,10 +39,13 @@ class StepPipeline {
                RequestTable& requests, SharedPrefixes& prefixes, RequestEnds& ends, OutputDelivery& outputs,
                SequenceIds& ids, const StepObservers& observers, Status& runner_status);
 
-  // False: there was nothing to run, or the runner has failed and nothing more will run: `runner_status` says
-  // why.
+  // A turn. False: there was nothing to run, or the runner has failed and nothing more will run:
+  // `runner_status` says why.
   bool step();
-  std::int64_t num_steps() const { return num_steps_; }
+  // Retires what is in flight and begins nothing.
+  void drain();
+  std::int64_t num_steps() const { return num_retired_; }
+  std::int32_t num_in_flight() const { return num_in_flight_; }
   const StepBudget& budget() const { return budget_; }
   DraftPlanner& drafts() { return drafts_; }
 
@@ -59,10 +65,16 @@ class StepPipeline {
   };
   void plan();
   bool begin();  // false: there is nothing to run, nor to hear of tiers
+  bool may_plan_ahead() const;
+  StepInFlight& oldest() { return steps_[static_cast<std::size_t>(num_retired_ % kMaxInFlight)]; }
+  bool retire_oldest();
   StepResult wait(StepInFlight& step);
   bool retire(StepInFlight& step, StepResult& result);
-  StepResult run(const ScheduledBatch& batch);
-  void note_in_poison_record(std::span<const ScheduledRef> refs);
+  void ended(const StepInFlight& step);
+  // The runner's; internal where it throws.
+  Status submit(const ScheduledBatch& batch);
+  StepResult wait_for_runner();
+  void note_in_poison_record(const StepInFlight& step);
   void apply(const StepInFlight& step, StepResult& result);
   void decode(SequenceGroup& group, RequestState& state);
   void verify_drafts(RequestState& state, const StepInFlight& step, std::size_t first, std::size_t last,
@@ -81,9 +93,12 @@ class StepPipeline {
   CostMeter costs_;
   StepBudget budget_;
   DraftPlanner drafts_;
-  std::int64_t num_steps_ = 0;
 
-  StepInFlight in_flight_;
+  static constexpr std::int64_t kMaxInFlight = PoisonRecord::kMaxInFlight;
+  std::array<StepInFlight, kMaxInFlight> steps_;  // step number n at (n - 1) % kMaxInFlight
+  std::int64_t num_retired_ = 0;
+  std::int32_t num_in_flight_ = 0;
+  TimeNs last_finished_ = 0;
   // Kept between steps for their capacity.
   std::vector<Change> changes_;
   std::vector<SampledSequence> sampled_;

@@ -1,10 +1,13 @@
 #pragma once
 // ModelRunner: carries out a ScheduledBatch: block copies, forward pass, sampling. The engine sees only
 // this interface; the simulator implements it with a cost model.
+//     submit(batch) -> wait(): the results come in the order of the batches, which are carried out one after
+//     the other. A runner of max_in_flight() 1 is waited for before it gets the next.
 // Threads: the engine thread only.
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "request/rotation_rule.h"
 #include "request/step_result.h"
@@ -22,6 +25,12 @@ class ModelRunner {
   virtual RotationRule rotation_rule() const { return {}; }
 
   virtual StepResult run(const ScheduledBatch& batch) = 0;
+  // How many batches it may have been given and not been waited for. With more than one, a batch may hold
+  // tokens that the one before it draws (ScheduledSequence::drawn_at).
+  virtual std::int32_t max_in_flight() const { return 1; }
+  // Reads the batch's views before it returns; SampleSpec::params, masks and `pooled` are valid until wait().
+  virtual void submit(const ScheduledBatch& batch) { done_ = run(batch); }
+  virtual StepResult wait() { return std::move(done_); }
 
   // For idle time: does a few milliseconds of what later batches would wait for. False when nothing is left.
   virtual bool prepare_ahead() { return false; }
@@ -54,6 +63,9 @@ class ModelRunner {
   // engine has nothing to do. heartbeat() not ok: nothing can run any more. 0: no need.
   virtual std::chrono::milliseconds heartbeat_interval() const { return std::chrono::milliseconds(0); }
   virtual Status heartbeat() { return ok_status(); }
+
+ private:
+  StepResult done_;  // by a runner that has only run()
 };
 
 }  // namespace pagoda

@@ -33,6 +33,14 @@ struct Sequence {
   std::int32_t num_prompt_tokens = 0;
   std::int32_t num_computed_tokens = 0;  // have K/V; a step lets this catch up with num_tokens()
 
+  // Steps that were planned with it and have not ended. K/V of one that finishes meanwhile stays until they
+  // have: `keeps_kv`.
+  std::int32_t num_in_flight = 0;
+  bool keeps_kv = false;
+  // Only while the scheduler plans a step beside one in flight, and as if that had run: tokens that it draws,
+  // 0 or 1, and the sequence's place in its batch.
+  std::int32_t num_expected = 0, place_in_flight = -1;
+
   // Draws once it has caught up; kept by decoding/.
   std::uint32_t num_candidates = 1;
   bool beam = false;
@@ -52,7 +60,7 @@ struct Sequence {
   std::optional<FinishReason> finish_reason;
   std::optional<TokenId> stop_token;
 
-  std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
+  std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()) + num_expected; }
   std::int32_t num_output_tokens() const { return num_tokens() - num_prompt_tokens; }
   std::int32_t num_missing() const { return num_tokens() - num_computed_tokens; }
   // It misses just the token that it sampled last.
@@ -68,6 +76,8 @@ struct SequenceGroup {
   std::int32_t rotation = 0;                         // rotation of queries and keys: as RotationRule says
   std::vector<std::unique_ptr<Sequence>> sequences;  // stable addresses: batches point at them
   GroupState state = GroupState::waiting;
+
+  std::int64_t last_step = 0;  // number of the latest step that it was scheduled in
 
   // Kept by decoding/.
   std::int32_t max_live_sequences = 1;  // how many will run at once: best_of, or the beam width

@@ -20,7 +20,10 @@ void release_kv(Sequence& sequence, KvManager& kv) {
 }
 
 void finish_sequence(Sequence& sequence, FinishReason reason, KvManager& kv) {
-  release_kv(sequence, kv);
+  if (sequence.num_in_flight > 0 && sequence.state == SequenceState::resident)
+    sequence.keeps_kv = true;
+  else
+    release_kv(sequence, kv);
   kv.tiering().end_arrival(sequence.id);  // it may never have been admitted after it
   sequence.state = SequenceState::finished;
   sequence.finish_reason = reason;
@@ -30,7 +33,7 @@ void apply_change(Change& change, KvManager& kv) {
   Sequence& sequence = *change.sequence;
   switch (change.verb) {
     case Verb::fork: {
-      CHECK(sequence.state == SequenceState::resident);
+      CHECK(sequence.state == SequenceState::resident && sequence.num_in_flight == 0);
       Sequence& child = *change.child;
       const SequenceId id = child.id;
       const std::int32_t index = child.index;
@@ -120,8 +123,14 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
     out.all_tokens = drafted;
     out.num_draft_tokens = num_draft_tokens;
   }
-  out.tokens = out.all_tokens.subspan(static_cast<std::size_t>(sequence.num_computed_tokens),
-                                      static_cast<std::size_t>(count + num_draft_tokens));
+  if (sequence.num_expected > 0) {  // that token is all it misses
+    CHECK(num_draft_tokens == 0 && sequence.num_computed_tokens == sequence.num_tokens() - 1);
+    out.tokens = std::span(&kTokenInFlight, 1);
+    out.drawn_at = sequence.place_in_flight;
+  } else {
+    out.tokens = out.all_tokens.subspan(static_cast<std::size_t>(sequence.num_computed_tokens),
+                                        static_cast<std::size_t>(count + num_draft_tokens));
+  }
   out.num_prompt_tokens = sequence.num_prompt_tokens;
   out.rotation = group.rotation;
   out.block_table = tables.blocks;

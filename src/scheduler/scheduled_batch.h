@@ -18,6 +18,9 @@
 
 namespace pagoda {
 
+// Stands for a token that the batch before this one draws, and that nobody knows yet.
+inline constexpr TokenId kTokenInFlight = -1;
+
 // The draws from the logits of a sequence's last computed token.
 struct SampleSpec {
   const SamplingParams* params = nullptr;
@@ -35,7 +38,10 @@ struct ScheduledSequence {
   SequenceId id{};
   std::int32_t num_computed_tokens = 0;  // before this step; the position of tokens[0]
   std::span<const TokenId> tokens;       // to compute in this step, at least one
-  std::span<const TokenId> all_tokens;   // everything known, for penalties and prompt log-probabilities
+  // Not -1: `tokens` is kTokenInFlight alone, the token that the batch before this one draws for its sequence
+  // at this place. It is not among all_tokens. Only for runners that take several batches at once.
+  std::int32_t drawn_at = -1;
+  std::span<const TokenId> all_tokens;  // everything known, for penalties and prompt log-probabilities
   // The last of `tokens`, and of `all_tokens`, are drafts: drawn is after the last known token and after
   // each of them. Only where `sample` asks for one candidate.
   std::int32_t num_draft_tokens = 0;

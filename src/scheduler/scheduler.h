@@ -3,7 +3,6 @@
 // num_computed_tokens (K/V in the cache) and num_tokens (known); a step lets the first catch up with the
 // second.
 //     validate -> add -> [ schedule -> (the batch is run) -> computed -> update ]* -> group finished
-//                           abort, abort_sequence: between update and schedule
 // Runs nothing, reads no clock. Groups are borrowed until they finish, the KV manager for the scheduler's
 // life. Invariants: a non-empty scheduler schedules a non-empty batch, and the oldest group is never
 // preempted for a younger one (engine.progress); sequences of a group are admitted and preempted together
@@ -75,8 +74,15 @@ class Scheduler {
   // for tiers; it may still have moves for these. Valid until update().
   // The engine adds the masks of SampleSpec, and nothing else.
   virtual ScheduledBatch& schedule() = 0;
-  virtual std::span<const ScheduledRef> scheduled() const = 0;    // in batch order
-  virtual std::span<SequenceGroup* const> preempted() const = 0;  // by the latest schedule()
+  // Whether schedule() may come once more before computed(): it plans as if the batch in flight had run, with
+  // tokens that nobody knows yet (kTokenInFlight). computed() and update() are the earlier batch's. A
+  // sequence that ends while a batch in flight names it keeps its K/V until that batch's update(). False:
+  // this scheduler never does, or the next step has to preempt somebody, which takes what the batch draws.
+  virtual bool plans_ahead() const { return false; }
+  virtual void drop_plan() {}  // the latest, made ahead, has no work and is not run
+  // Both of the latest schedule(), valid until that batch's update().
+  virtual std::span<const ScheduledRef> scheduled() const = 0;  // in batch order
+  virtual std::span<SequenceGroup* const> preempted() const = 0;
 
   // The batch has run: its tokens are computed.
   virtual void computed() = 0;

@@ -33,7 +33,7 @@ Status VllmScheduler::validate(const Request& request) const {
 }
 
 void VllmScheduler::add(SequenceGroup& group) {
-  CHECK(!records_.plan.in_flight() && group.sequences.size() == 1);
+  CHECK(group.sequences.size() == 1);
   group.order = ++next_order_;
   group.rank = order_->arrived(order_record(group.request), group.account);
   records_.queues.insert_waiting(group);
@@ -41,9 +41,9 @@ void VllmScheduler::add(SequenceGroup& group) {
 
 ScheduledBatch& VllmScheduler::schedule() {
   GroupQueues& queues = records_.queues;
-  StepPlan& plan = records_.plan;
+  StepPlan& plan = records_.plans.begin();
   KvManager& kv = records_.kv;
-  plan.begin();
+  if (plan.ahead()) expect(*plan.before());
   records_.budget.begin_step();
   arrivals_.settle();
   queues.set_num_in_turn(queues.running().size());
@@ -53,9 +53,9 @@ ScheduledBatch& VllmScheduler::schedule() {
   for (std::size_t i = 0; i < queues.in_turn().size(); ++i) filler_.add(i, BatchFiller::Siblings::resume);
   queues.set_num_in_turn(queues.running().size());
   // A group that was just preempted must not come straight back, nor anyone before it.
-  if (plan.preempted().empty() && all_in_turn) admission_.admit();
+  if (plan.preempted().empty() && !plan.pauses() && all_in_turn) admission_.admit();
   ScheduledBatch& batch = plan.batch();
-  CHECK(!batch.empty() || queues.empty() || !queues.arriving().empty());
+  CHECK(!batch.empty() || queues.empty() || !queues.arriving().empty() || plan.ahead());
   for (std::size_t i = 0; records_.has_states && i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];
     const auto tokens = static_cast<std::int32_t>(sequence.tokens.size()) - sequence.num_draft_tokens;
@@ -64,15 +64,46 @@ ScheduledBatch& VllmScheduler::schedule() {
   }
   if (!batch.empty()) kv.take_page_mappings(batch.page_maps, batch.page_maps_ahead);
   kv.tiering().take(batch.tier_moves);
+  if (plan.ahead()) expect_no_more(*plan.before());
+  plan.planned();
   return batch;
 }
 
-void VllmScheduler::computed() {
-  CHECK(records_.plan.in_flight());
-  const ScheduledBatch& batch = records_.plan.batch();
-  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
-    const ScheduledRef& ref = records_.plan.references()[i];
+// A token more for each that draws, unless that is sure to be its last.
+void VllmScheduler::expect(const StepPlan& in_flight) const {
+  for (std::size_t i = 0; i < in_flight.references().size(); ++i) {
+    const ScheduledRef& ref = in_flight.references()[i];
+    const ScheduledSequence& scheduled = in_flight.batch().sequences[i];
     Sequence& sequence = *ref.sequence;
+    if (sequence.state != SequenceState::resident) continue;
+    CHECK(scheduled.num_draft_tokens == 0);
+    sequence.num_computed_tokens += static_cast<std::int32_t>(scheduled.tokens.size());
+    if (!scheduled.sample ||
+        sequence.num_tokens() + 1 >= max_tokens_of(ref.group->request, records_.config.max_model_len))
+      continue;
+    sequence.num_expected = 1;
+    sequence.place_in_flight = static_cast<std::int32_t>(i);
+  }
+}
+
+void VllmScheduler::expect_no_more(const StepPlan& in_flight) {
+  for (std::size_t i = 0; i < in_flight.references().size(); ++i) {
+    Sequence& sequence = *in_flight.references()[i].sequence;
+    if (sequence.state != SequenceState::resident) continue;
+    sequence.num_computed_tokens -= static_cast<std::int32_t>(in_flight.batch().sequences[i].tokens.size());
+    sequence.num_expected = 0;
+    sequence.place_in_flight = -1;
+  }
+}
+
+void VllmScheduler::computed() {
+  const StepPlan& plan = records_.plans.oldest();
+  CHECK(plan.in_flight());
+  const ScheduledBatch& batch = plan.batch();
+  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
+    const ScheduledRef& ref = plan.references()[i];
+    Sequence& sequence = *ref.sequence;
+    if (sequence.finished()) continue;
     const std::int32_t count =
         static_cast<std::int32_t>(batch.sequences[i].tokens.size()) - batch.sequences[i].num_draft_tokens;
     // A token that is computed once more costs as a prompt's does.
@@ -84,14 +115,15 @@ void VllmScheduler::computed() {
 }
 
 void VllmScheduler::update(std::span<Change> changes) {
-  records_.plan.end();
-  drafts_.keep_accepted(changes);
+  StepPlan& plan = records_.plans.oldest();
+  plan.end(records_.kv);
+  drafts_.keep_accepted(plan, changes);
   bool any_freed = false;
   for (Change& change : changes) {
     apply_change(change, records_.kv);
     any_freed |= change.verb == Verb::free;
   }
-  drafts_.drop_rejected();
+  drafts_.drop_rejected(plan);
   if (!any_freed) return;
   for (const Change& change : changes) {
     if (change.verb == Verb::free && !change.group->finished()) settle(*change.group);
@@ -118,7 +150,7 @@ void VllmScheduler::settle(SequenceGroup& group) {
 }
 
 void VllmScheduler::abort(SequenceGroup& group) {
-  CHECK(!records_.plan.in_flight() && !group.finished());
+  CHECK(!group.finished());
   for (const auto& sequence : group.sequences) {
     if (!sequence->finished()) finish_sequence(*sequence, FinishReason::abort, records_.kv);
   }
@@ -126,7 +158,6 @@ void VllmScheduler::abort(SequenceGroup& group) {
 }
 
 void VllmScheduler::abort_sequence(SequenceGroup& group, Sequence& sequence) {
-  CHECK(!records_.plan.in_flight());
   if (sequence.finished()) return;
   finish_sequence(sequence, FinishReason::abort, records_.kv);
   settle(group);
@@ -156,9 +187,9 @@ SchedulerCounts VllmScheduler::counts() const {
 void VllmScheduler::check_invariants() const {
   records_.kv.inspection().check_invariants();
   records_.queues.check_invariants();
-  records_.plan.check_invariants();
+  records_.plans.check_invariants();
   CHECK(records_.queues.num_reserved() <= records_.config.max_num_seqs);
-  CHECK(records_.plan.batch().num_tokens <= records_.config.max_num_batched_tokens);
+  CHECK(records_.plan().batch().num_tokens <= records_.config.max_num_batched_tokens);
 }
 
 }  // namespace pagoda

@@ -31,8 +31,10 @@ class VllmScheduler final : public Scheduler {
   Status validate(const Request& request) const override;
   void add(SequenceGroup& group) override;
   ScheduledBatch& schedule() override;
-  std::span<const ScheduledRef> scheduled() const override { return records_.plan.references(); }
-  std::span<SequenceGroup* const> preempted() const override { return records_.plan.preempted(); }
+  bool plans_ahead() const override { return !records_.has_states && !records_.plan().pauses(); }
+  std::span<const ScheduledRef> scheduled() const override { return records_.plan().references(); }
+  std::span<SequenceGroup* const> preempted() const override { return records_.plan().preempted(); }
+  void drop_plan() override { records_.plans.drop(records_.kv); }
   void computed() override;
   void update(std::span<Change> changes) override;
   void abort(SequenceGroup& group) override;
@@ -46,6 +48,9 @@ class VllmScheduler final : public Scheduler {
 
  private:
   void settle(SequenceGroup& group);  // after sequences of it have finished
+  // Makes the sequences in flight look as if their step had run, and undoes that.
+  void expect(const StepPlan& in_flight) const;
+  static void expect_no_more(const StepPlan& in_flight);
 
   const std::unique_ptr<AdmissionOrder> order_;
   const std::unique_ptr<PreemptionPolicy> preemption_policy_;

@@ -170,6 +170,7 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
     out.num_blocks = std::max<std::int64_t>(out.num_blocks, 2);
     out.num_swap_blocks = std::min(out.num_swap_blocks, out.num_blocks);
   }
+  engine.async_scheduling = !baseline && Draw(seed, 5).one_in(2);
   Draw tiers(seed, 4);
   engine.kv_tiers = engine.enable_prefix_caching && tiers.one_in(2);
   if (engine.kv_tiers)

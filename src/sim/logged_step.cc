@@ -1,5 +1,6 @@
 // Steps of a run's log: what is kept of a batch, and how two of them differ.
 #include <algorithm>
+#include <utility>
 
 #include "base/random.h"
 #include "base/strings.h"
@@ -73,12 +74,13 @@ LoggedStep decisions_of(const ScheduledBatch& batch) {
   return out;
 }
 
-LoggedStep logged_step(const StepReport& report) {
-  LoggedStep out = decisions_of(report.batch);
+LoggedStep logged_step(LoggedStep decisions, const StepReport& report) {
+  LoggedStep out = std::move(decisions);
   out.started = report.started;
   out.finished = report.finished;
   out.swap_seconds = report.result.swap_seconds;
   out.failed = !report.result.status.ok();
+  out.next_planned = report.next_planned;
   out.tier_news = report.result.tier_news;
   for (const SequenceGroup* group : report.preempted) out.preempted.push_back(group->request.id);
   if (out.failed) return out;

@@ -27,9 +27,14 @@ void Recorder::on_submit(const Request& request) {
   write(std::move(copy));
 }
 
+void Recorder::on_scheduled(std::int64_t, const ScheduledBatch& batch, std::span<SequenceGroup* const>) {
+  if (writer_) decisions_.push_back(decisions_of(batch));
+}
+
 void Recorder::on_step(const StepReport& report) {
   if (!writer_) return;
-  LoggedStep step = logged_step(report);
+  LoggedStep step = logged_step(std::move(decisions_.front()), report);
+  decisions_.pop_front();
   step.started -= start_;
   step.finished -= start_;
   write(std::move(step));

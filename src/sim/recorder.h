@@ -2,6 +2,8 @@
 // Recorder: writes what an engine tells its observer into a run's log (run_log.h). A log that can no longer
 // be written is given up with one warning; serving goes on. Threads: the engine thread's; made and destroyed
 // when that does not run.
+#include <deque>
+
 #include "sim/run_log.h"
 
 namespace pagoda {
@@ -25,6 +27,8 @@ class Recorder final : public StepObserver {
   void on_drafts_cut(SequenceId id, std::span<const TokenId> left) override {
     write(LoggedDrafts{id, {left.begin(), left.end()}});
   }
+  void on_scheduled(std::int64_t step, const ScheduledBatch& batch,
+                    std::span<SequenceGroup* const> preempted) override;
   void on_step(const StepReport& report) override;
   // The system's answer to a manager that asked for more pages.
   void on_grant(bool granted) { write(LoggedGrant{granted}); }
@@ -40,6 +44,7 @@ class Recorder final : public StepObserver {
   const Clock& clock_;
   const TimeNs start_;
   std::int64_t num_steps_ = 0;
+  std::deque<LoggedStep> decisions_;  // for each step in flight
 };
 
 }  // namespace pagoda

@@ -17,15 +17,35 @@ class ReplayRunner final : public ModelRunner {
  public:
   ReplayRunner(VirtualClock& clock, std::int32_t vocab_size) : clock_(clock), vocab_size_(vocab_size) {}
 
-  const LoggedStep* recorded = nullptr;  // the step that comes
+  const LoggedStep* recorded = nullptr;  // the step that is to be retired; null: none
   std::string difference;
   Status corrupt;
 
   bool has_tier_news() const override { return recorded != nullptr; }  // the recorded engine ran it
+  std::int32_t max_in_flight() const override {
+    return recorded != nullptr && recorded->next_planned ? 2 : 1;
+  }
 
   StepResult run(const ScheduledBatch& batch) override {
+    submit(batch);
+    return wait();
+  }
+  void submit(const ScheduledBatch& batch) override {
+    Given& given = given_.emplace_back(decisions_of(batch), batch.sequences, StepResult());
+    given.result.sequences.resize(batch.sequences.size());
+    for (std::size_t i = 0; i < batch.sequences.size(); ++i)
+      if (batch.sequences[i].prompt_logprobs >= 0)
+        add_prompt_logprobs(batch.sequences[i], given.result.sequences[i]);
+  }
+  StepResult wait() override {
+    const Given given = std::move(given_.front());
+    given_.pop_front();
     StepResult out;
-    difference = first_difference(*recorded, decisions_of(batch));
+    if (recorded == nullptr) {
+      out.status = internal_error("the replay is over");
+      return out;
+    }
+    difference = first_difference(*recorded, given.decisions);
     if (!difference.empty() || recorded->failed) {
       out.status = internal_error("the replay ends here");
       return out;
@@ -33,9 +53,9 @@ class ReplayRunner final : public ModelRunner {
     clock_.advance(recorded->finished - recorded->started);
     out.swap_seconds = recorded->swap_seconds;
     out.tier_news = recorded->tier_news;
-    out.sequences.resize(batch.sequences.size());
-    for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
-      if (!answer(batch.sequences[i], recorded->sequences[i], out.sequences[i])) {
+    out.sequences = given.result.sequences;
+    for (std::size_t i = 0; i < given.sequences.size(); ++i) {
+      if (!answer(given.sequences[i], recorded->sequences[i], out.sequences[i])) {
         corrupt = corrupt_data("answers that the model cannot have given");
         out.status = corrupt;
         return out;
@@ -45,8 +65,12 @@ class ReplayRunner final : public ModelRunner {
   }
 
  private:
+  struct Given {
+    LoggedStep decisions;
+    std::vector<ScheduledSequence> sequences;  // without what they point to
+    StepResult result;                         // log-probabilities of prompts
+  };
   bool answer(const ScheduledSequence& sequence, const LoggedSequence& from, SequenceResult& out) const {
-    if (sequence.prompt_logprobs >= 0) add_prompt_logprobs(sequence, out);
     if (!sequence.sample) return true;
     const std::size_t num_candidates = sequence.spec.num_candidates;
     // A beam's constraint may have left fewer candidates.
@@ -81,6 +105,7 @@ class ReplayRunner final : public ModelRunner {
 
   VirtualClock& clock_;
   const std::int32_t vocab_size_;
+  std::deque<Given> given_;
 };
 
 // Drafts as they were recorded, where a constraint had a say in them.
@@ -247,6 +272,7 @@ class Player final : public StepObserver {
     runner_->recorded = &step;
     const std::int64_t before = core_->steps().num_steps();
     core_->step();
+    runner_->recorded = nullptr;
     if (on_live_) {
       const auto snapshot = std::make_shared<EngineSnapshot>(core_->snapshot(SnapshotDetail::lean));
       live_.take(*snapshot);

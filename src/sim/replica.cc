@@ -168,11 +168,11 @@ void Replica::step() {
 }
 
 void Replica::on_step(const StepReport& report) {
-  if (on_step_) on_step_(report, core_->scheduler().scheduled());
+  if (on_step_) on_step_(report, report.refs);
   const auto sequences = static_cast<double>(report.batch.sequences.size());
   double requests = 0;
   const SequenceGroup* last = nullptr;
-  for (const ScheduledRef& ref : core_->scheduler().scheduled()) {  // a group's entries stand together
+  for (const ScheduledRef& ref : report.refs) {  // a group's entries stand together
     requests += ref.group != last ? 1 : 0;
     last = ref.group;
   }

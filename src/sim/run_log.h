@@ -52,6 +52,8 @@ struct LoggedStep {
   TimeNs started = 0, finished = 0;  // since the start of the log
   double swap_seconds = 0;
   bool failed = false;  // the model runner did; the last step
+  // The step behind it was planned before this one's answers were there; there may have been nothing to run.
+  bool next_planned = false;
   std::int64_t num_swapped_out = 0, num_swapped_in = 0, num_copies = 0;
   std::uint32_t copies_digest = 0;
   std::int64_t num_tier_moves = 0;
@@ -63,7 +65,8 @@ struct LoggedStep {
 
 // The decisions of a batch, without answers and times.
 LoggedStep decisions_of(const ScheduledBatch& batch);
-LoggedStep logged_step(const StepReport& report);
+// The step that has these decisions, with its answers and times.
+LoggedStep logged_step(LoggedStep decisions, const StepReport& report);
 // Empty when they are the same; else one sentence with the first difference.
 std::string first_difference(const LoggedStep& recorded, const LoggedStep& now);
 

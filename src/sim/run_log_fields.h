@@ -163,6 +163,7 @@ void code_header(Coder code, Header& header) {
   code_groups(code, engine);
   code(engine.kv_tiers);
   code(engine.kv_peers);
+  code(engine.async_scheduling);
   code(engine.rotation.original, 0, kMaxInt32);
   code(engine.rotation.by_length);
   bool has_slots = header.modes.slots.has_value();

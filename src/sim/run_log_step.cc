@@ -8,7 +8,7 @@ namespace pagoda::run_log {
 namespace {
 
 // Flags of a step.
-enum StepFlag : std::uint8_t { kFailed = 1, kTiers = 2 };
+enum StepFlag : std::uint8_t { kFailed = 1, kTiers = 2, kNextPlanned = 4 };
 
 // Flags of a sequence in a step.
 enum Flag : std::uint8_t { kSample = 1, kBeam = 2, kAsBefore = 4, kDrafts = 8, kConstrained = 16 };
@@ -121,7 +121,8 @@ void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before)
   out.signed_number(step.started - before.finished);
   out.signed_number(step.finished - step.started);
   const bool tiers = step.num_tier_moves > 0 || !step.tier_news.empty();
-  out.byte(static_cast<std::uint8_t>((step.failed ? kFailed : 0) | (tiers ? kTiers : 0)));
+  out.byte(static_cast<std::uint8_t>((step.failed ? kFailed : 0) | (tiers ? kTiers : 0) |
+                                     (step.next_planned ? kNextPlanned : 0)));
   if (tiers) put_tiers(out, step);
   out.number(static_cast<std::uint64_t>(step.num_swapped_out));
   out.number(static_cast<std::uint64_t>(step.num_swapped_in));
@@ -170,7 +171,8 @@ LoggedStep get_step(ByteReader& in, const LoggedStep& before) {
   step.finished = step.started + duration;
   const std::uint8_t flags = in.byte();
   step.failed = (flags & kFailed) != 0;
-  if (flags > (kFailed | kTiers)) in.fail();
+  step.next_planned = (flags & kNextPlanned) != 0;
+  if (flags > (kFailed | kTiers | kNextPlanned)) in.fail();
   if ((flags & kTiers) != 0) get_tiers(in, step);
   const auto blocks = [&] {
     const std::uint64_t value = in.number();

@@ -1,5 +1,6 @@
 #include "sim/simulated_model_runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -55,29 +56,28 @@ void add_prompt_logprobs(const ScheduledSequence& sequence, SequenceResult& out)
 
 }  // namespace
 
-StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
-  StepResult out;
+void SimulatedModelRunner::submit(const ScheduledBatch& batch) {
+  Running& running = running_.emplace_back();
+  StepResult& out = running.result;
+  const TimeNs started = std::max(clock_.now(), busy_until_);
+  running.finished = started;
   if (std::exchange(fail_next_, false)) {
     out.status = internal_error("the simulated device is lost");
-    return out;
+    return;
   }
-  tiers_.submit(batch.tier_moves, clock_.now());
-  if (batch.empty()) {
-    if (const auto next = tiers_.next_done(); next && *next > clock_.now()) clock_.advance_to(*next);
-    out.tier_news = tiers_.take_news(clock_.now());
-    return out;
-  }
+  tiers_.submit(batch.tier_moves, started);
+  running.empty = batch.empty();
+  if (running.empty) return;
   const StepCost cost = step_cost(model_, batch, groups_, paged_);
   const bool has_prompts = batch.num_tokens > std::ssize(batch.sequences);
   const double scatter = scatter_.next(has_prompts);
-  const double waits = mapper_.map(batch.page_maps, clock_.now());
-  mapper_.map_ahead(batch.page_maps_ahead, clock_.now() + static_cast<TimeNs>(std::ceil(waits * 1e9)));
+  const double waits = mapper_.map(batch.page_maps, started);
+  mapper_.map_ahead(batch.page_maps_ahead, started + static_cast<TimeNs>(std::ceil(waits * 1e9)));
   out.mapping = mapper_.take_stats();
   const auto duration = static_cast<TimeNs>(std::ceil((waits + cost.seconds * scatter) * 1e9));
   busy_seconds_ += to_seconds(duration);
-  clock_.advance(duration + std::exchange(stall_, 0));
+  running.finished = busy_until_ = started + duration + std::exchange(stall_, 0);
   out.swap_seconds = cost.swap_seconds * scatter;
-  out.tier_news = tiers_.take_news(clock_.now());
   out.sequences.resize(batch.sequences.size());
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];
@@ -90,7 +90,17 @@ StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
     for (std::int32_t behind = 1; behind <= sequence.num_draft_tokens; ++behind)
       draw_samples(sequence, behind, model_.vocab_size, out.sequences[i].after_drafts.emplace_back());
   }
-  return out;
+}
+
+StepResult SimulatedModelRunner::wait() {
+  Running running = std::move(running_.front());
+  running_.pop_front();
+  if (running.finished > clock_.now()) clock_.advance_to(running.finished);
+  if (!running.result.status.ok()) return std::move(running.result);
+  const auto next = running.empty ? tiers_.next_done() : std::nullopt;
+  if (next && *next > clock_.now()) clock_.advance_to(*next);
+  running.result.tier_news = tiers_.take_news(clock_.now());
+  return std::move(running.result);
 }
 
 }  // namespace pagoda

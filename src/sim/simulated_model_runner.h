@@ -3,8 +3,11 @@
 // answers with candidates that are a function of (seed, sequence, position). Sampled tokens are uniform over
 // the vocabulary. A beam's candidates have the log-probabilities of a geometric distribution whose first
 // probability is itself uniform in [0.05, 1): certain in some steps, open in others, 1.5 nats on average.
+// It takes several batches at once: the time of one begins where that of the one before it ends.
 // Not for texts: nothing that depends on what tokens mean can be asked of it.
 // Threads: none; the simulation's.
+#include <deque>
+
 #include "model_runner/model_runner.h"
 #include "sim/cost_model.h"
 #include "sim/simulated_page_mapper.h"
@@ -28,8 +31,14 @@ class SimulatedModelRunner final : public ModelRunner {
         mapper_(model_, groups_, map_tensors),
         tiers_(tiers) {}
 
-  StepResult run(const ScheduledBatch& batch) override;
-  bool has_tier_news() const override { return tiers_.pending(); }  // run() waits for it
+  StepResult run(const ScheduledBatch& batch) override {
+    submit(batch);
+    return wait();
+  }
+  std::int32_t max_in_flight() const override { return 2; }
+  void submit(const ScheduledBatch& batch) override;
+  StepResult wait() override;
+  bool has_tier_news() const override { return tiers_.pending(); }  // wait() does so for it
   void erase_tiers(TierRows) override { tiers_.erase_all(); }
   void erase_from_tiers(TierErase what, std::function<void(Status)> done) override {
     tiers_.erase(what);
@@ -42,6 +51,11 @@ class SimulatedModelRunner final : public ModelRunner {
   void fail_next() { fail_next_ = true; }
 
  private:
+  struct Running {
+    StepResult result;
+    TimeNs finished = 0;
+    bool empty = false;  // a batch for tiers alone, which waits for their news
+  };
   const CostModel model_;
   const std::vector<KvGroup> groups_;
   const bool paged_;
@@ -49,6 +63,8 @@ class SimulatedModelRunner final : public ModelRunner {
   StepScatter scatter_;
   SimulatedPageMapper mapper_;
   SimulatedTiers tiers_;
+  std::deque<Running> running_;
+  TimeNs busy_until_ = 0;
   double busy_seconds_ = 0;
   TimeNs stall_ = 0;
   bool fail_next_ = false;

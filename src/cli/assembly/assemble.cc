@@ -32,6 +32,7 @@
 #include "engine/engine_thread.h"
 #include "kv_events/event_publisher.h"
 #include "loader/mapped_file.h"
+#include "model_runner/async_model_runner.h"
 #include "models/read_config.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
@@ -231,9 +232,9 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
 namespace {
 
 // The manager adds pages in the order of their numbers.
-std::function<bool(std::int64_t)> page_creator(LoadedRunner& runner, std::int64_t first,
-                                               const std::unique_ptr<Recorder>& recorder) {
-  return [&recorder, create = runner.page_creator(), next = first](std::int64_t count) mutable {
+std::function<bool(std::int64_t)> page_adder(std::function<Status(std::int64_t, std::int64_t)> create,
+                                             std::int64_t first, const std::unique_ptr<Recorder>& recorder) {
+  return [&recorder, create = std::move(create), next = first](std::int64_t count) mutable {
     const Status status = create(next, count);
     if (recorder) recorder->on_grant(status.ok());
     if (!status.ok()) {
@@ -259,14 +260,25 @@ Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan p
                                           LoadedRunner& runner) {
   Replica& replica = replicas[static_cast<std::size_t>(number)];
   plan.engine.engine = number;
+  auto create_pages = runner.page_creator();
+  std::unique_ptr<ModelRunner> model_runner = runner.take();
+  if (plan.engine.async_scheduling) {
+    auto async = std::make_unique<AsyncModelRunner>(std::move(model_runner));
+    create_pages = [create = std::move(create_pages), runs = async.get()](std::int64_t first,
+                                                                          std::int64_t count) {
+      runs->settle();
+      return create(first, count);
+    };
+    model_runner = std::move(async);
+  }
   std::function<bool(std::int64_t)> may_create;
   if (plan.virtual_memory)
-    may_create = page_creator(runner, plan.virtual_memory->num_created, replica.recorder);
+    may_create = page_adder(std::move(create_pages), plan.virtual_memory->num_created, replica.recorder);
   auto parts =
       make_memory_parts(flags, plan.engine, plan.kv.num_blocks, plan.num_swap_blocks,
                         plan.virtual_memory ? &*plan.virtual_memory : nullptr, std::move(may_create));
   if (!parts) return parts.error();
-  parts->runner = runner.take();
+  parts->runner = std::move(model_runner);
   parts->poison = poison.get();
   replica.core = std::make_unique<EngineCore>(plan.engine, *std::move(parts), clock,
                                               metrics.labelled(concat("engine=\"", number, "\"")));
@@ -282,6 +294,10 @@ Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan&
   ledger = make_ledger(memory, plan.kv, uses_device(flags));
   num_threads = model.options.threads * flags.data_parallel_size;
   warn_about_model(model);
+  if (flags.async_scheduling && !is_async(flags))
+    log_warning("start",
+                "--async-scheduling has no effect with several ranks, nor with --scheduler orca or "
+                "fastertransformer");
   const LoadedRunner& runner = model.runners.front();
   vector_size = runner.vector_size();
   computes_on = runner.computes_on();

@@ -27,6 +27,7 @@ EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, 
   out.vocab_size = model.vocab_size;
   out.speculative = flags.speculative;
   out.forced_drafts = !is_baseline(flags);
+  out.async_scheduling = is_async(flags);
   out.target_itl_ms = flags.target_itl_ms.value_or(0);
   return out;
 }

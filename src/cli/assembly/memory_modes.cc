@@ -43,6 +43,11 @@ Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& 
 
 bool is_baseline(const EngineFlags& flags) { return flags.scheduler != "vllm"; }
 
+bool is_async(const EngineFlags& flags) {
+  return flags.async_scheduling && !is_baseline(flags) && flags.tensor_parallel_size == 1 &&
+         flags.mpi_local_size == 0;
+}
+
 SchedulingPolicy scheduling_policy(const EngineFlags& flags) {
   if (flags.scheduling_policy == "auto") {
     // A key file may get more keys while the server runs; as long as it has one, fair is first come, first

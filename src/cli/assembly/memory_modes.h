@@ -12,6 +12,9 @@ namespace pagoda {
 
 bool is_baseline(const EngineFlags& flags);  // one of the paper's, which neither split prompts nor preempt
 
+// --async-scheduling, where it has an effect: with one rank, and a scheduler that can plan ahead.
+bool is_async(const EngineFlags& flags);
+
 // `auto` is fair where clients have several keys, else fcfs.
 SchedulingPolicy scheduling_policy(const EngineFlags& flags);
 PreemptionMode preemption_mode(const EngineFlags& flags);

@@ -120,15 +120,22 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-std::int64_t count_preemptions(const std::string& path) {
+template <class Count>
+std::int64_t count_steps(const std::string& path, Count count) {
   std::int64_t out = 0;
   const auto log = RunLogReader::open(path);
   while (log) {
     const auto event = (*log)->next();
     if (!event || !*event) break;
-    if (const auto* step = std::get_if<LoggedStep>(&**event)) out += std::ssize(step->preempted);
+    if (const auto* step = std::get_if<LoggedStep>(&**event)) out += count(*step);
   }
   return out;
+}
+std::int64_t count_preemptions(const std::string& path) {
+  return count_steps(path, [](const LoggedStep& step) { return std::ssize(step.preempted); });
+}
+std::int64_t count_planned_ahead(const std::string& path) {
+  return count_steps(path, [](const LoggedStep& step) { return step.next_planned ? 1 : 0; });
 }
 
 struct Mode {
@@ -208,6 +215,26 @@ const Mode kModes[] = {
        f.scheduling_policy = "fair";
        f.kv_offloading_bytes = 1 << 20;
      }},
+    {"asynchronous", [](EngineFlags& f) { f.async_scheduling = true; }},
+    {"asynchronous, swap, target latency",
+     [](EngineFlags& f) {
+       f.async_scheduling = true;
+       f.swap_space_bytes = 1 << 20;
+       f.target_itl_ms = 2;
+     }},
+    {"asynchronous, windows, virtual, pages made as needed",
+     [](EngineFlags& f) {
+       f.async_scheduling = true;
+       f.model = kWindowed;
+       f.kv_manager = "virtual";
+       f.kv_precreate_pages = f.kv_slicing = f.kv_deferred_reclaim = false;
+     }},
+    {"asynchronous, offloaded, fair",
+     [](EngineFlags& f) {
+       f.async_scheduling = true;
+       f.scheduling_policy = "fair";
+       f.kv_offloading_bytes = 1 << 20;
+     }},
     {"orca oracle",
      [](EngineFlags& f) {
        f.scheduler = "orca";
@@ -233,6 +260,7 @@ TEST(Replay, RecordedRunsAreDecidedAgainInEveryMode) {
     if (flags.scheduler == "vllm" && flags.kv_manager != "virtual") EXPECT_GT(count_preemptions(path), 0);
     EXPECT_GT(report->num_steps, 30);
     EXPECT_GT(report->num_requests, 30);
+    EXPECT_EQ(count_planned_ahead(path) > 0, flags.async_scheduling);
   }
 }
 
@@ -240,6 +268,7 @@ class TamperedLog : public testing::Test {
  protected:
   void SetUp() override {
     flags_.kv_offloading_bytes = 1 << 20;
+    flags_.async_scheduling = true;
     set_small_cache(flags_, 26);
     record(flags_, path_);
     bytes_ = contents(path_);
@@ -322,6 +351,7 @@ TEST_F(TamperedLog, WellFormedNonsenseDoesNoHarm) {
           if (strikes(3)) step->preempted.push_back(RequestId{1});
           if (strikes(3)) step->swap_seconds = -1;
           if (strikes(3)) step->sequences.clear();
+          if (strikes(3)) step->next_planned = !step->next_planned;
           if (strikes(3))
             step->tier_news.done.push_back({.ticket = TierTicket{random_bits(seed, 7, position) % 40},
                                             .ok = strikes(2),

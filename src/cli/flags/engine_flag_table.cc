@@ -246,6 +246,13 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
       {.name = "enable-chunked-prefill",
        .value = flags::on_off(flags.enable_chunked_prefill),
        .help = "split long prompts over several steps"},
+      {.name = "async-scheduling",
+       .value = flags::on_off(flags.async_scheduling),
+       .help = "plan each step while the one before it runs",
+       .details =
+           "plan each step while the one before it runs on a thread of its own; answers are the same, to "
+           "the bit ([decoding](decoding.md#asynchronous-scheduling)). Without effect for several ranks, "
+           "`--scheduler orca` and `fastertransformer`"},
       {.name = "scheduling-policy",
        .value = flags::choice(flags.scheduling_policy, scheduling_policies()),
        .help = "admission order; auto: fair with several API keys or a key file, otherwise fcfs",

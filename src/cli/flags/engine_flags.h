@@ -149,6 +149,7 @@ struct EngineFlags {
   std::int32_t max_num_seqs = 256;                     // sequences in one step
   std::optional<std::int32_t> max_num_batched_tokens;  // tokens in one step; absent: chosen by the engine
   bool enable_chunked_prefill = true;
+  bool async_scheduling = false;           // steps are planned while the one before them runs
   std::string scheduling_policy = "auto";  // auto, fcfs, priority, fair
   std::string scheduler = "vllm";          // vllm, orca, fastertransformer
   std::string preemption_mode = "auto";    // a flag of scheduler/preemption_policies.def

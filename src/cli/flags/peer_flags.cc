@@ -20,7 +20,6 @@ constexpr std::string_view kNoImages = "images and audio are not supported";
 
 constexpr PeerFlag kTable[] = {
     // vLLM: speed, memory and start of its own machinery
-    {Peer::vllm, "async-scheduling", Shape::on_off},
     {Peer::vllm, "cpu-offload-gb", Shape::one, Rule::of_cpu, {}, "all weights stay on the device"},
     {Peer::vllm, "kv-sharing-fast-prefill", Shape::on_off},
     {Peer::vllm, "prefix-caching-hash-algo", Shape::one},

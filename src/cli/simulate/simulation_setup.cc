@@ -100,6 +100,7 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   config.enable_prefix_caching = flags.enable_prefix_caching;
   config.kv_tiers = out.tiers.num_blocks > 0;
   config.enable_chunked_prefill = flags.enable_chunked_prefill;
+  config.async_scheduling = flags.async_scheduling;
   config.scheduling_policy = scheduling_policy(flags);
   set_memory_modes(flags, static_cast<std::int64_t>(block_bytes), config);
   config.preemption_costs.per_block_copied =

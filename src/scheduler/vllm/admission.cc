@@ -1,6 +1,7 @@
 #include "scheduler/vllm/admission.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "scheduler/group_ops.h"
@@ -20,10 +21,13 @@ void Admission::admit() {
 
 void Admission::admit_in_order() {
   if (records_.queues.any_parked()) return;
+  // Alone, it would take what others are on the way to.
+  if (records_.plan().ahead() && records_.queues.running().empty()) return;
   std::int32_t num_seqs = records_.queues.num_reserved();
   if (!resume_swapped(num_seqs)) return;
   while (!records_.queues.waiting().empty() && records_.budget.left() > 0) {
     SequenceGroup& group = next_waiting();
+    if (waits_for_step_in_flight(group)) return;
     if (num_seqs + group.num_reserved() > records_.config.max_num_seqs) return;
     if (arrivals_.begin(group)) {
       num_seqs += group.num_reserved();
@@ -64,12 +68,23 @@ void Admission::run_now(SequenceGroup& group) {
   const std::size_t position = begin_running(group);
   filler_.add(position, BatchFiller::Siblings::wait);
   // A gang whose leader was all in the prefix cache has nothing to compute before its siblings are back.
-  if (records_.plan.batch().empty()) filler_.add(position, BatchFiller::Siblings::resume);
+  if (records_.plan().batch().empty()) filler_.add(position, BatchFiller::Siblings::resume);
+}
+
+// A step that is planned ahead takes in only groups that are sure to be in its batch: one without sequences
+// is dropped, and the copies that the others may have made necessary must not be.
+bool Admission::waits_for_step_in_flight(const SequenceGroup& group) const {
+  StepPlan& plan = records_.plan();
+  if (!plan.ahead() || (!group.lockstep && group.sequences.size() == 1 && group.state == GroupState::waiting))
+    return false;
+  plan.note_pause();
+  return true;
 }
 
 bool Admission::resume_swapped(std::int32_t& num_seqs) {
   while (!records_.queues.swapped().empty()) {
     SequenceGroup& group = **records_.queues.swapped().begin();
+    if (waits_for_step_in_flight(group)) return false;
     if (records_.budget.left() == 0) return false;
     if (num_seqs + group.num_reserved() > records_.config.max_num_seqs) return false;
     const bool alone = records_.queues.running().empty();
@@ -123,7 +138,7 @@ bool Admission::try_admit(SequenceGroup& group) {
                       group.takes_cached_prefix());
   leader.state = SequenceState::resident;
   leader.num_computed_tokens = cached;
-  if (alone && records_.plan.batch().empty() && whole) budget.raise_to(leader.num_missing());
+  if (alone && records_.plan().batch().empty() && whole) budget.raise_to(leader.num_missing());
   std::int32_t chunk = leader.num_missing();
   if (!whole) chunk = std::min(chunk, budget.left());
   const auto needed_for = [&](std::int32_t tokens) {
@@ -161,20 +176,26 @@ bool Admission::try_admit(SequenceGroup& group) {
   return true;
 }
 
-// Only of this step: so it gets on, and whoever waits for it does not wait for ever. Nor does that cost time:
-// the common tokens are computed no later than `leader` would compute them.
+// Only of this step and the one in flight: so it gets on, and whoever waits for it does not wait for ever.
+// Nor does that cost time: the common tokens are computed no later than `leader` would compute them.
 bool Admission::prefix_under_way(const SequenceGroup& group, const Sequence& leader, std::int32_t cached) {
   KvSharing& sharing = records_.kv.sharing();
   if (!sharing.caches_prefixes() || !group.takes_cached_prefix()) return false;
-  return std::ranges::any_of(records_.plan.references(), [&](const ScheduledRef& ref) {
+  const auto computes_more = [&](const ScheduledRef& ref, const ScheduledSequence& scheduled) {
     const Sequence& other = *ref.sequence;
-    if (other.num_missing() == 1 || ref.group->prefix_salt() != group.prefix_salt()) return false;
+    const bool decodes = scheduled.sample && scheduled.tokens.size() == 1;
+    if (decodes || other.finished() || ref.group->prefix_salt() != group.prefix_salt()) return false;
     const std::int32_t common =
         sharing.shareable(other.id, std::min(common_prefix(other, leader), leader.num_tokens() - 1));
-    if (common <= cached || common <= other.num_computed_tokens) return false;
+    if (common <= cached || common <= scheduled.num_computed_tokens) return false;
     sharing.keep_shareable(other.id, common);
     return true;
-  });
+  };
+  for (const StepPlan* plan : {std::as_const(records_).plan().before(), &std::as_const(records_).plan()}) {
+    for (std::size_t i = 0; plan != nullptr && i < plan->references().size(); ++i)
+      if (computes_more(plan->references()[i], plan->batch().sequences[i])) return true;
+  }
+  return false;
 }
 
 }  // namespace pagoda

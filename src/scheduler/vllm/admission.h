@@ -34,6 +34,8 @@ class Admission {
   // Gives the group's first sequence its cached prefix and blocks for its prompt. False, with nothing changed
   // but what it notes about a later try: there is no room. The group is still in the waiting queue.
   bool try_admit(SequenceGroup& group);
+  // Whether it cannot be let in by a step that is planned ahead.
+  bool waits_for_step_in_flight(const SequenceGroup& group) const;
   // A group that is in no queue, and whose sequences have their blocks, runs; returns its position.
   std::size_t begin_running(SequenceGroup& group);
 

@@ -39,7 +39,7 @@ TEST(Admission, WhoeverIsSwappedOutComesBackFirst) {
   parts.begin_step();
   parts.admission.admit();
   EXPECT_EQ(states(parts), std::vector({kRunning, kRunning, kWaiting}));
-  EXPECT_EQ(parts.records.plan.batch().swap_in.size(), 2u);
+  EXPECT_EQ(parts.records.plan().batch().swap_in.size(), 2u);
   parts.end_step();
   parts.check_invariants();
 }

@@ -9,8 +9,10 @@ namespace pagoda {
 void BatchFiller::add(std::size_t position, Siblings siblings) {
   SequenceGroup& group = *records_.queues.running()[position];
   TokenBudget& budget = records_.budget;
-  StepPlan& plan = records_.plan;
+  StepPlan& plan = records_.plan();
   const StepPlan::Mark before = plan.mark();
+  // Beams take a step together, which cannot be taken back without those who give way for it.
+  if (plan.ahead() && (group.lockstep || has_parked(group))) return plan.note_pause();
   if (siblings == Siblings::resume && group.sequences.size() > 1) {
     growth_.resume_siblings(position);
     if (group.state != GroupState::running) return;
@@ -32,7 +34,7 @@ void BatchFiller::add(std::size_t position, Siblings siblings) {
       budget.give_back(plan.roll_back(before));
       return;
     }
-    if (room == Growth::Room::sequence_parked) continue;
+    if (room != Growth::Room::ok) continue;
     const std::int32_t num_drafts = drafts_.make(position, sequence, count);
     plan.take(group, sequence, count, num_drafts, records_.kv.tables(sequence.id));
     budget.take(count + num_drafts);

@@ -11,7 +11,7 @@ constexpr auto kResume = BatchFiller::Siblings::resume;
 
 std::vector<std::int32_t> counts(const testing::Parts& parts) {
   std::vector<std::int32_t> out;
-  for (const ScheduledSequence& sequence : parts.records.plan.batch().sequences)
+  for (const ScheduledSequence& sequence : parts.records.plan().batch().sequences)
     out.push_back(static_cast<std::int32_t>(sequence.tokens.size()));
   return out;
 }

@@ -16,18 +16,19 @@ std::int32_t DraftRoom::make(std::size_t position, const Sequence& sequence, std
   for (; count > 0; --count) {
     const std::int64_t blocks = kv.blocks_to_grow(sequence.id, sequence.num_tokens() + count);
     if (blocks > 0 && blocks + reserve > kv.num_available_blocks()) continue;
-    if (kv.grow(sequence.id, sequence.num_tokens() + count, records_.plan.batch().block_copies)) return count;
+    if (kv.grow(sequence.id, sequence.num_tokens() + count, records_.plan().batch().block_copies))
+      return count;
   }
   return 0;
 }
 
 // The K/V of drafts that became tokens is right. Of a sequence that ends, too: others may find it in the
 // prefix cache. A state has not moved by them: they are computed once more, with the next token.
-void DraftRoom::keep_accepted(std::span<const Change> changes) {
+void DraftRoom::keep_accepted(const StepPlan& plan, std::span<const Change> changes) {
   if (records_.has_states) return;
-  const std::span<const ScheduledRef> references = records_.plan.references();
+  const std::span<const ScheduledRef> references = plan.references();
   for (std::size_t i = 0; i < references.size(); ++i) {
-    if (records_.plan.batch().sequences[i].num_draft_tokens == 0) continue;
+    if (plan.batch().sequences[i].num_draft_tokens == 0) continue;
     Sequence& sequence = *references[i].sequence;
     const auto appended = std::ranges::count_if(changes, [&](const Change& change) {
       return change.sequence == &sequence && change.verb == Verb::append;
@@ -39,10 +40,10 @@ void DraftRoom::keep_accepted(std::span<const Change> changes) {
   }
 }
 
-void DraftRoom::drop_rejected() {
-  const std::span<const ScheduledRef> references = records_.plan.references();
+void DraftRoom::drop_rejected(const StepPlan& plan) {
+  const std::span<const ScheduledRef> references = plan.references();
   for (std::size_t i = 0; i < references.size(); ++i) {
-    if (records_.plan.batch().sequences[i].num_draft_tokens == 0) continue;
+    if (plan.batch().sequences[i].num_draft_tokens == 0) continue;
     Sequence& sequence = *references[i].sequence;
     sequence.draft.clear();
     if (sequence.state == SequenceState::resident) records_.kv.shrink(sequence.id, sequence.num_tokens());

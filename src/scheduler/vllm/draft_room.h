@@ -21,8 +21,8 @@ class DraftRoom {
   std::int32_t make(std::size_t position, const Sequence& sequence, std::int32_t taken);
 
   // After the step: before the changes are applied, and after.
-  void keep_accepted(std::span<const Change> changes);
-  void drop_rejected();
+  void keep_accepted(const StepPlan& plan, std::span<const Change> changes);
+  void drop_rejected(const StepPlan& plan);
 
  private:
   SchedulerRecords& records_;

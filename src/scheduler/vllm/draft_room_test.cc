@@ -25,7 +25,7 @@ struct Decoding {
     parts.begin_step();
     parts.filler.add(0, BatchFiller::Siblings::resume);
     parts.check_invariants();
-    return parts.records.plan.batch().sequences.at(0).num_draft_tokens;
+    return parts.records.plan().batch().sequences.at(0).num_draft_tokens;
   }
   testing::Parts parts;
   SequenceGroup& group;
@@ -39,7 +39,8 @@ TEST(DraftRoom, AsManyAsTokensAndBlocksAllow) {
   Decoding waited(16, 64);
   waited.parts.add(13);
   EXPECT_EQ(waited.step(), 2) << "the prompt that waits is not put off";
-  waited.parts.records.plan.end();
+  waited.parts.records.plan().planned();
+  waited.parts.records.plan().end(waited.parts.kv);
   waited.parts.records.budget.set_queue_blocked(true);
   EXPECT_EQ(waited.step(), 4) << "it cannot be admitted";
 }
@@ -52,10 +53,10 @@ TEST(DraftRoom, KeepsWhatBecameTokensAndGivesUpTheRest) {
   std::vector<Change> changes(2);
   for (Change& change : changes)
     change = {.verb = Verb::append, .group = &of.group, .sequence = &of.sequence};
-  of.parts.drafts.keep_accepted(changes);
+  of.parts.drafts.keep_accepted(of.parts.records.plan(), changes);
   EXPECT_EQ(of.sequence.num_computed_tokens, 6) << "one draft of two appended tokens";
   of.sequence.tokens.insert(of.sequence.tokens.end(), {1, 9});
-  of.parts.drafts.drop_rejected();
+  of.parts.drafts.drop_rejected(of.parts.records.plan());
   EXPECT_TRUE(of.sequence.draft.empty());
   EXPECT_EQ(of.parts.kv.num_free_blocks(), 64 - 2);
   EXPECT_EQ(of.sequence.num_missing(), 1);

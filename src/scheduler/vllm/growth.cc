@@ -21,7 +21,7 @@ bool Growth::try_grow(const SequenceGroup& group, Sequence& sequence, std::int32
   const std::int32_t wanted = sequence.num_computed_tokens + count;
   const std::int32_t most = kv.most_tokens(sequence.id, wanted);
   if (most <= sequence.num_computed_tokens || (most < wanted && records_.runs_whole(group))) return false;
-  if (!kv.grow(sequence.id, most, records_.plan.batch().block_copies)) return false;
+  if (!kv.grow(sequence.id, most, records_.plan().batch().block_copies)) return false;
   count = most - sequence.num_computed_tokens;
   return true;
 }
@@ -29,6 +29,10 @@ bool Growth::try_grow(const SequenceGroup& group, Sequence& sequence, std::int32
 Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::int32_t& count) {
   SequenceGroup& group = *records_.queues.running()[position];
   while (!try_grow(group, sequence, count)) {
+    if (records_.plan().ahead()) {
+      records_.plan().note_pause();
+      return Room::pauses;
+    }
     if (SequenceGroup* const victim = preemption_.victim_behind(position)) {
       preemption_.preempt(*victim);
       continue;
@@ -48,7 +52,7 @@ Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::i
     }
     release_kv(*last, records_.kv);
     if (last == &sequence) {
-      CHECK(records_.plan.batch().num_tokens > 0);  // validate() saw to it that one sequence always fits
+      CHECK(records_.plan().batch().num_tokens > 0);  // validate() saw to it that one sequence always fits
       return Room::sequence_parked;
     }
   }

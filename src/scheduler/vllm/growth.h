@@ -20,7 +20,8 @@ class Growth {
   bool try_grow(const SequenceGroup& group, Sequence& sequence, std::int32_t& count);
 
   // The same for a sequence of the running group at `position`, and others give way for it.
-  enum class Room { ok, group_preempted, sequence_parked };
+  // pauses: nobody gives way for a step that is planned ahead.
+  enum class Room { ok, group_preempted, sequence_parked, pauses };
   Room make_space(std::size_t position, Sequence& sequence, std::int32_t& count);
 
   // Parked sequences of the running group at `position` share blocks with their siblings again, as many as

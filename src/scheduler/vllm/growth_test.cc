@@ -47,7 +47,7 @@ TEST(Growth, TheOldestAloneParksItsLastSequences) {
     const Growth::Room room = parts.growth.make_space(0, *group.sequences[i], count);
     EXPECT_EQ(room, i < 3 ? Growth::Room::ok : Growth::Room::sequence_parked);
     if (i < 3)
-      parts.records.plan.take(group, *group.sequences[i], 1, 0, parts.kv.tables(group.sequences[i]->id));
+      parts.records.plan().take(group, *group.sequences[i], 1, 0, parts.kv.tables(group.sequences[i]->id));
   }
   EXPECT_EQ(group.sequences[3]->state, SequenceState::parked) << "a block for the prompt, and three more";
   parts.end_step();

@@ -15,6 +15,10 @@ bool Newcomers::make_place(SequenceGroup& newcomer, std::int32_t num_seqs) {
   const bool fits = num_seqs + newcomer.num_reserved() <= records_.config.max_num_seqs;
   if (fits && admission_.try_admit(newcomer)) return true;
   if (records_.queues.running().empty()) return false;
+  if (records_.plan().ahead()) {
+    records_.plan().note_pause();
+    return false;
+  }
   SequenceGroup& last = *records_.queues.running().back();
   if (!records_.order.may_displace(newcomer.account, last.account)) return false;
   const std::int32_t freed = last.num_reserved();
@@ -24,14 +28,14 @@ bool Newcomers::make_place(SequenceGroup& newcomer, std::int32_t num_seqs) {
 
 void Newcomers::let_in() {
   GroupQueues& queues = records_.queues;
-  if (queues.any_parked()) return;
+  if (queues.any_parked() || (records_.plan().ahead() && queues.running().empty())) return;
   const GroupQueues::Before before;
   const SequenceGroup* shortest_turn = nullptr;  // the last of them, if all have short prompts
   bool all_short = !was_short_;
   std::int32_t tokens = 0;
   while (!queues.waiting().empty()) {
     SequenceGroup& group = admission_.next_waiting();
-    if (!records_.order.is_newcomer(group.account)) break;
+    if (!records_.order.is_newcomer(group.account) || admission_.waits_for_step_in_flight(group)) break;
     if (arrivals_.begin(group)) continue;
     if (!make_place(group, queues.num_reserved())) break;
     queues.remove(group);

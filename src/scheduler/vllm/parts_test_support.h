@@ -38,20 +38,21 @@ struct Parts {
   }
   // Begins a step, with everybody in turn.
   void begin_step() {
-    records.plan.begin();
+    records.plans.begin();
     records.budget.begin_step();
     records.queues.set_num_in_turn(records.queues.running().size());
   }
   // Carries the step out: what it took is computed, and nothing is drawn.
   void end_step() {
-    const ScheduledBatch& batch = records.plan.batch();
+    records.plan().planned();
+    const ScheduledBatch& batch = records.plan().batch();
     for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
-      Sequence& sequence = *records.plan.references()[i].sequence;
+      Sequence& sequence = *records.plan().references()[i].sequence;
       sequence.num_computed_tokens +=
           static_cast<std::int32_t>(batch.sequences[i].tokens.size()) - batch.sequences[i].num_draft_tokens;
       kv.computed(sequence.id, sequence.tokens, sequence.num_computed_tokens);
     }
-    records.plan.end();
+    records.plan().end(kv);
   }
   // Another sequence of the group, with the same tokens and blocks.
   Sequence& fork(SequenceGroup& group) {
@@ -64,7 +65,7 @@ struct Parts {
   void check_invariants() const {
     kv.inspection().check_invariants();
     records.queues.check_invariants();
-    records.plan.check_invariants();
+    records.plans.check_invariants();
   }
 
   PagedKvManager kv;

@@ -58,7 +58,7 @@ void Preemption::preempt(SequenceGroup& group, WayBack way) {
     for (const auto& sequence : group.sequences) release_kv(*sequence, records_.kv);
     wait_again(group);
   }
-  records_.plan.add_preempted(group);
+  records_.plan().add_preempted(group);
 }
 
 bool Preemption::give_up_arrival() {

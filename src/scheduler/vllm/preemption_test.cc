@@ -49,7 +49,7 @@ void run(std::uint64_t seed, PreemptionMode mode) {
         model[i] = swaps ? GroupState::swapped : GroupState::waiting;
         ++preempted;
         out += swaps ? 1 : 0;
-        ASSERT_EQ(parts.records.plan.preempted().back(), &group);
+        ASSERT_EQ(parts.records.plan().preempted().back(), &group);
       }
     }
     parts.end_step();

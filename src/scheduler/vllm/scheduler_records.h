@@ -30,6 +30,9 @@ struct SchedulerRecords {
     return !config.enable_chunked_prefill || group.request.work.whole_prompt;
   }
 
+  StepPlan& plan() { return plans.latest(); }  // that is being made, or was made last
+  const StepPlan& plan() const { return plans.latest(); }
+
   const SchedulerConfig config;
   KvManager& kv;
   AdmissionOrder& order;
@@ -37,7 +40,7 @@ struct SchedulerRecords {
   const std::int64_t watermark_blocks;  // kept free at admission, so that running groups can grow
   GroupQueues queues;
   TokenBudget budget;
-  StepPlan plan;
+  StepPlans plans;
 };
 
 }  // namespace pagoda

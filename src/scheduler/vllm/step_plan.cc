@@ -5,9 +5,11 @@
 
 namespace pagoda {
 
-void StepPlan::begin() {
+void StepPlan::begin(const StepPlan* before) {
   CHECK(!in_flight_);
-  in_flight_ = true;
+  before_ = before;
+  in_flight_ = planning_ = true;
+  pauses_ = false;
   batch_.swap_out.clear();
   batch_.swap_in.clear();
   batch_.block_copies.clear();
@@ -21,9 +23,16 @@ void StepPlan::begin() {
   preempted_.clear();
 }
 
-void StepPlan::end() {
-  CHECK(in_flight_);
+void StepPlan::end(KvManager& kv) {
+  CHECK(in_flight_ && !planning_);
   in_flight_ = false;
+  before_ = nullptr;
+  for (const ScheduledRef& ref : references_) {
+    Sequence& sequence = *ref.sequence;
+    if (--sequence.num_in_flight > 0 || !sequence.keeps_kv) continue;
+    kv.free(sequence.id);
+    sequence.keeps_kv = false;
+  }
 }
 
 void StepPlan::take(SequenceGroup& group, Sequence& sequence, std::int32_t count,
@@ -31,6 +40,7 @@ void StepPlan::take(SequenceGroup& group, Sequence& sequence, std::int32_t count
   batch_.sequences.push_back(describe(group, sequence, count, tables, num_draft_tokens));
   batch_.num_tokens += count + num_draft_tokens;
   references_.push_back({&group, &sequence});
+  ++sequence.num_in_flight;
 }
 
 StepPlan::Mark StepPlan::mark() const {
@@ -41,6 +51,8 @@ StepPlan::Mark StepPlan::mark() const {
 
 std::int32_t StepPlan::roll_back(const Mark& mark) {
   const std::int32_t taken = batch_.num_tokens - mark.num_tokens;
+  for (std::size_t i = mark.num_sequences; i < references_.size(); ++i)
+    --references_[i].sequence->num_in_flight;
   batch_.num_tokens = mark.num_tokens;
   batch_.sequences.resize(mark.num_sequences);
   batch_.block_copies.resize(mark.num_block_copies);
@@ -55,6 +67,27 @@ void StepPlan::check_invariants() const {
   std::size_t num_tokens = 0;
   for (const ScheduledSequence& sequence : batch_.sequences) num_tokens += sequence.tokens.size();
   CHECK(num_tokens == static_cast<std::size_t>(batch_.num_tokens));
+}
+
+StepPlan& StepPlans::begin() {
+  const StepPlan* before = nullptr;
+  if (latest().in_flight()) {
+    before = &latest();
+    latest_ = 1 - latest_;
+  }
+  latest().begin(before);
+  return latest();
+}
+
+void StepPlans::drop(KvManager& kv) {
+  const ScheduledBatch& batch = latest().batch();
+  CHECK(!batch.has_work() && batch.block_copies.empty() && batch.swap_in.empty() && batch.swap_out.empty());
+  latest().end(kv);
+  latest_ = 1 - latest_;
+}
+
+void StepPlans::check_invariants() const {
+  for (const StepPlan& plan : plans_) plan.check_invariants();
 }
 
 }  // namespace pagoda

@@ -1,9 +1,12 @@
 #pragma once
-// StepPlan: the step that is being planned or run: its batch, the objects behind the batch's ids, and who was
+// StepPlan: a step that is being planned or run: its batch, the objects behind the batch's ids, and who was
 // preempted for it. A group that turns out to have no room is taken out again by roll_back().
-//     begin -> [ take | mark .. roll_back ]* -> (the batch is run) -> end
-// Invariant: references() names the batch's sequences in order, and num_tokens is their tokens' sum.
+//     begin -> [ take | mark .. roll_back ]* -> planned -> (the batch is run) -> end
+// StepPlans has the two of them that there are: a step can be planned while the one before it is in flight.
+// Invariant: references() names the batch's sequences in order, and num_tokens is their tokens' sum. A
+// sequence's num_in_flight counts the plans between begin() and end() that name it.
 // Threads: none; owned by the engine thread.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,9 +24,18 @@ class StepPlan {
     std::int32_t num_tokens;
   };
 
-  void begin();
-  void end();
-  bool in_flight() const { return in_flight_; }  // between the two
+  // `before`: the step in flight beside which this one is planned, or null.
+  void begin(const StepPlan* before);
+  void planned() { planning_ = false; }
+  // The batch has run. Frees what its sequences still held that have finished meanwhile.
+  void end(KvManager& kv);
+  bool in_flight() const { return in_flight_; }  // between begin() and end()
+
+  // The plan is made beside a step in flight: nobody is preempted for it, and whoever lacks room pauses.
+  bool ahead() const { return before_ != nullptr; }
+  const StepPlan* before() const { return before_; }
+  void note_pause() { pauses_ = true; }
+  bool pauses() const { return pauses_; }  // somebody does: the next step is not to be planned ahead
 
   ScheduledBatch& batch() { return batch_; }
   const ScheduledBatch& batch() const { return batch_; }
@@ -33,7 +45,9 @@ class StepPlan {
   // Puts `count` tokens of the sequence into the batch, and so many of its drafts.
   void take(SequenceGroup& group, Sequence& sequence, std::int32_t count, std::int32_t num_draft_tokens,
             const KvTables& tables);
-  void add_preempted(SequenceGroup& group) { preempted_.push_back(&group); }
+  void add_preempted(SequenceGroup& group) {  // outside of planning there is no step for it
+    if (planning_) preempted_.push_back(&group);
+  }
 
   Mark mark() const;
   // Takes out what was put in since; returns the number of its tokens.
@@ -45,7 +59,29 @@ class StepPlan {
   ScheduledBatch batch_;
   std::vector<ScheduledRef> references_;
   std::vector<SequenceGroup*> preempted_;
-  bool in_flight_ = false;
+  const StepPlan* before_ = nullptr;
+  bool in_flight_ = false, planning_ = false, pauses_ = false;
+};
+
+class StepPlans {
+ public:
+  StepPlan& latest() { return plans_[latest_]; }  // planned, or being planned
+  const StepPlan& latest() const { return plans_[latest_]; }
+  // The first in flight; if there is none, the latest.
+  StepPlan& oldest() { return plans_[oldest_index()]; }
+  const StepPlan& oldest() const { return plans_[oldest_index()]; }
+
+  // Begins to plan, beside a step in flight if there is one. No more than two are in flight.
+  StepPlan& begin();
+  // Ends the latest, which names no sequence and is not to be run.
+  void drop(KvManager& kv);
+  void check_invariants() const;
+
+ private:
+  std::size_t oldest_index() const { return plans_[1 - latest_].in_flight() ? 1 - latest_ : latest_; }
+
+  std::array<StepPlan, 2> plans_;
+  std::size_t latest_ = 0;
 };
 
 }  // namespace pagoda

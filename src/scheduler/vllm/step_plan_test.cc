@@ -7,6 +7,9 @@
 #include <memory>
 #include <random>
 
+#include "kv_cache/paged_kv_manager.h"
+#include "scheduler/group_ops.h"
+
 namespace pagoda {
 namespace {
 
@@ -25,10 +28,11 @@ void run(std::uint64_t seed) {
     sequence.id = SequenceId{static_cast<std::uint64_t>(i)};
     sequence.tokens.assign(10, i);
   }
+  PagedKvManager kv({.block_size = 4, .num_blocks = 4});
   StepPlan plan;
   for (int step = 0; step < 5; ++step) {
     EXPECT_FALSE(plan.in_flight());
-    plan.begin();
+    plan.begin(nullptr);
     EXPECT_TRUE(plan.in_flight() && plan.batch().empty() && plan.preempted().empty());
     std::vector<Taken> model, at_mark;
     StepPlan::Mark mark = plan.mark();
@@ -69,8 +73,50 @@ void run(std::uint64_t seed) {
     }
     plan.add_preempted(group);
     EXPECT_EQ(plan.preempted().size(), 1u);
-    plan.end();
+    plan.planned();
+    plan.add_preempted(group);
+    EXPECT_EQ(plan.preempted().size(), 1u) << "the step has been planned";
+    for (const auto& sequence : group.sequences)
+      EXPECT_EQ(sequence->num_in_flight, std::ranges::count(model, sequence.get(), &Taken::sequence));
+    plan.end(kv);
+    for (const auto& sequence : group.sequences) EXPECT_EQ(sequence->num_in_flight, 0);
   }
+}
+
+// Both plans name a sequence that ends while they are in flight: the later one's end frees its K/V.
+TEST(StepPlans, WhatEndsKeepsItsKvUntilTheLastPlanWithItEnds) {
+  PagedKvManager kv({.block_size = 4, .num_blocks = 4});
+  SequenceGroup group;
+  Sequence& sequence = *group.sequences.emplace_back(std::make_unique<Sequence>());
+  sequence.id = SequenceId{1};
+  sequence.state = SequenceState::resident;
+  sequence.tokens.assign(5, 7);
+  kv.add_sequence(sequence.id, sequence.tokens, CacheUse(""), false);
+  StepPlans plans;
+  StepPlan& first = plans.begin();
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.grow(sequence.id, 5, copies));
+  first.take(group, sequence, 4, 0, kv.tables(sequence.id));
+  first.planned();
+  StepPlan& second = plans.begin();
+  EXPECT_TRUE(second.ahead() && second.before() == &first && !first.ahead());
+  EXPECT_EQ(&plans.oldest(), &first);
+  EXPECT_EQ(&plans.latest(), &second);
+  second.take(group, sequence, 1, 0, kv.tables(sequence.id));
+  second.planned();
+  finish_sequence(sequence, FinishReason::abort, kv);
+  EXPECT_TRUE(sequence.finished() && sequence.keeps_kv);
+  first.end(kv);
+  EXPECT_EQ(&plans.oldest(), &second);
+  EXPECT_EQ(kv.num_free_blocks(), 2);
+  second.end(kv);
+  EXPECT_EQ(kv.num_free_blocks(), 4);
+  EXPECT_FALSE(plans.begin().ahead());
+  plans.latest().planned();
+  EXPECT_TRUE(plans.begin().ahead());
+  plans.latest().planned();
+  plans.drop(kv);
+  EXPECT_TRUE(plans.latest().in_flight() && !plans.latest().ahead());
 }
 
 TEST(StepPlanProperty, AgreesWithAPlainList) {

@@ -17,7 +17,7 @@ SwapIn swap_in_of(const SequenceGroup& group, const KvManager& kv) {
 }
 
 bool Swapping::try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident) {
-  ScheduledBatch& batch = records_.plan.batch();
+  ScheduledBatch& batch = records_.plan().batch();
   if (facts(records_.config.preemption_mode).recovery == Recovery::recomputed || resident.empty())
     return false;
   if (!batch.swap_in.empty()) return false;  // it would be told to copy both ways through the same blocks
@@ -42,7 +42,7 @@ bool Swapping::try_swap_out(SequenceGroup& group, std::span<const SequenceId> re
 }
 
 bool Swapping::try_swap_in(SequenceGroup& group, const SwapIn& back) {
-  ScheduledBatch& batch = records_.plan.batch();
+  ScheduledBatch& batch = records_.plan().batch();
   CHECK(batch.swap_out.empty());
   if (!swap_.swap_in(back.ids, batch.swap_in)) return false;
   num_blocks_in_ += back.blocks;
