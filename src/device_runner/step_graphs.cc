@@ -10,7 +10,7 @@ namespace pagoda::device_runner {
 namespace {
 
 std::string describe(const StepBucket& bucket) {
-  return concat(bucket.rows, " rows, ", bucket.splits * device::kSplitTokens, " tokens",
+  return concat(bucket.rows, " rows, ", std::int64_t{bucket.splits} * device::kSplitTokens, " tokens",
                 bucket.alike ? "" : ", contexts of different lengths");
 }
 
@@ -61,11 +61,12 @@ Status StepGraphs::run(DeviceOps& ops, const StepBucket& bucket, const std::func
   if (found == graphs_.end()) {
     const auto made = capture(ops, launch);
     if (!made) return made.error();
-    if (!*made) return launch();
+    const std::optional<device::GraphId>& id = *made;
+    if (!id) return launch();
     if (graphs_.size() == kMostGraphs)
       PAGODA_RETURN_IF_ERROR(destroy(std::ranges::min_element(
           graphs_, {}, [](const Graphs::value_type& graph) { return graph.second.used; })));
-    found = graphs_.emplace(bucket, Graph{.id = **made, .places = ops.places()}).first;
+    found = graphs_.emplace(bucket, Graph{.id = *id, .places = ops.places()}).first;
     ++stats_.captured;
     log_debug("device", concat("captured a graph for decode steps of ", describe(bucket)));
   }

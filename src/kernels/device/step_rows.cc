@@ -29,7 +29,7 @@ void DeviceOps::bring(std::span<const std::vector<AttentionSequence>> lanes,
   for (const auto& [of, shown] : shown_) places_.insert(places_.end(), {shown.tables, shown.sequences});
   if (states.empty()) return;
   const device::StatesArgs args = show(states.front(), 0).args;
-  places_.insert(places_.end(), {args.sequences, args.stores, args.pieces});
+  places_.insert(places_.end(), {args.sequences, args.stores, static_cast<const void*>(args.pieces)});
 }
 
 void DeviceOps::begin_capture() {
