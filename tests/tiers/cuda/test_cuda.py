@@ -175,10 +175,30 @@ def test_a_build_reads_another_file_of_sizes(build, tmp_path):
         wanted = {**kept, "many_blocks": 96, **more}
         assert sizes(out / name / "choices.def") == wanted
         assert json.loads(run(out / name / "products_bench", "choices").stdout) == wanted
-    # Sizes that do not fit into shared memory do not become a program.
-    tuned.write_text(CHOICES.read_text().replace("PAGODA_CHOICE(some_stages, 4)", "PAGODA_CHOICE(some_stages, 9)"))
-    done = run(VARIANTS, "--out", out, "--only", "nothing", "--choices", tuned, timeout=1200)
-    assert done.returncode == 1 and "kept: left out: " in done.stdout
+
+
+def test_all_variants_pass_the_gates():
+    done = run(VARIANTS, "--gates", timeout=1200)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    count, of = re.fullmatch(r"(\d+) of (\d+) pass", done.stdout.splitlines()[-1]).groups()
+    assert count == of and int(of) > 15
+
+
+@pytest.mark.parametrize(
+    "line, other, said",
+    [
+        ("some_stages, 4", "some_stages, 9", "kernel_launches.cc"),  # more than shared memory has
+        ("some_stages, 4", "some_stages, 2", "linear_tiles.cuh"),  # fewer than blocks that share need
+    ],
+)
+def test_sizes_that_cannot_be_do_not_pass(tmp_path, line, other, said):
+    assert line in CHOICES.read_text()
+    (tmp_path / "other.def").write_text(CHOICES.read_text().replace(line, other))
+    done = run(VARIANTS, "--gates", "--only", "nothing", "--choices", tmp_path / "other.def", timeout=600)
+    first, last = done.stdout.splitlines()
+    assert done.returncode == 1 and last == "0 of 1 pass"
+    assert first.startswith("kept: ") and "error" in first and said in first
 
 
 def test_the_plan_of_a_gpu_run_fits_into_six_minutes(build):
