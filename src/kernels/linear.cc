@@ -85,6 +85,7 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
     if (on_packed) std::ranges::for_each(weights, on_packed);
     return result;
   }
+  storage.has_blocks = have_blocks(type, form, weights);
   std::vector<PackedFormat> formats(weights.size(), PackedFormat::plain);
   if (context.backend == Backend::cpu) formats = cpu::choose_panels(storage, weights);
   for (std::size_t i = 0; i < weights.size(); ++i) storage.parts.push_back({formats[i], weights[i].rows()});

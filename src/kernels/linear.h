@@ -28,7 +28,8 @@ enum class LinearType {
   float32,   // f32 weights, f32 accumulation
   bfloat16,  // bf16 weights and activations, f32 accumulation
   int8,  // weights in 8 bits with a scale, and a minimum if they have one, for 32 inputs of an output (4-bit
-         // types stay in 4 bits), activations int8 with one scale for a token's 32 inputs
+         // types stay in 4 bits), activations int8 with one scale for a token's 32 inputs, beside K types for
+         // 256
   float16,  // f16 weights, which saturate at its largest number; f32 activations and accumulation
 };
 
@@ -69,7 +70,7 @@ class PackedLinear {
   void row(std::int64_t index, float* out) const;
 
   // Rises whenever the bytes of any panel, or the description, come to mean something else.
-  static constexpr std::uint32_t kLayoutVersion = 8;
+  static constexpr std::uint32_t kLayoutVersion = 9;
   // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
   // only for this layout's version, which is in it.
   std::string description() const;

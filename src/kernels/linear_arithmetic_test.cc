@@ -284,7 +284,7 @@ TEST(LinearArithmetic, IsPartOfAPackedFile) {
   ASSERT_TRUE(mapped.has_value());
   const std::vector<float> x = random_floats(15, 96);
   EXPECT_TRUE(same_bits(run(context, *mapped, x.data(), 1), run(context, integers, x.data(), 1)));
-  description[8] = static_cast<char>(InputNumber::own);  // behind the version and four bytes
+  description[9] = static_cast<char>(InputNumber::own);  // behind the version and five bytes
   EXPECT_FALSE(PackedLinear::map(description, integers.bytes(), nullptr).has_value());
 
   LinearArithmetic damaged = kE4m3Fixed;

@@ -1,6 +1,7 @@
 #pragma once
 // The contents of a PackedLinear; seen by kernels/ only. Layouts: cpu/README.md.
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,11 @@ struct PackedLinear::Storage {
   // interleaved.
   std::vector<LinearSegment> runs;
   std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // all matrices
+  // Whether some are of a K type. Of its rows in 8 bits 256 inputs have one scale then, else 32.
+  bool has_blocks = false;
+  std::int64_t scale_inputs() const { return has_blocks ? std::ssize(SuperBlock{}.numbers) : 32; }
+  // Whether a part of a row cannot be prepared before all of it is known.
+  bool needs_whole_rows() const { return has_blocks || arithmetic.needs_whole_rows(); }
   bool keeps_values = false;          // PackedLinear::keeps_values()
   std::vector<float> bias;            // empty or num_rows(); gated on the CPU: in the order of the strips
   const std::byte* packed = nullptr;  // in one of these:
@@ -64,6 +70,13 @@ inline PackedFormat chosen_panels(LinearType type, LinearForm form, std::span<co
   });
   if (same) return own;
   return type == LinearType::int8 ? PackedFormat::q8m : PackedFormat::bf16;
+}
+
+// PackedLinear::Storage::has_blocks of these weights.
+inline bool have_blocks(LinearType type, LinearForm form, std::span<const TensorView> weights) {
+  return type == LinearType::int8 && std::ranges::any_of(weights, [&](const TensorView& view) {
+           return keeps_file_numbers(chosen_panels(type, form, weights, view));
+         });
 }
 
 }  // namespace pagoda

@@ -1,7 +1,7 @@
 // A PackedLinear as two pieces of bytes, of which the larger is mapped as it lies: description() and map().
-// The description, little-endian: version u32; backend, type, form, keeps_values u8; the arithmetic's number
-// and scales u8, group i32, scale and largest f32; n, k i64; parts u32, each format u8 and rows i64; entries
-// of the bias u64, and these as float32.
+// The description, little-endian: version u32; backend, type, form, keeps_values, has_blocks u8; the
+// arithmetic's number and scales u8, group i32, scale and largest f32; n, k i64; parts u32, each format u8
+// and rows i64; entries of the bias u64, and these as float32.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -93,6 +93,8 @@ bool read_parts(Reader& in, PackedLinear::Storage& storage) {
   // Those of integers share the form of their rows with no others.
   const auto of_integers = std::ranges::count(storage.parts, PackedFormat::i8, &PackedPart::format);
   if (of_integers != 0 && of_integers != std::ssize(storage.parts)) return false;
+  const bool blocks = std::ranges::any_of(storage.parts, keeps_file_numbers, &PackedPart::format);
+  if (storage.backend == Backend::cpu && blocks != storage.has_blocks) return false;
   if (storage.form == LinearForm::stacked) return rows == storage.n;
   return count == 2 && storage.parts[0].rows == storage.n && storage.parts[1].rows == storage.n &&
          storage.parts[0].format == storage.parts[1].format;
@@ -113,17 +115,19 @@ bool read_arithmetic(Reader& in, LinearArithmetic& out) {
 bool read_description(Reader& in, PackedLinear::Storage& storage) {
   if (in.take<std::uint32_t>() != PackedLinear::kLayoutVersion) return false;
   const auto backend = in.take<std::uint8_t>(), type = in.take<std::uint8_t>(),
-             form = in.take<std::uint8_t>(), keeps_values = in.take<std::uint8_t>();
+             form = in.take<std::uint8_t>(), keeps_values = in.take<std::uint8_t>(),
+             has_blocks = in.take<std::uint8_t>();
   if (!read_arithmetic(in, storage.arithmetic)) return false;
   storage.n = in.take<std::int64_t>();
   storage.k = in.take<std::int64_t>();
-  if (!in.ok() || backend > 1 || type > 3 || form > 1 || keeps_values > 1 || storage.n < 1 ||
-      storage.n > kMaxRows || storage.k < 1 || storage.k > kMaxColumns)
+  if (!in.ok() || backend > 1 || type > 3 || form > 1 || keeps_values > 1 || has_blocks > 1 ||
+      storage.n < 1 || storage.n > kMaxRows || storage.k < 1 || storage.k > kMaxColumns)
     return false;
   storage.backend = static_cast<Backend>(backend);
   storage.type = static_cast<LinearType>(type);
   storage.form = static_cast<LinearForm>(form);
   storage.keeps_values = keeps_values != 0;
+  storage.has_blocks = has_blocks != 0;
   if (!read_parts(in, storage)) return false;
   const auto bias = in.take<std::uint64_t>();
   if (!in.ok() || in.left() != bias * sizeof(float) || bias > in.left()) return false;
@@ -143,6 +147,7 @@ std::string PackedLinear::description() const {
   put(out, static_cast<std::uint8_t>(storage.type));
   put(out, static_cast<std::uint8_t>(storage.form));
   put(out, static_cast<std::uint8_t>(storage.keeps_values));
+  put(out, static_cast<std::uint8_t>(storage.has_blocks));
   put(out, static_cast<std::uint8_t>(storage.arithmetic.number));
   put(out, static_cast<std::uint8_t>(storage.arithmetic.scales));
   put(out, storage.arithmetic.group);

@@ -42,8 +42,8 @@ enum class PackedFormat : std::uint8_t {
   // 8-bit numbers with one float scale an output, for rows in int8 with one scale each: products are sums of
   // integers over all inputs.
   i8,  // int8 [N/16][K/4][16][4]: w = scale * n, n in -128..127
-  // Numbers in 8 bits with what scales and minima come to in float32, for 32 or for 16 inputs. In a tile's
-  // scratch only: what a strip of the K types is widened to.
+  // Numbers in 8 bits with the scales and minima of the K types, for 32 or for 16 inputs. In a tile's scratch
+  // only: what their strips are widened to.
   wide32,
   wide32m,
   wide16,
@@ -57,7 +57,9 @@ constexpr bool has_minimum_shares(PackedFormat format) {
   return format == PackedFormat::q4 || format == PackedFormat::q4g || format == PackedFormat::q5m ||
          format == PackedFormat::q8m;
 }
-// Whether the file's own numbers and scales lie there, so that no weight is another than in the file.
+// Whether the file's own numbers and scales lie there, so that no weight is another than in the file. They
+// are multiplied by rows in int8 with one scale for the 256 inputs of a SuperBlock, as GGML does, whose sums
+// are integers over all of these.
 constexpr bool keeps_file_numbers(PackedFormat format) {
   return format >= PackedFormat::q2_k && format <= PackedFormat::iq4_xs;
 }

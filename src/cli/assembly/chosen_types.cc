@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "kernels/linear.h"
+#include "kernels/weight_format.h"
 
 namespace pagoda {
 namespace {
@@ -33,7 +34,11 @@ std::string chosen_arithmetic(std::string_view dtype, std::span<const StoredMatr
   for (const StoredMatrices& matrices : stored) {
     const auto type = choose_linear_type(dtype, matrices.dtype, detected_cpu_level());
     if (!type) continue;
-    const std::string inputs = linear_arithmetic_text(arithmetic_with(*type, matrices.inputs));
+    LinearArithmetic arithmetic = arithmetic_with(*type, matrices.inputs);
+    if (arithmetic.is_own() && *type == LinearType::int8 &&
+        keeps_file_numbers(weight_format(matrices.dtype).int8_panels))
+      arithmetic = {.number = InputNumber::int8, .scales = InputScale::group, .group = 256};
+    const std::string inputs = linear_arithmetic_text(arithmetic);
     bytes[concat(type_name(*type), inputs.empty() ? "" : concat(" (activations ", inputs, ")"))] +=
         matrices.bytes;
     all += matrices.bytes;

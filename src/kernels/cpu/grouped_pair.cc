@@ -227,7 +227,7 @@ void GroupedPair::fill_between(Activation activation) {
   const auto input = [](const Group& group) -> const PreparedRows& { return group.input; };
   const auto first = [](const Group& group) -> const PackedLinear::Storage& { return *group.first; };
   const Group& any = groups_.front();
-  if (!any.second->arithmetic.needs_whole_rows()) {
+  if (!any.second->needs_whole_rows()) {
     return run(input, first, 1, [&](const Group& group) {
       return Products{.next = &group.between, .output = {.activation = activation}};
     });

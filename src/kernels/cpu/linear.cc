@@ -163,7 +163,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
 }
 
 bool can_pair(const PackedLinear::Storage& first, const PackedLinear::Storage& second) {
-  if (second.arithmetic.needs_whole_rows()) return false;
+  if (second.needs_whole_rows()) return false;
   const std::int64_t matrices = first.form == LinearForm::gated ? 2 : 1;
   return std::all_of(first.runs.begin(), first.runs.end(),
                      [&](const LinearSegment& run) { return run.n_begin % (64 * matrices) == 0; });

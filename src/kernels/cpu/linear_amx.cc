@@ -9,6 +9,8 @@
 // The lanes come first: the loops are written in their terms.
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/linear_inl.h"
+// They come first.
+#include "kernels/cpu/linear_amx_blocks_inl.h"
 
 namespace pagoda::cpu {
 namespace {
@@ -393,6 +395,14 @@ void run_amx_codes(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
+// Many rows: few unpack the weights of K types in registers.
+template <PackedFormat kFormat>
+void run_amx_blocks(const LinearTile& t) {
+  if (!t.panels.two_strips) return run_tile<BlockKernel<kFormat>>(t);
+  const TilesInUse tiles(t.panels);
+  BlockTiles<kFormat>::run(t);
+}
+
 }  // namespace
 
 const LinearKernels& linear_kernels_amx() {
@@ -403,7 +413,13 @@ const LinearKernels& linear_kernels_amx() {
     all.tiles[static_cast<std::size_t>(PackedFormat::e4m3)] = run_amx_codes<PackedFormat::e4m3>;
     all.tiles[static_cast<std::size_t>(PackedFormat::nf4)] = run_amx_codes<PackedFormat::nf4>;
     all.tiles[static_cast<std::size_t>(PackedFormat::nvfp4)] = run_amx_codes<PackedFormat::nvfp4>;
-    all.bf16_rows = all.integer_rows = kHighestPanel;
+    all.tiles[static_cast<std::size_t>(PackedFormat::q2_k)] = run_amx_blocks<PackedFormat::q2_k>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::q3_k)] = run_amx_blocks<PackedFormat::q3_k>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::q4_k)] = run_amx_blocks<PackedFormat::q4_k>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::q5_k)] = run_amx_blocks<PackedFormat::q5_k>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::q6_k)] = run_amx_blocks<PackedFormat::q6_k>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq4_xs)] = run_amx_blocks<PackedFormat::iq4_xs>;
+    all.bf16_rows = all.integer_rows = all.block_rows = kHighestPanel;
     all.panel_sum_bytes = sizeof(PanelSums);
     all.widens_whole_strips = true;
     return all;

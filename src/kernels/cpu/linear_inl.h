@@ -1,8 +1,9 @@
 // linear over tiles: which panels of rows meet which strips of columns, and what is read ahead meanwhile;
 // rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h,
-// linear_codes_inl.h, linear_integers_inl.h and linear_int8_inl.h.
+// linear_codes_inl.h, linear_integers_inl.h, linear_int8_inl.h and linear_blocks_inl.h.
 #include <type_traits>
 
+#include "kernels/cpu/linear_blocks_inl.h"
 #include "kernels/cpu/linear_codes_inl.h"
 #include "kernels/cpu/linear_int8_inl.h"
 #include "kernels/cpu/linear_integers_inl.h"
@@ -102,15 +103,30 @@ void widen(const std::byte* strip, std::int64_t first, std::int64_t count, std::
     widen_strip<kFormat>(strip, first, count, out);
 }
 
+// The products with panels of a format in 8 bits.
+template <PackedFormat kFormat>
+using InIntegers = std::conditional_t<panel_layout(kFormat).scales == PanelScales::bytes,
+                                      BlockKernel<kFormat>, Int8Kernel<kFormat>>;
+template <PackedFormat kFormat>
+struct NarrowKernels {
+  using Few = InIntegers<kFormat>;
+  using Many = InIntegers<panel_layout(kFormat).wide>;
+};
+template <PackedFormat kFormat>
+  requires(has_codes(kFormat))
+struct NarrowKernels<kFormat> {
+  using Few = CodeKernel<kFormat>;
+  using Many = Bf16Kernel;
+};
+
 // Few rows, in one panel, widen narrow weights in registers. For more they are widened once for all panels,
 // so many inputs at a time that they stay in the first-level cache.
 template <PackedFormat kFormat>
 void run_narrow(const LinearTile& t) {
   constexpr PackedFormat kWide = panel_layout(kFormat).wide;
   constexpr std::int64_t kInputs = widened_inputs(kFormat);
-  constexpr bool kCodes = has_codes(kFormat);
-  using Few = std::conditional_t<kCodes, CodeKernel<kFormat>, Int8Kernel<kFormat>>;
-  using Many = std::conditional_t<kCodes, Bf16Kernel, Int8Kernel<kWide>>;
+  using Few = typename NarrowKernels<kFormat>::Few;
+  using Many = typename NarrowKernels<kFormat>::Many;
   if (!t.panels.two_strips) return run_tile<Few>(t);
   LinearTile wide = t;
   wide.weights = t.scratch;
@@ -142,32 +158,37 @@ void run_narrow(const LinearTile& t) {
 
 // kAreNumbers: x are whole numbers already.
 template <bool kAreNumbers>
-void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
-  for (std::int64_t group = 0; group < (k + 63) / 64 * 2; ++group) {
-    F values[2], top = zero();
+void quantize_row(const float* x, std::int64_t k, std::int64_t scale_inputs, const QuantizedRow& out) {
+  const F least = set1(-128.0f), most = set1(127.0f);
+  F inverse = zero();
+  float scale = 0;
+  std::int32_t pair = 0;
+  for (std::int64_t begin = 0; begin < (k + 63) / 64 * 64; begin += 32) {
+    if (begin % scale_inputs == 0) {
+      const std::int64_t count = k - begin < scale_inputs ? k - begin : scale_inputs;
+      const float top = kAreNumbers ? 127.0f : largest(x + begin, count);
+      inverse = set1(top > 0 ? 127.0f / top : 0.0f);
+      scale = top / 127.0f;
+    }
+    const std::int64_t group = begin / 64, half = begin / 32 % 2;
+    std::int32_t sums[2];
     PAGODA_UNROLL
     for (int v = 0; v < 2; ++v) {
-      const std::int64_t at = group * 32 + 16 * v, n = k - at;
-      values[v] = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
-      top = max(top, abs(values[v]));
+      const std::int64_t at = begin + 16 * v, n = k - at;
+      const F values = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
+      // NaNs become the least number: no sum can overflow.
+      const I q = to_int(min(max(mul(values, inverse), least), most));
+      store_quads(reinterpret_cast<QuadInput*>(out.q + group * out.step) + half * 32 + 16 * v, q);
+      sums[v] = reduce_add(q);
     }
-    const float largest = kAreNumbers ? 127.0f : reduce_max(top);
-    const F inverse = set1(largest > 0 ? 127.0f / largest : 0.0f);
-    std::uint32_t sums[2];
-    PAGODA_UNROLL
-    for (int v = 0; v < 2; ++v) {
-      const I q = to_int(mul(values[v], inverse));
-      store_quads(reinterpret_cast<QuadInput*>(out.q + group / 2 * out.step) + group % 2 * 32 + 16 * v, q);
-      sums[v] = static_cast<std::uint32_t>(reduce_add(q));
-    }
-    const std::int64_t at = group / 2 * (out.step / 4) + group % 2 * out.half;
-    const float scale = largest / 127.0f;
-    const auto of_row = static_cast<std::int32_t>(sums[0] + sums[1]);
+    const std::int64_t at = group * (out.step / 4) + half * out.half;
+    const std::int32_t of_row = sums[0] + sums[1];
     out.scale[at] = scale;
-    // Modulo 2^32, since NaNs may have become anything.
-    out.term[at] = static_cast<std::int32_t>(-128u * static_cast<std::uint32_t>(of_row));
-    out.early_term[at] = static_cast<std::int32_t>(-128u * sums[0]);
+    out.term[at] = -128 * of_row;
+    out.early_term[at] = -128 * sums[0];
     out.sum[at] = scale * static_cast<float>(of_row);
+    pair = half == 0 ? of_row & 0xffff : pair | of_row * (1 << 16);
+    if (half == 1) out.pair[group * (out.step / 4)] = pair;
   }
 }
 
@@ -324,6 +345,7 @@ constexpr LinearKernels kLinearKernels = {
     .stream_bytes_rows = kStreamInt8Rows,
     .stream_narrow_rows = kStreamNarrowRows,
     .integer_rows = kIntegerRows,
+    .block_rows = kInt8Rows,
     .quantize_row = quantize_row<false>,
     .store_numbers = quantize_row<true>,
     .integer_inputs = integer_inputs,

@@ -1,3 +1,4 @@
+#pragma once
 // The products of rows in 8 bits, for each layout of weights: in bytes, or in fewer bits that become bytes in
 // registers on their way (a single panel of rows) or a strip at a time (several). Both ways multiply the same
 // integers, and the same scales in the same order: a row's bits are the same.
@@ -69,153 +70,85 @@ PAGODA_INLINE void unpack(const std::byte* planes, int v, Quads& low, Quads& hig
   }
 }
 
-// A block of weights, and what its scales and minima are multiplied with (PanelScales::bytes).
-struct Block {
-  const std::byte* data;
-  F d, dmin;
-};
-template <PackedFormat kFormat>
-PAGODA_INLINE Block block_at(const std::byte* data) {
-  constexpr PanelLayout kPanel = panel_layout(kFormat);
-  if constexpr (kPanel.scales != PanelScales::bytes) return {data, zero(), zero()};
-  return {data, load_half(data), kPanel.minima ? load_half(data + 32) : zero()};
+// sum += the products of quads [first, last) of 32 inputs of kRows rows, whose numbers begin at q; of narrow
+// weights those of quads v + 4, too, which go to `upper`.
+template <PackedFormat kFormat, int kRows, int kCols, int kOneByOne>
+PAGODA_INLINE void add_products(const LinearTile& t, const Ahead& ahead, const std::byte* w, int half,
+                                const QuadInput* q, int first, int last, I (&sum)[kRows][kCols],
+                                I (&upper)[kRows][kCols]) {
+  constexpr bool kNarrow = is_narrow(kFormat);
+  const auto step = [&](int v) {
+    fetch_one<kOneByOne, kRows>(ahead, (kNarrow ? 4 : 8) * half + v);
+    Quads low[kCols], high[kCols];
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) {
+      if constexpr (kNarrow)
+        unpack<kFormat>(w + c * t.strip_bytes, v, low[c], high[c]);
+      else
+        low[c] = load_quads(w + c * t.strip_bytes + v * 64);
+    }
+    add_quad(sum, low, q + 4 * v);
+    if constexpr (kNarrow) add_quad(upper, high, q + 4 * v + 16);
+  };
+  if constexpr (kUnrollQuads) {
+    PAGODA_UNROLL
+    for (int v = first; v < last; ++v) step(v);
+  } else {
+    PAGODA_NO_UNROLL
+    for (int v = first; v < last; ++v) step(v);
+  }
 }
 
-// The scale of one of a block's groups of inputs, and its minimum.
-template <PackedFormat kFormat>
-PAGODA_INLINE F scale_of(const Block& block, int group) {
-  constexpr PanelLayout kPanel = panel_layout(kFormat);
-  if constexpr (kPanel.scales == PanelScales::shares)
-    return load_half(block.data + 32 * group);
-  else if constexpr (kPanel.scales == PanelScales::floats)
-    return load(reinterpret_cast<const float*>(block.data + 64 * group));
-  else if constexpr (kPanel.minima && kPanel.scale_inputs == 16)
-    return mul(block.d, load_low_nibbles(block.data + 64 + 16 * group));
-  else
-    return mul(block.d, load_int8(block.data + (kPanel.minima ? 64 : 32) + 16 * group));
-}
-template <PackedFormat kFormat>
-PAGODA_INLINE F minimum_of(const Block& block, int group) {
-  constexpr PanelLayout kPanel = panel_layout(kFormat);
-  constexpr int kGroups = static_cast<int>(kPanel.block_inputs) / kPanel.scale_inputs;
-  if constexpr (kPanel.scales == PanelScales::shares)
-    return load_half(block.data + 32 * (kGroups + group));
-  else if constexpr (kPanel.scales == PanelScales::floats)
-    return load(reinterpret_cast<const float*>(block.data + 64 * (kGroups + group)));
-  else if constexpr (kPanel.scale_inputs == 16)
-    return mul(block.dmin, load_high_nibbles(block.data + 64 + 16 * group));
-  else
-    return mul(block.dmin, load_int8(block.data + 64 + 16 * (kGroups + group)));
+// How many of the lines of 64 inputs are fetched one by one. With two strips the prefetches of so many lines
+// would leave too few registers (measured: half the speed).
+template <PackedFormat kFormat, int kRows, int kCols, bool kFetch>
+constexpr int lines_one_by_one() {
+  if (!kFetch || kCols > 1) return 0;
+  return !is_narrow(kFormat) ? 16 : kRows < kFetchRows ? 8 : 0;
 }
 
 // y = unit * sum over the inputs of a scale each of d * s * sum(u * q) + m * s * sum(q): integer sums, which
 // are exact, and two or three float operations beside them. Without minima the zero point is the integer
-// sum's start. Only shares have a unit.
+// sum's start.
 template <PackedFormat kFormat>
 struct Int8Kernel {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
-  static constexpr bool kNarrow = is_narrow(kFormat), kInHalves = kPanel.scale_inputs == 16;
+  static_assert(kPanel.scales == PanelScales::shares);
+  static constexpr bool kNarrow = is_narrow(kFormat);
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kNarrow ? kStreamNarrowRows : kStreamInt8Rows;
   static constexpr bool kTwoStrips = !kNarrow;  // narrow weights are those of a single panel
   static constexpr int kStep = 64;
-  static constexpr int kHalvesOfScale = kInHalves ? 1 : kPanel.scale_inputs / 32;
+  static constexpr int kHalvesOfScale = kPanel.scale_inputs / 32;
+  static constexpr int kScales = static_cast<int>(kPanel.block_inputs) / kPanel.scale_inputs;
   // PreparedRows' terms are -128 * sum(q).
   static constexpr int kTermShift = kPanel.minima ? 7 : 7 - std::countr_zero(unsigned{kPanel.zero});
 
-  // sum += the products of quads [first, last) of 32 inputs; of narrow weights those of quads v + 4, too,
-  // which go to `upper`.
-  template <int kRows, int kCols, int kOneByOne>
-  PAGODA_INLINE void add_products(const LinearTile& t, const Ahead& ahead, const std::byte* w, int half,
-                                  const QuadInput* q, int first, int last, I (&sum)[kRows][kCols],
-                                  I (&upper)[kRows][kCols]) {
-    const auto step = [&](int v) {
-      fetch_one<kOneByOne, kRows>(ahead, (kNarrow ? 4 : 8) * half + v);
-      Quads low[kCols], high[kCols];
-      PAGODA_UNROLL
-      for (int c = 0; c < kCols; ++c) {
-        if constexpr (kNarrow)
-          unpack<kFormat>(w + c * t.strip_bytes, v, low[c], high[c]);
-        else
-          low[c] = load_quads(w + c * t.strip_bytes + v * 64);
-      }
-      add_quad(sum, low, q + 4 * v);
-      if constexpr (kNarrow) add_quad(upper, high, q + 4 * v + 16);
-    };
-    if constexpr (kUnrollQuads) {
-      PAGODA_UNROLL
-      for (int v = first; v < last; ++v) step(v);
-    } else {
-      PAGODA_NO_UNROLL
-      for (int v = first; v < last; ++v) step(v);
-    }
-  }
-
   // Adds the products of inputs 32 * half of a block; x: the panel's group that they are of.
   template <int kRows, int kCols, int kOneByOne>
-  PAGODA_INLINE void add_sublayer(const LinearTile& t, const Ahead& ahead, const Block (&blocks)[kCols],
+  PAGODA_INLINE void add_sublayer(const LinearTile& t, const Ahead& ahead, const std::byte* block,
                                   const std::byte* x, int half, F (&acc)[kRows][kCols]) {
     const auto* const q = reinterpret_cast<const QuadInput*>(x) + half % 2 * 32;
     const auto* const scale = reinterpret_cast<const float*>(x + kRows * kGroupRowBytes) + half % 2 * kRows;
     const auto* const term = reinterpret_cast<const std::int32_t*>(scale + 2 * kRows);
     const float* const sum_of_row = scale + 4 * kRows;
-    const auto* const early_term = reinterpret_cast<const std::int32_t*>(scale + 6 * kRows);
-    const std::byte* const w = blocks[0].data + kPanel.scale_bytes + half * number_bytes(kFormat);
+    const std::byte* const w = block + kPanel.scale_bytes + half * number_bytes(kFormat);
     I sum[kRows][kCols];
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) {
       PAGODA_UNROLL
-      for (int c = 0; c < kCols; ++c)
-        sum[r][c] = kPanel.minima ? izero() : iset1((kInHalves ? early_term[r] : term[r]) >> kTermShift);
+      for (int c = 0; c < kCols; ++c) sum[r][c] = kPanel.minima ? izero() : iset1(term[r] >> kTermShift);
     }
-    if constexpr (!kInHalves) {
-      add_products<kRows, kCols, kOneByOne>(t, ahead, w, half % 2, q, 0, kNarrow ? 4 : 8, sum, sum);
+    add_products<kFormat, kRows, kCols, kOneByOne>(t, ahead, w, half % 2, q, 0, kNarrow ? 4 : 8, sum, sum);
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) {
+      const std::byte* const steps = block + c * t.strip_bytes + 32 * (half / kHalvesOfScale);
+      const F d = load_half(steps);
       PAGODA_UNROLL
-      for (int c = 0; c < kCols; ++c) {
-        const F d = scale_of<kFormat>(blocks[c], half / kHalvesOfScale);
+      for (int r = 0; r < kRows; ++r) acc[r][c] = fma(to_float(sum[r][c]), mul(d, set1(scale[r])), acc[r][c]);
+      if constexpr (kPanel.minima) {
+        const F m = load_half(steps + 32 * kScales);
         PAGODA_UNROLL
-        for (int r = 0; r < kRows; ++r)
-          acc[r][c] = fma(to_float(sum[r][c]), mul(d, set1(scale[r])), acc[r][c]);
-        if constexpr (kPanel.minima) {
-          const F m = minimum_of<kFormat>(blocks[c], half / kHalvesOfScale);
-          PAGODA_UNROLL
-          for (int r = 0; r < kRows; ++r) acc[r][c] = fma(m, set1(sum_of_row[r]), acc[r][c]);
-        }
-      }
-    } else {
-      I later[kRows][kCols];
-      PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        PAGODA_UNROLL
-        for (int c = 0; c < kCols; ++c)
-          later[r][c] = kPanel.minima ? izero() : iset1((term[r] - early_term[r]) >> kTermShift);
-      }
-      F both[kRows][kCols];
-      add_products<kRows, kCols, kOneByOne>(t, ahead, w, half % 2, q, 0, 4, sum, later);
-      PAGODA_UNROLL
-      for (int c = 0; c < kCols; ++c) {
-        const F d = scale_of<kFormat>(blocks[c], 2 * half);
-        PAGODA_UNROLL
-        for (int r = 0; r < kRows; ++r) both[r][c] = mul(to_float(sum[r][c]), d);
-      }
-      if constexpr (!kNarrow)
-        add_products<kRows, kCols, kOneByOne>(t, ahead, w, half % 2, q, 4, 8, later, later);
-      PAGODA_UNROLL
-      for (int c = 0; c < kCols; ++c) {
-        const F d = scale_of<kFormat>(blocks[c], 2 * half + 1);
-        PAGODA_UNROLL
-        for (int r = 0; r < kRows; ++r) both[r][c] = fma(to_float(later[r][c]), d, both[r][c]);
-        if constexpr (kPanel.minima) {
-          const F m = minimum_of<kFormat>(blocks[c], 2 * half),
-                  later_m = minimum_of<kFormat>(blocks[c], 2 * half + 1);
-          PAGODA_UNROLL
-          for (int r = 0; r < kRows; ++r) {
-            const std::int32_t early = early_term[r] >> kTermShift, late = (term[r] >> kTermShift) - early;
-            both[r][c] = fma(m, set1(static_cast<float>(-early)), both[r][c]);
-            both[r][c] = fma(later_m, set1(static_cast<float>(-late)), both[r][c]);
-          }
-        }
-        PAGODA_UNROLL
-        for (int r = 0; r < kRows; ++r) acc[r][c] = fma(both[r][c], set1(scale[r]), acc[r][c]);
+        for (int r = 0; r < kRows; ++r) acc[r][c] = fma(m, set1(sum_of_row[r]), acc[r][c]);
       }
     }
   }
@@ -223,37 +156,30 @@ struct Int8Kernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    // With two strips the prefetches of so many lines would leave too few registers (measured: half the
-    // speed).
-    constexpr int kOneByOne = !kFetch || kCols > 1 ? 0 : !kNarrow ? 16 : kRows < kFetchRows ? 8 : 0;
+    constexpr int kOneByOne = lines_one_by_one<kFormat, kRows, kCols, kFetch>();
     constexpr std::int64_t kBlockGroups = kPanel.block_inputs / 64;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* x = panel + t.first_input / 64 * group_bytes(kRows);
     const std::int64_t num_blocks = (t.k + kPanel.block_inputs - 1) / kPanel.block_inputs;
     const std::byte* const w = t.weights + strip * t.strip_bytes;
-    const std::byte* data = w + kPanel.header_bytes;
+    const std::byte* block = w + kPanel.header_bytes;
     F acc[kRows][kCols];
     load_sums(t, row, strip, acc);
-    for (std::int64_t block = 0; block < num_blocks; ++block, data += kPanel.block_bytes) {
-      Block blocks[kCols];
-      PAGODA_UNROLL
-      for (int c = 0; c < kCols; ++c) blocks[c] = block_at<kFormat>(data + c * t.strip_bytes);
+    for (std::int64_t i = 0; i < num_blocks; ++i, block += kPanel.block_bytes) {
       PAGODA_NO_UNROLL
       for (int group = 0; group < kBlockGroups; ++group, x += group_bytes(kRows)) {
         fetch<kOneByOne>(ahead);
-        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, blocks, x, 2 * group, acc);
-        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, blocks, x, 2 * group + 1, acc);
+        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group, acc);
+        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group + 1, acc);
       }
     }
     if (!t.is_last_part) return store_sums(t, row, strip, acc);
-    if constexpr (kPanel.scales == PanelScales::shares) {
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) {
+      const F unit = load(reinterpret_cast<const float*>(w + c * t.strip_bytes));
       PAGODA_UNROLL
-      for (int c = 0; c < kCols; ++c) {
-        const F unit = load(reinterpret_cast<const float*>(w + c * t.strip_bytes));
-        PAGODA_UNROLL
-        for (int r = 0; r < kRows; ++r) acc[r][c] = mul(acc[r][c], unit);
-      }
+      for (int r = 0; r < kRows; ++r) acc[r][c] = mul(acc[r][c], unit);
     }
     finish(t, row, strip, acc);
   }
@@ -269,22 +195,17 @@ void widen_strip(const std::byte* in, std::int64_t first, std::int64_t count, st
   out += kWide.header_bytes;
   const std::byte* block = in + kPanel.header_bytes + first / kPanel.block_inputs * kPanel.block_bytes;
   for (std::int64_t begin = 0; begin < count; begin += kPanel.block_inputs, block += kPanel.block_bytes) {
-    const Block steps = block_at<kFormat>(block);
     const std::byte* planes = block + kPanel.scale_bytes;
+    if constexpr (kPanel.scales == PanelScales::bytes) {
+      std::memcpy(out, block, static_cast<std::size_t>(kPanel.scale_bytes));
+      out += kWide.scale_bytes;
+    }
     for (int group = 0; group < kPanel.block_inputs / 64; ++group) {
       if constexpr (kPanel.scales == PanelScales::shares) {
         for (std::int64_t at = 0; at < kWide.scale_bytes; at += 32)
           std::memcpy(out + at, block + (kGroups > 0 ? at : at / 64 * 32), 32);
-      } else {
-        auto* const scales = reinterpret_cast<float*>(out);
-        PAGODA_UNROLL
-        for (int g = 0; g < kGroups; ++g) {
-          store(scales + 16 * g, scale_of<kFormat>(steps, group * kGroups + g));
-          if constexpr (kPanel.minima)
-            store(scales + 16 * (kGroups + g), minimum_of<kFormat>(steps, group * kGroups + g));
-        }
+        out += kWide.scale_bytes;
       }
-      out += kWide.scale_bytes;
       for (int half = 0; half < 2; ++half, out += 512, planes += number_bytes(kFormat)) {
         PAGODA_UNROLL
         for (int v = 0; v < 4; ++v) {

@@ -21,6 +21,12 @@ bool adds_integers(const PackedLinear::Storage& weight) {
   return weight.runs.front().format == PackedFormat::i8;
 }
 
+// All of its panels are those of K types.
+bool has_blocks_alone(const PackedLinear::Storage& weight) {
+  return std::all_of(weight.runs.begin(), weight.runs.end(),
+                     [](const LinearSegment& run) { return keeps_file_numbers(run.format); });
+}
+
 // Rows of a full panel that is multiplied one strip at a time.
 std::int64_t stream_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight) {
   switch (weight.type) {
@@ -50,8 +56,9 @@ bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage&
 }
 
 std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight, bool two_strips) {
-  const bool sums_in_floats = weight.type == LinearType::int8 && !adds_integers(weight);
-  return two_strips && sums_in_floats ? kernels.int8_rows : stream_rows(kernels, weight);
+  if (!two_strips || weight.type != LinearType::int8 || adds_integers(weight))
+    return stream_rows(kernels, weight);
+  return has_blocks_alone(weight) ? kernels.block_rows : kernels.int8_rows;
 }
 
 // The caller's rows, and what makes them the input.
@@ -96,6 +103,8 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
     : kernels_(linear_kernels(context.level)),
       type_(weight.type),
       arithmetic_(weight.arithmetic),
+      scale_inputs_(weight.scale_inputs()),
+      needs_whole_rows_(weight.needs_whole_rows()),
       are_integers_(adds_integers(weight)),
       k_(weight.k) {
   const bool two_strips = takes_two_strips(context, weight, num_rows);
@@ -145,8 +154,8 @@ void PreparedRows::advance(Place& place) const {
 }
 
 void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {
+  CHECK(!needs_whole_rows_ || count == k_);
   if (arithmetic_.is_own()) return store(place, first, from, count, /*are_numbers=*/false);
-  CHECK(!arithmetic_.needs_whole_rows() || count == k_);
   const auto set_scale = [&](float scale) {
     row_scales(panels_, data_)[panels_.begin(place.index) + place.row] = scale;
   };
@@ -185,12 +194,13 @@ void PreparedRows::store(const Place& place, std::int64_t first, const float* fr
       std::byte* const group = place.panel + first / 64 * bytes;
       auto* const scale = reinterpret_cast<float*>(group + height * row_bytes);
       const auto quantize = are_numbers ? kernels_.store_numbers : kernels_.quantize_row;
-      quantize(from, count,
+      quantize(from, count, scale_inputs_,
                {.q = group + row * row_bytes,
                 .scale = scale + row,
                 .term = reinterpret_cast<std::int32_t*>(scale + 2 * height) + row,
                 .sum = scale + 4 * height + row,
                 .early_term = reinterpret_cast<std::int32_t*>(scale + 6 * height) + row,
+                .pair = reinterpret_cast<std::int32_t*>(scale + 8 * height) + row,
                 .half = height,
                 .step = bytes});
       break;

@@ -38,7 +38,7 @@ class PreparedRows {
   // To the next row. In place: a copy is read before its parts have been written (README, Trap).
   void advance(Place& place) const;
   // Inputs [first, first + count) of a row; both are multiples of 64, but for the end of the row. All of it
-  // at once where the weight's arithmetic needs whole rows.
+  // at once where the weight needs whole rows.
   void put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const;
 
   // All of them, of `input`.
@@ -54,6 +54,8 @@ class PreparedRows {
   const LinearKernels& kernels_;
   LinearType type_;
   LinearArithmetic arithmetic_;
+  std::int64_t scale_inputs_;
+  bool needs_whole_rows_;
   bool are_integers_;  // PackedFormat::i8's
   std::int64_t k_;
   Panels panels_;

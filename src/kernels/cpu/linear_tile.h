@@ -21,9 +21,9 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
 // interleaved so that a kernel walks one pointer:
 //     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale, term, sum, early term
-//     [2][R]        integers (PackedFormat::i8) [K/64][R][64]
+//     [2][R], pair [R]        integers (PackedFormat::i8) [K/64][R][64]
 // Groups of 8 bits are whole lines of memory, since different threads may fill them. q is as wide as the
-// kernels multiply it; of the rest, each half of a group's inputs has its own.
+// kernels multiply it; of the rest up to the pair, each half of a group's inputs has its own.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
   std::int64_t bytes = 0;   // from one panel to the next
@@ -31,7 +31,7 @@ struct Panels {
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
 constexpr std::int64_t int8_group_bytes(std::int64_t height, std::int64_t input_bytes) {
-  return height * 64 * input_bytes + (height * 32 + 63) / 64 * 64;
+  return height * 64 * input_bytes + (height * 36 + 63) / 64 * 64;
 }
 
 // One tile: some panels of x times num_strips consecutive strips of weights.
@@ -80,6 +80,7 @@ struct QuantizedRow {
   std::int32_t* term;        // -128 * sum(q): what the zero point of weights without a minimum adds
   float* sum;                // scale * sum(q): what a minimum is multiplied with
   std::int32_t* early_term;  // the first 16 inputs' part of term
+  std::int32_t* pair;        // sum(q) of both halves of a group, 16 bits each, the first one's below
   std::int64_t half, step;
 };
 
@@ -90,9 +91,12 @@ struct LinearKernels {
   // than these share once they are widened.
   std::int64_t stream_bytes_rows, stream_narrow_rows;
   std::int64_t integer_rows;  // full panels of PackedFormat::i8 have so many
-  void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
+  // The same beside K types alone, of more rows than widen these in registers.
+  std::int64_t block_rows;
+  // `scale_inputs`, 32 or 256, of a row have one scale.
+  void (*quantize_row)(const float* x, std::int64_t k, std::int64_t scale_inputs, const QuantizedRow& out);
   // The same of whole numbers -128..127, which are kept: every scale is 1.
-  void (*store_numbers)(const float* x, std::int64_t k, const QuantizedRow& out);
+  void (*store_numbers)(const float* x, std::int64_t k, std::int64_t scale_inputs, const QuantizedRow& out);
   // A row, or groups of 64 of it, as PackedFormat::i8 multiplies it: the numbers of an arithmetic with int8
   // numbers and one scale a row, which is returned. Groups lie `step` bytes apart, the last filled up with
   // zeros.
@@ -130,7 +134,7 @@ enum class PanelScales : std::uint8_t {
   none,
   shares,  // for 32 inputs, or 128, of the output's unit, in half precision
   bytes,   // for 32 inputs, or 16, times the block's in half precision
-  floats,  // the same multiplied, in float32
+  floats,  // for 64 inputs or more, in float32
   e4m3,    // for 16 inputs, times one float of the output and over another
 };
 
@@ -188,10 +192,10 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"nvfp4", 128, 64, 64, 64 + 512, 0, PanelScales::e4m3, 16, false, 0, PackedFormat::bf16, nullptr, 4,
      kE2m1Values},
     {"i8", 128, 64, 0, 1024, 8},
-    {"wide32", 0, 64, 128, 128 + 1024, 8, PanelScales::floats, 32, false, 128, PackedFormat::wide32},
-    {"wide32m", 0, 64, 256, 256 + 1024, 8, PanelScales::floats, 32, true, 0, PackedFormat::wide32m},
-    {"wide16", 0, 64, 256, 256 + 1024, 8, PanelScales::floats, 16, false, 128, PackedFormat::wide16},
-    {"wide16m", 0, 64, 512, 512 + 1024, 8, PanelScales::floats, 16, true, 0, PackedFormat::wide16m},
+    {"wide32", 0, 256, 192, 192 + 4096, 8, PanelScales::bytes, 32, false, 128, PackedFormat::wide32},
+    {"wide32m", 0, 256, 320, 320 + 4096, 8, PanelScales::bytes, 32, true, 0, PackedFormat::wide32m},
+    {"wide16", 0, 256, 320, 320 + 4096, 8, PanelScales::bytes, 16, false, 128, PackedFormat::wide16},
+    {"wide16m", 0, 256, 320, 320 + 4096, 8, PanelScales::bytes, 16, true, 0, PackedFormat::wide16m},
 };
 constexpr const PanelLayout& panel_layout(PackedFormat format) {
   return kPanelLayouts[static_cast<std::size_t>(format)];

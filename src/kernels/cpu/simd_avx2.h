@@ -92,6 +92,16 @@ PAGODA_INLINE unsigned greater(F a, F b) {  // a bit per lane
 
 PAGODA_INLINE I izero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 PAGODA_INLINE I add(I a, I b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+PAGODA_INLINE I mul(I a, I b) { return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)}; }
+// simd_avx512.h
+PAGODA_INLINE I pack_pairs(I low, I high) {
+  return {_mm256_blend_epi16(low.lo, _mm256_slli_epi32(high.lo, 16), 0xaa),
+          _mm256_blend_epi16(low.hi, _mm256_slli_epi32(high.hi, 16), 0xaa)};
+}
+PAGODA_INLINE I dot_pairs(I acc, I a, I b) {
+  return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(a.lo, b.lo)),
+          _mm256_add_epi32(acc.hi, _mm256_madd_epi16(a.hi, b.hi))};
+}
 PAGODA_INLINE I iset1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 PAGODA_INLINE F to_float(I x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }
 PAGODA_INLINE I to_int(F x) { return {_mm256_cvtps_epi32(x.lo), _mm256_cvtps_epi32(x.hi)}; }
@@ -177,10 +187,9 @@ PAGODA_INLINE W look_up(const std::uint8_t* table, W w) {
   const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   return {_mm256_shuffle_epi8(bytes, w.lo), _mm256_shuffle_epi8(bytes, w.hi)};
 }
-PAGODA_INLINE F load_int8(const std::byte* p) {
+PAGODA_INLINE I load_int8(const std::byte* p) {
   const auto half = [&](int at) {
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + at))));
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + at)));
   };
   return {half(0), half(8)};
 }
@@ -190,14 +199,14 @@ PAGODA_INLINE I load_uint8(const std::byte* p) {
   };
   return {half(0), half(8)};
 }
-PAGODA_INLINE F load_low_nibbles(const std::byte* p) {
+PAGODA_INLINE I load_low_nibbles(const std::byte* p) {
   const I bytes = load_uint8(p);
   const __m256i mask = _mm256_set1_epi32(15);
-  return to_float({_mm256_and_si256(bytes.lo, mask), _mm256_and_si256(bytes.hi, mask)});
+  return {_mm256_and_si256(bytes.lo, mask), _mm256_and_si256(bytes.hi, mask)};
 }
-PAGODA_INLINE F load_high_nibbles(const std::byte* p) {
+PAGODA_INLINE I load_high_nibbles(const std::byte* p) {
   const I bytes = load_uint8(p);
-  return to_float({_mm256_srli_epi32(bytes.lo, 4), _mm256_srli_epi32(bytes.hi, 4)});
+  return {_mm256_srli_epi32(bytes.lo, 4), _mm256_srli_epi32(bytes.hi, 4)};
 }
 
 PAGODA_INLINE __m256 pow2_half(__m256i n) {

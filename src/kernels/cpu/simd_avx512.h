@@ -83,7 +83,15 @@ PAGODA_INLINE void store_bf16(std::uint16_t* p, F x) {
 
 PAGODA_INLINE I izero() { return _mm512_setzero_si512(); }
 PAGODA_INLINE I add(I a, I b) { return _mm512_add_epi32(a, b); }
+PAGODA_INLINE I mul(I a, I b) { return _mm512_mullo_epi32(a, b); }
 PAGODA_INLINE I iset1(std::int32_t x) { return _mm512_set1_epi32(x); }
+// Two numbers in the 16 bits of each lane, and acc[lane] += the products of the lane's.
+PAGODA_INLINE I pack_pairs(I low, I high) {
+  constexpr int kFirstWhereSet = 0xca;
+  return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), low, _mm512_slli_epi32(high, 16),
+                                   kFirstWhereSet);
+}
+PAGODA_INLINE I dot_pairs(I acc, I a, I b) { return _mm512_dpwssd_epi32(acc, a, b); }
 PAGODA_INLINE F to_float(I x) { return _mm512_cvtepi32_ps(x); }
 PAGODA_INLINE I to_int(F x) { return _mm512_cvtps_epi32(x); }  // to nearest even
 
@@ -137,17 +145,17 @@ PAGODA_INLINE W look_up(const std::uint8_t* table, W w) {
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), w);
 }
 PAGODA_INLINE Quads quads_of(W w) { return {{w}}; }
-// Sixteen signed bytes as floats, and the halves of sixteen unsigned ones.
-PAGODA_INLINE F load_int8(const std::byte* p) {
-  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+// Sixteen signed bytes, and the halves of sixteen unsigned ones.
+PAGODA_INLINE I load_int8(const std::byte* p) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-PAGODA_INLINE F load_low_nibbles(const std::byte* p) {
+PAGODA_INLINE I load_low_nibbles(const std::byte* p) {
   const I bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  return _mm512_cvtepi32_ps(_mm512_and_si512(bytes, _mm512_set1_epi32(15)));
+  return _mm512_and_si512(bytes, _mm512_set1_epi32(15));
 }
-PAGODA_INLINE F load_high_nibbles(const std::byte* p) {
+PAGODA_INLINE I load_high_nibbles(const std::byte* p) {
   const I bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  return _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4));
+  return _mm512_srli_epi32(bytes, 4);
 }
 
 PAGODA_INLINE F pow2(I n) {  // n in -126..127

@@ -105,16 +105,30 @@ PAGODA_INLINE unsigned greater(const F& a, const F& b) {  // a bit per lane
   return mask;
 }
 
-PAGODA_INLINE I izero() { return {}; }
-PAGODA_INLINE I add(const I& a, const I& b) {
+template <class Op>
+inline I map_integers(const Op& op) {
   I out;
-  for (int i = 0; i < 16; ++i) out.v[i] = a.v[i] + b.v[i];
+  for (int i = 0; i < 16; ++i) out.v[i] = op(i);
   return out;
 }
+PAGODA_INLINE I izero() { return {}; }
+PAGODA_INLINE I add(const I& a, const I& b) {
+  return map_integers([&](int i) { return a.v[i] + b.v[i]; });
+}
+PAGODA_INLINE I mul(const I& a, const I& b) {
+  return map_integers([&](int i) { return a.v[i] * b.v[i]; });
+}
 PAGODA_INLINE I iset1(std::int32_t x) {
-  I out;
-  for (std::int32_t& lane : out.v) lane = x;
-  return out;
+  return map_integers([&](int) { return x; });
+}
+// simd_avx512.h
+PAGODA_INLINE I pack_pairs(const I& low, const I& high) {
+  return map_integers([&](int i) { return (low.v[i] & 0xffff) | high.v[i] * (1 << 16); });
+}
+PAGODA_INLINE I dot_pairs(const I& acc, const I& a, const I& b) {
+  const auto low = [](std::int32_t x) { return static_cast<std::int16_t>(x & 0xffff); };
+  return map_integers(
+      [&](int i) { return acc.v[i] + low(a.v[i]) * low(b.v[i]) + (a.v[i] >> 16) * (b.v[i] >> 16); });
 }
 PAGODA_INLINE F to_float(const I& x) {
   return map([&](int i) { return static_cast<float>(x.v[i]); });
@@ -189,14 +203,14 @@ PAGODA_INLINE W look_up(const std::uint8_t* table, const W& w) {
   return map_bytes([&](int i) { return table[w.v[i]]; });
 }
 PAGODA_INLINE Quads quads_of(const W& w) { return {{w}}; }
-PAGODA_INLINE F load_int8(const std::byte* p) {
-  return map([&](int i) { return static_cast<float>(static_cast<std::int8_t>(p[i])); });
+PAGODA_INLINE I load_int8(const std::byte* p) {
+  return map_integers([&](int i) { return static_cast<std::int8_t>(p[i]); });
 }
-PAGODA_INLINE F load_low_nibbles(const std::byte* p) {
-  return map([&](int i) { return static_cast<float>(static_cast<int>(p[i]) & 15); });
+PAGODA_INLINE I load_low_nibbles(const std::byte* p) {
+  return map_integers([&](int i) { return static_cast<int>(p[i]) & 15; });
 }
-PAGODA_INLINE F load_high_nibbles(const std::byte* p) {
-  return map([&](int i) { return static_cast<float>(static_cast<int>(p[i]) >> 4); });
+PAGODA_INLINE I load_high_nibbles(const std::byte* p) {
+  return map_integers([&](int i) { return static_cast<int>(p[i]) >> 4; });
 }
 PAGODA_INLINE I dot_part(const I& acc, const W& w, const QuadInput* q) {
   I out;

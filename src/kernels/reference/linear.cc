@@ -16,19 +16,20 @@ constexpr float kLargestHalf = 65504.0f;
 
 enum class Operand { weight, activation };
 
-// A row as 16-bit or 8-bit arithmetic sees it, as floats again.
-void round_row(LinearType type, Operand operand, float* row, std::int64_t k) {
+// A row as 16-bit or 8-bit arithmetic sees it, as floats again. scale_inputs: of a row in 8 bits.
+void round_row(LinearType type, Operand operand, float* row, std::int64_t k, std::int64_t scale_inputs = 0) {
   if (type == LinearType::bfloat16) {
     for (std::int64_t i = 0; i < k; ++i) row[i] = bfloat16_to_float(float_to_bfloat16(row[i]));
   } else if (type == LinearType::float16 && operand == Operand::weight) {
     for (std::int64_t i = 0; i < k; ++i)
       row[i] = half_to_float(float_to_half(std::clamp(row[i], -kLargestHalf, kLargestHalf)));
   } else if (type == LinearType::int8 && operand == Operand::activation) {
-    for (std::int64_t begin = 0; begin < k; begin += kQuantGroup) {
-      const int count = static_cast<int>(std::min<std::int64_t>(kQuantGroup, k - begin));
-      std::int8_t q[kQuantGroup];
-      const float scale = quantize_group(row + begin, count, q);
-      for (int i = 0; i < count; ++i) row[begin + i] = scale * static_cast<float>(q[i]);
+    std::vector<std::int8_t> q(static_cast<std::size_t>(scale_inputs));
+    for (std::int64_t begin = 0; begin < k; begin += scale_inputs) {
+      const int count = static_cast<int>(std::min(scale_inputs, k - begin));
+      const float scale = quantize_group(row + begin, count, q.data());
+      for (int i = 0; i < count; ++i)
+        row[begin + i] = scale * static_cast<float>(q[static_cast<std::size_t>(i)]);
     }
   }
 }
@@ -107,7 +108,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
       scales[static_cast<std::size_t>(row)] =
           quantize_inputs(arithmetic, std::span(to, static_cast<std::size_t>(k)));
     if (arithmetic.number != InputNumber::int8 || !arithmetic.scales_rows())
-      round_row(weight.type, Operand::activation, to, k);
+      round_row(weight.type, Operand::activation, to, k, weight.scale_inputs());
   }
   const auto* w = reinterpret_cast<const float*>(weight.packed);
   const auto product = [&](std::int64_t row, std::int64_t j) {

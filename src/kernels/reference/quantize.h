@@ -1,6 +1,6 @@
 #pragma once
-// The 8-bit form of activations and of weights, both with scales for 32 inputs, and of keys and values. The
-// meaning that every fast path must reproduce exactly.
+// The 8-bit form of activations, with scales for 32 inputs or 256, of weights, with scales for 32, and of
+// keys and values. The meaning that every fast path must reproduce exactly.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,0 +1,136 @@
+// Goal: products with the K types are the integer sums that linear_blocks_inl.h describes: every instruction
+// set with fused multiply-adds, and any number of rows, gives the same bits, at the largest numbers too.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <string>
+
+#include "kernels/amx.h"
+#include "kernels/linear.h"
+#include "kernels/testing.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kN = 37, kK = 768, kRows = 70;
+
+constexpr DType kTypes[] = {DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_xs};
+
+PackedLinear pack(const KernelContext& context, DType dtype, const std::vector<std::byte>& bytes) {
+  const TensorView view = {dtype, {kN, kK}, bytes.data()};
+  auto packed = PackedLinear::pack(context, LinearType::int8, std::span(&view, 1));
+  CHECK(packed.has_value());
+  return std::move(*packed);
+}
+
+std::vector<float> run(const KernelContext& context, const PackedLinear& packed, const float* x,
+                       std::int64_t rows) {
+  std::vector<float> y(static_cast<std::size_t>(rows * kN));
+  linear(context, packed, LinearInput::rows(x, kK), rows, Buffer::of(y.data(), kN));
+  return y;
+}
+
+std::vector<CpuLevel> fused_levels() {
+  std::vector<CpuLevel> levels = levels_here();
+  std::erase(levels, CpuLevel::portable);
+  return levels;
+}
+
+// Weights whose numbers, scales and minima are all `bits`, as far as the type has them, and d is small.
+std::vector<std::byte> alike(DType dtype, int bits) {
+  const auto block = static_cast<std::size_t>(dtype_info(dtype).block_bytes);
+  std::vector<std::byte> bytes(block * (kN * kK / 256), static_cast<std::byte>(bits));
+  const ScalesAt scales = scales_at(dtype);
+  const std::uint16_t d = 0x1400;
+  for (std::size_t at = 0; at < bytes.size(); at += block) {
+    std::memcpy(bytes.data() + at + scales.scale, &d, 2);
+    if (scales.minimum != 0) std::memcpy(bytes.data() + at + scales.minimum, &d, 2);
+  }
+  return bytes;
+}
+
+TEST(LinearBlocks, EveryLevelHasTheSameBits) {
+  const std::vector<float> x = random_floats(1, kRows * kK);
+  for (const DType type : kTypes) {
+    const std::vector<std::byte> bytes = random_weights(2, type, kN * kK);
+    std::vector<float> first;
+    for (const CpuLevel level : fused_levels()) {
+      const KernelContext context{.level = level};
+      const PackedLinear packed = pack(context, type, bytes);
+      for (const std::int64_t rows : {kRows, std::int64_t{1}, std::int64_t{6}, std::int64_t{7},
+                                      std::int64_t{16}, std::int64_t{17}, std::int64_t{33}}) {
+        SCOPED_TRACE(testing::Message()
+                     << dtype_info(type).name << " " << cpu_level_name(level) << " rows " << rows);
+        const std::vector<float> y = run(context, packed, x.data(), rows);
+        if (first.empty()) first = y;
+        EXPECT_TRUE(same_bits(y, std::vector<float>(first.begin(), first.begin() + rows * kN)));
+      }
+    }
+  }
+}
+
+// All rows are 1 or -1 throughout, so 127 or -127, and every number of the weights is its type's largest or
+// smallest: no integer sum overflows.
+TEST(LinearBlocks, TheLargestNumbersHaveRoom) {
+  std::vector<float> x(kRows * kK, 1.0f);
+  for (std::size_t i = kK; i < 2 * kK; ++i) x[i] = -1.0f;
+  const KernelContext plain{.backend = Backend::reference};
+  for (const DType type : kTypes) {
+    for (const int bits : {0xff, 0x80, 0x7f, 0x00}) {
+      const std::vector<std::byte> bytes = alike(type, bits);
+      const std::vector<float> expected = run(plain, pack(plain, type, bytes), x.data(), 2);
+      for (const CpuLevel level : levels_here()) {
+        const KernelContext context{.level = level};
+        const PackedLinear packed = pack(context, type, bytes);
+        for (const std::int64_t rows : {std::int64_t{2}, kRows}) {
+          SCOPED_TRACE(testing::Message() << dtype_info(type).name << " " << cpu_level_name(level) << " bits "
+                                          << bits << " rows " << rows);
+          const std::vector<float> y = run(context, packed, x.data(), rows);
+          for (std::size_t i = 0; i < expected.size(); ++i)
+            ASSERT_NEAR(y[i], expected[i], 1e-5 * std::fabs(expected[i])) << i;
+        }
+      }
+    }
+  }
+}
+
+// A row that is not finite changes no other, and has the same bits alone as among others.
+TEST(LinearBlocks, ARowOfNoNumbersIsItsOwn) {
+  const std::vector<float> x = random_floats(3, kRows * kK);
+  std::vector<float> odd = x;
+  odd[5 * kK + 3] = std::numeric_limits<float>::quiet_NaN();
+  odd[9 * kK + 300] = std::numeric_limits<float>::infinity();
+  for (const DType type : kTypes) {
+    const std::vector<std::byte> bytes = random_weights(4, type, kN * kK);
+    for (const CpuLevel level : levels_here()) {
+      SCOPED_TRACE(testing::Message() << dtype_info(type).name << " " << cpu_level_name(level));
+      const KernelContext context{.level = level};
+      const PackedLinear packed = pack(context, type, bytes);
+      const std::vector<float> y = run(context, packed, odd.data(), kRows),
+                               good = run(context, packed, x.data(), kRows);
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        const auto part = [&](const std::vector<float>& all) {
+          return std::vector<float>(all.begin() + row * kN, all.begin() + (row + 1) * kN);
+        };
+        const bool is_odd = row == 5 || row == 9;
+        EXPECT_TRUE(same_bits(part(y), is_odd ? run(context, packed, odd.data() + row * kK, 1) : part(good)))
+            << row;
+      }
+    }
+  }
+}
+
+// The tests above compare AVX2 with AVX-512: here without AMX, too.
+TEST(LinearBlocks, AreTheSameWithoutAmx) {
+  if (!amx_allowed()) GTEST_SKIP() << "no AMX here";
+  const std::string command = "PAGODA_AMX=0 '" + std::filesystem::read_symlink("/proc/self/exe").string() +
+                              "' --gtest_brief=1 --gtest_filter='LinearBlocks.*'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace pagoda
