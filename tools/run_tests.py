@@ -27,7 +27,7 @@ BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-t
 FUZZ_SECONDS = 5  # each target, in the ordinary run
 TIMEOUT_S = 900  # one test program; sanitizers make a test 5 to 15 times as slow
 CI_MINUTES = (
-    60  # core and tiers together, of the 90 there are; a tier that might not end within it waits for the next run
+    27  # core and tiers together, of the 90 there are; a tier that might not end within it waits for the next run
 )
 PROGRAMS = ("pagoda", "pagoda_shared", "pagoda_example")  # end-to-end tests start and load these
 BESIDE = ("nice", "-n", "5")  # how C++ tests are built and run beside the end-to-end tests, which measure times
