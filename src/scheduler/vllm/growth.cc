@@ -50,6 +50,7 @@ Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::i
         break;
       }
     }
+    CHECK(last != nullptr);
     release_kv(*last, records_.kv);
     if (last == &sequence) {
       CHECK(records_.plan().batch().num_tokens > 0);  // validate() saw to it that one sequence always fits
