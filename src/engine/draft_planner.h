@@ -19,7 +19,6 @@ class DraftPlanner {
   DraftPlanner(const EngineConfig& config, const StepObservers& observers);
 
   bool active() const { return proposer_ != nullptr || config_.forced_drafts; }
-  bool proposes() const { return proposer_ != nullptr; }  // drafts for requests without constraints
   // Another proposer than EngineConfig::speculative asks for; null: none. Between steps.
   void set_proposer(std::unique_ptr<DraftProposer> proposer) { proposer_ = std::move(proposer); }
   std::unique_ptr<DraftProposer> take_proposer() { return std::move(proposer_); }  // to wrap it

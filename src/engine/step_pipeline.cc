@@ -94,9 +94,9 @@ void StepPipeline::drain() {
 // Only of what it asks of the step in flight: that its result changes no more than each sequence by a token.
 bool StepPipeline::may_plan_ahead() const {
   if (!config_.async_scheduling || num_in_flight_ != 1 || parts_.runner->max_in_flight() < 2 ||
-      !parts_.scheduler->plans_ahead() || drafts_.proposes() || requests_.num_constrained() > 0)
+      !parts_.scheduler->plans_ahead() || config_.speculative || requests_.num_constrained() > 0)
     return false;
-  const StepInFlight& step = steps_[static_cast<std::size_t>(num_retired_ % kMaxInFlight)];
+  const StepInFlight& step = oldest();
   return step.masked.empty() && !step.batch->empty() && step.submitted.ok() &&
          std::ranges::all_of(step.batch->sequences, [](const ScheduledSequence& sequence) {
            const SampleSpec& spec = sequence.spec;

@@ -67,6 +67,7 @@ class StepPipeline {
   bool begin();  // false: there is nothing to run, nor to hear of tiers
   bool may_plan_ahead() const;
   StepInFlight& oldest() { return steps_[static_cast<std::size_t>(num_retired_ % kMaxInFlight)]; }
+  const StepInFlight& oldest() const { return steps_[static_cast<std::size_t>(num_retired_ % kMaxInFlight)]; }
   bool retire_oldest();
   StepResult wait(StepInFlight& step);
   bool retire(StepInFlight& step, StepResult& result);

@@ -329,8 +329,6 @@ Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const
     core.add_observer(*replica.cache_events);
   }
   if (flags.record.empty()) return ok_status();
-  if (flags.async_scheduling)
-    return invalid_argument("--record: runs with --async-scheduling cannot be replayed yet");
   const std::string path = replicas.size() == 1 ? flags.record : concat(flags.record, ".", number);
   auto created = Recorder::create(path, run_header(flags, plan), clock);
   if (!created) return created.error().annotate("--record");

@@ -215,6 +215,26 @@ const Mode kModes[] = {
        f.scheduling_policy = "fair";
        f.kv_offloading_bytes = 1 << 20;
      }},
+    {"asynchronous", [](EngineFlags& f) { f.async_scheduling = true; }},
+    {"asynchronous, swap, target latency",
+     [](EngineFlags& f) {
+       f.async_scheduling = true;
+       f.swap_space_bytes = 1 << 20;
+       f.target_itl_ms = 2;
+     }},
+    {"asynchronous, windows, virtual, pages made as needed",
+     [](EngineFlags& f) {
+       f.async_scheduling = true;
+       f.model = kWindowed;
+       f.kv_manager = "virtual";
+       f.kv_precreate_pages = f.kv_slicing = f.kv_deferred_reclaim = false;
+     }},
+    {"asynchronous, offloaded, fair",
+     [](EngineFlags& f) {
+       f.async_scheduling = true;
+       f.scheduling_policy = "fair";
+       f.kv_offloading_bytes = 1 << 20;
+     }},
     {"orca oracle",
      [](EngineFlags& f) {
        f.scheduler = "orca";
@@ -248,6 +268,7 @@ class TamperedLog : public testing::Test {
  protected:
   void SetUp() override {
     flags_.kv_offloading_bytes = 1 << 20;
+    flags_.async_scheduling = true;
     set_small_cache(flags_, 26);
     record(flags_, path_);
     bytes_ = contents(path_);
