@@ -109,6 +109,7 @@ std::vector<NumaNode> read_numa_nodes(const std::string& folder) {
 namespace {
 
 constexpr std::size_t kSetBytes = CPU_ALLOC_SIZE(kMaxCpu + 1);
+constexpr std::size_t kBits = sizeof(unsigned long) * 8;  // a mask of nodes has words of so many
 
 struct CpuSet {
   CpuSet() : words(kSetBytes / sizeof(unsigned long)) {}
@@ -155,7 +156,6 @@ ThreadPlace::ThreadPlace(const CpuList& cpus, std::optional<int> node) {
   }
   if (!node) return;
   constexpr std::size_t kMostNodes = 4096;
-  constexpr std::size_t kBits = sizeof(unsigned long) * 8;
   nodes_before_.resize(kMostNodes / kBits);
   int policy = 0;
   if (syscall(SYS_get_mempolicy, &policy, nodes_before_.data(), kMostNodes, nullptr, 0) == 0 &&
@@ -168,14 +168,12 @@ ThreadPlace::~ThreadPlace() {
     CpuSet set(cpus_before_);
     (void)sched_setaffinity(0, kSetBytes, set.get());
   }
-  constexpr std::size_t kBits = sizeof(unsigned long) * 8;
   if (policy_before_ >= 0)
     (void)syscall(SYS_set_mempolicy, policy_before_, nodes_before_.data(), nodes_before_.size() * kBits);
 }
 
 Status prefer_memory_of(int node) {
   constexpr int kPreferred = 1;  // MPOL_PREFERRED
-  constexpr std::size_t kBits = sizeof(unsigned long) * 8;
   std::vector<unsigned long> mask(static_cast<std::size_t>(node) / kBits + 1);
   mask.back() = 1UL << (static_cast<std::size_t>(node) % kBits);
   // The kernel reads one bit less than it is told of.

@@ -40,9 +40,9 @@ struct PackedLinear::Storage {
   // interleaved.
   std::vector<LinearSegment> runs;
   std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // all matrices
-  // Whether some are of a K type. Of its rows in 8 bits 256 inputs have one scale then, else 32.
+  // Whether some are of a K type. Rows in 8 bits then have one scale for 256 inputs, else for 32.
   bool has_blocks = false;
-  std::int64_t scale_inputs() const { return has_blocks ? std::ssize(SuperBlock{}.numbers) : 32; }
+  std::int64_t scale_inputs() const { return has_blocks ? kSuperBlockInputs : 32; }
   // Whether a part of a row cannot be prepared before all of it is known.
   bool needs_whole_rows() const { return has_blocks || arithmetic.needs_whole_rows(); }
   bool keeps_values = false;          // PackedLinear::keeps_values()

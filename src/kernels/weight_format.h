@@ -58,7 +58,7 @@ constexpr bool has_minimum_shares(PackedFormat format) {
          format == PackedFormat::q8m;
 }
 // Whether the file's own numbers and scales lie there, so that no weight is another than in the file. They
-// are multiplied by rows in int8 with one scale for the 256 inputs of a SuperBlock, as GGML does, whose sums
+// are multiplied by rows in int8 with one scale for kSuperBlockInputs, as GGML does, whose sums
 // are integers over all of these.
 constexpr bool keeps_file_numbers(PackedFormat format) {
   return format >= PackedFormat::q2_k && format <= PackedFormat::iq4_xs;
@@ -76,13 +76,14 @@ inline constexpr std::int8_t kIq3Values[16] = {4,  12,  20,  28,  36,  44,  52, 
 // for the fraction.
 inline constexpr std::int8_t kFp4Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-// 256 weights of a K type as the file has them: w = d * scale * (number - zero) - dmin * minimum, with a
+inline constexpr std::int64_t kSuperBlockInputs = 256;
+// Weights of a K type as the file has them: w = d * scale * (number - zero) - dmin * minimum, with a
 // scale and perhaps a minimum for 32 neighbours or for 16. IQ4_XS: kIq4Values of the number.
 struct SuperBlock {
   std::uint16_t d = 0, dmin = 0;  // in half precision
   std::int8_t scales[16] = {};
   std::uint8_t minima[16] = {};
-  std::uint8_t numbers[256];
+  std::uint8_t numbers[kSuperBlockInputs];
 };
 
 // 32 of a row's weights in 8 bits: w = scale * u + minimum, u in 0..255. Where the weights have no minimum of

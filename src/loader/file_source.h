@@ -1,6 +1,6 @@
 #pragma once
 // FileSource: the part of a ModelSource that is the same for both formats: tensors that lie in mapped files.
-// Of loader/ alone.
+// Internal to loader/.
 #include <map>
 #include <memory>
 #include <string>

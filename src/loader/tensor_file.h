@@ -1,6 +1,6 @@
 #pragma once
 // TensorFile: what a GGUF and a safetensors file have in common: a mapping, and the tensors listed in it.
-// What the formats add, and how they are parsed, is in gguf.h and safetensors.h. Threads: any may read.
+// gguf.h and safetensors.h have the formats' own parts and their parsers. Threads: any may read.
 #include <map>
 #include <memory>
 #include <optional>

@@ -32,7 +32,6 @@
 #include "engine/engine_thread.h"
 #include "kv_events/event_publisher.h"
 #include "loader/mapped_file.h"
-#include "model_runner/async_model_runner.h"
 #include "models/read_config.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
@@ -260,25 +259,16 @@ Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan p
                                           LoadedRunner& runner) {
   Replica& replica = replicas[static_cast<std::size_t>(number)];
   plan.engine.engine = number;
-  auto create_pages = runner.page_creator();
-  std::unique_ptr<ModelRunner> model_runner = runner.take();
-  if (plan.engine.async_scheduling) {
-    auto async = std::make_unique<AsyncModelRunner>(std::move(model_runner));
-    create_pages = [create = std::move(create_pages), runs = async.get()](std::int64_t first,
-                                                                          std::int64_t count) {
-      runs->settle();
-      return create(first, count);
-    };
-    model_runner = std::move(async);
-  }
+  LoadedRunner::Taken taken = runner.take(plan.engine.async_scheduling);
   std::function<bool(std::int64_t)> may_create;
   if (plan.virtual_memory)
-    may_create = page_adder(std::move(create_pages), plan.virtual_memory->num_created, replica.recorder);
+    may_create =
+        page_adder(std::move(taken.create_pages), plan.virtual_memory->num_created, replica.recorder);
   auto parts =
       make_memory_parts(flags, plan.engine, plan.kv.num_blocks, plan.num_swap_blocks,
                         plan.virtual_memory ? &*plan.virtual_memory : nullptr, std::move(may_create));
   if (!parts) return parts.error();
-  parts->runner = std::move(model_runner);
+  parts->runner = std::move(taken.runner);
   parts->poison = poison.get();
   replica.core = std::make_unique<EngineCore>(plan.engine, *std::move(parts), clock,
                                               metrics.labelled(concat("engine=\"", number, "\"")));

@@ -37,7 +37,7 @@ std::string chosen_arithmetic(std::string_view dtype, std::span<const StoredMatr
     LinearArithmetic arithmetic = arithmetic_with(*type, matrices.inputs);
     if (arithmetic.is_own() && *type == LinearType::int8 &&
         keeps_file_numbers(weight_format(matrices.dtype).int8_panels))
-      arithmetic = {.number = InputNumber::int8, .scales = InputScale::group, .group = 256};
+      arithmetic = {.number = InputNumber::int8, .scales = InputScale::group, .group = kSuperBlockInputs};
     const std::string inputs = linear_arithmetic_text(arithmetic);
     bytes[concat(type_name(*type), inputs.empty() ? "" : concat(" (activations ", inputs, ")"))] +=
         matrices.bytes;

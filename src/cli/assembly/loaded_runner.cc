@@ -4,6 +4,7 @@
 #include "cli/assembly/devices.h"
 #include "cli/assembly/ranks.h"
 #include "kernels/amx.h"
+#include "model_runner/async_model_runner.h"
 #include "tensor/system_limits.h"
 
 namespace pagoda {
@@ -42,10 +43,23 @@ ModelRunner& LoadedRunner::runner() {
   return group_ ? static_cast<ModelRunner&>(*group_) : *alone_;
 }
 
-std::unique_ptr<ModelRunner> LoadedRunner::take() {
-  if (device_) return std::move(device_);
-  if (group_) return std::move(group_);
-  return std::move(alone_);
+LoadedRunner::Taken LoadedRunner::take(bool async) {
+  const auto hand_over = [](auto& runner) {
+    const auto create = [owner = runner.get()](std::int64_t first, std::int64_t count) {
+      return owner->create_kv_pages(first, count);
+    };
+    return Taken{.runner = std::move(runner), .create_pages = create};
+  };
+  Taken taken = device_ ? hand_over(device_) : group_ ? hand_over(group_) : hand_over(alone_);
+  if (!async) return taken;
+  auto outer = std::make_unique<AsyncModelRunner>(std::move(taken.runner));
+  taken.create_pages = [create = std::move(taken.create_pages), runs = outer.get()](std::int64_t first,
+                                                                                    std::int64_t count) {
+    runs->settle();
+    return create(first, count);
+  };
+  taken.runner = std::move(outer);
+  return taken;
 }
 
 const KvGroupPlan& LoadedRunner::kv_plan() const { return device_ ? device_->kv_plan() : local().kv_plan(); }
@@ -90,22 +104,6 @@ Status LoadedRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKv
                 : alone_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks);
 }
 
-std::function<Status(std::int64_t, std::int64_t)> LoadedRunner::page_creator() {
-  if (device_) {
-    return [device = device_.get()](std::int64_t first, std::int64_t count) {
-      return device->create_kv_pages(first, count);
-    };
-  }
-  if (group_) {
-    return [group = group_.get()](std::int64_t first, std::int64_t count) {
-      return group->create_kv_pages(first, count);
-    };
-  }
-  return [alone = alone_.get()](std::int64_t first, std::int64_t count) {
-    return alone->create_kv_pages(first, count);
-  };
-}
-
 Status LoadedRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
                                std::unique_ptr<KvRowServer> server) {
   if (!alone_) return unimplemented("the KV cache can be offloaded by one process on the CPU alone");
@@ -126,7 +124,7 @@ RankTotals LoadedRunner::totals() const {
 }
 
 // A device has given out what the model takes, but for graphs; on the CPU it becomes resident as it is used.
-// What is mapped from the weight cache counts as available, since the system could read it again.
+// Weights mapped from the weight cache count as available, since the system could read them again.
 LoadedRunner::KvHeadroom LoadedRunner::kv_room() const {
   if (device_) return {.available = device_->free_bytes(), .taken = memory_plan().graph_bytes};
   const RankTotals all = totals();

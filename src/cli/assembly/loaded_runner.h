@@ -18,7 +18,14 @@ class LoadedRunner {
                                      const EngineFlags& flags, Communicator* communicator);
 
   ModelRunner& runner();
-  std::unique_ptr<ModelRunner> take();
+  // For the engine. `create_pages` commits pages [first, first + count) on every rank while no batch is being
+  // run, and is valid as long as the runner is.
+  struct Taken {
+    std::unique_ptr<ModelRunner> runner;
+    std::function<Status(std::int64_t first, std::int64_t count)> create_pages;
+  };
+  // `async`: as an AsyncModelRunner.
+  Taken take(bool async);
 
   const KvGroupPlan& kv_plan() const;
   MemoryPlan memory_plan() const;
@@ -41,8 +48,6 @@ class LoadedRunner {
   // On every rank; `layout` and `shape` are rank 0's.
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks);
-  // Commits pages [first, first + count) on every rank, between steps. Valid as long as the runner is.
-  std::function<Status(std::int64_t first, std::int64_t count)> page_creator();
   // Bytes of a block as tiers see it. Where rows of K/V go beside the KV cache, once that is there;
   // unimplemented: this runner has no way to do so.
   std::size_t kv_block_bytes() const { return alone_ ? alone_->kv_block_bytes() : 0; }

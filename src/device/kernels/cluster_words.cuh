@@ -61,7 +61,7 @@ __device__ __forceinline__ void make_arrivals(std::uint64_t* barrier, unsigned c
 #ifndef __CUDACC__
   emulated::make_arrivals(barrier, count);
 #elif defined(PAGODA_CLUSTERS)
-  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  const auto shared = shared_address(barrier);
   asm volatile(
       "mbarrier.init.shared::cta.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(shared),
       "r"(count)
@@ -72,7 +72,7 @@ __device__ __forceinline__ void expect_arrivals(std::uint64_t* barrier, unsigned
 #ifndef __CUDACC__
   emulated::expect_arrivals(barrier, bytes);
 #elif defined(PAGODA_CLUSTERS)
-  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  const auto shared = shared_address(barrier);
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared), "r"(bytes) : "memory");
 #endif
 }
@@ -84,7 +84,7 @@ __device__ __forceinline__ void arrive_at(std::uint64_t* barrier, unsigned rank)
 #ifndef __CUDACC__
   emulated::arrive_at(barrier, rank);
 #elif defined(PAGODA_CLUSTERS)
-  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  const auto shared = shared_address(barrier);
   asm volatile(
       "{\n\t.reg .b32 there;\n\t"
       "mapa.shared::cluster.u32 there, %0, %1;\n\t"
@@ -98,7 +98,7 @@ __device__ __forceinline__ void wait_for_arrivals(std::uint64_t* barrier, unsign
 #ifndef __CUDACC__
   emulated::wait_for_arrivals(barrier, parity);
 #elif defined(PAGODA_CLUSTERS)
-  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  const auto shared = shared_address(barrier);
   unsigned ended;
   do {
     asm volatile(
@@ -119,8 +119,7 @@ __device__ __forceinline__ void copy_to_cluster(void* to, const void* from, unsi
 #ifndef __CUDACC__
   emulated::copy_to_cluster(to, from, bytes, barrier, ranks);
 #elif defined(PAGODA_CLUSTERS)
-  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to)),
-             arrivals = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+  const auto shared = shared_address(to), arrivals = shared_address(barrier);
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, "
       "[%3], %4;" ::"r"(shared),

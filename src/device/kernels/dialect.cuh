@@ -16,6 +16,13 @@
 
 namespace pagoda::device::kernels {
 
+#ifdef __CUDACC__
+// As instructions that name the shared window take it.
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+#endif
+
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 
 struct Bf16 {

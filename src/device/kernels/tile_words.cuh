@@ -47,7 +47,7 @@ __device__ __forceinline__ void store_whole(void* to, const T& value) {
 // 16 bytes, both ends at multiples of 16. Not `there`: zeros, and nothing is read.
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
 #ifdef __CUDACC__
-  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const auto shared = shared_address(to);
   const int taken = there ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(taken)
                : "memory");
@@ -78,7 +78,7 @@ __device__ __forceinline__ void copies_wait() {
 template <bool transposed>
 __device__ __forceinline__ void load_matrices(const Bf16* row, std::uint32_t (&out)[4]) {
 #ifdef __CUDACC__
-  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  const auto shared = shared_address(row);
   if constexpr (transposed)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])

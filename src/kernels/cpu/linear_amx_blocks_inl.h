@@ -143,7 +143,7 @@ struct BlockTiles {
         store(t.sums + r * kStrip, zero());
       }
       const std::byte* block = t.weights + strip * t.strip_bytes;
-      for (std::int64_t begin = 0; begin < t.k; begin += kBlockInputs, block += kPanel.block_bytes) {
+      for (std::int64_t begin = 0; begin < t.k; begin += kSuperBlockInputs, block += kPanel.block_bytes) {
         PAGODA_UNROLL
         for (int group = 0; group < 4; ++group) {
           fetch<0>(ahead);

@@ -10,10 +10,9 @@
 namespace pagoda::cpu {
 namespace {
 
-constexpr std::int64_t kBlockInputs = 256;
 // No number is further than 128 from its zero, and neither is a scale or one of a row's numbers. Minima are
 // 63 at most.
-static_assert(std::int64_t{128} * 128 * 128 * kBlockInputs < std::numeric_limits<std::int32_t>::max());
+static_assert(std::int64_t{128} * 128 * 128 * kSuperBlockInputs < std::numeric_limits<std::int32_t>::max());
 
 // The numbers beside those of 64 inputs of a row in a panel of `rows`.
 struct RowSteps {
@@ -31,7 +30,7 @@ template <PackedFormat kFormat>
 struct BlockSteps {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
   static constexpr bool kInHalves = kPanel.scale_inputs == 16;
-  static constexpr int kGroups = static_cast<int>(kBlockInputs) / kPanel.scale_inputs;
+  static constexpr int kGroups = static_cast<int>(kSuperBlockInputs) / kPanel.scale_inputs;
   static constexpr int kPairs = kPanel.minima ? kGroups / 2 : 0;
   F d, dmin;
   I minima[kPairs + 1];  // no array is empty
@@ -98,7 +97,7 @@ PAGODA_INLINE F add_block(const BlockSteps<kFormat>& steps, const I& sum, const 
 template <PackedFormat kFormat>
 struct BlockKernel {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
-  static_assert(kPanel.scales == PanelScales::bytes && kPanel.block_inputs == kBlockInputs);
+  static_assert(kPanel.scales == PanelScales::bytes && kPanel.block_inputs == kSuperBlockInputs);
   static constexpr bool kNarrow = is_narrow(kFormat), kInHalves = kPanel.scale_inputs == 16;
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kNarrow ? kStreamNarrowRows : kStreamInt8Rows;
   static constexpr bool kTwoStrips = !kNarrow;  // narrow weights are those of a single panel
@@ -154,7 +153,7 @@ struct BlockKernel {
     const std::byte* block = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
     load_sums(t, row, strip, acc);
-    for (std::int64_t begin = 0; begin < t.k; begin += kBlockInputs, block += kPanel.block_bytes) {
+    for (std::int64_t begin = 0; begin < t.k; begin += kSuperBlockInputs, block += kPanel.block_bytes) {
       const std::byte* const block_x = x;
       I total[kRows][kCols];
       PAGODA_UNROLL
@@ -163,7 +162,7 @@ struct BlockKernel {
         for (int c = 0; c < kCols; ++c) total[r][c] = izero();
       }
       PAGODA_NO_UNROLL
-      for (int group = 0; group < kBlockInputs / 64; ++group, x += group_bytes(kRows)) {
+      for (int group = 0; group < kSuperBlockInputs / 64; ++group, x += group_bytes(kRows)) {
         fetch<kOneByOne>(ahead);
         add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group, total);
         add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group + 1, total);
