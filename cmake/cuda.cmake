@@ -4,6 +4,7 @@
 # script/cuda fetches the toolkit; -DPAGODA_CUDA_TOOLKIT=DIR names another.
 option(PAGODA_CUDA "Device code for NVIDIA GPUs" OFF)
 set(PAGODA_CUDA_CODE "80;90a" CACHE STRING "Architectures of the device code; 80 comes with PTX")
+set(PAGODA_CUDA_TOOLKIT "" CACHE PATH "CUDA toolkit; empty: the one that script/cuda fetches")
 set(PAGODA_DEVICE_CHOICES "" CACHE FILEPATH "Another file than src/device/kernels/choices.def")
 function(pagoda_add_cuda target)
   set(choices "")
@@ -16,10 +17,10 @@ function(pagoda_add_cuda target)
   if(NOT PAGODA_CUDA)
     return()
   endif()
-  if(NOT PAGODA_CUDA_TOOLKIT)
+  set(toolkit "${PAGODA_CUDA_TOOLKIT}")
+  if(NOT toolkit)  # asked for each time: the cache folder may be another than the last
     execute_process(COMMAND ${PROJECT_SOURCE_DIR}/script/cuda OUTPUT_VARIABLE toolkit
                     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-    set(PAGODA_CUDA_TOOLKIT "${toolkit}" CACHE PATH "CUDA toolkit" FORCE)
   endif()
   set(code "")
   foreach(architecture IN LISTS PAGODA_CUDA_CODE)
@@ -40,15 +41,15 @@ function(pagoda_add_cuda target)
     OUTPUT ${object} ${PROJECT_BINARY_DIR}/cuda/ptxas.txt
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
     COMMAND ${PROJECT_SOURCE_DIR}/tools/cuda_compile ${PROJECT_BINARY_DIR}/cuda/ptxas.txt
-            ${PAGODA_CUDA_TOOLKIT}/bin/nvcc ${flags} -c ${kernels} -o ${object}
+            ${toolkit}/bin/nvcc ${flags} -c ${kernels} -o ${object}
     DEPENDS ${kernels} ${sources} ${PAGODA_DEVICE_CHOICES}
             ${PROJECT_SOURCE_DIR}/tools/cuda_compile
     VERBATIM)
   target_sources(${target} PRIVATE ${object})
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   target_compile_definitions(${target} PRIVATE PAGODA_CUDA PAGODA_CUDA_ARCHITECTURES="sm_80 and sm_90a, PTX for later ones")
-  target_include_directories(${target} SYSTEM PRIVATE ${PAGODA_CUDA_TOOLKIT}/include)
-  find_library(PAGODA_CUDART cudart_static PATHS ${PAGODA_CUDA_TOOLKIT}/lib ${PAGODA_CUDA_TOOLKIT}/lib64
-               NO_DEFAULT_PATH REQUIRED)
-  target_link_libraries(${target} PUBLIC ${PAGODA_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)
+  target_include_directories(${target} SYSTEM PRIVATE ${toolkit}/include)
+  find_library(cudart cudart_static PATHS ${toolkit}/lib ${toolkit}/lib64
+               NO_DEFAULT_PATH NO_CACHE REQUIRED)
+  target_link_libraries(${target} PUBLIC ${cudart} Threads::Threads ${CMAKE_DL_LIBS} rt)
 endfunction()
