@@ -48,7 +48,8 @@ typedef enum {
   PAGODA_KV_NO_MEMORY = -3,     /* not enough memory to commit capacity_bytes */
   PAGODA_KV_ADDRESS_SPACE = -4, /* max_batch x max_context does not fit into the address space */
   PAGODA_KV_MAPPINGS = -5,      /* one sequence may need more mappings than vm.max_map_count leaves */
-  PAGODA_KV_SYSTEM = -6,        /* a system call failed, or one of the CUDA driver's */
+  PAGODA_KV_SYSTEM = -6,        /* a system call failed, or one of the CUDA driver's; nothing but freeing and
+                                 * pagoda_kv_destroy() works from then on, since pages may be missing */
   PAGODA_KV_NO_DEVICE = -7      /* cuda_driver is not there, or has no such device */
 } pagoda_kv_status;
 
@@ -65,8 +66,9 @@ typedef struct {
   int32_t deferred_reclaim; /* a freed slot stays mapped until its pages are needed elsewhere */
   /* A GPU's memory instead of the host's. NULL: the host's. Else the CUDA driver's library, "libcuda.so.1",
    * which is opened; page_size is a multiple of its granule, 2 MiB on every GPU so far. What runs on the GPU
-   * may not use what a call takes away: slots that were freed, and in a fork the child. A fork's copy is the
-   * driver's (cuMemcpyDtoD). Run on an H200. */
+   * may not use what a call takes away: slots that were freed, and in a fork the child; but of slots that
+   * tensors have shown it is waited for (cuCtxSynchronize). A fork's copy is the driver's (cuMemcpyDtoD), on
+   * the legacy default stream. Run on an H200, but for tensors. */
   const char* cuda_driver;
   int32_t cuda_device; /* its ordinal */
 } pagoda_kv_config;
@@ -86,12 +88,13 @@ typedef struct {
 } pagoda_kv_stats;
 
 PAGODA_KV_API pagoda_kv_status pagoda_kv_init(const pagoda_kv_config* config, pagoda_kv** kv);
-PAGODA_KV_API void pagoda_kv_destroy(pagoda_kv* kv); /* NULL is ignored */
+/* NULL is ignored. In a child of fork(2) it does nothing. */
+PAGODA_KV_API void pagoda_kv_destroy(pagoda_kv* kv);
 
 /* A slot for a sequence that will soon have num_tokens tokens: the free one whose mapping fits best. -1: none
  * is free. */
 PAGODA_KV_API int32_t pagoda_kv_alloc_reqid(pagoda_kv* kv, int32_t num_tokens);
-/* The slot is free again. What was written there is lost. */
+/* The slot is free again, or will be with the end of its last tensor. What was written there is lost. */
 PAGODA_KV_API pagoda_kv_status pagoda_kv_free_reqid(pagoda_kv* kv, int32_t reqid);
 
 /* Before a forward pass: context_lengths[reqid], for each of max_batch slots, is the number of tokens it will
@@ -106,10 +109,38 @@ PAGODA_KV_API int32_t pagoda_kv_fork(pagoda_kv* kv, int32_t reqid, int32_t num_t
 
 PAGODA_KV_API void* pagoda_kv_key(const pagoda_kv* kv, int32_t layer);
 PAGODA_KV_API void* pagoda_kv_value(const pagoda_kv* kv, int32_t layer);
+
+/* Tensors by DLPack 1.0, for libraries of arrays that take such: torch, numpy, jax, … */
+enum { PAGODA_KV_FLOAT = 2, PAGODA_KV_BFLOAT = 4 }; /* DLPack's codes; element_size says how many bytes */
+typedef struct {
+  int32_t layer;
+  int32_t values; /* 0: the keys; else the values */
+  /* [tokens][heads][head_size] of this slot, which is in use, with as many tokens as steps and forks have
+   * given memory. -1: [max_batch][max_context][heads][head_size], all of the tensor. There a token without
+   * memory must not be written (a signal); the host's read as zeros, a GPU's must not be read either. */
+  int32_t reqid;
+  int32_t type;
+  int32_t versioned; /* *tensor is a DLManagedTensorVersioned; else a DLManagedTensor */
+  int64_t
+      stream; /* of CUDA's memory, as __dlpack__ has it: what follows there sees a fork's copy. 1: the legacy
+               * default stream; 2: a thread's; a handle; -1: the caller waits. Of the host's: ignored. */
+} pagoda_kv_tensor_request;
+
+/* The caller owns *tensor, and calls its deleter once, on any thread and in any order. Until then a slot's
+ * tokens stay where they are, and so does the address space: pagoda_kv_free_reqid() and pagoda_kv_destroy()
+ * take effect with the last deleter. */
+PAGODA_KV_API pagoda_kv_status pagoda_kv_tensor(pagoda_kv* kv, const pagoda_kv_tensor_request* request,
+                                                void** tensor);
+/* The PyCapsule_Destructor of capsules "dltensor" and "dltensor_versioned" that hold such tensors. */
+PAGODA_KV_API void pagoda_kv_capsule_destructor(void* capsule);
+
 PAGODA_KV_API pagoda_kv_layout pagoda_kv_get_layout(const pagoda_kv* kv);
 PAGODA_KV_API pagoda_kv_stats pagoda_kv_get_stats(pagoda_kv* kv);
 
-/* What the latest call of this thread that failed has to say; never NULL. */
+/* The status of the latest call of this thread that failed, also of those that returned -1; PAGODA_KV_OK:
+ * none has. */
+PAGODA_KV_API pagoda_kv_status pagoda_kv_last_status(void);
+/* What it has to say; never NULL. */
 PAGODA_KV_API const char* pagoda_kv_last_error(void);
 
 #ifdef __cplusplus

@@ -16,17 +16,19 @@ TAG = "py3-none-linux_x86_64"  # auditwheel names the glibc
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    subprocess.run([ROOT / "script/build", "pagoda", "libpagoda.so"], check=True)
+    subprocess.run([ROOT / "script/build", "pagoda", "libpagoda.so", "libpagoda_kv.so"], check=True)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     version = re.search(r"project\(pagoda VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
     stem = f"{project['name'].replace('-', '_')}-{version}"
     name = f"{stem}-{TAG}.whl"
     with Wheel(pathlib.Path(wheel_directory, name), f"{stem}.dist-info") as wheel:
-        package = ROOT / "python/pagoda"
-        for path in sorted(path for path in package.rglob("*") if path.suffix == ".py" or path.name == "py.typed"):
-            wheel.add(f"pagoda/{path.relative_to(package)}", path.read_bytes())
+        for package in ("pagoda", "pagoda_kv"):
+            paths = (ROOT / "python" / package).rglob("*")
+            for path in sorted(path for path in paths if path.suffix == ".py" or path.name == "py.typed"):
+                wheel.add(str(path.relative_to(ROOT / "python")), path.read_bytes())
         wheel.add("pagoda/include/pagoda.h", (ROOT / "include/pagoda.h").read_bytes())
         wheel.add("pagoda/libpagoda.so.0", stripped(ROOT / "build/libpagoda.so"), 0o755)
+        wheel.add("pagoda_kv/libpagoda_kv.so.1", stripped(ROOT / "build/libpagoda_kv.so"), 0o755)
         wheel.add(f"{stem}.data/scripts/pagoda", stripped(ROOT / "build/pagoda"), 0o755)
         for license_file in project["license-files"]:
             wheel.add(f"{stem}.dist-info/licenses/{license_file}", (ROOT / license_file).read_bytes())

@@ -29,7 +29,14 @@ TIMEOUT_S = 900  # one test program; sanitizers make a test 5 to 15 times as slo
 CI_MINUTES = (
     27  # core and tiers together, of the 90 there are; a tier that might not end within it waits for the next run
 )
-PROGRAMS = ("pagoda", "pagoda_shared", "pagoda_example")  # end-to-end tests start and load these
+PROGRAMS = (
+    "pagoda",
+    "pagoda_shared",
+    "pagoda_example",
+    "pagoda_kv_shared",
+    "fake_cuda_driver",
+)  # end-to-end tests start and load these
+TIER_PROGRAMS = ("pagoda", "pagoda_kv_shared")
 BESIDE = ("nice", "-n", "5")  # how C++ tests are built and run beside the end-to-end tests, which measure times
 # End-to-end tests that wait most of their time, for ranks, hubs and collectors that hang: run beside the others. Those
 # that
@@ -326,7 +333,7 @@ def main():
         say("linters")
         lint(tally)
     if "cpp" in parts or "e2e" in parts or options.tier:
-        wanted = ["pagoda"] if options.tier else options.names if options.only == ["cpp"] else PROGRAMS
+        wanted = TIER_PROGRAMS if options.tier else options.names if options.only == ["cpp"] else PROGRAMS
         if not build(directory, wanted, f"-DPAGODA_SANITIZE={options.sanitize}"):
             tally.add(0, ["build"])
     if "e2e" in parts or "cpp" in parts or options.tier:

@@ -12,6 +12,11 @@ struct CudaPages::Driver {
   void* context = nullptr;
   int (*release_context)(int device) = nullptr;
   int (*set_context)(void* context) = nullptr;
+  int (*wait)() = nullptr;
+  int (*create_event)(void** event, unsigned flags) = nullptr;
+  int (*destroy_event)(void* event) = nullptr;
+  int (*record)(void* event, void* stream) = nullptr;
+  int (*wait_for_event)(void* stream, void* event, unsigned flags) = nullptr;
   int (*copy)(unsigned long long to, unsigned long long from, std::size_t bytes) = nullptr;
 
   ~Driver() {
@@ -39,6 +44,11 @@ Status CudaPages::Driver::open(const char* name, std::int32_t ordinal) {
   PAGODA_RETURN_IF_ERROR(find("cuDevicePrimaryCtxRelease_v2", release_context));
   PAGODA_RETURN_IF_ERROR(find("cuCtxSetCurrent", set_context));
   PAGODA_RETURN_IF_ERROR(find("cuMemcpyDtoD_v2", copy));
+  PAGODA_RETURN_IF_ERROR(find("cuCtxSynchronize", wait));
+  PAGODA_RETURN_IF_ERROR(find("cuEventCreate", create_event));
+  PAGODA_RETURN_IF_ERROR(find("cuEventDestroy_v2", destroy_event));
+  PAGODA_RETURN_IF_ERROR(find("cuEventRecord", record));
+  PAGODA_RETURN_IF_ERROR(find("cuStreamWaitEvent", wait_for_event));
   const auto ask = [](int result, const char* call) -> Status {
     return result == 0 ? ok_status() : unavailable(concat(call, ": error ", result, " of the driver"));
   };
@@ -95,6 +105,26 @@ Status CudaPages::copy(std::int64_t from, std::int64_t to, std::int32_t tensor, 
                                             tensor * shape().page_bytes);
   };
   return device::driver_answer(driver_->copy(at(to), at(from), bytes), "cuMemcpyDtoD");
+}
+
+Status CudaPages::wait() const {
+  PAGODA_RETURN_IF_ERROR(driver_->enter());
+  return device::driver_answer(driver_->wait(), "cuCtxSynchronize");
+}
+
+Status CudaPages::order(std::uint64_t stream) const {
+  constexpr unsigned kNoTiming = 2;
+  constexpr std::uintptr_t kLegacyStream = 1;  // CU_STREAM_LEGACY, where copies run
+  if (stream == kLegacyStream) return ok_status();
+  PAGODA_RETURN_IF_ERROR(driver_->enter());
+  void* event = nullptr;
+  PAGODA_RETURN_IF_ERROR(device::driver_answer(driver_->create_event(&event, kNoTiming), "cuEventCreate"));
+  const auto handle = [](std::uintptr_t value) { return reinterpret_cast<void*>(value); };
+  Status status = device::driver_answer(driver_->record(event, handle(kLegacyStream)), "cuEventRecord");
+  if (status.ok())
+    status = device::driver_answer(driver_->wait_for_event(handle(stream), event, 0), "cuStreamWaitEvent");
+  (void)driver_->destroy_event(event);  // the driver keeps it as long as a stream waits for it
+  return status;
 }
 
 }  // namespace pagoda

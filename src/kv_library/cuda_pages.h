@@ -22,7 +22,9 @@ class CudaPages {
   void discard(std::int64_t, std::int64_t) {}  // they stay
   Status map(std::int64_t block, std::int64_t page, std::int64_t count);
   Status unmap(std::int64_t block, std::int64_t count);
-  // The first `bytes` of a page's piece in a tensor, to another's; done when it returns.
+  Status wait() const;                       // for all that runs in the context
+  Status order(std::uint64_t stream) const;  // the stream goes on behind copy()'s copies
+  // The first `bytes` of a page's piece in a tensor, to another's, on the legacy default stream.
   Status copy(std::int64_t from, std::int64_t to, std::int32_t tensor, std::size_t bytes) const;
 
   std::byte* data() const { return pages_->data(); }

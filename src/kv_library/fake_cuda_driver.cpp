@@ -32,7 +32,9 @@ std::map<unsigned long long, std::size_t> spaces;  // reserved
 std::map<unsigned long long, Mapping> mappings;
 std::map<unsigned long long, Allocation> allocations;
 unsigned long long next_handle = 1;
-int contexts = 0, a_context = 0;
+int contexts = 0, a_context = 0, events = 0;
+std::int64_t waits = 0;
+std::uint64_t last_ordered = 0;
 thread_local void* current = nullptr;
 
 // The answer of a call that is refused before it does anything.
@@ -70,7 +72,16 @@ void fake_fail(const char* name, std::int64_t after) {
 }
 int fake_alive() {
   const std::lock_guard lock(mutex);
-  return static_cast<int>(spaces.size() + mappings.size() + allocations.size()) + contexts;
+  return static_cast<int>(spaces.size() + mappings.size() + allocations.size()) + contexts + events;
+}
+// How often all of the context was waited for, and the stream that was last put behind the copies.
+std::int64_t fake_waits() {
+  const std::lock_guard lock(mutex);
+  return waits;
+}
+std::uint64_t fake_ordered() {
+  const std::lock_guard lock(mutex);
+  return last_ordered;
 }
 
 int cuInit(unsigned flags) { return flags == 0 ? kOk : kInvalid; }
@@ -187,6 +198,38 @@ int cuMemcpyDtoD_v2(unsigned long long to, unsigned long long from, std::size_t 
     if (const int status = refused("cuMemcpyDtoD")) return status;
   }
   __builtin_memcpy(pointer(to), pointer(from), bytes);
+  return kOk;
+}
+int cuCtxSynchronize() {
+  const std::lock_guard lock(mutex);
+  if (const int status = refused("cuCtxSynchronize")) return status;
+  ++waits;
+  return kOk;
+}
+int cuEventCreate(void** event, unsigned flags) {
+  const std::lock_guard lock(mutex);
+  if (const int status = refused("cuEventCreate")) return status;
+  ++events;
+  *event = new std::uint64_t(0);
+  return flags == 2 ? kOk : kInvalid;
+}
+int cuEventDestroy_v2(void* event) {
+  const std::lock_guard lock(mutex);
+  --events;
+  delete static_cast<std::uint64_t*>(event);
+  return kOk;
+}
+int cuEventRecord(void* event, void* stream) {
+  const std::lock_guard lock(mutex);
+  if (const int status = refused("cuEventRecord")) return status;
+  *static_cast<std::uint64_t*>(event) = reinterpret_cast<std::uintptr_t>(stream);
+  return kOk;
+}
+int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  const std::lock_guard lock(mutex);
+  if (const int status = refused("cuStreamWaitEvent")) return status;
+  if (*static_cast<std::uint64_t*>(event) != 1 || flags != 0) return kInvalid;  // the stream of copies
+  last_ordered = reinterpret_cast<std::uintptr_t>(stream);
   return kOk;
 }
 // For bench/gpu/kv_library, which writes and reads by the driver.

@@ -12,27 +12,15 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "kv_cache/slot_map.h"
 #include "kv_library/cuda_pages.h"
+#include "kv_library/manager.h"
 #include "model_runner/page_mapper.h"
 #include "tensor/system_limits.h"
 
 namespace {
 
-// The bytes, and the object that carries out mappings there.
-class Pages {
- public:
-  virtual ~Pages() = default;
-  virtual pagoda::Status map(std::span<const pagoda::PageMapping> mappings) = 0;
-  virtual void map_ahead(std::span<const pagoda::PageMapping> mappings) = 0;
-  virtual pagoda::MapStats take_stats() = 0;
-  virtual std::byte* data() const = 0;
-  virtual std::int64_t tensor_stride() const = 0;
-  virtual pagoda::Status copy(std::int64_t from, std::int64_t to, std::int32_t tensor, std::size_t bytes) = 0;
-};
-
 template <class Arena>
-class PagesOf final : public Pages {
+class PagesOf final : public pagoda::kv_library::Pages {
  public:
   explicit PagesOf(Arena arena) : mapper_(std::move(arena)) {}
   pagoda::Status map(std::span<const pagoda::PageMapping> mappings) override { return mapper_.map(mappings); }
@@ -49,6 +37,18 @@ class PagesOf final : public Pages {
       return arena.copy(from, to, tensor, bytes);
     }
   }
+  pagoda::Status wait() override {
+    if constexpr (std::is_same_v<Arena, pagoda::PageArena>)
+      return pagoda::ok_status();
+    else
+      return mapper_.arena().wait();
+  }
+  pagoda::Status order(std::uint64_t stream) override {
+    if constexpr (std::is_same_v<Arena, pagoda::PageArena>)
+      return pagoda::ok_status();
+    else
+      return mapper_.arena().order(stream);
+  }
 
  private:
   pagoda::PageMapperOf<Arena> mapper_;
@@ -56,47 +56,20 @@ class PagesOf final : public Pages {
 
 }  // namespace
 
-struct pagoda_kv {
-  struct Sequence {
-    bool active = false, fresh = true;
-    std::vector<pagoda::BlockId> pages;
-    std::int32_t num_tokens = 0;
-  };
-  pagoda_kv_config config = {};
-  std::int64_t token_bytes = 0;  // in one tensor
-  std::int32_t num_tensors = 0, tokens_per_page = 0;
-  std::optional<pagoda::BlockPool> pool;
-  std::optional<pagoda::SlotMap> slots;
-  std::unique_ptr<Pages> mapper;
-  std::vector<Sequence> sequences;  // by slot
-  std::vector<pagoda::PageMapping> now, ahead;
-  pagoda::MapStats totals;
-
-  std::int32_t pages_for(std::int32_t num_tokens) const {
-    return static_cast<std::int32_t>((std::int64_t{num_tokens} + tokens_per_page - 1) / tokens_per_page);
-  }
-  void count() {
-    const pagoda::MapStats stats = mapper->take_stats();
-    totals.calls += stats.calls;
-    totals.calls_ahead += stats.calls_ahead;
-    totals.seconds += stats.seconds;
-    totals.seconds_ahead += stats.seconds_ahead;
-  }
-};
-
 namespace {
 
 using pagoda::BlockId;
 using pagoda::concat;
+using pagoda::kv_library::fail;
 
-std::string& last_error() {
-  static thread_local std::string error;
+struct LastError {
+  pagoda_kv_status status = PAGODA_KV_OK;
+  std::string message;
+};
+
+LastError& last_error() {
+  static thread_local LastError error;
   return error;
-}
-
-pagoda_kv_status fail(pagoda_kv_status status, std::string message) {
-  last_error() = std::move(message);
-  return status;
 }
 
 bool multiply(std::int64_t a, std::int64_t b, std::int64_t& out) {
@@ -190,7 +163,8 @@ pagoda_kv_status start(pagoda_kv& kv) {
           open_pages(kv, {.page_bytes = c.page_size,
                           .num_tensors = kv.num_tensors,
                           .num_pages = num_pages,
-                          .num_blocks = std::int64_t{c.max_batch} * blocks_per_slot});
+                          .num_blocks = std::int64_t{c.max_batch} * blocks_per_slot,
+                          .gaps_are_zeros = true});
       status != PAGODA_KV_OK)
     return status;
   kv.pool.emplace(static_cast<std::int32_t>(num_pages));
@@ -199,10 +173,25 @@ pagoda_kv_status start(pagoda_kv& kv) {
                                          .max_regions = max_regions,
                                          .deferred_reclaim = c.deferred_reclaim != 0,
                                          .map_ahead = c.map_ahead != 0,
-                                         .num_eager_blocks = c.eager_pages},
+                                         .num_eager_blocks = std::min(c.eager_pages, blocks_per_slot)},
                    *kv.pool);
   kv.sequences.resize(static_cast<std::size_t>(c.max_batch));
+  kv.tensors = std::make_unique<std::atomic<std::int32_t>[]>(kv.sequences.size());
   return PAGODA_KV_OK;
+}
+
+void count(pagoda_kv& kv) {
+  const pagoda::MapStats stats = kv.mapper->take_stats();
+  kv.totals.calls += stats.calls;
+  kv.totals.calls_ahead += stats.calls_ahead;
+  kv.totals.seconds += stats.seconds;
+  kv.totals.seconds_ahead += stats.seconds_ahead;
+}
+
+// From here on nobody knows which pages are missing.
+pagoda_kv_status break_off(pagoda_kv& kv, const pagoda::Status& status) {
+  kv.broken = status.message();
+  return fail(PAGODA_KV_SYSTEM, kv.broken);
 }
 
 // Carries out what the slots have recorded.
@@ -210,17 +199,54 @@ pagoda_kv_status carry_out(pagoda_kv& kv) {
   kv.now.clear();
   kv.ahead.clear();
   kv.slots->take(kv.now, kv.ahead);
-  if (const pagoda::Status status = kv.mapper->map(kv.now); !status.ok())
-    return fail(PAGODA_KV_SYSTEM, status.message());
+  // Kernels that were launched on tensors may run still, and what they read may be taken away now.
+  if (kv.unwaited && !(kv.now.empty() && kv.ahead.empty())) {
+    if (const pagoda::Status status = kv.mapper->wait(); !status.ok()) return break_off(kv, status);
+    kv.unwaited = false;
+  }
+  if (const pagoda::Status status = kv.mapper->map(kv.now); !status.ok()) return break_off(kv, status);
   kv.mapper->map_ahead(kv.ahead);
-  kv.count();
+  count(kv);
   return PAGODA_KV_OK;
 }
 
-pagoda_kv::Sequence* find(pagoda_kv* kv, std::int32_t reqid) {
-  if (kv == nullptr || reqid < 0 || reqid >= kv->config.max_batch) return nullptr;
-  pagoda_kv::Sequence& sequence = kv->sequences[static_cast<std::size_t>(reqid)];
-  return sequence.active ? &sequence : nullptr;
+void give_back(pagoda_kv& kv, std::int32_t slot) {
+  pagoda_kv::Sequence& sequence = kv.sequences[static_cast<std::size_t>(slot)];
+  for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page)
+    kv.pool->release_one(*page);
+  kv.unwaited |= sequence.seen || kv.all_seen;
+  sequence = {};
+  kv.slots->release(slot);  // unmapping goes with the next step
+}
+
+// Freed slots whose last tensor is gone are free.
+void collect(pagoda_kv& kv) {
+  for (std::int32_t slot = 0; kv.num_leaving > 0 && slot < kv.config.max_batch; ++slot) {
+    if (!kv.sequences[static_cast<std::size_t>(slot)].leaving || kv.tensors_of(slot) > 0) continue;
+    give_back(kv, slot);
+    --kv.num_leaving;
+  }
+}
+
+// Whether a call may go on.
+bool usable(pagoda_kv* kv, const char* call) {
+  if (kv == nullptr) {
+    fail(PAGODA_KV_INVALID, concat(call, ": the manager is NULL"));
+    return false;
+  }
+  if (!kv->broken.empty()) {
+    fail(PAGODA_KV_SYSTEM,
+         concat(call, ": an earlier call has failed, and pages may be missing: ", kv->broken));
+    return false;
+  }
+  collect(*kv);
+  return true;
+}
+
+// A message "full" ends so where freed slots are waited for.
+std::string kept_by_tensors(const pagoda_kv& kv) {
+  if (kv.num_leaving == 0) return {};
+  return concat("; tensors keep ", kv.num_leaving, kv.num_leaving == 1 ? " freed slot" : " freed slots");
 }
 
 // As many pages as `num_tokens` need; there are enough.
@@ -243,6 +269,11 @@ void grow(pagoda_kv& kv, std::int32_t slot, std::int32_t num_tokens) {
 
 }  // namespace
 
+pagoda_kv_status pagoda::kv_library::fail(pagoda_kv_status status, std::string message) {
+  last_error() = {status, std::move(message)};
+  return status;
+}
+
 extern "C" {
 
 pagoda_kv_status pagoda_kv_init(const pagoda_kv_config* config, pagoda_kv** kv) {
@@ -251,6 +282,8 @@ pagoda_kv_status pagoda_kv_init(const pagoda_kv_config* config, pagoda_kv** kv) 
   try {
     auto made = std::make_unique<pagoda_kv>();
     made->config = *config;
+    if (config->cuda_driver != nullptr)
+      made->config.cuda_driver = (made->driver = config->cuda_driver).c_str();
     if (const pagoda_kv_status status = check(*config, *made); status != PAGODA_KV_OK) return status;
     if (const pagoda_kv_status status = start(*made); status != PAGODA_KV_OK) return status;
     *kv = made.release();
@@ -260,48 +293,56 @@ pagoda_kv_status pagoda_kv_init(const pagoda_kv_config* config, pagoda_kv** kv) 
   }
 }
 
-void pagoda_kv_destroy(pagoda_kv* kv) { delete kv; }
+void pagoda_kv_destroy(pagoda_kv* kv) {
+  if (kv != nullptr) pagoda_kv::drop(kv);
+}
 
 std::int32_t pagoda_kv_alloc_reqid(pagoda_kv* kv, std::int32_t num_tokens) {
-  if (kv == nullptr || num_tokens < 0 || num_tokens > kv->config.max_context) {
-    fail(PAGODA_KV_INVALID, "alloc_reqid: more tokens than max_context");
+  if (!usable(kv, "alloc_reqid")) return -1;
+  if (num_tokens < 0 || num_tokens > kv->config.max_context) {
+    fail(PAGODA_KV_INVALID,
+         concat("alloc_reqid: ", num_tokens, " tokens; max_context is ", kv->config.max_context));
     return -1;
   }
   const std::optional<std::int32_t> slot = kv->slots->acquire({}, kv->pages_for(num_tokens));
   if (!slot) {
-    fail(PAGODA_KV_FULL, "all slots are in use");
+    fail(PAGODA_KV_FULL, concat("all slots are in use", kept_by_tensors(*kv)));
     return -1;
   }
-  kv->sequences[static_cast<std::size_t>(*slot)] = {
-      .active = true, .fresh = true, .pages = {}, .num_tokens = 0};
+  kv->sequences[static_cast<std::size_t>(*slot)].active = true;
   return *slot;
 }
 
 pagoda_kv_status pagoda_kv_free_reqid(pagoda_kv* kv, std::int32_t reqid) {
-  pagoda_kv::Sequence* const sequence = find(kv, reqid);
-  if (sequence == nullptr) return fail(PAGODA_KV_INVALID, "free_reqid: the slot is not in use");
-  for (auto page = sequence->pages.rbegin(); page != sequence->pages.rend(); ++page)
-    kv->pool->release_one(*page);
-  *sequence = {};
-  kv->slots->release(reqid);
-  return PAGODA_KV_OK;  // unmapping goes with the next step
+  pagoda_kv::Sequence* const sequence = kv != nullptr ? kv->find(reqid) : nullptr;
+  if (sequence == nullptr)
+    return fail(PAGODA_KV_INVALID, concat("free_reqid: slot ", reqid, " is not in use"));
+  sequence->active = false;
+  if (kv->tensors_of(reqid) > 0) {
+    sequence->leaving = true;
+    ++kv->num_leaving;
+  } else {
+    give_back(*kv, reqid);
+  }
+  return PAGODA_KV_OK;
 }
 
 pagoda_kv_status pagoda_kv_step(pagoda_kv* kv, const std::int32_t* context_lengths) {
-  if (kv == nullptr || context_lengths == nullptr)
-    return fail(PAGODA_KV_INVALID, "a pointer argument is NULL");
+  if (context_lengths == nullptr) return fail(PAGODA_KV_INVALID, "step: context_lengths is NULL");
+  if (!usable(kv, "step")) return kv == nullptr ? PAGODA_KV_INVALID : PAGODA_KV_SYSTEM;
   std::int64_t more = 0;
   for (std::int32_t slot = 0; slot < kv->config.max_batch; ++slot) {
     const std::int32_t length = context_lengths[slot];
     if (length == 0) continue;
-    const pagoda_kv::Sequence* const sequence = find(kv, slot);
+    const pagoda_kv::Sequence* const sequence = kv->find(slot);
     if (length < 0 || length > kv->config.max_context || sequence == nullptr)
       return fail(PAGODA_KV_INVALID,
                   concat("step: slot ", slot, " is not in use, or ", length, " is more than max_context"));
     more += std::max(0, kv->pages_for(length) - static_cast<std::int32_t>(sequence->pages.size()));
   }
   if (more > kv->pool->num_free())
-    return fail(PAGODA_KV_FULL, concat(more, " pages are needed, ", kv->pool->num_free(), " are free"));
+    return fail(PAGODA_KV_FULL,
+                concat(more, " pages are needed, ", kv->pool->num_free(), " are free", kept_by_tensors(*kv)));
   if (!kv->slots->make_space(more)) return fail(PAGODA_KV_FULL, "no mappings are left (vm.max_map_count)");
   for (std::int32_t slot = 0; slot < kv->config.max_batch; ++slot) {
     if (context_lengths[slot] > 0) grow(*kv, slot, context_lengths[slot]);
@@ -310,14 +351,15 @@ pagoda_kv_status pagoda_kv_step(pagoda_kv* kv, const std::int32_t* context_lengt
 }
 
 std::int32_t pagoda_kv_fork(pagoda_kv* kv, std::int32_t reqid, std::int32_t num_tokens) {
-  pagoda_kv::Sequence* const parent = find(kv, reqid);
+  if (!usable(kv, "fork")) return -1;
+  pagoda_kv::Sequence* const parent = kv->find(reqid);
   if (parent == nullptr || num_tokens < 0 || num_tokens > parent->num_tokens) {
     fail(PAGODA_KV_INVALID, "fork: the slot is not in use, or has fewer tokens");
     return -1;
   }
   const std::int32_t num_shared = num_tokens / kv->tokens_per_page, num_pages = kv->pages_for(num_tokens);
   if (num_pages - num_shared > kv->pool->num_free() || !kv->slots->make_space(num_pages)) {
-    fail(PAGODA_KV_FULL, "fork: no page is free");
+    fail(PAGODA_KV_FULL, concat("fork: no page is free", kept_by_tensors(*kv)));
     return -1;
   }
   const std::vector<BlockId> shared(parent->pages.begin(), parent->pages.begin() + num_shared);
@@ -325,12 +367,14 @@ std::int32_t pagoda_kv_fork(pagoda_kv* kv, std::int32_t reqid, std::int32_t num_
       num_pages > num_shared ? parent->pages[static_cast<std::size_t>(num_shared)] : pagoda::kNoPage;
   const std::optional<std::int32_t> slot = kv->slots->acquire(shared, num_pages);
   if (!slot) {
-    fail(PAGODA_KV_FULL, "all slots are in use");
+    fail(PAGODA_KV_FULL, concat("fork: all slots are in use", kept_by_tensors(*kv)));
     return -1;
   }
   for (const BlockId page : shared) kv->pool->share(page);
   pagoda_kv::Sequence& child = kv->sequences[static_cast<std::size_t>(*slot)];
-  child = {.active = true, .fresh = true, .pages = shared, .num_tokens = num_tokens};
+  child.active = true;
+  child.pages = shared;
+  child.num_tokens = num_tokens;
   kv->slots->show(*slot, 0, child.pages);
   grow(*kv, *slot, num_tokens);
   if (partial != pagoda::kNoPage) {
@@ -339,29 +383,26 @@ std::int32_t pagoda_kv_fork(pagoda_kv* kv, std::int32_t reqid, std::int32_t num_
       if (const pagoda::Status status =
               kv->mapper->copy(index(partial), index(child.pages.back()), tensor, bytes);
           !status.ok()) {
-        fail(PAGODA_KV_SYSTEM, status.message());
+        break_off(*kv, status);
         return -1;
       }
     }
+    kv->has_copied = true;
   }
   if (carry_out(*kv) != PAGODA_KV_OK) return -1;
   return *slot;
 }
 
-static void* tensor_of(const pagoda_kv* kv, std::int32_t layer, std::int32_t which) {
-  if (kv == nullptr || layer < 0 || layer >= kv->config.num_layers) return nullptr;
-  const Pages& arena = *kv->mapper;
-  if (kv->config.slicing == 0) return arena.data() + (2 * layer + which) * arena.tensor_stride();
-  // All layers of a token side by side.
-  return arena.data() + which * arena.tensor_stride() + layer * (kv->token_bytes / kv->config.num_layers);
+void* pagoda_kv_key(const pagoda_kv* kv, std::int32_t layer) {
+  return kv != nullptr ? kv->tensor_at(layer, 0) : nullptr;
 }
-
-void* pagoda_kv_key(const pagoda_kv* kv, std::int32_t layer) { return tensor_of(kv, layer, 0); }
-void* pagoda_kv_value(const pagoda_kv* kv, std::int32_t layer) { return tensor_of(kv, layer, 1); }
+void* pagoda_kv_value(const pagoda_kv* kv, std::int32_t layer) {
+  return kv != nullptr ? kv->tensor_at(layer, 1) : nullptr;
+}
 
 pagoda_kv_layout pagoda_kv_get_layout(const pagoda_kv* kv) {
   if (kv == nullptr) return {};
-  return {.slot_stride = kv->slots->config().blocks_per_slot * kv->config.page_size,
+  return {.slot_stride = kv->slot_stride(),
           .token_stride = kv->token_bytes,
           .num_tensors = kv->num_tensors,
           .tokens_per_page = kv->tokens_per_page,
@@ -370,7 +411,8 @@ pagoda_kv_layout pagoda_kv_get_layout(const pagoda_kv* kv) {
 
 pagoda_kv_stats pagoda_kv_get_stats(pagoda_kv* kv) {
   if (kv == nullptr) return {};
-  kv->count();
+  count(*kv);
+  collect(*kv);
   const pagoda::SlotMapCounts& counts = kv->slots->counts();
   return {.free_pages = kv->pool->num_free(),
           .map_calls = kv->totals.calls,
@@ -381,6 +423,7 @@ pagoda_kv_stats pagoda_kv_get_stats(pagoda_kv* kv) {
           .background_seconds = kv->totals.seconds_ahead};
 }
 
-const char* pagoda_kv_last_error(void) { return last_error().c_str(); }
+const char* pagoda_kv_last_error(void) { return last_error().message.c_str(); }
+pagoda_kv_status pagoda_kv_last_status(void) { return last_error().status; }
 
 }  // extern "C"

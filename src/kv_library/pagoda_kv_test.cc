@@ -10,7 +10,10 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "kv_library/dlpack.h"
 
 // A library of a sanitized build needs its runtime, which programs of other builds and of C have not.
 #if defined(__has_feature)
@@ -23,6 +26,8 @@
 #endif
 
 namespace {
+
+namespace dlpack = pagoda::dlpack;
 
 pagoda_kv_config small() {
   pagoda_kv_config config = {};
@@ -146,6 +151,44 @@ TEST(PagodaKv, FullIsAnAnswerThatChangesNothing) {
   EXPECT_EQ(pagoda_kv_free_reqid(it.kv, a), PAGODA_KV_INVALID);
   EXPECT_EQ(it.step({0, 129}), PAGODA_KV_OK);
   EXPECT_EQ(*it.at(1, b, 99), 7);
+}
+
+dlpack::ManagedTensor* tensor_of(const Kv& it, std::int32_t layer, std::int32_t reqid) {
+  const pagoda_kv_tensor_request request = {
+      .layer = layer, .values = 1, .reqid = reqid, .type = PAGODA_KV_FLOAT, .versioned = 0, .stream = 1};
+  void* tensor = nullptr;
+  EXPECT_EQ(pagoda_kv_tensor(it.kv, &request, &tensor), PAGODA_KV_OK) << pagoda_kv_last_error();
+  return static_cast<dlpack::ManagedTensor*>(tensor);
+}
+
+// Goal: what a tensor shows stays. Method: everything else goes first.
+TEST(PagodaKvTensors, OutliveTheirSlotAndTheManager) {
+  dlpack::ManagedTensor *slot = nullptr, *whole = nullptr;
+  {
+    Kv it(small());
+    ASSERT_EQ(pagoda_kv_alloc_reqid(it.kv, 100), 0);
+    ASSERT_EQ(it.step({100}), PAGODA_KV_OK);
+    std::memset(it.at(1, 0, 99), 7, 128);
+    slot = tensor_of(it, 1, 0);
+    whole = tensor_of(it, 1, -1);
+    ASSERT_EQ(slot->tensor.ndim, 3);
+    EXPECT_EQ(slot->tensor.shape[0], 100);
+    EXPECT_EQ(slot->tensor.strides[0], 64);
+    ASSERT_EQ(whole->tensor.ndim, 4);
+    EXPECT_EQ(whole->tensor.strides[0], 8 * 4096 / 2);
+    EXPECT_EQ(pagoda_kv_free_reqid(it.kv, 0), PAGODA_KV_OK);
+    EXPECT_EQ(pagoda_kv_free_reqid(it.kv, 0), PAGODA_KV_INVALID);
+    EXPECT_EQ(pagoda_kv_get_stats(it.kv).free_pages, 8);
+    for (const std::int32_t reqid : {1, 2, 3, -1}) EXPECT_EQ(pagoda_kv_alloc_reqid(it.kv, 256), reqid);
+    EXPECT_EQ(pagoda_kv_last_status(), PAGODA_KV_FULL);
+    EXPECT_EQ(it.step({0, 256}), PAGODA_KV_OK);
+    EXPECT_EQ(it.step({0, 256, 1}), PAGODA_KV_FULL);
+    EXPECT_STREQ(pagoda_kv_last_error(), "1 pages are needed, 0 are free; tensors keep 1 freed slot");
+  }
+  EXPECT_EQ(static_cast<char*>(slot->tensor.data)[99 * 128], 7);
+  EXPECT_EQ(static_cast<char*>(whole->tensor.data)[99 * 128], 7);
+  std::thread([&] { slot->deleter(slot); }).join();
+  whole->deleter(whole);
 }
 
 // Goal: every slot keeps its bytes, whatever others do. Method: random calls against a plain array for each

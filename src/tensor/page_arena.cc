@@ -20,9 +20,9 @@ constexpr std::int64_t kMemoryMargin = std::int64_t{64} << 20;  // left to other
 constexpr int kAnywhere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 // Reserves so much that an aligned piece of `bytes` is inside.
-Status reserve(std::int64_t bytes, void*& base, std::size_t& size, std::byte*& aligned) {
+Status reserve(std::int64_t bytes, int protection, void*& base, std::size_t& size, std::byte*& aligned) {
   size = static_cast<std::size_t>(bytes + kHugePage);
-  base = mmap(nullptr, size, PROT_NONE, kAnywhere, -1, 0);
+  base = mmap(nullptr, size, protection, kAnywhere, -1, 0);
   if (base == MAP_FAILED) {
     base = nullptr;
     return resource_exhausted(
@@ -33,6 +33,8 @@ Status reserve(std::int64_t bytes, void*& base, std::size_t& size, std::byte*& a
   aligned = static_cast<std::byte*>(base) + ((address + align - 1) / align * align - address);
   return ok_status();
 }
+
+int protection_of_gaps(const PageArenaShape& shape) { return shape.gaps_are_zeros ? PROT_READ : PROT_NONE; }
 
 // Pages as large as the system gives them, filled with zeros. Falls back to plain allocation where the kernel
 // is older than 5.14.
@@ -66,10 +68,10 @@ Result<PageArena> PageArena::create(const PageArenaShape& shape) {
   }
   PageArena arena;
   arena.shape_ = shape;
+  PAGODA_RETURN_IF_ERROR(reserve(unit * shape.num_blocks, protection_of_gaps(shape), arena.arena_base_,
+                                 arena.arena_bytes_, arena.arena_));
   PAGODA_RETURN_IF_ERROR(
-      reserve(unit * shape.num_blocks, arena.arena_base_, arena.arena_bytes_, arena.arena_));
-  PAGODA_RETURN_IF_ERROR(
-      reserve(unit * shape.num_pages, arena.window_base_, arena.window_bytes_, arena.window_));
+      reserve(unit * shape.num_pages, PROT_NONE, arena.window_base_, arena.window_bytes_, arena.window_));
   arena.file_ = memfd_create("pagoda-kv", MFD_CLOEXEC);
   if (arena.file_ < 0 || ftruncate(arena.file_, unit * shape.num_pages) != 0)
     return resource_exhausted(concat("cannot create the file of KV pages: ", std::strerror(errno)));
@@ -154,7 +156,7 @@ Status PageArena::unmap(std::int64_t block, std::int64_t count) {
   const auto bytes = static_cast<std::size_t>(count * shape_.page_bytes);
   for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
     std::byte* const address = arena_ + tensor * tensor_stride() + block * shape_.page_bytes;
-    if (mmap(address, bytes, PROT_NONE, kAnywhere | MAP_FIXED, -1, 0) == MAP_FAILED)
+    if (mmap(address, bytes, protection_of_gaps(shape_), kAnywhere | MAP_FIXED, -1, 0) == MAP_FAILED)
       return resource_exhausted(concat("cannot unmap ", bytes, " bytes: ", std::strerror(errno)));
   }
   return ok_status();

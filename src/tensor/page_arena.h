@@ -24,6 +24,8 @@ struct PageArenaShape {
   std::int32_t num_tensors = 1;
   std::int64_t num_pages = 0;
   std::int64_t num_blocks = 0;  // virtual
+  bool gaps_are_zeros =
+      false;  // reading a block that shows no page gives zeros; else that is a signal, as writing
 };
 
 class PageArena {

@@ -38,6 +38,20 @@ TEST(PageArena, APageIsSeenWhereverItIsShown) {
   EXPECT_EQ(moved.page(2, 1)[5], std::byte(8));
 }
 
+TEST(PageArena, GapsCanBeReadWhereThatIsAskedFor) {
+  auto arena =
+      PageArena::create({.page_bytes = 8192, .num_pages = 2, .num_blocks = 9, .gaps_are_zeros = true});
+  ASSERT_TRUE(arena.has_value()) << arena.error().message();
+  ASSERT_TRUE(arena->create_pages(0, 2).ok());
+  ASSERT_TRUE(arena->map(3, 0, 2).ok());
+  std::memset(block(*arena, 3), 7, 2 * 8192);
+  ASSERT_TRUE(arena->unmap(4, 1).ok());
+  for (std::int64_t i = 0; i < 9; ++i) EXPECT_EQ(block(*arena, i)[8191], std::byte(i == 3 ? 7 : 0)) << i;
+  EXPECT_DEATH(block(*arena, 4)[0] = std::byte(1), "");
+  auto strict = PageArena::create({.page_bytes = 8192, .num_pages = 1, .num_blocks = 1});
+  EXPECT_DEATH((void)*static_cast<volatile std::byte*>(block(*strict, 0)), "");
+}
+
 TEST(PageArena, RefusesWhatCannotBe) {
   const auto error = [](PageArenaShape shape) { return PageArena::create(shape).error().message(); };
   EXPECT_NE(error({.page_bytes = 5000, .num_pages = 1, .num_blocks = 1}).find("multiple of 4096"),

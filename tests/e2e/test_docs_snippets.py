@@ -31,6 +31,7 @@ NOT_RUN = {
     ("docs/recipes.md", "diff --git"): "test_recipes.py applies and compiles each",
     ("docs/tensor-parallelism.md", "rank 1:"): "a line of the log",
     ("docs/tensor-parallelism.md", "ip netns"): "needs rights over network name spaces",
+    ("docs/virtual-kv.md", "python3 examples/pagoda_kv/torch_attention.py"): "script/test --tier virtual_kv",
     ("docs/tools.md", '{"text": "…'): "the form of a line; test_parse.py reads and writes them",
     ("docs/tools.md", '{"content": null'): "the form of a line; test_parse.py reads and writes them",
 }

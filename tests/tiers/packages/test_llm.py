@@ -263,6 +263,17 @@ def test_types_and_names_are_there(wheel):
 
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"pagoda/py.typed", "pagoda/_native.py", "pagoda/libpagoda.so.0", "pagoda/include/pagoda.h"} <= names
+    assert {"pagoda_kv/py.typed", "pagoda_kv/__init__.py", "pagoda_kv/libpagoda_kv.so.1"} <= names
+
+
+def test_the_other_module_is_there(pagoda):
+    """It needs nothing of the first."""
+    code = (
+        "import pagoda_kv, sys; kv = pagoda_kv.init(2, 2, 32, 'float16', 4, 256, 4096, 1 << 20);"
+        "kv.step({kv.alloc_reqid(40): 40}); assert kv.mapped_bytes == 1 << 15 and 'pagoda' not in sys.modules"
+    )
+    folder = str(pathlib.Path(pagoda.__file__).parents[1])
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": folder}, check=True, timeout=60)
 
 
 def test_the_packages_own_code_is_typed():
