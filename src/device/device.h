@@ -39,16 +39,17 @@ struct Dim3 {
 
 // Blocks of threads, whole warps of 32. shared_bytes: of each block, at most kMaxSharedBytes. cluster: so
 // many blocks, neighbours in grid.y, which is a multiple of it, run at once and share copies
-// (kernels/cluster_words.cuh); more than one only where the device has_clusters().
+// (kernels/cluster_words.cuh); more than one only where the device has_clusters(). Blocks of a cluster may
+// have kMaxClusterSharedBytes each.
 struct LaunchShape {
   Dim3 grid = {}, block = {};
   std::uint32_t shared_bytes = 0;
   std::uint32_t cluster = 1;
 };
 // Every compute capability from 8.0 on has these: 8.6 and 8.9 give a block 99 KiB at most. Clusters of up to
-// eight blocks run everywhere that there are clusters.
+// eight blocks run everywhere that there are clusters; 9.0 gives a block 227 KiB.
 inline constexpr std::uint32_t kWarp = 32, kMaxBlockThreads = 1024, kMaxSharedBytes = 99 * 1024,
-                               kMaxCluster = 8;
+                               kMaxCluster = 8, kMaxClusterSharedBytes = 227 * 1024;
 
 // y [rows, n] = (accumulate: y +) x [rows, k] * weight [n, k]^T (+ bias [n]). x and weight are bfloat16, all
 // else f32; sums are in f32. All of them begin at multiples of 256 bytes.
@@ -69,6 +70,9 @@ class Device : public VirtualMemory {
   virtual std::span<const Kernel> kernels() const = 0;
   // Whether its kernels are compiled for clusters of blocks: LaunchShape::cluster.
   virtual bool has_clusters() const = 0;
+  // Whether they are compiled for products of warpgroups (kernels/warpgroup_words.cuh); then it
+  // has_clusters().
+  virtual bool has_warpgroups() const = 0;
 
   // At multiples of 256; `name` is for messages. bytes > 0. What is in it is anybody's guess.
   virtual Result<std::byte*> allocate(std::size_t bytes, std::string_view name) = 0;

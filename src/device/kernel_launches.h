@@ -25,10 +25,10 @@ class KernelLaunches {
   Status linear(Element weight, LinearArgs args);
   // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room for
   // rounded_elements(), or for few rows none. All forms give the same bits, which are others than linear()'s.
-  Status linear_tiles(Element weight, const LinearArgs& args) {
-    return linear_tiles(weight, args, product_form(args.rows, args.n));
-  }
-  enum class ProductForm : std::uint8_t { few, several, some, wide, many };
+  // Bulk forms, which linear_tiles() takes as choices.def has it: of bf16 alone, on a device that
+  // has_warpgroups().
+  enum class ProductForm : std::uint8_t { few, several, some, wide, many, bulk_64, bulk_128, bulk_256 };
+  Status linear_tiles(Element weight, const LinearArgs& args);
   Status linear_tiles(Element weight, LinearArgs args, ProductForm form);
   // A matrix of linear_few(), for which supports_product_tiles(); `bias` of its n rows, or null.
   struct Matrix {
@@ -102,8 +102,9 @@ class KernelLaunches {
   static std::int32_t rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size);
   // Bytes of a row of k weights, whole groups or units of them.
   static std::int64_t row_bytes(Element weight, std::int64_t k);
-  // The form that is made for a product of this size.
+  // The form that is made for a product of this size; and the bulk form.
   static ProductForm product_form(std::int32_t rows, std::int32_t n);
+  static ProductForm bulk_form(std::int32_t rows, std::int32_t n);
   // Rows of weights of [n, k] begin at multiples of 16 bytes.
   static bool supports_product_tiles(Element weight, std::int32_t k) {
     return weight == Element::bf16 ? k % 8 == 0
@@ -127,6 +128,7 @@ class KernelLaunches {
   }
 
   Status merge_splits(const AttentionArgs& args, std::int64_t rows);
+  Status linear_bulk(const LinearArgs& args, ProductForm form);
   // Rounds x first where that is worth a launch, and forgets args.rounded where it is not, or there is no
   // room.
   Status round_few(LinearArgs& args, std::int32_t columns);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/kernels/launch_shapes.h"
 #include "device/product_test_support.h"
 
 namespace pagoda::device {
@@ -108,6 +109,61 @@ TEST(ProductKernels, ClustersHaveTheBitsOfBlocksAlone) {
   }
 }
 
+constexpr Form kBulkForms[] = {Form::bulk_64, Form::bulk_128, Form::bulk_256};
+
+bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
+
+// By warpgroups: tiles of rows and of columns that are there in part, rings that are filled again, or have
+// more places than there are stages.
+TEST(ProductKernels, WarpgroupsHaveTheBitsOfTiles) {
+  if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
+  for (std::uint64_t seed = 0; seed < 9; ++seed) {
+    const Form form = kBulkForms[seed % 3];
+    const std::size_t tile = std::size_t{64} << seed % 3;
+    const Case of = {.rows = between(seed, 0, 1, tile + tile / 2),
+                     .n = between(seed, 1, 1, 300),
+                     .k = 8 * between(seed, 2, 1, seed < 3 ? 160 : 60),
+                     .with_bias = seed % 4 < 2,
+                     .accumulate = seed / 4 % 2 == 0,
+                     .seed = seed};
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    const std::vector<float> all = product(of, form, 0, of.rows);
+    expect_right(of, all);
+    EXPECT_TRUE(same_bits(all, product(of, Form::several, 0, of.rows)));
+    const std::size_t first = of.rows / 2;
+    EXPECT_TRUE(same_bits(product(of, form, first, 1), part(all, first * of.n, of.n)));
+  }
+}
+
+// A cluster goes through all twelve tiles, or through every other one.
+TEST(ProductKernels, ClustersOfWarpgroupsGoFromTileToTile) {
+  if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
+  for (const std::uint32_t clusters : {1u, 2u}) {
+    const Case of = {.rows = 360, .n = 420, .k = 136, .seed = 9};
+    KernelBench bench(of.seed + clusters);
+    LinearArgs args = {.x = bench.put(of.x()), .weight = bench.put(of.weights().stored)};
+    args.y = bench.make<float>(of.rows * of.n, "y");
+    args.rows = static_cast<std::int32_t>(of.rows);
+    args.n = args.stride = static_cast<std::int32_t>(of.n);
+    args.k = static_cast<std::int32_t>(of.k);
+    args.rounded = room_for_rounded(bench, of.rows, of.k);
+    ASSERT_TRUE(bench.run()
+                    .round_rows({.x = args.x, .out = args.rounded, .width = args.k, .slab_rows = args.rows},
+                                args.rows)
+                    .ok());
+    const LaunchShape shape = {.grid = {1, 2 * clusters},
+                               .block = {kBulkThreads},
+                               .shared_bytes = product_shared_bytes(bulk_rows(64), 64),
+                               .cluster = 2};
+    ASSERT_TRUE(launch(bench.device(), bench.stream(), kernel(bench.device(), KernelId::linear_bulk_64_bf16),
+                       shape, args)
+                    .ok());
+    const std::vector<float> all = bench.get(args.y, of.rows * of.n);
+    expect_right(of, all);
+    EXPECT_TRUE(same_bits(all, product(of, Form::wide, 0, of.rows)));
+  }
+}
+
 TEST(ProductKernels, BitsDependOnTheRowAlone) {
   for (const Element element : kTileElements) {
     const Case of = {.element = element,
@@ -171,7 +227,9 @@ TEST(ProductKernels, PartsOfARowLieBesideEachOther) {
 // Rows that are infinite or not a number stay among themselves.
 TEST(ProductKernels, RowsDoNotSeeEachOther) {
   const Case of = {.rows = 16, .n = 16, .k = 128, .seed = 3};
-  for (const Form form : kForms) {
+  std::vector<Form> forms(std::begin(kForms), std::end(kForms));
+  if (has_warpgroups()) forms.insert(forms.end(), std::begin(kBulkForms), std::end(kBulkForms));
+  for (const Form form : forms) {
     KernelBench bench(1);
     std::vector<float> x = of.x();
     const std::vector<float> wanted = product(of, form, 0, 1);
@@ -249,6 +307,10 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::product_form(65, 4096), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(256, 28672), Form::many);
   EXPECT_EQ(KernelLaunches::product_form(2048, 4096), Form::many);
+  EXPECT_EQ(KernelLaunches::bulk_form(256, 4096), Form::bulk_64);
+  EXPECT_EQ(KernelLaunches::bulk_form(256, 6144), Form::bulk_128);
+  EXPECT_EQ(KernelLaunches::bulk_form(256, 28672), Form::bulk_256);
+  EXPECT_EQ(KernelLaunches::bulk_form(2048, 4096), Form::bulk_256);
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::f32, 128));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::bf16, 40));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::bf16, 36));

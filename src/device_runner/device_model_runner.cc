@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "device/bulk_check.h"
 #include "kernels/device/ops.h"
 #include "model_runner/kv_layout_choice.h"
 #include "models/read_config.h"
@@ -100,6 +101,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     if (!made) return made.error();
     *stream = *made;
   }
+  if (device::takes_bulk_products())
+    PAGODA_RETURN_IF_ERROR(device::check_bulk_products(there, runner->stream_));
   auto event = there.create_event();
   if (!event) return event.error();
   runner->swapped_ = *event;

@@ -51,6 +51,7 @@ class CudaDevice final : public Device {
   std::string describe() const override { return name_; }
   std::span<const Kernel> kernels() const override { return cuda_kernels(); }
   bool has_clusters() const override { return has_clusters_; }
+  bool has_warpgroups() const override { return has_warpgroups_; }
 
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
   Status free(std::byte* memory) override {
@@ -155,7 +156,7 @@ class CudaDevice final : public Device {
 
   std::string name_;
   std::int32_t index_ = 0;
-  bool has_clusters_ = false;
+  bool has_clusters_ = false, has_warpgroups_ = false;
   std::unique_ptr<DriverMemory> driver_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
@@ -210,6 +211,16 @@ Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index) {
       !status.ok())
     return status;
   device->has_clusters_ = attributes.ptxVersion >= 90;
+  // Those of kernels/warpgroup_words.cuh are for 9.0 alone.
+  device->has_warpgroups_ = attributes.ptxVersion == 90 && attributes.binaryVersion == 90;
+  if (device->has_warpgroups_)
+    for (const Kernel& kernel : cuda_kernels())
+      if (Status status =
+              device->check(cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                 kMaxClusterSharedBytes),
+                            kernel.name);
+          !status.ok())
+        return status;
   device->name_ = concat(properties.name, ", ", properties.totalGlobalMem >> 20, " MiB, compute capability ",
                          properties.major, ".", properties.minor);
   return std::unique_ptr<Device>(std::move(device));

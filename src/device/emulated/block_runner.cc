@@ -20,8 +20,12 @@ std::string text(const Dim3& index) { return concat("(", index.x, ", ", index.y,
 
 }  // namespace
 
-BlockRunner::BlockRunner(DeviceMemory& memory, AccessCounts* counts)
-    : memory_(memory), counts_(counts), stacks_(kMaxBlockThreads), copies_(kMaxBlockThreads) {}
+BlockRunner::BlockRunner(DeviceMemory& memory, AccessCounts* counts, bool backward_products)
+    : memory_(memory),
+      counts_(counts),
+      stacks_(kMaxBlockThreads),
+      copies_(kMaxBlockThreads),
+      products_(backward_products) {}
 
 BlockRunner& BlockRunner::running() {
   CHECK(running_block != nullptr);
@@ -78,7 +82,10 @@ void BlockRunner::run_cluster() {
   arrivals_.assign(threads, 0);
   waits_.assign(threads, 0);
   arrived_ = cluster_phase_ = 0;
-  if (shape_->cluster > 1) cluster_copies_.begin(shape_->cluster, threads, shape_->shared_bytes, order_);
+  if (shape_->cluster > 1) {
+    cluster_copies_.begin(shape_->cluster, threads, shape_->shared_bytes, order_);
+    products_.begin(shape_->cluster, num_threads_);
+  }
   std::fill(states_.begin(), states_.end(), State::runs);
   for (std::uint32_t i = 0; i < threads; ++i) stacks_.prepare(i, run_thread, this);
   while (run_all() && fault_.empty()) {
@@ -99,9 +106,11 @@ void BlockRunner::run_thread(void* self) {
     runner.fail("ends with asynchronous copies under way");
   if (runner.arrivals_[runner.current_] != runner.waits_[runner.current_])
     runner.fail("ends without waiting for its cluster, at whose barrier it arrived");
-  if (runner.shape_->cluster > 1)
-    if (const std::string fault = runner.cluster_copies_.end(runner.cluster_thread()); !fault.empty())
-      runner.fail(fault);
+  if (runner.shape_->cluster > 1) {
+    std::string fault = runner.products_.end(runner.current_);
+    if (fault.empty()) fault = runner.cluster_copies_.end(runner.cluster_thread());
+    if (!fault.empty()) runner.fail(fault);
+  }
   runner.pause(State::ended);
   CHECK(false);
 }
@@ -137,6 +146,7 @@ bool BlockRunner::release_blocks() {
       continue;
     Block& block = blocks_[rank];
     ++block.phase;
+    if (shape_->cluster > 1) cluster_copies_.meet(rank);
     block.votes[block.phase % 2] = 0;
     std::ranges::fill(states_of(rank), State::runs);
     any = true;
@@ -223,7 +233,7 @@ std::size_t BlockRunner::place_of(const Copy& copy) const { return in_shared(cop
 void BlockRunner::start_copy(void* to, const void* from, std::size_t taken, const void* site) {
   const Copy copy = {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), taken};
   const std::size_t offset = in_shared(to);
-  if (offset >= kMaxSharedBytes) refuse("an asynchronous copy into what is not shared memory");
+  if (offset >= kMaxClusterSharedBytes) refuse("an asynchronous copy into what is not shared memory");
   if (offset % kCopyBytes != 0 || reinterpret_cast<std::uintptr_t>(from) % kCopyBytes != 0)
     refuse("an asynchronous copy that is not aligned to 16 bytes");
   note(copy.to, kCopyBytes, AccessKind::write, site);
@@ -305,6 +315,32 @@ void BlockRunner::copy_to_cluster(void* to, const void* from, std::uint32_t byte
     if ((ranks >> rank & 1) != 0) std::memset(blocks_[rank].shared.data() + copy.offset, 0xFF, bytes);
 }
 
+void BlockRunner::multiply_warpgroup(float* sums, std::uint32_t columns, const void* a, const void* b) {
+  if (shape_->cluster == 1) refuse("a product of a warpgroup without a cluster");
+  const WarpgroupProducts::Product product = {in_shared(a), in_shared(b), columns};
+  expect(products_.multiply(current_, sums, product));
+  const auto read = [&](std::size_t first, std::size_t lines) {
+    for (std::size_t i = 0; i < 2 * lines; ++i) {
+      const std::size_t at = WarpgroupProducts::place(first, i / 2, i % 2);
+      std::string fault;
+      if (at + kCopyBytes > shape_->shared_bytes) fault = ", beyond its end";
+      if (fault.empty() && num_copies_ > 0) fault = under_way(at, kCopyBytes);
+      if (fault.empty()) {
+        fault = cluster_copies_.read_by_product(cluster_thread(), at, kCopyBytes, products_.group(current_));
+        if (!fault.empty()) fault = concat(" at offset ", at, " of shared memory, ", fault);
+      }
+      if (!fault.empty()) expect(concat("a product reads 16 bytes", fault));
+    }
+  };
+  read(product.a, WarpgroupProducts::kRows);
+  read(product.b, columns);
+}
+
+void BlockRunner::wait_for_products(std::size_t groups_left) {
+  const std::uint32_t ended = products_.wait(current_, groups_left, block().shared);
+  cluster_copies_.end_products(cluster_thread(), ended);
+}
+
 // The source is read now, too: who changes it before is found.
 void BlockRunner::finish(const Copy& copy) {
   block().copied_by[place_of(copy)] = 0;
@@ -350,7 +386,7 @@ void BlockRunner::access(std::uintptr_t address, std::size_t size, AccessKind ki
   if (std::string wrong = fault_of(address, size, kind); !wrong.empty()) fail(wrong);
   if (!fault_.empty()) stop();
   if (counts_ == nullptr || site == nullptr) return;
-  if (in_shared(address) < kMaxSharedBytes)
+  if (in_shared(address) < kMaxClusterSharedBytes)
     counts_->note(current_ / kWarp, lane(), site, Memory::shared, in_shared(address), size);
   else if (memory_.contains(address))
     counts_->note(current_ / kWarp, lane(), site, Memory::global, address, size);
@@ -364,7 +400,7 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
                            .thread = static_cast<std::uint16_t>(thread()),
                            .kind = kind};
   if (memory_.contains(address)) return memory_.access(address, size, now);
-  if (const std::size_t offset = in_shared(address); offset < kMaxSharedBytes) {
+  if (const std::size_t offset = in_shared(address); offset < kMaxClusterSharedBytes) {
     if (offset + size > shape_->shared_bytes)
       return concat(describe_access(kind, size), " at offset ", offset, " of the block's ",
                     shape_->shared_bytes, " bytes of shared memory");
@@ -372,7 +408,9 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
       if (const std::string copy = under_way(offset, size); !copy.empty())
         return describe_access(kind, size) + copy;
     if (shape_->cluster > 1)
-      if (const std::string copy = cluster_copies_.touch(cluster_thread(), offset, size); !copy.empty())
+      if (const std::string copy =
+              cluster_copies_.touch(cluster_thread(), offset, size, kind != AccessKind::read);
+          !copy.empty())
         return concat(describe_access(kind, size), " at offset ", offset, " of shared memory, ", copy);
     AccessStamp of_block = now;
     of_block.launch = clusters_run_;  // each block has shared memory of its own

@@ -21,6 +21,7 @@
 #include "device/emulated/cluster_copies.h"
 #include "device/emulated/device_memory.h"
 #include "device/emulated/fiber.h"
+#include "device/emulated/warpgroup_products.h"
 
 namespace pagoda::device::emulated {
 
@@ -29,8 +30,8 @@ using KernelEntry = void (*)(const void* args);
 
 class BlockRunner {
  public:
-  // `counts`: of what accesses cost, or null.
-  BlockRunner(DeviceMemory& memory, AccessCounts* counts);
+  // `counts`: of what accesses cost, or null. `backward_products`: warpgroup_products.h.
+  BlockRunner(DeviceMemory& memory, AccessCounts* counts, bool backward_products = false);
 
   // `order` chooses in which order threads run between barriers, and blocks. Empty, or the fault.
   std::string run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args,
@@ -78,6 +79,13 @@ class BlockRunner {
   void copy_to_cluster(void* to, const void* from, std::uint32_t bytes, const void* barrier,
                        std::uint32_t ranks);
 
+  // ... and, of clusters, products of warpgroups, and the fence between what threads write and those.
+  void show_writes() { cluster_copies_.show_writes(cluster_thread()); }
+  void fence_products(const float* sums, std::size_t count) { products_.fence(current_, sums, count); }
+  void multiply_warpgroup(float* sums, std::uint32_t columns, const void* a, const void* b);
+  void commit_products() { products_.commit(current_); }
+  void wait_for_products(std::size_t groups_left);
+
   // Ends the launch with this fault of the thread that runs.
   [[noreturn]] void refuse(const char* what);
 
@@ -94,10 +102,10 @@ class BlockRunner {
     ended
   };
   struct Block {
-    std::vector<std::byte> shared = std::vector<std::byte>(kMaxSharedBytes);
-    AccessShadow shadow = AccessShadow(kMaxSharedBytes);
+    std::vector<std::byte> shared = std::vector<std::byte>(kMaxClusterSharedBytes);
+    AccessShadow shadow = AccessShadow(kMaxClusterSharedBytes);
     // For each kCopyBytes of shared memory: 1 + the thread, or 0.
-    std::vector<std::uint16_t> copied_by = std::vector<std::uint16_t>(kMaxSharedBytes / kCopyBytes);
+    std::vector<std::uint16_t> copied_by = std::vector<std::uint16_t>(kMaxClusterSharedBytes / kCopyBytes);
     Dim3 index;
     std::uint32_t number = 0, phase = 0;
     // Votes of this phase, and of the one before, which is still read.
@@ -165,6 +173,7 @@ class BlockRunner {
   std::vector<std::uint32_t> arrivals_, waits_;  // at the cluster's barrier, by thread
   std::uint32_t arrived_ = 0, cluster_phase_ = 0;
   ClusterCopies cluster_copies_;
+  WarpgroupProducts products_;
   bool has_groups_ = false;     // something is in copies_
   std::size_t num_copies_ = 0;  // under way
 

@@ -10,6 +10,7 @@ namespace pagoda::device::emulated {
 namespace {
 
 constexpr std::size_t kPiece = 16;
+constexpr std::uint32_t kLanes = 32;
 
 }  // namespace
 
@@ -18,7 +19,10 @@ void ClusterCopies::begin(std::uint32_t blocks, std::uint32_t threads, std::size
   pieces_.assign(blocks, std::vector<Piece>((shared_bytes + kPiece - 1) / kPiece));
   barriers_.assign(blocks, {});
   waits_.assign(threads, {});
-  known_.assign(threads, Known(blocks));
+  known_.assign(threads, Known(blocks + threads + threads / kLanes));
+  fences_.assign(threads, {});
+  reads_.assign(blocks, {});
+  has_fences_ = false;
   running_.assign(blocks, threads / blocks);
   copies_.clear();
   threads_ = threads;
@@ -38,7 +42,7 @@ std::string ClusterCopies::make(const Thread& thread, std::size_t barrier, std::
   if (count == 0 || at(thread.rank, barrier) != nullptr)
     return "a barrier of copies that is made twice, or for none";
   pieces[barrier / kPiece].holds_barrier = true;
-  const Known none(pieces_.size());
+  const Known none(known_[0].size());
   barriers_[thread.rank].emplace(barrier, Barrier{.made = thread.arrivals,
                                                   .count = count,
                                                   .arriving = none,
@@ -75,7 +79,10 @@ std::string ClusterCopies::arrive(const Thread& thread, std::size_t barrier, std
   Barrier& there = *at(rank, barrier);
   if (there.arrived == there.count) return "arrives at a barrier of copies once more than it was made for";
   ++there.arrived;
-  there.arriving[thread.rank] = std::max(there.arriving[thread.rank], thread.phase);
+  Known& mine = known_[thread.number];
+  mine[thread.rank] = thread.phase;
+  ++mine[arrivals_of(thread.number)];
+  learn(there.arriving, mine);
   end_phase(there);
   return {};
 }
@@ -98,7 +105,7 @@ std::string ClusterCopies::start(const Thread& thread, Copy copy, std::uint32_t 
       if (piece.under_way || piece.holds_barrier)
         return concat("a bulk copy to offset ", offset, " of shared memory of block ", rank,
                       " of the cluster, where another is under way or a barrier lies");
-      if (piece.touched > known)
+      if (piece.touched > known || may_be_read(thread, rank, copy.offset / kPiece + i))
         return concat("a bulk copy to offset ", offset, " of shared memory of block ", rank,
                       " of the cluster, which a thread may still read or write");
       piece.under_way = true;
@@ -109,13 +116,77 @@ std::string ClusterCopies::start(const Thread& thread, Copy copy, std::uint32_t 
   return {};
 }
 
-std::string ClusterCopies::touch(const Thread& thread, std::size_t offset, std::size_t size) {
+void ClusterCopies::learn(Known& of, const Known& more) {
+  for (std::size_t i = 0; i < of.size(); ++i) of[i] = std::max(of[i], more[i]);
+}
+
+bool ClusterCopies::may_be_read(const Thread& thread, std::uint32_t rank, std::size_t piece) const {
+  if (reads_[rank].empty()) return false;
+  const std::uint32_t warps = threads_of_block_ / kLanes;
+  for (std::uint32_t warp = 0; warp < warps; ++warp)
+    if (reads_[rank][piece * warps + warp] > known_[thread.number][products_of(rank * warps + warp)])
+      return true;
+  return false;
+}
+
+void ClusterCopies::show_writes(const Thread& thread) {
+  has_fences_ = true;
+  fences_[thread.number].push_back(known_[thread.number][arrivals_of(thread.number)]);
+}
+
+std::string ClusterCopies::read_by_product(const Thread& thread, std::size_t offset, std::size_t size,
+                                           std::uint32_t group) {
+  const std::uint32_t warps = threads_of_block_ / kLanes, warp = thread.number % threads_of_block_ / kLanes;
+  std::vector<Piece>& pieces = pieces_[thread.rank];
+  if (offset % kPiece != 0 || size == 0 || (offset + size - 1) / kPiece >= pieces.size())
+    return "a product of what does not lie in shared memory, at a multiple of 16";
+  if (reads_[thread.rank].empty()) reads_[thread.rank].resize(pieces.size() * warps);
+  for (std::size_t i = offset / kPiece; i <= (offset + size - 1) / kPiece; ++i) {
+    const Piece& piece = pieces[i];
+    if (piece.under_way) return "which a bulk copy may still write";
+    if (piece.phase > 0 && at(thread.rank, piece.barrier)->seen[thread.number] < piece.phase)
+      return "which a bulk copy wrote that the thread has not waited for";
+    if (piece.writer > 0) {
+      const std::uint32_t writer = piece.writer - 1;
+      if (fences_[writer].size() <= piece.fences)
+        return "which a thread wrote without showing it to the asynchronous proxy";
+      if (writer != thread.number &&
+          known_[thread.number][arrivals_of(writer)] <= fences_[writer][piece.fences])
+        return "which another thread wrote for whose arrival the thread has not waited";
+    }
+    reads_[thread.rank][i * warps + warp] = group;
+  }
+  return {};
+}
+
+void ClusterCopies::end_products(const Thread& thread, std::uint32_t group) {
+  known_[thread.number][products_of(thread.number / kLanes)] = group;
+}
+
+// Only what a product reads asks for it.
+void ClusterCopies::meet(std::uint32_t rank) {
+  if (!has_fences_ && reads_[rank].empty()) return;
+  const std::uint32_t first = rank * threads_of_block_;
+  Known all(known_[0].size());
+  for (std::uint32_t i = first; i < first + threads_of_block_; ++i) {
+    ++known_[i][arrivals_of(i)];
+    learn(all, known_[i]);
+  }
+  for (std::uint32_t i = first; i < first + threads_of_block_; ++i) known_[i] = all;
+}
+
+std::string ClusterCopies::touch(const Thread& thread, std::size_t offset, std::size_t size, bool writes) {
   for (std::size_t i = offset / kPiece; i <= (offset + size - 1) / kPiece; ++i) {
     Piece& piece = pieces_[thread.rank][i];
     if (piece.holds_barrier) return "where a barrier of copies lies";
     if (piece.under_way) return "which a bulk copy may still write";
     if (piece.phase > 0 && at(thread.rank, piece.barrier)->seen[thread.number] < piece.phase)
       return "which a bulk copy wrote that the thread has not waited for";
+    if (writes) {
+      if (may_be_read(thread, thread.rank, i)) return "which a product may still read";
+      piece.writer = thread.number + 1;
+      piece.fences = static_cast<std::uint32_t>(fences_[thread.number].size());
+    }
     piece.touched = thread.phase + 1;
   }
   return {};
@@ -142,8 +213,7 @@ void ClusterCopies::see(std::uint32_t thread) {
   wait.waits = false;
   Barrier& barrier = barriers_[wait.rank].at(wait.barrier);
   barrier.seen[thread] = barrier.phase;
-  for (std::size_t rank = 0; rank < barrier.known.size(); ++rank)
-    known_[thread][rank] = std::max(known_[thread][rank], barrier.known[rank]);
+  learn(known_[thread], barrier.known);
 }
 
 std::optional<ClusterCopies::Copy> ClusterCopies::arrive_one() {
@@ -163,6 +233,7 @@ std::optional<ClusterCopies::Copy> ClusterCopies::arrive_one() {
     piece.under_way = false;
     piece.barrier = copy.barrier;
     piece.phase = barrier.phase + 1;
+    piece.writer = 0;
   }
   barrier.bytes -= copy.bytes;
   end_phase(barrier);

@@ -3,9 +3,12 @@
 // (mbarrier) at which they and threads arrive. It keeps account of them and moves no byte: BlockRunner does.
 // A phase of a barrier ends once as many threads have arrived as it was made for, and all bytes that they
 // expect are there. A copy arrives only where no thread can run otherwise, those under way in any order.
-// Each call finds faults, as src/device/README.md lists them. Stricter than PTX: bytes that arrived are there
-// for a thread once that thread has waited, and no __syncthreads() passes that on. Threads: the block's
-// runner. Source: PTX ISA, "mbarrier", "cp.async.bulk", "barrier.cluster".
+// Products of warpgroups (warpgroup_products.h) read shared memory as bulk copies write it, by the
+// asynchronous proxy: what a thread has written itself is there for them once it has said so by
+// show_writes(), and they have it from that thread, by a barrier of copies or by __syncthreads(). Each call
+// finds faults, as src/device/README.md lists them. Stricter than PTX: bytes that arrived are there for a
+// thread once that thread has waited, and no __syncthreads() passes that on. Threads: the block's runner.
+// Source: PTX ISA, "mbarrier", "cp.async.bulk", "barrier.cluster", "Async proxy".
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -38,7 +41,16 @@ class ClusterCopies {
   std::string arrive(const Thread& thread, std::size_t barrier, std::uint32_t rank);
   std::string expect(const Thread& thread, std::size_t barrier, std::uint32_t bytes);
   std::string start(const Thread& thread, Copy copy, std::uint32_t ranks);
-  std::string touch(const Thread& thread, std::size_t offset, std::size_t size);
+  std::string touch(const Thread& thread, std::size_t offset, std::size_t size, bool writes);
+  // Shows what the thread has written to the asynchronous proxy, too (fence.proxy.async).
+  void show_writes(const Thread& thread);
+  // A product of the thread's warp, of its group number `group`, from 1 on, reads these bytes.
+  std::string read_by_product(const Thread& thread, std::size_t offset, std::size_t size,
+                              std::uint32_t group);
+  // The thread has waited for its warp's products up to that group: they read nothing any more.
+  void end_products(const Thread& thread, std::uint32_t group);
+  // __syncthreads() of the block `rank`.
+  void meet(std::uint32_t rank);
   // Says for which phase the thread waits: until arrived(), behind which it sees what that phase brought.
   std::string wait(const Thread& thread, std::size_t barrier, std::uint32_t parity);
   bool arrived(std::uint32_t thread) const;
@@ -52,9 +64,11 @@ class ClusterCopies {
     std::uint32_t touched = 0;  // 1 + the block's phase of the latest access
     std::uint32_t phase = 0;    // 1 + that of the barrier in which its bytes arrived
     std::size_t barrier = 0;
+    std::uint32_t writer = 0, fences = 0;  // 1 + the thread that wrote it, and its show_writes() until then
     bool under_way = false, holds_barrier = false;
   };
-  // A phase of each block: accesses before it are known to be done.
+  // A thread's knowledge of others. A phase of each block: accesses before it are known to be done. Then
+  // arrivals of each thread at barriers, and groups of products of each warp that have ended.
   using Known = std::vector<std::uint32_t>;
   struct Barrier {
     std::uint32_t made = 0;  // the maker's number of arrivals
@@ -72,14 +86,23 @@ class ClusterCopies {
   // A barrier that may be signalled by another thread than its maker; or why not.
   std::string signalled(const Thread& thread, std::uint32_t rank, std::size_t barrier);
   void end_phase(Barrier& barrier);
+  static void learn(Known& of, const Known& more);
+  std::size_t arrivals_of(std::uint32_t thread) const { return pieces_.size() + thread; }
+  std::size_t products_of(std::uint32_t warp) const { return pieces_.size() + threads_ + warp; }
+  // Whether a product may still read the piece, as far as the thread knows.
+  bool may_be_read(const Thread& thread, std::uint32_t rank, std::size_t piece) const;
 
   std::vector<std::vector<Piece>> pieces_;                // by block
   std::vector<std::map<std::size_t, Barrier>> barriers_;  // likewise
   std::vector<Wait> waits_;                               // by thread
   std::vector<Known> known_;                              // likewise
   std::vector<std::uint32_t> running_;                    // threads, by block
-  std::vector<Copy> copies_;                              // under way, one for each block that gets it
+  std::vector<std::vector<std::uint32_t>> fences_;        // likewise: arrivals before each show_writes()
+  // By block, piece and warp of the block: the latest group of products that reads it. Empty: none does.
+  std::vector<std::vector<std::uint32_t>> reads_;
+  std::vector<Copy> copies_;  // under way, one for each block that gets it
   std::uint32_t threads_ = 0, threads_of_block_ = 0;
+  bool has_fences_ = false;
   std::uint64_t order_ = 0, drawn_ = 0;
 };
 

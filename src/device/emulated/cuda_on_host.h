@@ -23,6 +23,7 @@
 #define gridDim (::pagoda::device::emulated::grid_size())
 #define PAGODA_SHARED(type, name) \
   type* const name = static_cast<type*>(::pagoda::device::emulated::shared_memory())
+#define PAGODA_SWIZZLED_SHARED(type, name) PAGODA_SHARED(type, name)
 
 namespace pagoda::device::emulated {
 

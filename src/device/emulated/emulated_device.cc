@@ -21,7 +21,7 @@ Result<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const EmulatedOpt
 EmulatedDevice::EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory)
     : options_(options),
       memory_(std::move(memory)),
-      runner_(memory_, options.count_accesses ? &access_counts_ : nullptr),
+      runner_(memory_, options.count_accesses ? &access_counts_ : nullptr, options.backward_warpgroups),
       queues_(options.seed) {}
 
 EmulatedDevice::~EmulatedDevice() = default;
@@ -225,9 +225,9 @@ Status EmulatedDevice::launch(StreamId stream, const Kernel& kernel, const Launc
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > kMaxBlockThreads || threads % kWarp != 0 || grid.x == 0 || grid.y == 0 ||
       grid.z == 0 || grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535 ||
-      shape.shared_bytes > kMaxSharedBytes || shape.cluster == 0 || shape.cluster > kMaxCluster ||
-      grid.y % shape.cluster != 0 || threads * shape.cluster > kMaxBlockThreads ||
-      (shape.cluster > 1 && !options_.clusters))
+      shape.shared_bytes > (shape.cluster > 1 ? kMaxClusterSharedBytes : kMaxSharedBytes) ||
+      shape.cluster == 0 || shape.cluster > kMaxCluster || grid.y % shape.cluster != 0 ||
+      threads * shape.cluster > kMaxBlockThreads || (shape.cluster > 1 && !options_.clusters))
     return lose(concat("a launch of ", kernel.name, " with a shape that no device takes"));
   const auto* bytes = static_cast<const std::byte*>(args);
   std::vector<std::byte> copied(bytes, bytes + kernel.args_bytes);

@@ -30,8 +30,9 @@ struct EmulatedOptions {
   // Faults on demand, counted from 1; 0: none. What the n-th call of the kind asks for is refused; and the
   // n-th launch to run loses the device.
   std::int64_t refused_allocation = 0, lost_launch = 0;
-  bool count_accesses = false;  // conflicts and sectors (access_counts.h); slow
-  bool clusters = true;         // as compute capability 9.0 has them
+  bool count_accesses = false;       // conflicts and sectors (access_counts.h); slow
+  bool clusters = true;              // and warpgroups, as compute capability 9.0 has them
+  bool backward_warpgroups = false;  // whose products add up k from the end of each step: other bits
 };
 
 class EmulatedDevice final : public Device {
@@ -42,6 +43,7 @@ class EmulatedDevice final : public Device {
   std::string describe() const override;
   std::span<const Kernel> kernels() const override;
   bool has_clusters() const override { return options_.clusters; }
+  bool has_warpgroups() const override { return options_.clusters; }
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
   Status free(std::byte* memory) override;
   std::size_t free_bytes() const override { return memory_.free_bytes(); }

@@ -28,6 +28,22 @@ std::span<const Planted> planted_kernels();
 // Two blocks share copies, and one may end before the other has what it brought: in some orders.
 Kernel kernel_that_leaves_early();
 
+// Products of a warpgroup (kernels/warpgroup_words.cuh) by blocks of kProductThreads in clusters of two:
+// out (64 x 64) = sum over rounds of a (64 x 64) * b (64 x 64)^T. Each with a fault, and without.
+struct PlantedProductArgs {
+  const std::uint16_t *a = nullptr, *b = nullptr;  // [rounds][64][64], bfloat16, pieces of 16 bytes swizzled
+  float* out = nullptr;                            // [64][64]
+  std::int32_t rounds = 0;
+};
+inline constexpr std::uint32_t kProductThreads = 192, kProductSharedBytes = 4 * 8192 + 4 * 8;
+struct PlantedProduct {
+  Kernel kernel;
+  const char* message;  // part of it; null: it is right
+};
+std::span<const PlantedProduct> planted_products();
+// Its sums are read before they are waited for.
+Kernel product_that_is_early();
+
 // A warp's product whose fragments are filled and read element by element, as the PTX ISA has them.
 struct FragmentArgs {
   const float *a = nullptr, *b = nullptr;  // [16][16], [16][8]

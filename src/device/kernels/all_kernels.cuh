@@ -8,6 +8,7 @@
 #include "device/kernels/layer_rows.cuh"
 #include "device/kernels/layer_states.cuh"
 #include "device/kernels/linear.cuh"
+#include "device/kernels/linear_bulk.cuh"
 #include "device/kernels/linear_few.cuh"
 #include "device/kernels/linear_router.cuh"
 #include "device/kernels/linear_tiles.cuh"

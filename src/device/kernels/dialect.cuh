@@ -10,6 +10,10 @@
 #define PAGODA_SHARED(type, name)                                      \
   extern __shared__ __align__(16) unsigned char pagoda_shared_bytes[]; \
   type* const name = reinterpret_cast<type*>(pagoda_shared_bytes)
+// From a multiple of 1,024 bytes on.
+#define PAGODA_SWIZZLED_SHARED(type, name)                                 \
+  extern __shared__ __align__(1024) unsigned char pagoda_swizzled_bytes[]; \
+  type* const name = reinterpret_cast<type*>(pagoda_swizzled_bytes)
 #endif
 
 #include "device/kernels/kernel_args.h"

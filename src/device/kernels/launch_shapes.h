@@ -53,6 +53,17 @@ inline constexpr ProductTile kSeveralRows = {
 inline constexpr ProductTile kSomeRows = {64, 32, 128, 2, 2, choices::some_stages, choices::some_cluster};
 inline constexpr ProductTile kWideRows = {64, 128, 64, 2, 2, choices::wide_stages};
 inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, choices::many_stages};
+// The same by warpgroups, where the device has them (linear_bulk.cuh): blocks that share copies, one a
+// processor, each with 128 rows of the weights, and with as many stages as `bulk_kib` has room for.
+// kBulkClusters of them run at once, and go from tile to tile.
+PAGODA_HOST_DEVICE constexpr ProductTile bulk_rows(std::int32_t rows) {
+  return {rows, 128, kSlab, 1, 8, choices::bulk_kib * 1024 / ((rows + 128) * kSlabRowBytes), 2};
+}
+inline constexpr std::int32_t kBulkWarpgroups = 2, kBulkBringers = 128,
+                              kBulkThreads = 128 * kBulkWarpgroups + kBulkBringers;
+// Registers of a thread that multiplies 256 rows, and of one that brings them.
+inline constexpr std::int32_t kBulkRegisters = 232, kBulkBringersRegisters = 40;
+inline constexpr std::int64_t kBulkClusters = choices::bulk_clusters;
 // Bytes of x in bfloat16 that a block of kFewRows holds at once.
 inline constexpr std::int32_t kFewInputBytes = choices::few_input_kib * 1024;
 // Behind them: sums of warps, and a mean and a scale for each row (linear_few.cuh).

@@ -72,9 +72,9 @@ struct LineCopies {
   std::int64_t step;
   int to, count, left;  // count: of this thread's lines that there are; left: of a line's bytes
 
-  // `first`: of the block's lines, of which there are `there`.
-  __device__ __forceinline__ LineCopies(const void* first, int line_bytes, int there) {
-    const int line = static_cast<int>(threadIdx.x) / pieces, piece = static_cast<int>(threadIdx.x) % pieces;
+  // `first`: of the block's lines, of which there are `there`; `thread`: of those that copy.
+  __device__ __forceinline__ LineCopies(const void* first, int line_bytes, int there, int thread) {
+    const int line = thread / pieces, piece = thread % pieces;
     from =
         static_cast<const unsigned char*>(first) + line * static_cast<std::int64_t>(line_bytes) + 16 * piece;
     step = kStep * static_cast<std::int64_t>(line_bytes);
@@ -314,7 +314,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   LineCopies<tile.columns, Sizes::kChunks, Sizes::kThreads> weight_copies(
       static_cast<const unsigned char*>(args.weight) +
           (kPlain ? static_cast<std::int64_t>(first_column) * 2 * args.k : 0),
-      2 * args.k, args.n - first_column);
+      2 * args.k, args.n - first_column, static_cast<int>(threadIdx.x));
   const auto copy = [&](int number, int place) {
     if (number < stages && multiplies) {
       unsigned char* const stage = shared + place * Sizes::kStageBytes;

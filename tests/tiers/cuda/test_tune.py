@@ -25,10 +25,10 @@ exec sleep 60""",
 }
 
 
-def tune(folder, budget, without="", more=()):
+def tune(folder, budget, without="", more=(), **programs):
     build = folder / "build"
     build.mkdir()
-    for name, script in PROGRAMS.items():
+    for name, script in {**PROGRAMS, **programs}.items():
         if name == without:
             continue
         (build / name).write_text(f"#!/bin/bash\n{script}\n")
@@ -105,6 +105,31 @@ def test_the_sizes_of_the_quickest_variants_are_chosen(tmp_path, variants):
     assert {"part": "variants", "changes": {"few_stages": 5}} in rows
     chosen = (tmp_path / "out/choices.def").read_text()
     assert chosen == variants.with_changes(text, {"few_stages": 5})
+
+
+@pytest.mark.parametrize(
+    "tests, best",
+    [
+        ("echo '[       OK ] BulkCheck.A (3 ms)'", "many-bulk"),
+        ("echo '[  FAILED  ] BulkCheck.A (3 ms)'; exit 1", "kept"),
+        ("exit 1", "kept"),
+        ("echo '[       OK ] BulkCheck.A (3 ms)'; exit 1", "kept"),
+    ],
+)
+def test_warpgroups_are_not_chosen_where_their_bits_may_differ(tmp_path, variants, tests, best):
+    text, folder = variants.CHOICES.read_text(), tmp_path / "variants"
+    for name, microseconds in (("kept", 10), ("many-bulk", 5)):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "choices.def").write_text(variants.with_changes(text, variants.VARIANTS[name]))
+        program = folder / name / variants.PROGRAM
+        line = json.dumps({"weights": "bf16", "n": 4096, "k": 4096, "rows": 256, "tiles_us": microseconds})
+        program.write_text(f"#!/bin/bash\necho '{line}'\n")
+        program.chmod(0o755)
+    more = ("--variants", folder)
+    _, rows, _ = tune(tmp_path, 20, without="attention_bench", more=more, device_test=tests)
+    assert {row["rows"]: row["best"] for row in rows if "best" in row}["many"] == best
+    chosen = (tmp_path / "out/choices.def").read_text()
+    assert chosen == variants.with_changes(text, variants.VARIANTS[best])
 
 
 def test_a_dry_run_names_what_is_not_there(tmp_path):

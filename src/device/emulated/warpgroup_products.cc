@@ -1,0 +1,120 @@
+#include "device/emulated/warpgroup_products.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace pagoda::device::emulated {
+namespace {
+
+constexpr std::uint32_t kGroupThreads = 128;
+
+bool same_bits(std::span<const float> left, std::span<const float> right) {
+  return std::memcmp(left.data(), right.data(), left.size_bytes()) == 0;
+}
+
+using Line = std::array<float, WarpgroupProducts::kDepth>;
+Line line_of(std::span<const std::byte> shared, std::size_t first, std::size_t line) {
+  Line values;
+  for (std::size_t piece = 0; piece < 2; ++piece) {
+    std::uint16_t bits[8];
+    std::memcpy(bits, &shared[WarpgroupProducts::place(first, line, piece)], sizeof bits);
+    for (std::size_t i = 0; i < 8; ++i)
+      values[8 * piece + i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits[i]) << 16);
+  }
+  return values;
+}
+
+// The thread's part: rows 16 * warp + lane / 4 and eight further, columns 2 * (lane % 4) and the next of each
+// eight. Sums are in f32, k ascending: hardware's order is its own.
+void work_out(std::uint32_t thread, const WarpgroupProducts::Product& product,
+              std::span<const std::byte> shared, std::span<float> sums, bool backward) {
+  const std::size_t lane = thread % 32, row = thread % kGroupThreads / 32 * 16 + lane / 4;
+  const Line rows[] = {line_of(shared, product.a, row), line_of(shared, product.a, row + 8)};
+  for (std::size_t i = 0; i < product.columns / 4; ++i) {
+    const Line column = line_of(shared, product.b, i / 2 * 8 + lane % 4 * 2 + i % 2);
+    for (std::size_t half = 0; half < 2; ++half) {
+      float& sum = sums[i / 2 * 4 + 2 * half + i % 2];
+      for (std::size_t step = 0; step < WarpgroupProducts::kDepth; ++step) {
+        const std::size_t k = backward ? WarpgroupProducts::kDepth - 1 - step : step;
+        sum = std::fma(rows[half][k], column[k], sum);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void WarpgroupProducts::begin(std::uint32_t blocks, std::uint32_t threads_of_block) {
+  threads_.assign(std::size_t{blocks} * threads_of_block, {});
+  warpgroups_.assign(std::size_t{blocks} * ((threads_of_block + kGroupThreads - 1) / kGroupThreads), {});
+  threads_of_block_ = threads_of_block;
+}
+
+WarpgroupProducts::Warpgroup& WarpgroupProducts::warpgroup_of(std::uint32_t thread) {
+  const std::uint32_t of_block = (threads_of_block_ + kGroupThreads - 1) / kGroupThreads;
+  return warpgroups_[thread / threads_of_block_ * of_block + thread % threads_of_block_ / kGroupThreads];
+}
+
+void WarpgroupProducts::fence(std::uint32_t thread, const float* sums, std::size_t count) {
+  Sums& of = threads_[thread].sums[sums];
+  if (of.under_way == 0) of.values.assign(sums, sums + count);
+}
+
+std::string WarpgroupProducts::multiply(std::uint32_t thread, float* sums, const Product& product) {
+  if (product.columns == 0 || product.columns > 256 || product.columns % 8 != 0)
+    return "a product of columns that a warpgroup does not multiply";
+  for (const std::size_t first : {product.a, product.b})
+    if (first % kTileBytes >= kLineBytes || first % 32 != 0)
+      return "a product of a matrix that does not begin in the first line of 1,024 bytes, at a multiple of "
+             "32";
+  Thread& of = threads_[thread];
+  auto& met = warpgroup_of(thread).met;
+  Warpgroup::Met& here = met.try_emplace(of.products, Warpgroup::Met{.product = product}).first->second;
+  if (here.product != product) return "multiplies other matrices than the rest of its warpgroup";
+  if (++here.threads == kGroupThreads) met.erase(of.products);
+  ++of.products;
+  const std::size_t count = product.columns / 2;
+  const auto found = of.sums.find(sums);
+  if (found == of.sums.end() || found->second.values.size() != count ||
+      (found->second.under_way == 0 && !same_bits(found->second.values, {sums, count})))
+    return "multiplies into sums that were changed without a fence of products";
+  ++found->second.under_way;
+  std::fill(sums, sums + count, std::numeric_limits<float>::quiet_NaN());
+  of.open.push_back({sums, product});
+  return {};
+}
+
+void WarpgroupProducts::commit(std::uint32_t thread) {
+  threads_[thread].groups.push_back(std::move(threads_[thread].open));
+  threads_[thread].open.clear();
+}
+
+std::uint32_t WarpgroupProducts::wait(std::uint32_t thread, std::size_t left,
+                                      std::span<const std::byte> shared) {
+  Thread& of = threads_[thread];
+  while (of.groups.size() > left) {
+    for (const Task& task : of.groups.front()) {
+      Sums& sums = of.sums.at(task.sums);
+      work_out(thread % threads_of_block_, task.product, shared, sums.values, backward_);
+      if (--sums.under_way == 0) std::ranges::copy(sums.values, task.sums);
+    }
+    of.groups.pop_front();
+    ++of.ended;
+  }
+  return of.ended;
+}
+
+std::string WarpgroupProducts::end(std::uint32_t thread) {
+  const Thread& of = threads_[thread];
+  if (!of.open.empty() || !of.groups.empty()) return "ends with products under way";
+  Warpgroup& all = warpgroup_of(thread);
+  if (++all.ended == kGroupThreads && !all.met.empty())
+    return "ends, the last of its warpgroup, of which not all have multiplied";
+  return {};
+}
+
+}  // namespace pagoda::device::emulated

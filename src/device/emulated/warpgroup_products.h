@@ -1,0 +1,86 @@
+#pragma once
+// WarpgroupProducts: matrix products of warpgroups (wgmma), four warps that lie at multiples of four, which
+// run beside their threads until these wait. It knows which are under way, and works each out when its thread
+// waits, as late as it may be: until then its sums are NaN. Faults: sums that were changed, or are new, and
+// of which products_fence() was not told; another product than the other threads of the warpgroup have;
+// matrices that are not laid out for it; a thread that ends with products under way, or a warpgroup of which
+// some threads did not multiply. Who may read and write the matrices is ClusterCopies' business. Threads: the
+// block's runner. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Operations", "Shared Memory Matrix
+// Layout" (128-byte swizzle, K-major).
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace pagoda::device::emulated {
+
+class WarpgroupProducts {
+ public:
+  static constexpr std::size_t kRows = 64, kDepth = 16, kLineBytes = 128, kTileBytes = 8 * kLineBytes;
+
+  // sums (64 x columns) += a (64 x 16) * b (columns x 16)^T. Both are offsets in shared memory: 32 bytes of
+  // the first of lines of kLineBytes, whose pieces of 16 bytes are swizzled within each kTileBytes.
+  struct Product {
+    std::size_t a = 0, b = 0;
+    std::uint32_t columns = 0;
+    bool operator==(const Product&) const = default;
+  };
+  // The place of 16 bytes, `piece` 0 or 1, of a line of a matrix at `first`.
+  static std::size_t place(std::size_t first, std::size_t line, std::size_t piece) {
+    const std::size_t at = first + line * kLineBytes + 16 * piece;
+    return at ^ (at / kLineBytes % 8 * 16);
+  }
+
+  // `backward`: the k of a step from its end, as no order of the kernels is.
+  explicit WarpgroupProducts(bool backward) : backward_(backward) {}
+
+  // Another cluster.
+  void begin(std::uint32_t blocks, std::uint32_t threads_of_block);
+
+  // Each gives a fault or nothing. `sums` are columns / 2 of the thread's own.
+  void fence(std::uint32_t thread, const float* sums, std::size_t count);
+  std::string multiply(std::uint32_t thread, float* sums, const Product& product);
+  void commit(std::uint32_t thread);
+  // Works out all but the latest `left` groups; gives the number of groups that have ended.
+  std::uint32_t wait(std::uint32_t thread, std::size_t left, std::span<const std::byte> shared);
+  std::string end(std::uint32_t thread);
+  // The number of the group that products of the thread are put into, from 1 on.
+  std::uint32_t group(std::uint32_t thread) const {
+    return threads_[thread].ended + static_cast<std::uint32_t>(threads_[thread].groups.size()) + 1;
+  }
+
+ private:
+  struct Task {
+    float* sums;
+    Product product;
+  };
+  struct Sums {
+    std::vector<float> values;  // as products left them, or products_fence() found them
+    std::size_t under_way = 0;
+  };
+  struct Thread {
+    std::map<const float*, Sums> sums;
+    std::vector<Task> open;
+    std::deque<std::vector<Task>> groups;
+    std::uint32_t ended = 0, products = 0;
+  };
+  struct Warpgroup {
+    struct Met {
+      Product product;
+      std::uint32_t threads = 0;
+    };
+    std::map<std::uint32_t, Met> met;  // by number: products that not all of its threads have yet
+    std::uint32_t ended = 0;           // threads
+  };
+  Warpgroup& warpgroup_of(std::uint32_t thread);
+
+  std::vector<Thread> threads_;
+  std::vector<Warpgroup> warpgroups_;
+  std::uint32_t threads_of_block_ = 0;
+  bool backward_;
+};
+
+}  // namespace pagoda::device::emulated

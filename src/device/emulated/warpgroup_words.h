@@ -1,0 +1,15 @@
+#pragma once
+// The PTX of kernels/warpgroup_words.cuh on the emulated device; rules: warpgroup_products.h,
+// cluster_copies.h. Threads: those of the block that runs.
+#include <cstddef>
+#include <cstdint>
+
+namespace pagoda::device::emulated {
+
+void show_writes();
+void fence_products(float* sums, std::size_t count);
+void multiply_warpgroup(float* sums, std::uint32_t columns, const void* a, const void* b);
+void commit_products();
+void wait_for_products(std::size_t groups_left);
+
+}  // namespace pagoda::device::emulated

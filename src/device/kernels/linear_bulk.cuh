@@ -1,0 +1,225 @@
+#pragma once
+// Products of many rows by warpgroups (wgmma), with weights in bfloat16: linear_tiles.cuh for devices of
+// compute capability 9.0. A block has tile.rows rows of x, which come rounded and in slabs (launch_shapes.h),
+// and tile.columns rows of the weights; stages of kSlab of k go through a ring in shared memory. Its first
+// warps are two warpgroups that multiply 64 rows of the weights each by all of the block's x. The last ones
+// bring: weights by asynchronous copies, and x by bulk copies to all blocks of the cluster, which have the
+// same rows. They wait for nobody but the ring. Blocks stay: a cluster goes from tile to tile, and what
+// brings is ahead of what multiplies and stores.
+//
+// The sum of every element of y is the chain of linear_tiles.cuh: steps of 16 of k, ascending from zero
+// (warpgroup_words.cuh). So this is a form of the same product and gives the same bits, which each device is
+// asked for. grid: (1, clusters of blocks); block: kBulkThreads; shared: product_shared_bytes().
+#include "device/kernels/linear_tiles.cuh"
+#include "device/kernels/warpgroup_words.cuh"
+
+namespace pagoda::device::kernels {
+
+template <ProductTile tile>
+struct BulkSizes {
+  static constexpr int kEights = tile.rows / 8, kRowBytes = tile.rows * kSlabRowBytes,
+                       kWeightBytes = 64 * kSlabRowBytes,  // a warpgroup's
+      kStageBytes = kRowBytes + kBulkWarpgroups * kWeightBytes,
+                       kShare = tile.rows / tile.cluster;  // rows that a block brings to all
+  // Stages whose copies are under way while the next one's are started. A stage is free once the one behind
+  // it is there, so that two stages are left for those who multiply.
+  static constexpr int kAhead = tile.stages - 2;
+  static_assert(tile.depth == kSlab && tile.columns == 64 * kBulkWarpgroups && tile.cluster > 1);
+  static_assert(kAhead > 0);
+  static constexpr bool kUneven = kEights > 16;  // sums need more registers than an equal share
+  static_assert(kRowBytes % 1024 == 0);          // matrices begin where they are swizzled from
+};
+
+// The tiles of a cluster, one after the other: neighbours have the same columns and other rows, so that
+// clusters which run side by side read the same weights.
+template <ProductTile tile>
+struct BulkTiles {
+  int of_rows, count, number, step;
+  __device__ __forceinline__ explicit BulkTiles(const LinearArgs& args)
+      : of_rows((args.rows + tile.rows - 1) / tile.rows),
+        count(of_rows * ((args.n + tile.cluster * tile.columns - 1) / (tile.cluster * tile.columns))),
+        number(static_cast<int>(blockIdx.y) / tile.cluster),
+        step(static_cast<int>(gridDim.y) / tile.cluster) {}
+  __device__ __forceinline__ bool is_there() const { return number < count; }
+  __device__ __forceinline__ void next() { number += step; }
+  __device__ __forceinline__ int left() const { return number < count ? (count - 1 - number) / step + 1 : 0; }
+  __device__ __forceinline__ int first_row() const { return number % of_rows * tile.rows; }
+  __device__ __forceinline__ int first_column() const {
+    return (number / of_rows * tile.cluster + static_cast<int>(rank_in_cluster())) * tile.columns;
+  }
+};
+
+// The ring: barriers at which a place is filled, and free again; and who goes from place to place.
+template <ProductTile tile>
+struct BulkRing {
+  unsigned char* stages;
+  std::uint64_t *filled, *freed;
+  int place = 0;
+  unsigned parity = 0;
+  __device__ __forceinline__ explicit BulkRing(unsigned char* shared)
+      : stages(shared),
+        filled(reinterpret_cast<std::uint64_t*>(shared + tile.stages * BulkSizes<tile>::kStageBytes)),
+        freed(filled + tile.stages) {}
+  // Those who bring weights, and who expects x; warps that multiply, of all blocks.
+  __device__ __forceinline__ void make_barriers() const {
+    for (int i = 0; i < tile.stages; ++i) {
+      make_arrivals(filled + i, kBulkBringers + 1);
+      make_arrivals(freed + i, tile.cluster * kBulkWarpgroups * 4);
+    }
+  }
+  __device__ __forceinline__ unsigned char* stage() const {
+    return stages + place * BulkSizes<tile>::kStageBytes;
+  }
+  __device__ __forceinline__ void next() {
+    place = place + 1 == tile.stages ? 0 : place + 1;
+    if (place == 0) parity ^= 1;
+  }
+};
+
+template <ProductTile tile>
+__device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* shared) {
+  using Sizes = BulkSizes<tile>;
+  const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups;
+  const int stages = (args.k + tile.depth - 1) / tile.depth;
+  const std::int64_t slab = static_cast<std::int64_t>(args.rows) * kSlabRowBytes;
+  const int first = static_cast<int>(rank_in_cluster()) * Sizes::kShare;
+  BulkRing<tile> ring(shared), behind(shared);
+  // The oldest stage that nobody was told of: its copies are there, and for the products.
+  const auto tell = [&] {
+    show_writes();
+    arrive_at(behind.filled + behind.place, rank_in_cluster());
+    behind.next();
+  };
+  int started = 0;
+  for (BulkTiles<tile> tiles(args); tiles.is_there(); tiles.next()) {
+    LineCopies<tile.columns, kSlabRowBytes / 16, kBulkBringers> weights(
+        static_cast<const unsigned char*>(args.weight) +
+            static_cast<std::int64_t>(tiles.first_column()) * 2 * args.k,
+        2 * args.k, args.n - tiles.first_column(), thread);
+    const unsigned char* x = reinterpret_cast<const unsigned char*>(args.rounded) +
+                             static_cast<std::int64_t>(tiles.first_row() + first) * kSlabRowBytes;
+    const int rows = args.rows - tiles.first_row(), there = rows < tile.rows ? rows : tile.rows,
+              lines = there - first < Sizes::kShare ? there - first : Sizes::kShare;
+    for (int i = 0; i < stages; ++i, ++started) {
+      if (started >= tile.stages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
+      if (thread == 0) {
+        expect_arrivals(ring.filled + ring.place, static_cast<unsigned>(there * kSlabRowBytes));
+        if (lines > 0)
+          copy_to_cluster(ring.stage() + first * kSlabRowBytes, x,
+                          static_cast<unsigned>(lines * kSlabRowBytes), ring.filled + ring.place,
+                          (1u << tile.cluster) - 1);
+      }
+      x += slab;
+      weights.start(ring.stage() + Sizes::kRowBytes);
+      copies_commit();
+      ring.next();
+      if (started < Sizes::kAhead) continue;
+      copies_wait<Sizes::kAhead>();
+      tell();
+    }
+  }
+  copies_wait<0>();
+  for (int i = 0; i < started && i < Sizes::kAhead; ++i) tell();
+}
+
+// Stores a warpgroup's part of a tile, from column `first_n` of y on: a thread has two of its columns.
+template <ProductTile tile>
+__device__ __forceinline__ void store_part(const LinearArgs& args, int first_row, int first_n,
+                                           const float (&sums)[BulkSizes<tile>::kEights][4]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int first = first_row + 2 * (lane % 4),
+            column = first_n + static_cast<int>(threadIdx.x / 32) % 4 * 16 + lane / 4;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (column + 8 * h >= args.n) continue;
+    const float bias = args.bias != nullptr ? args.bias[column + 8 * h] : 0.0f;
+    float* y = args.y + static_cast<std::int64_t>(first) * args.stride + column + 8 * h;
+#pragma unroll
+    for (int n = 0; n < BulkSizes<tile>::kEights; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (first + 8 * n + i >= args.rows) continue;
+        const float sum = sums[n][2 * h + i] + bias;
+        float* const to = y + i * static_cast<std::int64_t>(args.stride);
+        *to = args.accumulate != 0 ? *to + sum : sum;
+      }
+      y += 8 * static_cast<std::int64_t>(args.stride);
+    }
+  }
+}
+
+template <ProductTile tile>
+__device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsigned char* shared) {
+  using Sizes = BulkSizes<tile>;
+  const int warpgroup = static_cast<int>(threadIdx.x / 128);
+  const int stages = (args.k + tile.depth - 1) / tile.depth;
+  BulkTiles<tile> tiles(args);
+  // Stages that go through the ring. Nobody hears of a place that is not filled again: its block may have
+  // ended.
+  int left = tiles.left() * stages;
+  BulkRing<tile> ring(shared), behind(shared);
+  const auto free = [&] {
+    if (threadIdx.x % 32 == 0 && left > tile.stages)
+#pragma unroll
+      for (unsigned rank = 0; rank < tile.cluster; ++rank) arrive_at(behind.freed + behind.place, rank);
+    --left;
+    behind.next();
+  };
+  for (; tiles.is_there(); tiles.next()) {
+    float sums[Sizes::kEights][4];
+#pragma unroll
+    for (int n = 0; n < Sizes::kEights; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[n][i] = 0;
+    for (int i = 0; i < stages; ++i) {
+      wait_for_arrivals(ring.filled + ring.place, ring.parity);
+      const unsigned char *const x = ring.stage(), *const weights =
+                                                       x + Sizes::kRowBytes + warpgroup * Sizes::kWeightBytes;
+      fence_products(sums);
+#pragma unroll
+      for (int k = 0; k < kSlabRowBytes; k += 32) multiply_warpgroup(sums, weights + k, x + k);
+      commit_products();
+      ring.next();
+      if (i == 0) continue;
+      wait_for_products<1>();
+      free();
+    }
+    wait_for_products<0>();
+    free();
+    fence_products(sums);  // nothing reads them before
+    store_part<tile>(args, tiles.first_row(), tiles.first_column() + 64 * warpgroup, sums);
+  }
+}
+
+template <ProductTile tile>
+__device__ __forceinline__ void linear_bulk(const LinearArgs& args) {
+  PAGODA_SWIZZLED_SHARED(unsigned char, shared);
+  if (threadIdx.x == 0) BulkRing<tile>(shared).make_barriers();
+  cluster_arrive();
+  cluster_wait();  // the barriers of all are there
+  if (threadIdx.x < 128 * kBulkWarpgroups) {
+    if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkRegisters, true>();
+    multiply_and_store<tile>(args, shared);
+  } else {
+    if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkBringersRegisters, false>();
+    bring<tile>(args, shared);
+  }
+  cluster_arrive();  // a block stays until all have what it brought
+  cluster_wait();
+}
+
+#if defined(__CUDA_ARCH__) && !defined(PAGODA_WARPGROUPS)
+#define PAGODA_BULK_KERNEL(rows) \
+  __global__ void linear_bulk_##rows##_bf16(LinearArgs) {}
+#else
+#define PAGODA_BULK_KERNEL(rows)                                                                  \
+  __global__ void __launch_bounds__(kBulkThreads, 1) linear_bulk_##rows##_bf16(LinearArgs args) { \
+    linear_bulk<bulk_rows(rows)>(args);                                                           \
+  }
+#endif
+PAGODA_BULK_KERNEL(64)
+PAGODA_BULK_KERNEL(128)
+PAGODA_BULK_KERNEL(256)
+#undef PAGODA_BULK_KERNEL
+
+}  // namespace pagoda::device::kernels

@@ -1,0 +1,148 @@
+#pragma once
+// The words of PTX for products of warpgroups (wgmma; compute capability 9.0, compiled for 90a): four warps,
+// which lie at a multiple of four, multiply matrices in shared memory beside what their threads do; or what
+// the emulated device has for them. Where Device::has_warpgroups() is false they are not to be called.
+// A step of 16 of k adds to a sum what multiply_matrices() of tile_words.cuh adds to it. No document of the
+// maker's says so. It was found on hardware for bfloat16: both are one sum of 16 products and the sum before
+// (arXiv 2511.10909), and bulk_check.h asks each device for it. Of 8-bit floats it is not so: there,
+// warpgroups have fewer bits.
+#include "device/kernels/cluster_words.cuh"
+#ifndef __CUDACC__
+#include "device/emulated/warpgroup_words.h"
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#ifndef __CUDA_ARCH_FEAT_SM90_ALL
+#error "compile for 90a: 90 has no products of warpgroups"
+#endif
+#define PAGODA_WARPGROUPS 1
+#endif
+
+namespace pagoda::device::kernels {
+
+// From here on each thread of the warpgroup has so many registers: more than the kernel has of its launch
+// bounds, once others have given them back; or fewer.
+template <int registers, bool more>
+__device__ __forceinline__ void set_registers() {
+#if defined(PAGODA_WARPGROUPS)
+  if constexpr (more)
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+  else
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+#endif
+}
+
+// Shows what this thread has written into shared memory, by stores or by copies for which it has waited, to
+// products of warpgroups that come behind a barrier at which it arrives next.
+__device__ __forceinline__ void show_writes() {
+#ifndef __CUDACC__
+  emulated::show_writes();
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+// Before the first product that adds to these sums, and before each behind a change of them.
+template <int eights>
+__device__ __forceinline__ void fence_products(float (&sums)[eights][4]) {
+#ifndef __CUDACC__
+  emulated::fence_products(&sums[0][0], 4 * eights);
+#elif defined(PAGODA_WARPGROUPS)
+#pragma unroll
+  for (int i = 0; i < eights; ++i)  // the compiler has them in their registers before
+    asm volatile("" : "+f"(sums[i][0]), "+f"(sums[i][1]), "+f"(sums[i][2]), "+f"(sums[i][3])::"memory");
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+#if defined(PAGODA_WARPGROUPS)
+// K-major lines of 128 bytes, pieces of 16 swizzled in each 1,024 bytes.
+__device__ __forceinline__ std::uint64_t matrix_at(const void* first) {
+  return static_cast<std::uint64_t>((shared_address(first) & 0x3FFFFu) >> 4) | std::uint64_t{1} << 16 |
+         std::uint64_t{64} << 32 | std::uint64_t{1} << 62;
+}
+#endif
+
+// sums (64 x 8 * eights) += a (64 x 16) * b (8 * eights x 16)^T: 16 of k, 32 bytes from `a` and `b` on, of
+// lines of 128 bytes that lie as swizzled() has them from a multiple of 1,024 bytes on. The threads of a
+// warpgroup have the rows of four warps' multiply_matrices(), one below the other. All of it is to be left
+// alone until wait_for_products().
+#define PAGODA_EIGHT(i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
+#define PAGODA_EIGHTS(i)                                                                               \
+  PAGODA_EIGHT(i), PAGODA_EIGHT(i + 1), PAGODA_EIGHT(i + 2), PAGODA_EIGHT(i + 3), PAGODA_EIGHT(i + 4), \
+      PAGODA_EIGHT(i + 5), PAGODA_EIGHT(i + 6), PAGODA_EIGHT(i + 7)
+__device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void* a, const void* b) {
+#ifndef __CUDACC__
+  emulated::multiply_warpgroup(&s[0][0], 64, a, b);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile(
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, add, 1, 1, 0, 0;\n\t}"
+      : PAGODA_EIGHTS(0)
+      : "l"(matrix_at(a)), "l"(matrix_at(b))
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void multiply_warpgroup(float (&s)[16][4], const void* a, const void* b) {
+#ifndef __CUDACC__
+  emulated::multiply_warpgroup(&s[0][0], 128, a, b);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile(
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "%64, %65, add, 1, 1, 0, 0;\n\t}"
+      : PAGODA_EIGHTS(0), PAGODA_EIGHTS(8)
+      : "l"(matrix_at(a)), "l"(matrix_at(b))
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void multiply_warpgroup(float (&s)[32][4], const void* a, const void* b) {
+#ifndef __CUDACC__
+  emulated::multiply_warpgroup(&s[0][0], 256, a, b);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile(
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+      "%128, %129, add, 1, 1, 0, 0;\n\t}"
+      : PAGODA_EIGHTS(0), PAGODA_EIGHTS(8), PAGODA_EIGHTS(16), PAGODA_EIGHTS(24)
+      : "l"(matrix_at(a)), "l"(matrix_at(b))
+      : "memory");
+#endif
+}
+#undef PAGODA_EIGHTS
+#undef PAGODA_EIGHT
+
+// Makes a group of this warp's products since the last call.
+__device__ __forceinline__ void commit_products() {
+#ifndef __CUDACC__
+  emulated::commit_products();
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+// Until no more than the `left` latest groups are under way.
+template <int left>
+__device__ __forceinline__ void wait_for_products() {
+#ifndef __CUDACC__
+  emulated::wait_for_products(left);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+#endif
+}
+
+}  // namespace pagoda::device::kernels
