@@ -6,8 +6,8 @@
 //   * std::byte* is device memory, which the host never touches. Host memory of copies is pinned until they
 //     have run.
 // Errors: resource_exhausted: no such memory; internal: all else, and then every later call gives the same
-// error ("sticky", as in CUDA). Threads: one caller; one more may call map(), set_access() and unmap().
-// Owner: the runner.
+// error ("sticky", as in CUDA). Threads: one caller; one more may call map(), set_access() and unmap(), and
+// others copy_in(), copy_out() and synchronize() of streams that nobody else uses. Owner: the runner.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -100,9 +100,9 @@ class Device : public VirtualMemory {
 
   // Graphs: launches and copies that are put into `stream` between these two do not run, but are kept with
   // the arguments that they have, to be launched again and again. Host memory of copies is read and written
-  // when the graph runs. Until end_capture() errors are: allocations and what frees them, synchronize(),
-  // reserved addresses and physical memory, profiles, and events in `stream`; other streams go on, and so
-  // does what maps memory beside. What a graph names stays where it is for as long as the graph.
+  // when the graph runs. Until end_capture() errors of this thread are: allocations and what frees them,
+  // synchronize(), reserved addresses and physical memory, profiles, and events in `stream`; other streams go
+  // on, and so does what other threads do. What a graph names stays where it is for as long as the graph.
   virtual Status begin_capture(StreamId stream) = 0;
   virtual Result<GraphId> end_capture(StreamId stream) = 0;
   virtual Status launch_graph(StreamId stream, GraphId graph) = 0;

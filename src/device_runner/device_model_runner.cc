@@ -279,11 +279,16 @@ StepResult DeviceModelRunner::run(const ScheduledBatch& batch) {
   result.sequences.resize(batch.sequences.size());
   result.status = released_ && !batch.empty() ? internal_error("the weights have been released")
                                               : step_.check(batch, ids());
+  if (result.status.ok())
+    result.status =
+        tiers_.check(batch.tier_moves, kv_plan_, mapper_ ? mapper_->arena().num_created() : num_blocks_);
   if (result.status.ok()) result.status = step(batch, result);
+  tiers_.take_news(result.tier_news);
   return result;
 }
 
 Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) {
+  tiers_.cancel(batch.tier_moves);
   arena_->begin();
   bucket_.reset();
   if (!batch.empty()) PAGODA_RETURN_IF_ERROR(bring(batch, result));
@@ -294,6 +299,7 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) 
   }
   PAGODA_RETURN_IF_ERROR(swap(batch, result));
   PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
+  PAGODA_RETURN_IF_ERROR(start_tier_moves(batch));
   if (!batch.empty()) {
     PAGODA_RETURN_IF_ERROR(forward());
     PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : sample(batch, result));
@@ -389,6 +395,9 @@ Status DeviceModelRunner::forward() {
     PAGODA_RETURN_IF_ERROR(model_->forward(decoder_batch()));
     return logits(0, bucket_->rows);
   };
+  // Comparing writes the whole cache.
+  TierCopies::Pause pause;
+  if (graphs_->compares() && tier_copies_) pause = tier_copies_->pause();
   return graphs_->run(*ops_, *bucket_, launch, [&] { return written(); });
 }
 

@@ -4,9 +4,12 @@
 // groups are the CPU's, and so is the pooling of hidden states. One rank.
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit. Streams: the
 // work has one, and swaps have one of their own, whose last event the work waits for. Between steps nothing
-// runs. A device's error ends the engine (StepResult::status). Threads: one caller, the engine thread.
+// runs but what tiers copy (tier_copies.h), on threads and streams of their own. A device's error ends the
+// engine (StepResult::status). Threads: one caller, the engine thread.
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "device/device_array.h"
@@ -14,12 +17,14 @@
 #include "device_runner/device_pages.h"
 #include "device_runner/device_sampler.h"
 #include "device_runner/step_graphs.h"
+#include "device_runner/tier_copies.h"
 #include "kernels/device/device_ops.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/model_runner.h"
 #include "model_runner/page_mapper.h"
 #include "model_runner/step_layout.h"
 #include "model_runner/step_views.h"
+#include "model_runner/tier_steps.h"
 #include "model_runner/vector_pooler.h"
 #include "models/decoder.h"
 
@@ -51,6 +56,17 @@ class DeviceModelRunner final : public ModelRunner {
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks);
   Status create_kv_pages(std::int64_t first, std::int64_t count);  // between steps
+
+  // As LocalModelRunner has them.
+  Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server = nullptr);
+  std::size_t kv_block_bytes() const { return static_cast<std::size_t>(block_bytes_); }
+  bool has_tier_news() const override { return tiers_.has_news(); }
+  void on_tier_news(std::function<void()> wake) override { tiers_.on_news(std::move(wake)); }
+  void erase_tiers(TierRows which) override { tiers_.erase(which); }
+  void erase_from_tiers(TierErase what, std::function<void(Status)> done) override {
+    tiers_.erase_these(std::move(what), std::move(done));
+  }
+
   KvLayout kv_page_layout() const { return layout_; }
   std::int64_t page_granule() const { return static_cast<std::int64_t>(device_->granule()); }
 
@@ -95,6 +111,7 @@ class DeviceModelRunner final : public ModelRunner {
   Status step(const ScheduledBatch& batch, StepResult& result);
   Status swap(const ScheduledBatch& batch, StepResult& result);
   Status copy_blocks(std::span<const BlockCopy> copies);
+  Status start_tier_moves(const ScheduledBatch& batch);
   Status sample(const ScheduledBatch& batch, StepResult& result);
   Status prepare_sampling();
   Status prepare_pooling(const ModelSource& source);
@@ -133,8 +150,10 @@ class DeviceModelRunner final : public ModelRunner {
   device::DeviceArray<float> hidden_;
   device::PinnedArray<float> hidden_here_;
   StepLayout step_;
-  std::optional<StepBucket> bucket_;  // the step's; null: it is eager
-  std::optional<StepGraphs> graphs_;  // names memory of all above
+  std::optional<StepBucket> bucket_;         // the step's; null: it is eager
+  std::optional<StepGraphs> graphs_;         // names memory of all above
+  std::unique_ptr<TierCopies> tier_copies_;  // null: no tiers
+  TierSteps tiers_;                          // last: its threads copy to and from the cache
 };
 
 }  // namespace pagoda::device_runner

@@ -54,6 +54,7 @@ class StepGraphs {
              const std::function<WrittenMemory()>& written);
   // Bytes that a device may take for as many graphs as there may be, of a model with so many layers.
   std::int64_t planned_bytes(std::int32_t num_layers) const;
+  bool compares() const { return use_ == GraphUse::check; }
   // Destroys all graphs. Nothing of them runs.
   Status clear();
 

@@ -166,19 +166,39 @@ MemoryPlan LocalModelRunner::memory_plan() const {
   return plan;
 }
 
+void LocalModelRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
+                                 std::unique_ptr<KvRowServer> server) {
+  const std::size_t bytes = kv_.block_bytes();
+  tiers_.start(std::move(tiers),
+               {.bytes = bytes,
+                .read =
+                    [this, bytes](std::span<const BlockId> pages, std::span<std::byte> to) {
+                      for (std::size_t i = 0; i < pages.size(); ++i)
+                        kv_.read(pages[i], to.subspan(i * bytes, bytes));
+                      return true;
+                    },
+                .write =
+                    [this, bytes](std::span<const BlockId> pages, std::span<const std::byte> from) {
+                      for (std::size_t i = 0; i < pages.size(); ++i)
+                        kv_.write(pages[i], from.subspan(i * bytes, bytes));
+                      return true;
+                    }},
+               std::move(server));
+}
+
 StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   StepResult result;
   result.sequences.resize(batch.sequences.size());
   result.status = released_ && !batch.empty() ? internal_error("the weights have been released")
                                               : step_.check(batch, ids());
-  if (result.status.ok()) result.status = check_tier_moves(batch.tier_moves);
+  if (result.status.ok()) result.status = tiers_.check(batch.tier_moves, kv_plan_, kv_.num_blocks());
   if (result.status.ok()) run(batch, result);
-  if (tiers_) tiers_->take_news(result.tier_news);
+  tiers_.take_news(result.tier_news);
   return result;
 }
 
 void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
-  if (tiers_) tiers_->cancel(batch.tier_moves.cancels);
+  tiers_.cancel(batch.tier_moves);
   const SteadyClock clock;
   if (PageMapper* mapper = kv_.mapper()) {
     for (const PageMapping& mapping : batch.page_maps) {
@@ -194,7 +214,7 @@ void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
   kv_.swap_in(context_, batch.swap_in);
   result.swap_seconds = to_seconds(clock.now() - before_swaps);
   kv_.copy(context_, batch.block_copies);
-  if (tiers_) tiers_->submit(batch.tier_moves);
+  tiers_.submit(batch.tier_moves);
   if (batch.empty()) return;
 
   step_.lay_out(batch, result);

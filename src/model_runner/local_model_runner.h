@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -25,7 +26,7 @@
 #include "model_runner/model_runner.h"
 #include "model_runner/step_layout.h"
 #include "model_runner/step_views.h"
-#include "model_runner/tier_engine.h"
+#include "model_runner/tier_steps.h"
 #include "model_runner/vector_pooler.h"
 #include "models/decoder.h"
 #include "sampler/sampler.h"
@@ -104,10 +105,12 @@ class LocalModelRunner final : public ModelRunner {
   // Rows go to and come from these, the fastest first. Once, after the KV cache is allocated.
   void set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server = nullptr);
   std::size_t kv_block_bytes() const { return kv_.block_bytes(); }  // as tiers see it
-  bool has_tier_news() const override { return tiers_ != nullptr && tiers_->has_news(); }
-  void on_tier_news(std::function<void()> wake) override;
-  void erase_tiers(TierRows which) override;
-  void erase_from_tiers(TierErase what, std::function<void(Status)> done) override;
+  bool has_tier_news() const override { return tiers_.has_news(); }
+  void on_tier_news(std::function<void()> wake) override { tiers_.on_news(std::move(wake)); }
+  void erase_tiers(TierRows which) override { tiers_.erase(which); }
+  void erase_from_tiers(TierErase what, std::function<void(Status)> done) override {
+    tiers_.erase_these(std::move(what), std::move(done));
+  }
 
   StepResult run(const ScheduledBatch& batch) override;
   void for_each(std::int64_t count, const Body& body) override;
@@ -143,7 +146,6 @@ class LocalModelRunner final : public ModelRunner {
 
   Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source) const;  // options_.model
   void run(const ScheduledBatch& batch, StepResult& result);
-  Status check_tier_moves(const TierMoves& moves) const;
   Status make_step_layout();
   StepIds ids() const;
   void show_step();
@@ -168,7 +170,7 @@ class LocalModelRunner final : public ModelRunner {
   std::vector<LayerInPage> layer_pages_;  // their places in pages as they are allocated
   KvStorage kv_;
   Memory logits_;
-  std::unique_ptr<TierEngine> tiers_;  // null: none; after kv_, whose blocks its threads copy
+  TierSteps tiers_;  // after kv_, whose blocks its threads copy
 
   StepLayout step_;
   StepViews views_;

@@ -302,11 +302,11 @@ void TierEngine::work() {
 void TierEngine::store(Job& job, std::span<std::byte> bytes, Lock& lock) {
   job.state = Job::State::copying;
   lock.unlock();
-  for (std::size_t i = 0; i < job.pages.size(); ++i)
-    pages_.read(job.pages[i], bytes.subspan(i * pages_.bytes, pages_.bytes));
+  const bool read = pages_.read(job.pages, bytes);
   lock.lock();
   job.state = Job::State::copied;
   settled_.notify_all();
+  if (!read) return answer(job, false);
   const bool last = stopping_;
   lock.unlock();
   TierSet kept = 0;
@@ -354,10 +354,9 @@ void TierEngine::fetch(Job& job, std::span<std::byte> bytes, Lock& lock) {
 void TierEngine::copy_in(Job& job, std::span<const std::byte> bytes, TierSet stored, Lock& lock) {
   job.state = Job::State::copying;
   lock.unlock();
-  for (std::size_t i = 0; i < job.pages.size(); ++i)
-    pages_.write(job.pages[i], bytes.subspan(i * pages_.bytes, pages_.bytes));
+  const bool written = pages_.write(job.pages, bytes);
   lock.lock();
-  answer(job, true, stored);
+  answer(job, written, written ? stored : 0);
 }
 
 }  // namespace pagoda

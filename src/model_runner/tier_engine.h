@@ -6,7 +6,7 @@
 //     ask:   queued -> reading (remote tiers are asked) -> answered
 // Rows that only remote tiers can have are fetched on threads of their own, so that no network delays a local
 // tier. Pages are touched while copying alone, which is short: a disk that hangs holds no page, and cancel()
-// waits for a memcpy at most. A fetch that outlasts its patience is lost. Fetches go before stores.
+// waits for a row's copy at most. A fetch that outlasts its patience is lost. Fetches go before stores.
 // Invariant: every ticket is answered once, but for those that erase_all() ends. Threads: one caller beside
 // its own, on which on_news()'s function is called.
 #include <condition_variable>
@@ -30,11 +30,12 @@ namespace pagoda {
 
 class TierEngine final : public KvRowSource {
  public:
-  // Copies a page of the pool; from any thread.
+  // Copies the pages of a row, one behind the other; from any thread, several at once. False: they could not
+  // be copied, and where they were to go may hold anything.
   struct Pages {
-    std::size_t bytes = 0;
-    std::function<void(BlockId, std::span<std::byte>)> read;
-    std::function<void(BlockId, std::span<const std::byte>)> write;
+    std::size_t bytes = 0;  // a page has so many
+    std::function<bool(std::span<const BlockId>, std::span<std::byte>)> read;
+    std::function<bool(std::span<const BlockId>, std::span<const std::byte>)> write;
   };
   // The fastest first, remote ones last; other engines may share some. `server`, which may be null, serves
   // the rows of the local ones.

@@ -51,7 +51,10 @@ void TierEngine::fetch_remote(Job& job, std::span<std::byte> bytes, Lock& lock) 
   lock.lock();
   if (job.state == Job::State::answered) return;  // too late, or cancelled
   if (!found) return answer(job, false);
+  ++num_working_;  // its pages may not be given back meanwhile
   copy_in(job, bytes, 0, lock);
+  --num_working_;
+  settled_.notify_all();
   if (erasing_ || erasures != num_erasures_) return;
   ++num_working_;
   lock.unlock();

@@ -72,19 +72,23 @@ class RemoteEngine : public ::testing::Test {
   }
   void start(std::vector<std::shared_ptr<KvTier>> tiers) {
     tiers.push_back(std::make_unique<Remote>(remote));
-    engine.emplace(std::move(tiers),
-                   TierEngine::Pages{.bytes = kPage,
-                                     .read =
-                                         [this](BlockId, std::span<std::byte> to) {
-                                           if (may_read.valid()) may_read.wait();
-                                           std::ranges::fill(to, std::byte{42});
-                                         },
-                                     .write =
-                                         [this](BlockId id, std::span<const std::byte> from) {
-                                           const std::lock_guard lock(mutex);
-                                           pages[static_cast<std::size_t>(index(id))] =
-                                               static_cast<int>(from[5]);
-                                         }});
+    engine.emplace(
+        std::move(tiers),
+        TierEngine::Pages{.bytes = kPage,
+                          .read =
+                              [this](std::span<const BlockId>, std::span<std::byte> to) {
+                                if (may_read.valid()) may_read.wait();
+                                std::ranges::fill(to, std::byte{42});
+                                return true;
+                              },
+                          .write =
+                              [this](std::span<const BlockId> ids, std::span<const std::byte> from) {
+                                const std::lock_guard lock(mutex);
+                                for (std::size_t i = 0; i < ids.size(); ++i)
+                                  pages[static_cast<std::size_t>(index(ids[i]))] =
+                                      static_cast<int>(from[i * kPage + 5]);
+                                return true;
+                              }});
     waiter.watch(*engine);
   }
   TierNews wait(std::size_t num_answers) { return waiter.wait(*engine, num_answers); }

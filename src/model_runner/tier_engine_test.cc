@@ -37,10 +37,20 @@ struct Pool {
   int value(std::int32_t id) { return static_cast<int>(page(BlockId{id})[kPage - 1]); }
   TierEngine::Pages pages() {
     return {.bytes = kPage,
-            .read = [this](BlockId id, std::span<std::byte> to) { std::ranges::copy(page(id), to.begin()); },
-            .write = [this](BlockId id,
-                            std::span<const std::byte> from) { std::ranges::copy(from, page(id).begin()); }};
+            .read =
+                [this](std::span<const BlockId> ids, std::span<std::byte> to) {
+                  for (std::size_t i = 0; i < ids.size(); ++i)
+                    std::ranges::copy(page(ids[i]), to.subspan(i * kPage).begin());
+                  return !broken;
+                },
+            .write =
+                [this](std::span<const BlockId> ids, std::span<const std::byte> from) {
+                  for (std::size_t i = 0; i < ids.size(); ++i)
+                    std::ranges::copy(from.subspan(i * kPage, kPage), page(ids[i]).begin());
+                  return !broken;
+                }};
   }
+  bool broken = false;
   std::vector<std::byte> bytes;
 };
 
@@ -308,6 +318,19 @@ TEST_F(Engine, WhatIsErasedIsGoneAlsoIfItWasBeingStored) {
   const std::lock_guard lock(rows.mutex);
   EXPECT_EQ(rows.kept.size(), 2u);
   EXPECT_TRUE(rows.kept.contains(4) && rows.kept.contains(5));
+}
+
+TEST_F(Engine, WhatCannotBeCopiedIsNeitherKeptNorThere) {
+  start(4);
+  engine->submit(store(1, row(7, 1), {BlockId{0}}));
+  EXPECT_TRUE(wait(1).done.front().ok);
+  pool.broken = true;
+  engine->submit(fetch(2, row(7, 2), {BlockId{1}}));
+  engine->submit(store(3, row(8, 3), {BlockId{2}}));
+  for (const TierDone& done : wait(2).done) EXPECT_FALSE(done.ok || done.tiers != 0);
+  pool.broken = false;
+  engine->submit(fetch(4, row(8, 4), {BlockId{1}}));
+  EXPECT_FALSE(wait(1).done.front().ok);
 }
 
 TEST_F(Engine, NewsNameTheTiers) {

@@ -147,7 +147,6 @@ def test_one_server_has_the_folder(folder):
         (["--no-enable-prefix-caching"], "needs --enable-prefix-caching"),
         (["--tensor-parallel-size", "2"], "needs --tensor-parallel-size 1"),
         (["--scheduler", "orca"], "needs --scheduler vllm"),
-        (["--device", "emulated"], "--kv-disk"),
         (["--kv-disk-bytes", "1"], "--kv-disk-bytes"),
     ],
 )

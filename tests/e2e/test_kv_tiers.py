@@ -90,7 +90,6 @@ def test_what_was_evicted_is_found_again(tmp_path, manager):
         (["--no-enable-prefix-caching"], "needs --enable-prefix-caching"),
         (["--tensor-parallel-size", "2"], "needs --tensor-parallel-size 1"),
         (["--scheduler", "orca"], "needs --scheduler vllm"),
-        (["--device", "emulated"], "does not work with --kv-offloading-size"),
         (["--kv-offloading-size", "1000000"], "--kv-offloading-size needs"),
     ],
 )

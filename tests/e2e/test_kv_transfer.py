@@ -191,7 +191,6 @@ def test_whoever_has_another_secret_or_model_is_refused(secret, expected, tmp_pa
         (config("kv_consumer"), "peers"),
         (config("kv_producer", secret_file="/nowhere"), "/nowhere"),
         ((*config("kv_producer"), "--no-enable-prefix-caching"), "needs --enable-prefix-caching"),
-        ((*config("kv_producer"), "--device", "emulated"), "--kv-transfer-config"),
         ((*config("kv_producer", 65535), "--data-parallel-size", "2", "--threads", "2"), "'kv_port' takes 2 ports"),
         ((*config("kv_producer"), "--tensor-parallel-size", "2"), "--kv-transfer-config"),
     ],

@@ -1,7 +1,6 @@
 #include "cli/assembly/devices.h"
 
 #include "base/strings.h"
-#include "cli/assembly/memory_modes.h"
 #include "cli/flags/peer_flags.h"
 #include "device/cuda/cuda_device.h"
 #include "device/emulated/emulated_device.h"
@@ -23,10 +22,11 @@ Status check_device_flags(const EngineFlags& flags) {
   if (flags.tensor_parallel_size > 1) return refuse("--tensor-parallel-size: ranks cannot share a device");
   if (flags.backend != "cpu") return refuse("--backend reference, which runs on the CPU");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
-  if (const std::string tier = tier_flag(flags); !tier.empty())
-    return refuse(concat(tier, ", which offloads the KV cache of the CPU; see --swap-space"));
-  return flags.device == "cuda" ? device::check_cuda(flags.device_index).annotate(cuda_name(flags))
-                                : ok_status();
+  if (flags.device != "cuda") return ok_status();
+  PAGODA_RETURN_IF_ERROR(device::check_cuda(flags.device_index).annotate(cuda_name(flags)));
+  if (flags.data_parallel_size == 1) return ok_status();
+  return device::check_cuda(flags.device_index + flags.data_parallel_size - 1)
+      .annotate(concat("--data-parallel-size ", flags.data_parallel_size, " takes a GPU for each engine"));
 }
 
 Status answer_gpu_flags(const EngineFlags& flags, std::vector<std::string>& ignored) {

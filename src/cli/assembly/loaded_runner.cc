@@ -104,9 +104,14 @@ Status LoadedRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKv
                 : alone_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks);
 }
 
+std::size_t LoadedRunner::kv_block_bytes() const {
+  return ask([](const auto& runner) { return runner.kv_block_bytes(); });
+}
+
 Status LoadedRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
                                std::unique_ptr<KvRowServer> server) {
-  if (!alone_) return unimplemented("the KV cache can be offloaded by one process on the CPU alone");
+  if (device_) return device_->set_tiers(std::move(tiers), std::move(server));
+  if (!alone_) return unimplemented("the KV cache of several ranks cannot be offloaded");
   alone_->set_tiers(std::move(tiers), std::move(server));
   return ok_status();
 }

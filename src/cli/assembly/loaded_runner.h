@@ -18,6 +18,7 @@ class LoadedRunner {
                                      const EngineFlags& flags, Communicator* communicator);
 
   ModelRunner& runner();
+  bool on_device() const { return device_ != nullptr; }
   // For the engine. `create_pages` commits pages [first, first + count) on every rank while no batch is being
   // run, and is valid as long as the runner is.
   struct Taken {
@@ -50,7 +51,7 @@ class LoadedRunner {
                              std::int64_t num_swap_blocks);
   // Bytes of a block as tiers see it. Where rows of K/V go beside the KV cache, once that is there;
   // unimplemented: this runner has no way to do so.
-  std::size_t kv_block_bytes() const { return alone_ ? alone_->kv_block_bytes() : 0; }
+  std::size_t kv_block_bytes() const;
   Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server);
   const DistributedModelRunner* group() const { return group_.get(); }  // null: alone, or taken
 

@@ -52,12 +52,14 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
                              const LoadedRunner::KvHeadroom& given, const HostMemory& host) {
   if (groups.empty()) return plan_without_kv(flags, max_positions, host);
   const std::int64_t available = host.available_bytes;
-  const std::int64_t others = uses_device(flags) ? 0 : growth_bytes(available) + clients_bytes(available);
-  const std::int64_t free = std::max<std::int64_t>(0, given.available - given.taken - others);
-  if (flags.kv_offloading_bytes > free)
+  const std::int64_t others = growth_bytes(available) + clients_bytes(available);
+  const std::int64_t free =
+      std::max<std::int64_t>(0, given.available - given.taken - (uses_device(flags) ? 0 : others));
+  const std::int64_t here = uses_device(flags) ? std::max<std::int64_t>(0, available - others) : free;
+  if (flags.kv_offloading_bytes > here)
     return invalid_argument(concat("--kv-offloading-size needs ", mib(flags.kv_offloading_bytes),
-                                   ", but only ", mib(free), " of memory are available"));
-  const std::int64_t room = free - flags.kv_offloading_bytes;
+                                   ", but only ", mib(here), " of memory are available"));
+  const std::int64_t room = uses_device(flags) ? free : free - flags.kv_offloading_bytes;
   const std::int64_t swap = uses_device(flags) ? 0 : flags.swap_space_bytes;  // in the same memory
   const bool counts_blocks = uses_device(flags) && flags.num_gpu_blocks_override;
   std::int64_t bytes = 0;

@@ -8,8 +8,10 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -71,12 +73,12 @@ class CudaDevice final : public Device {
 
   std::size_t granule() const override { return driver_->granule(); }
   Result<std::byte*> reserve(std::size_t bytes) override {
-    if (!lost_.ok()) return lost_;
+    PAGODA_RETURN_IF_ERROR(lost());
     return driver_->reserve(bytes);
   }
   Status release(std::byte* addresses) override { return driver_->release(addresses); }
   Result<PhysicalId> create_physical(std::size_t bytes) override {
-    if (!lost_.ok()) return lost_;
+    PAGODA_RETURN_IF_ERROR(lost());
     return driver_->create_physical(bytes);
   }
   Status destroy_physical(PhysicalId memory) override { return driver_->destroy_physical(memory); }
@@ -121,7 +123,7 @@ class CudaDevice final : public Device {
   Status multiply(StreamId stream, const ProductArgs& args) override;
   Status start_profile() override {
     profile_.emplace();
-    return lost_;
+    return lost();
   }
   Result<std::vector<KernelTime>> end_profile() override;
 
@@ -141,10 +143,20 @@ class CudaDevice final : public Device {
     return streams_[static_cast<std::size_t>(id)];
   }
   cudaEvent_t of(EventId id) const { return events_[static_cast<std::size_t>(id)]; }
-  // The first error stays.
+  // The first error stays; other threads may have it.
   Status check(cudaError_t error, const char* call) {
-    if (lost_.ok() && error != cudaSuccess)
-      lost_ = internal_error(concat(call, ": ", cudaGetErrorString(error)));
+    if (error == cudaSuccess && !is_lost_.load(std::memory_order_acquire)) return ok_status();
+    return error == cudaSuccess ? lost()
+                                : lose(internal_error(concat(call, ": ", cudaGetErrorString(error))));
+  }
+  Status lost() const {
+    const std::lock_guard lock(error_);
+    return lost_;
+  }
+  Status lose(Status status) {
+    const std::lock_guard lock(error_);
+    if (lost_.ok()) lost_ = std::move(status);
+    is_lost_.store(true, std::memory_order_release);
     return lost_;
   }
   // The kernel's own error, where it has one.
@@ -164,6 +176,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<CublasLt> products_;
   std::optional<std::vector<TimedLaunch>> profile_;
   std::byte* workspace_ = nullptr;  // for one stream's products: the runner has one
+  std::atomic<bool> is_lost_{false};
+  mutable std::mutex error_;
   Status lost_;
 };
 
@@ -237,7 +251,7 @@ CudaDevice::~CudaDevice() {
 }
 
 Result<std::byte*> CudaDevice::allocate(std::size_t bytes, std::string_view name) {
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(lost());
   enter();
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
@@ -251,7 +265,7 @@ Result<std::byte*> CudaDevice::allocate(std::size_t bytes, std::string_view name
 }
 
 Result<std::byte*> CudaDevice::allocate_pinned(std::size_t bytes) {
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(lost());
   enter();
   void* memory = nullptr;
   const cudaError_t error = cudaMallocHost(&memory, bytes);
@@ -321,13 +335,13 @@ Result<std::vector<KernelTime>> CudaDevice::end_profile() {
   std::vector<KernelTime> times;
   for (const TimedLaunch& launch : launches) {
     float milliseconds = 0;
-    if (lost_.ok())
+    if (!is_lost_.load())
       (void)check(cudaEventElapsedTime(&milliseconds, launch.before, launch.after), "cudaEventElapsedTime");
     times.push_back({launch.kernel, 1, 1e3 * milliseconds});
     for (cudaEvent_t const event : {launch.before, launch.after})
       if (event != nullptr) cudaEventDestroy(event);
   }
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(lost());
   return sum_by_kernel(times);
 }
 
@@ -361,10 +375,10 @@ Status CudaDevice::open_products() {
 }
 
 Status CudaDevice::multiply(StreamId stream, const ProductArgs& args) {
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(lost());
   CHECK(products_ != nullptr);
-  lost_ = products_->multiply(of(stream), args, workspace_, kWorkspaceBytes);
-  return lost_;
+  Status status = products_->multiply(of(stream), args, workspace_, kWorkspaceBytes);
+  return status.ok() ? status : lose(std::move(status));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace pagoda::device::emulated {
 
 Status CapturedGraphs::begin(StreamId stream) {
-  PAGODA_RETURN_IF_ERROR(allowed("begin_capture()"));
-  capture_.emplace(Capture{.stream = stream, .tasks = {}});
+  if (capture_) return internal_error("begin_capture() while a stream is captured");
+  capture_.emplace(Capture{.stream = stream, .by = std::this_thread::get_id(), .tasks = {}});
   return ok_status();
 }
 
@@ -31,7 +31,8 @@ Status CapturedGraphs::destroy(GraphId graph) {
 }
 
 Status CapturedGraphs::allowed(std::string_view call) const {
-  return capture_ ? internal_error(concat(call, " while a stream is captured")) : ok_status();
+  if (!capture_ || capture_->by != std::this_thread::get_id()) return ok_status();
+  return internal_error(concat(call, " while a stream is captured"));
 }
 
 Status CapturedGraphs::not_named(const std::byte* memory, std::size_t bytes) const {

@@ -2,13 +2,14 @@
 // CapturedGraphs: what an emulated device keeps of captured streams (Device::begin_capture). A graph's tasks
 // have the arguments that they were captured with, and run in the order of their capture. It knows what
 // memory they name, as far as their arguments hold its address, so that memory which a graph still names is
-// not freed. Errors: internal, where a capture or a graph is used in a way that CUDA refuses. Threads: one.
-// Owner: EmulatedDevice.
+// not freed. Errors: internal, where a capture or a graph is used in a way that CUDA refuses. Threads: one at
+// a time. Owner: EmulatedDevice.
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/status.h"
@@ -32,7 +33,7 @@ class CapturedGraphs {
 
   bool captures(StreamId stream) const { return capture_ && capture_->stream == stream; }
   void add(Task task) { capture_->tasks.push_back(std::move(task)); }
-  // The fault in calling this now; ok where nothing is captured.
+  // The fault in calling this now; ok where this thread captures nothing.
   Status allowed(std::string_view call) const;
   // The fault in freeing so many bytes.
   Status not_named(const std::byte* memory, std::size_t bytes) const;
@@ -40,6 +41,7 @@ class CapturedGraphs {
  private:
   struct Capture {
     StreamId stream = {};
+    std::thread::id by;
     std::vector<Task> tasks;
   };
   std::optional<Capture> capture_;

@@ -38,6 +38,7 @@ Status EmulatedDevice::stick(Status status) {
 }
 
 Result<std::byte*> EmulatedDevice::allocate(std::size_t bytes, std::string_view name) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("allocate()"));
   if (++allocations_ == options_.refused_allocation)
     return resource_exhausted(concat("the emulated device refuses ", bytes, " bytes for ", name));
@@ -45,12 +46,14 @@ Result<std::byte*> EmulatedDevice::allocate(std::size_t bytes, std::string_view 
 }
 
 Status EmulatedDevice::free(std::byte* memory) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("free()"));
   PAGODA_RETURN_IF_ERROR(stick(graphs_.not_named(memory, memory_.bytes_at(memory))));
   return stick(memory_.free(memory));
 }
 
 Result<std::byte*> EmulatedDevice::allocate_pinned(std::size_t bytes) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("allocate_pinned()"));
   if (++allocations_ == options_.refused_allocation)
     return resource_exhausted(concat("the emulated device refuses ", bytes, " bytes of pinned memory"));
@@ -61,6 +64,7 @@ Result<std::byte*> EmulatedDevice::allocate_pinned(std::size_t bytes) {
 }
 
 Status EmulatedDevice::free_pinned(std::byte* memory) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("free_pinned()"));
   if (const auto found = pinned_.find(memory); found != pinned_.end())
     PAGODA_RETURN_IF_ERROR(stick(graphs_.not_named(memory, found->second.size())));
@@ -68,11 +72,13 @@ Status EmulatedDevice::free_pinned(std::byte* memory) {
 }
 
 Result<std::byte*> EmulatedDevice::reserve(std::size_t bytes) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("reserve()"));
   return memory_.with_space([&](VirtualSpace& space) { return space.reserve(bytes); });
 }
 
 Status EmulatedDevice::release(std::byte* addresses) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("release()"));
   const std::size_t bytes =
       memory_.with_space([&](const VirtualSpace& space) { return space.bytes_at(addresses); });
@@ -81,6 +87,7 @@ Status EmulatedDevice::release(std::byte* addresses) {
 }
 
 Result<PhysicalId> EmulatedDevice::create_physical(std::size_t bytes) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("create_physical()"));
   const std::size_t free = memory_.free_bytes();
   if (++allocations_ == options_.refused_allocation || bytes > free)
@@ -90,6 +97,7 @@ Result<PhysicalId> EmulatedDevice::create_physical(std::size_t bytes) {
 }
 
 Status EmulatedDevice::destroy_physical(PhysicalId memory) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("destroy_physical()"));
   return memory_.with_space([&](VirtualSpace& space) { return space.destroy(memory); });
 }
@@ -108,6 +116,7 @@ Status EmulatedDevice::unmap(std::byte* address, std::size_t bytes) {
 }
 
 Result<StreamId> EmulatedDevice::create_stream() {
+  const Call call(*this);
   if (!lost_.ok()) return lost_;
   const StreamId stream = queues_.add_stream();
   num_streams_ = static_cast<std::int32_t>(stream) + 1;
@@ -115,11 +124,13 @@ Result<StreamId> EmulatedDevice::create_stream() {
 }
 
 Result<EventId> EmulatedDevice::create_event() {
+  const Call call(*this);
   if (!lost_.ok()) return lost_;
   return queues_.add_event();
 }
 
 Status EmulatedDevice::record(EventId event, StreamId stream) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(event) || !queues_.has(stream)) return lose("record() of an event or stream that is none");
   if (graphs_.captures(stream)) return lose("record() in a stream that is captured");
@@ -127,16 +138,27 @@ Status EmulatedDevice::record(EventId event, StreamId stream) {
 }
 
 Status EmulatedDevice::wait(StreamId stream, EventId event) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(event) || !queues_.has(stream)) return lose("wait() for an event or stream that is none");
   if (graphs_.captures(stream)) return lose("wait() in a stream that is captured");
   return stick(queues_.wait(stream, event));
 }
 
+std::size_t EmulatedDevice::free_bytes() const {
+  const Call call(*this);
+  return memory_.free_bytes();
+}
+
+// Other threads' calls go on between one piece of work and the next.
 Status EmulatedDevice::synchronize(StreamId stream) {
-  PAGODA_RETURN_IF_ERROR(allowed("synchronize()"));
-  if (!queues_.has(stream)) return lose("synchronize() of a stream that is none");
-  return stick(queues_.synchronize(stream));
+  for (;;) {
+    const Call call(*this);
+    PAGODA_RETURN_IF_ERROR(allowed("synchronize()"));
+    if (!queues_.has(stream)) return lose("synchronize() of a stream that is none");
+    if (queues_.is_empty(stream)) return ok_status();
+    PAGODA_RETURN_IF_ERROR(stick(queues_.run_one()));
+  }
 }
 
 std::string EmulatedDevice::wrong_range(const std::byte* memory, Side side, std::size_t bytes) const {
@@ -150,6 +172,7 @@ std::string EmulatedDevice::wrong_range(const std::byte* memory, Side side, std:
 
 Status EmulatedDevice::put_copy(StreamId stream, std::byte* to, Side to_side, const std::byte* from,
                                 Side from_side, std::size_t bytes) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(stream)) return lose("a copy in a stream that is none");
   if (bytes == 0) return ok_status();
@@ -176,6 +199,7 @@ Status EmulatedDevice::put(StreamId stream, std::string_view name, StreamQueues:
 }
 
 Status EmulatedDevice::begin_capture(StreamId stream) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(stream)) return lose("begin_capture() of a stream that is none");
   if (profile_) return lose("begin_capture() in a profile");
@@ -183,6 +207,7 @@ Status EmulatedDevice::begin_capture(StreamId stream) {
 }
 
 Result<GraphId> EmulatedDevice::end_capture(StreamId stream) {
+  const Call call(*this);
   if (!lost_.ok()) return lost_;
   auto graph = graphs_.end(stream);
   if (!graph) return stick(graph.error());
@@ -190,6 +215,7 @@ Result<GraphId> EmulatedDevice::end_capture(StreamId stream) {
 }
 
 Status EmulatedDevice::launch_graph(StreamId stream, GraphId graph) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("launch_graph()"));
   if (!queues_.has(stream)) return lose("launch_graph() in a stream that is none");
   auto tasks = graphs_.tasks(graph);
@@ -200,6 +226,7 @@ Status EmulatedDevice::launch_graph(StreamId stream, GraphId graph) {
 }
 
 Status EmulatedDevice::destroy_graph(GraphId graph) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("destroy_graph()"));
   return stick(graphs_.destroy(graph));
 }
@@ -219,6 +246,7 @@ Status EmulatedDevice::copy(StreamId stream, std::byte* to, const std::byte* fro
 
 Status EmulatedDevice::launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape,
                               const void* args) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(stream)) return lose("a launch in a stream that is none");
   const Dim3 grid = shape.grid, block = shape.block;
@@ -239,6 +267,7 @@ Status EmulatedDevice::launch(StreamId stream, const Kernel& kernel, const Launc
 }
 
 Status EmulatedDevice::multiply(StreamId stream, const ProductArgs& args) {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(stream)) return lose("a product in a stream that is none");
   if (args.rows <= 0 || args.n <= 0 || args.k <= 0) return lose("a product of no rows or columns");
@@ -276,7 +305,13 @@ Status EmulatedDevice::run_product(const ProductArgs& args) {
   return ok_status();
 }
 
+Status EmulatedDevice::open_products() {
+  const Call call(*this);
+  return allowed("open_products()");
+}
+
 Status EmulatedDevice::start_profile() {
+  const Call call(*this);
   PAGODA_RETURN_IF_ERROR(allowed("start_profile()"));
   profile_.emplace();
   return lost_;
@@ -285,6 +320,7 @@ Status EmulatedDevice::start_profile() {
 Result<std::vector<KernelTime>> EmulatedDevice::end_profile() {
   for (std::int32_t i = 0; i < num_streams_; ++i)
     PAGODA_RETURN_IF_ERROR(synchronize(static_cast<StreamId>(i)));
+  const Call call(*this);
   return sum_by_kernel(std::exchange(profile_, std::nullopt).value_or(std::vector<KernelTime>()));
 }
 

@@ -7,10 +7,12 @@
 //   * mapping errors that drivers may let pass (virtual_space.h), orders that no event holds
 //     (stream_queues.h), and what a captured stream forbids (captured_graphs.h).
 // It can be told to fail. It says nothing about speed, caches or memory models of real devices. A fault is a
-// sticky error that names kernel, block and thread. Threads: one caller.
+// sticky error that names kernel, block and thread. Threads: as Device; one call, and one piece of what is in
+// streams, at a time, by turns.
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "device/device.h"
@@ -46,7 +48,7 @@ class EmulatedDevice final : public Device {
   bool has_warpgroups() const override { return options_.clusters; }
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
   Status free(std::byte* memory) override;
-  std::size_t free_bytes() const override { return memory_.free_bytes(); }
+  std::size_t free_bytes() const override;
   Result<std::byte*> allocate_pinned(std::size_t bytes) override;
   Status free_pinned(std::byte* memory) override;
   std::size_t granule() const override { return memory_.granule(); }
@@ -71,7 +73,7 @@ class EmulatedDevice final : public Device {
   Status launch_graph(StreamId stream, GraphId graph) override;
   Status destroy_graph(GraphId graph) override;
   // In software: there is no library to open.
-  Status open_products() override { return allowed("open_products()"); }
+  Status open_products() override;
   Status multiply(StreamId stream, const ProductArgs& args) override;
   Status start_profile() override;
   Result<std::vector<KernelTime>> end_profile() override;  // times of the emulation
@@ -79,6 +81,17 @@ class EmulatedDevice final : public Device {
 
  private:
   EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory);
+  // While one lives, no other thread's call goes on. Who waits is next, whoever comes back at once.
+  class Call {
+   public:
+    explicit Call(const EmulatedDevice& device) {
+      const std::lock_guard next(device.next_call_);
+      lock_ = std::unique_lock(device.call_);
+    }
+
+   private:
+    std::unique_lock<std::mutex> lock_;
+  };
   // The device's one error, once it has one.
   Status stick(Status status);
   Status lose(std::string what) { return stick(internal_error(std::move(what))); }
@@ -97,6 +110,7 @@ class EmulatedDevice final : public Device {
   Status run_product(const ProductArgs& args);
   Status run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args);
 
+  mutable std::mutex next_call_, call_;
   EmulatedOptions options_;
   DeviceMemory memory_;
   AccessCounts access_counts_;

@@ -67,13 +67,10 @@ Status StreamQueues::wait(StreamId stream, EventId id) {
   return put(stream, {.what = Entry::What::wait, .event = id, .round = event(id).recorded});
 }
 
-Status StreamQueues::synchronize(StreamId stream) {
+Status StreamQueues::run_one() {
   bool any = true;
-  while (!queue(stream).empty()) {
-    PAGODA_RETURN_IF_ERROR(run_one(any));
-    if (!any) return internal_error("streams wait for each other");
-  }
-  return ok_status();
+  PAGODA_RETURN_IF_ERROR(run_one(any));
+  return any ? ok_status() : internal_error("streams wait for each other");
 }
 
 }  // namespace pagoda::device::emulated

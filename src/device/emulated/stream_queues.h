@@ -1,8 +1,8 @@
 #pragma once
-// StreamQueues: the streams of an emulated device. What is put into them runs on the caller's thread, when
+// StreamQueues: the streams of an emulated device. What is put into them runs on a caller's thread, when
 // somebody waits for it or earlier, and in any order that streams and events allow: a seed chooses. So work
 // that lacks an event to wait for runs too early for some seed, or too late.
-// Errors: a task's own, which ends all; internal: streams that wait for each other. Threads: one.
+// Errors: a task's own, which ends all; internal: streams that wait for each other. Threads: one at a time.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -27,7 +27,9 @@ class StreamQueues {
   Status push(StreamId stream, Task task);
   Status record(EventId event, StreamId stream);
   Status wait(StreamId stream, EventId event);
-  Status synchronize(StreamId stream);
+  bool is_empty(StreamId stream) { return queue(stream).empty(); }
+  // Runs one item of a stream that the seed chooses. internal: all that have something wait for each other.
+  Status run_one();
   bool idle() const;  // nothing is left to run
 
  private:
@@ -45,7 +47,7 @@ class StreamQueues {
   bool ready(const std::deque<Entry>& queue);
   std::uint64_t draw();
   Status put(StreamId stream, Entry entry);
-  Status run_one(bool& any);  // runs one item of a stream that the seed chooses
+  Status run_one(bool& any);
 
   std::uint64_t seed_, drawn_ = 0;
   std::vector<std::deque<Entry>> streams_;
