@@ -258,7 +258,6 @@ def test_each_engine_has_a_log_of_its_own(tmp_path):
     ("flags", "message"),
     [
         (("--tensor-parallel-size", "2"), "--tensor-parallel-size works with one engine"),
-        (("--device", "emulated"), "--device emulated works with one engine"),
         (
             ("--kv-events-config", '{"enable_kv_cache_events":true,"replay_endpoint":"tcp://*:5558"}'),
             "take 2 ports each, from theirs on: 5557 and 5558 are too close",

@@ -1,6 +1,6 @@
-"""Tiers behind a device's KV cache: --kv-offloading-size, --kv-disk and --kv-transfer-config with `--device emulated`.
-What comes back from CPU memory, a disk or another server has the bits that computing gives; sleep, replay and aborts
-work as without.
+"""Tiers behind a device's KV cache: --kv-offloading-size, --kv-disk, --kv-transfer-config and --data-parallel-size
+with `--device emulated`. What comes back from CPU memory, a disk or another server has the bits that computing gives;
+engines on devices of their own give them, too; sleep, replay and aborts work as without.
 
 The device runs in software, slowly: models and answers are small.
 """
@@ -34,10 +34,11 @@ VIRTUAL = [
 PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(26 + i)] for i in range(4)]
 
 
-def ask(server, prompt, **how):
+def ask(server, prompt, rank=None, **how):
     """Tokens and log-probabilities, and how many tokens were not computed."""
     body = {"prompt": prompt, "max_tokens": 6, "ignore_eos": True, "return_token_ids": True, "logprobs": 1, "seed": 1}
-    answer = httpx.post(server.url + "/v1/completions", json={**body, **how}, timeout=300)
+    headers = {} if rank is None else {"X-data-parallel-rank": str(rank)}
+    answer = httpx.post(server.url + "/v1/completions", json={**body, **how}, headers=headers, timeout=300)
     assert answer.status_code == 200, answer.text
     answer = answer.json()
     choice = answer["choices"][0]
@@ -132,14 +133,45 @@ def test_one_server_fetches_what_another_computed(wanted):
         assert consumer.metric("kv_peer_hits_total") > 0
 
 
+def test_engines_on_devices_of_their_own(wanted):
+    two = ("--data-parallel-size", "2", "--threads", "2", "--kv-offloading-size", "4MiB")
+    with serving(MODEL, *FLAGS, *EMULATED, "--kv-cache-memory-bytes", "128KiB", *two) as server:
+        for rank in (0, 1):
+            assert [ask(server, prompt, rank)[0] for prompt in PROMPTS] == wanted
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            together = list(threads.map(lambda i: ask(server, PROMPTS[i % 4])[0], range(12)))
+        assert together == [wanted[i % 4] for i in range(12)]
+        assert any("2 engines of an emulated device" in line for line in server.log)
+
+
+@pytest.mark.skipif(DEVICE != "emulated", reason="no GPU is lost for a test")
+def test_a_lost_device_ends_its_engine_alone(wanted):
+    lost = ("--emulated-device", "memory=16MiB,lost-launch=900", "--kv-cache-memory-bytes", "128KiB")
+    with serving(MODEL, *FLAGS, *lost, "--data-parallel-size", "2", "--threads", "2") as server:
+        assert ask(server, PROMPTS[0], rank=0)[0] == wanted[0]
+        for _ in range(200):
+            body = {"prompt": PROMPTS[1], "max_tokens": 6}
+            answer = httpx.post(
+                server.url + "/v1/completions", json=body, headers={"X-data-parallel-rank": "1"}, timeout=60
+            )
+            if answer.status_code != 200:
+                break
+        assert answer.status_code >= 500
+        assert httpx.get(server.url + "/health", timeout=60).status_code == 503
+        assert ask(server, PROMPTS[2])[0] == wanted[2], "by the other"
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
         (["--kv-offloading-size", "1000000"], "--kv-offloading-size needs"),
         (["--kv-offloading-size", "1", "--no-enable-prefix-caching"], "needs --enable-prefix-caching"),
+        (["--device", "cuda", "--data-parallel-size", "2", "--threads", "2"], "--device cuda"),
     ],
 )
 def test_what_there_is_not_is_refused_in_one_line(flags, said):
+    if DEVICE == "cuda" and "cuda" in flags:
+        pytest.skip("there may be two")
     refused = subprocess.run(
         [binary(), "serve", MODEL, *FLAGS, *EMULATED, "--port", "0", *flags], capture_output=True, text=True, timeout=60
     )

@@ -45,7 +45,7 @@ struct LoadedModel {
   std::shared_ptr<const ModelSource> source;
   ModelInfo info;
   RunnerOptions options;
-  std::vector<LoadedRunner> runners;  // one for each engine, all alike; they share the weights
+  std::vector<LoadedRunner> runners;  // one for each engine, all alike; on the CPU they share the weights
 };
 
 // One of the engines, and who watches it.
@@ -81,11 +81,12 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
   const MemoryPlan memory = runner.memory_plan();
   const std::vector<KvGroup>& groups = plan.groups.groups;
   const std::int64_t engines = std::ssize(model.runners);
+  const std::int64_t weights = runner.on_device() ? engines : 1;  // each device holds them
   const std::int64_t num_blocks = engines * plan.kv.num_blocks;
   std::int64_t pages_per_row = 0;  // pages of a token that every layer keeps; windows give rows back later
   for (const KvGroup& group : groups) pages_per_row += group.is_state() ? 0 : group.pages_per_row;
-  MemoryTable out{.weight_bytes = totals.weight_bytes,
-                  .embedding_bytes = runner.embedding_bytes(),
+  MemoryTable out{.weight_bytes = weights * totals.weight_bytes,
+                  .embedding_bytes = weights * runner.embedding_bytes(),
                   .mapped_bytes = totals.mapped_bytes,
                   .kv_bytes = groups.empty() ? engines * memory.kv_bytes : num_blocks * plan.block_bytes,
                   .swap_bytes = engines * plan.num_swap_blocks * plan.block_bytes,
@@ -221,7 +222,7 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
     const RankPlace& place = places[static_cast<std::size_t>(i)];
     const ThreadPlace here(place.cpus, place.node);
     log_place(i, place);
-    auto runner = LoadedRunner::create(model.source, model.options, flags, ranks.get());
+    auto runner = LoadedRunner::create(model.source, model.options, flags_of_engine(flags, i), ranks.get());
     if (!runner) return runner.error();
     model.runners.push_back(*std::move(runner));
   }

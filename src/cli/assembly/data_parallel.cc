@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "cli/assembly/devices.h"
 #include "cli/assembly/runner_options.h"
 
 namespace pagoda {
@@ -22,13 +21,17 @@ void log_place(std::int32_t engine, const RankPlace& place) {
                            place.node ? concat(", memory of node ", *place.node) : std::string()));
 }
 
+EngineFlags flags_of_engine(EngineFlags flags, std::int32_t engine) {
+  flags.device_index += engine;
+  return flags;
+}
+
 Status check_data_parallel(const EngineFlags& flags) {
   if (flags.data_parallel_size == 1) return ok_status();
   const std::string asked = concat("--data-parallel-size ", flags.data_parallel_size);
   const auto one_engine = [&](const std::string& flag) {
     return invalid_argument(concat(flag, " works with one engine: it cannot be used with ", asked));
   };
-  if (uses_device(flags)) return one_engine(concat("--device ", flags.device));
   if (flags.tensor_parallel_size > 1 || flags.mpi_local_size > 0) return one_engine("--tensor-parallel-size");
   constexpr int kMostPort = 65535;
   if (const int port = flags.kv_transfer.listen.port;

@@ -1,6 +1,6 @@
 #pragma once
-// --data-parallel-size: several engines in one process, which hold the weights once and divide the threads
-// and the memory of the KV cache. Threads: any.
+// --data-parallel-size: several engines in one process, which hold the weights once (on devices: once on
+// each) and divide the threads and the memory of the KV cache. Threads: any.
 #include <string>
 #include <vector>
 
@@ -16,6 +16,9 @@ namespace pagoda {
 Result<std::vector<RankPlace>> engine_places(const EngineFlags& flags, const std::string& nodes_folder);
 
 void log_place(std::int32_t engine, const RankPlace& place);  // if it is one
+
+// The flags that one of them is loaded with: on a device each has its own, the first that of --device.
+EngineFlags flags_of_engine(EngineFlags flags, std::int32_t engine);
 
 // invalid_argument: flags that belong to one engine, or fewer threads than engines.
 Status check_data_parallel(const EngineFlags& flags);

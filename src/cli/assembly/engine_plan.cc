@@ -1,5 +1,7 @@
 #include "cli/assembly/engine_plan.h"
 
+#include <algorithm>
+
 #include "cli/assembly/memory_modes.h"
 
 namespace pagoda {
@@ -39,7 +41,14 @@ ModelNumbers model_numbers(std::span<LoadedRunner> runners, const ModelInfo& mod
   LoadedRunner& runner = runners.front();
   RankTotals totals = runner.totals();
   LoadedRunner::KvHeadroom room = runner.kv_room();
-  room.taken += (std::ssize(runners) - 1) * totals.activation_bytes;
+  if (runner.on_device()) {  // each has a device of its own, and they are to be alike
+    for (const LoadedRunner& other : runners)
+      room.available = std::min(room.available, other.kv_room().available);
+    room.available *= std::ssize(runners);
+    room.taken *= std::ssize(runners);
+  } else {
+    room.taken += (std::ssize(runners) - 1) * totals.activation_bytes;
+  }
   return {.max_positions = model.decoder.max_positions,
           .vocab_size = model.decoder.vocab_size,
           .max_num_batched_tokens = max_num_batched_tokens,

@@ -17,6 +17,11 @@ Result<std::vector<std::string>> set_kv_tiers(const EngineFlags& flags, const En
   if (!plan.engine.kv_tiers) return media;
   std::shared_ptr<KvTier> disk;
   if (!flags.kv_disk.empty()) {
+    for (const LoadedRunner& runner : runners)
+      if (runner.computes_on() != runners.front().computes_on())
+        return invalid_argument(
+            concat("--kv-disk is shared by engines on devices of one kind, but there are '",
+                   runners.front().computes_on(), "' and '", runner.computes_on(), "'"));
     auto opened = open_kv_disk(flags, source, runners.front(), metrics);
     if (!opened) return opened.error().annotate("--kv-disk");
     disk = *std::move(opened);
