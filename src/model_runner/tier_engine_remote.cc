@@ -59,8 +59,14 @@ void TierEngine::fetch_remote(Job& job, std::span<std::byte> bytes, Lock& lock) 
   ++num_working_;
   lock.unlock();
   std::vector<TierGone> gone;
-  for (std::size_t i = 0; i < num_local_; ++i) (void)store_in(i, job.row, bytes, gone);
+  TierSet kept = 0;
+  for (std::size_t i = 0; i < num_local_; ++i)
+    if (store_in(i, job.row, bytes, gone)) kept |= TierSet{1} << i;
   lock.lock();
+  if (kept != 0 && erasures == num_erasures_) {
+    news_.found.push_back({.key = job.row.key, .owner = job.row.owner, .tiers = kept});
+    wake();
+  }
   news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
   --num_working_;
   settled_.notify_all();

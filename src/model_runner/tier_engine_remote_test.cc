@@ -129,10 +129,13 @@ TEST_F(RemoteEngine, RowsAreAskedForFetchedAndKeptHere) {
   const CacheOwner owner{.tenant = 3, .session = 4};
   EXPECT_EQ(news.found, (std::vector<TierFound>{{key(1), owner}, {key(2), owner}}));
   engine->submit(fetch(2, row(2, 5), BlockId{3}));
-  EXPECT_TRUE(wait(1).done[0].ok);
+  TierNews of_copy = wait(1);
+  EXPECT_TRUE(of_copy.done[0].ok);
   EXPECT_EQ(pages[3], 2);
   // A copy is there, behind the answer.
   while (!engine->has({.keys = std::vector{key(2)}})[0]) std::this_thread::yield();
+  while (of_copy.found.empty()) engine->take_news(of_copy);
+  EXPECT_EQ(of_copy.found, (std::vector<TierFound>{{.key = key(2), .owner = {}, .tiers = 1}}));
   remote.rows.clear();
   engine->submit(fetch(3, row(2, 6), BlockId{1}));
   EXPECT_TRUE(wait(1).done[0].ok);
