@@ -11,11 +11,16 @@ namespace pagoda::device_runner {
 Status DeviceModelRunner::load_model(const ModelSource& source) {
   ops_ = std::make_unique<DeviceOps>(*device_, stream_, *arena_, ops_options_);
   arena_->begin();
+  // The pool is of the load alone: a step on the device needs none.
+  ThreadPool pool(std::max(1, options_.threads));
+  ops_->begin_placing(&pool);
   const KernelContext context = {.backend = Backend::device, .device = ops_.get()};
   auto decoder = DecoderModel::load(context, source, *options_.model,
                                     ops_options_.weights == device::Element::f32 ? "float32" : "bfloat16",
                                     options_.max_num_batched_tokens, {}, nullptr, /*with_head=*/!pools());
+  const Status placed = ops_->finish_placing();  // a failed load ends its use of the pool, too
   if (!decoder) return decoder.error();
+  PAGODA_RETURN_IF_ERROR(placed);
   model_ = *std::move(decoder);
   PAGODA_RETURN_IF_ERROR(ops_->take_status());
   PAGODA_RETURN_IF_ERROR(reserve_rooms());

@@ -12,8 +12,6 @@ namespace {
 using device::DeviceArray;
 using device::Element;
 
-constexpr std::int64_t kStage = std::int64_t{4} << 20;  // bytes that are sent at once
-
 std::int64_t num_rows(std::span<const TensorView> views) {
   std::int64_t rows = 0;
   for (const TensorView& view : views) rows += view.rows();
@@ -43,26 +41,21 @@ Result<std::byte*> DeviceOps::take(std::int64_t bytes, std::string_view name) {
   return arrays_.emplace_back(*std::move(array)).data();
 }
 
-Status DeviceOps::send(std::byte* to, std::span<const std::byte> values) {
-  if (stage_.count() == 0) {
-    auto stage = device::PinnedArray<std::byte>::create(device_, kStage);
-    if (!stage) return stage.error();
-    stage_ = *std::move(stage);
-  }
-  while (!values.empty()) {
-    const std::size_t count = std::min(values.size(), static_cast<std::size_t>(kStage));
-    std::memcpy(stage_.bytes(), values.data(), count);
-    PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, to, stage_.bytes(), count));
-    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
-    values = values.subspan(count);
-    to += count;
-  }
-  return ok_status();
+WeightUpload& DeviceOps::upload() {
+  if (!upload_) upload_ = std::make_unique<WeightUpload>(device_, stream_, pool_);
+  return *upload_;
+}
+
+Status DeviceOps::finish_placing() {
+  const Status status = upload_ ? upload_->finish() : ok_status();
+  upload_.reset();
+  pool_ = nullptr;
+  return status;
 }
 
 Result<std::byte*> DeviceOps::place(std::span<const std::byte> values, std::string_view name) {
   auto there = take(std::ssize(values), name);
-  if (there) PAGODA_RETURN_IF_ERROR(send(*there, values));
+  if (there) PAGODA_RETURN_IF_ERROR(upload().send(*there, values));
   return there;
 }
 
@@ -73,27 +66,11 @@ Element DeviceOps::element_for(std::span<const TensorView> views, bool exact) co
   return quantized_element(views).value_or(options_.weights);
 }
 
-Status DeviceOps::send_rows(std::span<const TensorView> views, Element element, std::byte* to) {
-  std::vector<std::byte> bytes;
-  const auto flush = [&]() -> Status {
-    PAGODA_RETURN_IF_ERROR(send(to, bytes));
-    to += bytes.size();
-    bytes.clear();
-    return ok_status();
-  };
-  for (const TensorView& view : views)
-    for (std::int64_t row = 0; row < view.rows(); ++row) {
-      append_row(element, view, row, bytes);
-      if (std::ssize(bytes) >= kStage) PAGODA_RETURN_IF_ERROR(flush());
-    }
-  return flush();
-}
-
 Result<const std::byte*> DeviceOps::place_rows(std::span<const TensorView> views, Element element) {
   const std::int64_t row_bytes = device::KernelLaunches::row_bytes(element, views.front().columns());
   auto there = take(num_rows(views) * row_bytes, "weights");
   if (!there) return there.error();
-  PAGODA_RETURN_IF_ERROR(send_rows(views, element, *there));
+  PAGODA_RETURN_IF_ERROR(upload().send_rows(views, element, *there));
   return static_cast<const std::byte*>(*there);
 }
 
@@ -124,12 +101,12 @@ Result<DevicePart> DeviceOps::place_in(Series& series, std::span<const TensorVie
   const std::int64_t bytes =
       rows * device::KernelLaunches::row_bytes(series.element, views.front().columns());
   std::byte* const to = series.weights + series.used * bytes;
-  PAGODA_RETURN_IF_ERROR(send_rows(views, series.element, to));
+  PAGODA_RETURN_IF_ERROR(upload().send_rows(views, series.element, to));
   DevicePart part = {.element = series.element, .weight = to, .n = static_cast<std::int32_t>(rows)};
   if (series.biases != nullptr) {
     CHECK(std::ssize(bias) == rows);
     float* const own = series.biases + series.used * rows;
-    PAGODA_RETURN_IF_ERROR(send(reinterpret_cast<std::byte*>(own), std::as_bytes(bias)));
+    PAGODA_RETURN_IF_ERROR(upload().send(reinterpret_cast<std::byte*>(own), std::as_bytes(bias)));
     part.bias = own;
   }
   ++series.used;

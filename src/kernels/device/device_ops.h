@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@
 #include "kernels/attention_input.h"
 #include "kernels/device/device_part.h"
 #include "kernels/device/step_bucket.h"
+#include "kernels/device/weight_upload.h"
 #include "kernels/linear.h"
 #include "kernels/paged_attention.h"
 #include "kernels/sequence_state.h"
@@ -68,6 +70,10 @@ class DeviceOps {
   // they are, if `exact`. `bias`: of all rows, or empty.
   Result<std::vector<DevicePart>> place_matrix(std::span<const TensorView> views, std::span<const float> bias,
                                                bool exact);
+  // Between these two, what is placed gets its form on the threads of `pool`. It is in the stream's order;
+  // with finish_placing() it is there, and what was needed for it is given back.
+  void begin_placing(ThreadPool* pool) { pool_ = pool; }
+  Status finish_placing();
   // The next matrix that is placed lies behind the last one of series `which`, which has `count` of one
   // shape and element type: the experts of a layer.
   void continue_series(std::size_t which, std::int64_t count);
@@ -191,8 +197,7 @@ class DeviceOps {
     std::int64_t count = 0, used = 0;
   };
   Result<std::byte*> take(std::int64_t bytes, std::string_view name);
-  Status send(std::byte* to, std::span<const std::byte> values);
-  Status send_rows(std::span<const TensorView> views, device::Element element, std::byte* to);
+  WeightUpload& upload();
   Result<const std::byte*> place_rows(std::span<const TensorView> views, device::Element element);
   Result<DevicePart> place_in(Series& series, std::span<const TensorView> views, std::span<const float> bias,
                               bool exact);
@@ -208,7 +213,8 @@ class DeviceOps {
   std::vector<device::DeviceArray<std::byte>> arrays_;
   std::vector<std::span<std::byte>> written_;  // those of arrays_ that are not constant
   std::array<device::DeviceArray<float>, static_cast<std::size_t>(Room::count)> rooms_;
-  device::PinnedArray<std::byte> stage_;
+  ThreadPool* pool_ = nullptr;
+  std::unique_ptr<WeightUpload> upload_;  // after the arrays that it writes
   std::int64_t bytes_ = 0, widest_input_ = 0, widest_products_ = 0;
   std::array<Series, 2> series_;
   Series* next_ = nullptr;  // the series of the next matrix, or none

@@ -1,6 +1,8 @@
 #include "kernels/device/stored_rows.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -19,9 +21,67 @@ using device::Quantized8;
 
 namespace {
 
-void append(const auto& value, std::vector<std::byte>& out) {
-  const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), bytes, bytes + sizeof value);
+// float_to_bfloat16() without a call and a branch, so that many are made at once.
+std::uint16_t rounded(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, nan = (bits >> 16) | 0x40u;
+  return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : nearest);
+}
+
+// The bits of a bfloat16, widened and rounded again: a NaN is quiet then.
+std::uint16_t quiet(std::uint16_t bits) {
+  return static_cast<std::uint16_t>(bits | ((bits & 0x7fffu) > 0x7f80u ? 0x40u : 0u));
+}
+
+// `make(i)` for each i, behind each other in memory that need not be aligned.
+template <class T>
+void write_each(std::int64_t count, std::byte* out, auto make) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = make(i);
+    std::memcpy(out + i * std::int64_t{sizeof value}, &value, sizeof value);
+  }
+}
+
+template <class T>
+T read_at(const std::byte* from, std::int64_t i) {
+  T value;
+  std::memcpy(&value, from + i * std::int64_t{sizeof value}, sizeof value);
+  return value;
+}
+
+// The rounded value of every half.
+const std::array<std::uint16_t, 1 << 16>& rounded_halves() {
+  static const auto table = [] {
+    std::array<std::uint16_t, 1 << 16> all;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = rounded(half_to_float(static_cast<std::uint16_t>(i)));
+    return all;
+  }();
+  return table;
+}
+
+// In pieces that stay in the cache.
+void write_bfloat16(const TensorView& view, const std::byte* stored, std::byte* out) {
+  const std::int64_t columns = view.columns();
+  if (view.dtype == DType::bf16)
+    return write_each<std::uint16_t>(
+        columns, out, [&](std::int64_t i) { return quiet(read_at<std::uint16_t>(stored, i)); });
+  if (view.dtype == DType::f32)
+    return write_each<std::uint16_t>(columns, out,
+                                     [&](std::int64_t i) { return rounded(read_at<float>(stored, i)); });
+  if (view.dtype == DType::f16) {
+    const std::array<std::uint16_t, 1 << 16>& table = rounded_halves();
+    return write_each<std::uint16_t>(
+        columns, out, [&](std::int64_t i) { return table[read_at<std::uint16_t>(stored, i)]; });
+  }
+  constexpr std::int64_t kPiece = 2048;  // whole blocks of every type
+  std::array<float, kPiece> values;
+  for (std::int64_t first = 0; first < columns; first += kPiece) {
+    const std::int64_t count = std::min(kPiece, columns - first);
+    dequantize(view.dtype, stored + dtype_bytes(view.dtype, first), count, values.data());
+    write_each<std::uint16_t>(count, out + 2 * first,
+                              [&](std::int64_t i) { return rounded(values[static_cast<std::size_t>(i)]); });
+  }
 }
 
 // 32 weights whose file has 4 bits and float numbers of its own for them.
@@ -42,6 +102,24 @@ Quantized8 eight_bits(const std::byte* row, std::int64_t group) {
   return out;
 }
 
+// Bytes j of 16, each of weights j and 16 + j of 32, in the order of code_byte(): pairs of the first eight
+// and of the last in turns.
+void write_codes(const std::array<std::uint8_t, 16>& codes, std::uint8_t* out) {
+  static_assert(device::code_byte(2) == 4 && device::code_byte(8) == 2 && device::code_byte(15) == 15);
+  for (std::size_t i = 0; i < 4; ++i) {
+    std::memcpy(out + 4 * i, &codes[2 * i], 2);
+    std::memcpy(out + 4 * i + 2, &codes[8 + 2 * i], 2);
+  }
+}
+
+// The 4 bits from `shift` on of 32 bytes.
+void write_nibbles(const std::uint8_t* bytes, int shift, std::uint8_t* out) {
+  std::array<std::uint8_t, 16> codes;
+  for (std::size_t j = 0; j < 16; ++j)
+    codes[j] = static_cast<std::uint8_t>((bytes[j] >> shift & 15) | (bytes[16 + j] >> shift & 15) << 4);
+  write_codes(codes, out);
+}
+
 // Halves of the file's blocks of 256.
 Quantized4K unit_of_q4_k(const std::byte* row, std::int64_t unit) {
   const auto* const block =
@@ -57,11 +135,7 @@ Quantized4K unit_of_q4_k(const std::byte* row, std::int64_t unit) {
     formats::scale_min(4 * half + group, block + 4, scale, minimum);
     out.scales[group] = static_cast<std::uint8_t>(scale);
     out.minima[group] = static_cast<std::uint8_t>(minimum);
-  }
-  for (int i = 0; i < kQuantizedUnit; ++i) {
-    const int code = block[16 + 64 * half + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15;
-    std::uint8_t& to = out.codes[device::code_byte(i)];
-    to = static_cast<std::uint8_t>(to | code << (i % 32 < 16 ? 0 : 4));
+    write_nibbles(block + 16 + 64 * half + group / 2 * 32, group % 2 * 4, out.codes + 16 * group);
   }
   return out;
 }
@@ -73,13 +147,17 @@ Quantized6K unit_of_q6_k(const std::byte* row, std::int64_t unit) {
   Quantized6K out = {
       .codes = {}, .high = {}, .scales = {}, .scale = formats::load_half(block + 208), .unused = 0};
   std::memcpy(out.scales, block + 192 + 8 * half, sizeof out.scales);
-  for (int i = 0; i < kQuantizedUnit; ++i) {
-    const int low = block[64 * half + i / 32 % 2 * 32 + i % 32] >> (i / 64 * 4) & 15,
-              high = block[128 + 32 * half + i % 32] >> (i / 32 * 2) & 3;
-    std::uint8_t& to = out.codes[device::code_byte(i)];
-    to = static_cast<std::uint8_t>(to | low << (i % 32 < 16 ? 0 : 4));
-    std::uint8_t& rest = out.high[device::high_byte(i)];
-    rest = static_cast<std::uint8_t>(rest | high << device::high_shift(i));
+  for (int group = 0; group < 4; ++group)
+    write_nibbles(block + 64 * half + group % 2 * 32, group / 2 * 4, out.codes + 16 * group);
+  for (int pair = 0; pair < 2; ++pair) {
+    const std::uint8_t* const bytes = block + 128 + 32 * half;
+    std::array<std::uint8_t, 16> high;
+    for (std::size_t j = 0; j < 16; ++j) {
+      const int first = bytes[j] >> 4 * pair, second = bytes[16 + j] >> 4 * pair;
+      high[j] =
+          static_cast<std::uint8_t>((first & 3) | (second & 3) << 2 | (first & 12) << 2 | (second & 12) << 4);
+    }
+    write_codes(high, out.high + 16 * pair);
   }
   return out;
 }
@@ -99,35 +177,30 @@ std::optional<Element> quantized_element(std::span<const TensorView> views) {
   return std::nullopt;
 }
 
-void append_floats(Element element, std::span<const float> values, std::vector<std::byte>& out) {
-  for (const float value : values)
-    if (element == Element::f32)
-      append(value, out);
-    else
-      append(float_to_bfloat16(value), out);
-}
-
-void append_row(Element element, const TensorView& view, std::int64_t row, std::vector<std::byte>& out) {
+void write_row(Element element, const TensorView& view, std::int64_t row, std::byte* out) {
   const std::int64_t columns = view.columns();
-  if (element == Element::f32 || element == Element::bf16) {
-    std::vector<float> values(static_cast<std::size_t>(columns));
-    dequantize_row(view, row, values.data());
-    return append_floats(element, values, out);
-  }
   const std::byte* const stored = view.data + row * dtype_bytes(view.dtype, columns);
-  const auto each = [&](std::int32_t weights, auto make) {
-    for (std::int64_t i = 0; i < columns / weights; ++i) append(make(i), out);
-  };
   switch (element) {
+    case Element::f32:
+      if (view.dtype == DType::f32)
+        return (void)std::memcpy(out, stored, sizeof(float) * static_cast<std::size_t>(columns));
+      // Rows of stages, tables and tests are aligned for floats.
+      return dequantize(view.dtype, stored, columns, reinterpret_cast<float*>(out));
+    case Element::bf16:
+      return write_bfloat16(view, stored, out);
     case Element::q4:
-      return each(kQuantizedGroup, [&](std::int64_t i) { return four_bits(view, stored, i); });
+      return write_each<Quantized4>(columns / kQuantizedGroup, out,
+                                    [&](std::int64_t i) { return four_bits(view, stored, i); });
     case Element::q8:
-      return each(kQuantizedGroup, [&](std::int64_t i) { return eight_bits(stored, i); });
+      return write_each<Quantized8>(columns / kQuantizedGroup, out,
+                                    [&](std::int64_t i) { return eight_bits(stored, i); });
     case Element::q4_k:
-      return each(kQuantizedUnit, [&](std::int64_t i) { return unit_of_q4_k(stored, i); });
+      return write_each<Quantized4K>(columns / kQuantizedUnit, out,
+                                     [&](std::int64_t i) { return unit_of_q4_k(stored, i); });
     default:
       CHECK(element == Element::q6_k);
-      return each(kQuantizedUnit, [&](std::int64_t i) { return unit_of_q6_k(stored, i); });
+      return write_each<Quantized6K>(columns / kQuantizedUnit, out,
+                                     [&](std::int64_t i) { return unit_of_q6_k(stored, i); });
   }
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "device/kernel_launches.h"
 #include "tensor/tensor_view.h"
@@ -16,10 +15,8 @@ namespace pagoda {
 // Q6_K, q8 for Q8_0, q4 for Q4_0, Q4_1 and mixtures of 4-bit types. Nothing: it has to be widened.
 std::optional<device::Element> quantized_element(std::span<const TensorView> views);
 
-// Row `row` of `view`, behind what is there. Quantised ones: quantized_element() has said so.
-void append_row(device::Element element, const TensorView& view, std::int64_t row,
-                std::vector<std::byte>& out);
-// In f32 or bf16.
-void append_floats(device::Element element, std::span<const float> values, std::vector<std::byte>& out);
+// Row `row` of `view`, KernelLaunches::row_bytes() of it, to `out`, which is aligned for floats. Quantised
+// ones: quantized_element() has said so.
+void write_row(device::Element element, const TensorView& view, std::int64_t row, std::byte* out);
 
 }  // namespace pagoda

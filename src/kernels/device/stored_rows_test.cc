@@ -4,10 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <numeric>
+#include <random>
 
 #include "device/test_support.h"
 #include "kernels/dequantize.h"
+#include "kernels/device/weight_upload.h"
+#include "kernels/formats/formats.h"
 #include "kernels/testing.h"
 
 namespace pagoda {
@@ -28,10 +33,121 @@ Stored stored_of(DType dtype, std::uint64_t seed, std::int64_t rows, std::int64_
 }
 
 std::vector<std::byte> on_device(Element element, const TensorView& view) {
-  std::vector<std::byte> out;
-  for (std::int64_t row = 0; row < view.rows(); ++row) append_row(element, view, row, out);
-  EXPECT_EQ(std::ssize(out), view.rows() * device::KernelLaunches::row_bytes(element, view.columns()));
+  const std::int64_t bytes = device::KernelLaunches::row_bytes(element, view.columns());
+  std::vector<std::byte> out(static_cast<std::size_t>(view.rows() * bytes));
+  for (std::int64_t row = 0; row < view.rows(); ++row)
+    write_row(element, view, row, out.data() + row * bytes);
   return out;
+}
+
+// A row bit by bit, as kernel_args.h says where each weight lies.
+std::vector<std::byte> plainly_on_device(Element element, const TensorView& view, std::int64_t row) {
+  const std::int64_t columns = view.columns();
+  std::vector<std::byte> out(static_cast<std::size_t>(device::KernelLaunches::row_bytes(element, columns)));
+  const auto* const file =
+      reinterpret_cast<const std::uint8_t*>(view.data + row * dtype_bytes(view.dtype, columns));
+  if (element == Element::f32 || element == Element::bf16) {
+    std::vector<float> values(static_cast<std::size_t>(columns));
+    dequantize_row(view, row, values.data());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::uint16_t half = float_to_bfloat16(values[i]);
+      if (element == Element::f32) std::memcpy(out.data() + 4 * i, &values[i], 4);
+      if (element == Element::bf16) std::memcpy(out.data() + 2 * i, &half, 2);
+    }
+    return out;
+  }
+  for (std::int64_t unit = 0; unit < columns / 128; ++unit) {
+    const std::int64_t half = unit % 2;
+    const auto code_at = [&](std::uint8_t* codes, int i, int code) {
+      codes[device::code_byte(i)] |= static_cast<std::uint8_t>(code << (i % 32 < 16 ? 0 : 4));
+    };
+    if (element == Element::q4_k) {
+      const std::uint8_t* const block = file + unit / 2 * dtype_info(DType::q4_k).block_bytes;
+      device::Quantized4K made = {};
+      made.scale = formats::load_half(block), made.minimum = formats::load_half(block + 2);
+      for (int i = 0; i < 128; ++i) {
+        int scale = 0, minimum = 0;
+        formats::scale_min(static_cast<int>(4 * half) + i / 32, block + 4, scale, minimum);
+        made.scales[i / 32] = static_cast<std::uint8_t>(scale);
+        made.minima[i / 32] = static_cast<std::uint8_t>(minimum);
+        code_at(made.codes, i, block[16 + 64 * half + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15);
+      }
+      std::memcpy(out.data() + unit * std::ssize(out) / (columns / 128), &made, sizeof made);
+    } else {
+      const std::uint8_t* const block = file + unit / 2 * dtype_info(DType::q6_k).block_bytes;
+      device::Quantized6K made = {};
+      made.scale = formats::load_half(block + 208);
+      std::memcpy(made.scales, block + 192 + 8 * half, sizeof made.scales);
+      for (int i = 0; i < 128; ++i) {
+        code_at(made.codes, i, block[64 * half + i / 32 % 2 * 32 + i % 32] >> (i / 64 * 4) & 15);
+        const int high = block[128 + 32 * half + i % 32] >> (i / 32 * 2) & 3;
+        made.high[device::high_byte(i)] |= static_cast<std::uint8_t>(high << device::high_shift(i));
+      }
+      std::memcpy(out.data() + unit * std::ssize(out) / (columns / 128), &made, sizeof made);
+    }
+  }
+  return out;
+}
+
+TEST(StoredRow, HasTheBytesOfThePlainForm) {
+  std::mt19937_64 rng(5);
+  for (const auto& [dtype, element] : {std::pair{DType::q4_k, Element::q4_k},
+                                       {DType::q6_k, Element::q6_k},
+                                       {DType::f32, Element::bf16},
+                                       {DType::f16, Element::bf16},
+                                       {DType::bf16, Element::bf16},
+                                       {DType::q5_k, Element::bf16},
+                                       {DType::f32, Element::f32},
+                                       {DType::q5_k, Element::f32}}) {
+    SCOPED_TRACE(dtype_info(dtype).name);
+    Stored stored = stored_of(dtype, 3, 40, 2560);
+    if (!is_quantized(dtype))  // every bit pattern: NaNs, too
+      for (std::byte& byte : stored.file) byte = static_cast<std::byte>(rng());
+    for (std::int64_t row = 0; row < stored.view.rows(); ++row) {
+      const std::vector<std::byte> wanted = plainly_on_device(element, stored.view, row);
+      std::vector<std::byte> made(wanted.size());
+      write_row(element, stored.view, row, made.data());
+      ASSERT_EQ(made, wanted) << row;
+    }
+  }
+}
+
+// Goal: the bytes there are those of the rows, whatever the stages, the threads and the order of the streams.
+TEST(WeightUpload, BringsTheSameBytesInAnyOrder) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 rng(seed);
+    const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(rng() % n); };
+    device::KernelBench bench(seed);
+    ThreadPool pool(3);
+    WeightUpload upload(bench.device(), bench.stream(), below(2) == 0 ? &pool : nullptr,
+                        std::array{96, 4096, 1 << 20}[static_cast<std::size_t>(below(3))]);
+    std::vector<Stored> matrices;
+    std::vector<std::pair<std::byte*, std::vector<std::byte>>> placed;
+    for (int i = 0; i < 6; ++i) {
+      const Element element = below(2) == 0 ? Element::bf16 : Element::f32;
+      const std::int64_t columns = 1 + below(300);
+      std::vector<TensorView> views;
+      std::vector<std::byte> wanted;
+      for (std::int64_t count = 1 + below(3); count > 0; --count) {
+        matrices.push_back(
+            stored_of(below(2) == 0 ? DType::f32 : DType::bf16, rng(), 1 + below(90), columns));
+        views.push_back(matrices.back().view);
+        const std::vector<std::byte> one = on_device(element, views.back());
+        wanted.insert(wanted.end(), one.begin(), one.end());
+      }
+      auto* const to = bench.make<std::byte>(wanted.size());
+      ASSERT_TRUE(upload.send_rows(views, element, to).ok());
+      placed.emplace_back(to, wanted);
+      std::vector<std::byte> values(static_cast<std::size_t>(1 + below(20'000)), std::byte(i));
+      auto* const there = bench.make<std::byte>(values.size());
+      ASSERT_TRUE(upload.send(there, values).ok());
+      placed.emplace_back(there, values);
+      std::ranges::fill(values, std::byte(0xff));  // it may go
+      if (below(4) == 0) ASSERT_TRUE(upload.finish().ok());
+    }
+    for (const auto& [to, wanted] : placed) EXPECT_EQ(bench.get(to, wanted.size()), wanted);
+  }
 }
 
 class StoredRows : public testing::TestWithParam<DType> {};
