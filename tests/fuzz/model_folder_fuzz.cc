@@ -1,5 +1,5 @@
-// Any bytes as a model's folder: the text before the first zero byte is config.json, the rest the weights. What
-// loads has run no step: families' readers, the checks of tensors and packing are what is fuzzed here.
+// Any bytes as a model's folder: the text before the first zero byte is config.json, the rest the weights.
+// What loads has run no step: families' readers, the checks of tensors and packing are what is fuzzed here.
 // links: models kernels loader
 #include <cstdint>
 #include <cstdlib>
@@ -16,10 +16,10 @@
 namespace pagoda {
 namespace {
 
-
 class BytesSource final : public ModelSource {
  public:
-  BytesSource(std::string_view config, ReadableTensors readable) : config_(config), readable_(std::move(readable)) {}
+  BytesSource(std::string_view config, ReadableTensors readable)
+      : config_(config), readable_(std::move(readable)) {}
 
   ModelFormat format() const override { return ModelFormat::hugging_face; }
   std::string_view config_json() const override { return config_; }
@@ -33,7 +33,9 @@ class BytesSource final : public ModelSource {
     return names;
   }
   const std::string& path() const override { return path_; }
-  LinearArithmetic inputs_of(const TensorView& tensor) const override { return readable_.quantized->inputs_of(tensor); }
+  LinearArithmetic inputs_of(const TensorView& tensor) const override {
+    return readable_.quantized->inputs_of(tensor);
+  }
   Status bring_in(const TensorView& tensor, ThreadPool* pool) const override {
     return readable_.quantized->bring_in(tensor, pool);
   }
