@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Status tensors = DecoderModel::check_tensors(source);
   const auto loaded = DecoderModel::load({}, source, *model, "auto", 4);
   if (!loaded && loaded.error().message().find('\n') != std::string::npos) std::abort();
-  // What inspect says of a folder is what a start says.
+  // check_tensors() finds what load() finds.
   if (loaded && !tensors.ok()) std::abort();
   return 0;
 }
