@@ -18,6 +18,7 @@
 
 #include "base/status.h"
 #include "device/kernel_times.h"
+#include "device/peer_windows.h"
 #include "device/virtual_memory.h"
 
 namespace pagoda::device {
@@ -63,7 +64,7 @@ struct ProductArgs {
 
 // Virtual memory comes with its own rules (virtual_memory.h): its calls are done when they return, and what
 // is in streams and touches what changes is a fault.
-class Device : public VirtualMemory {
+class Device : public VirtualMemory, public PeerWindows {
  public:
   virtual std::string describe() const = 0;  // one line
   // By KernelId (kernel_table.h).

@@ -4,6 +4,7 @@
 
 #include "device/device.h"
 #include "device/kernels/layer_args.h"
+#include "device/kernels/rank_args.h"
 
 namespace pagoda::device {
 

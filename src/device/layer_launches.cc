@@ -93,4 +93,20 @@ Status LayerLaunches::scale_choices(const ScaleChoicesArgs& args) {
   return put(KernelId::scale_choices, {blocks(args.count, kRowThreads)}, kRowThreads, 0, args);
 }
 
+Status LayerLaunches::share_rows(const ShareRowsArgs& args, std::int64_t rows) {
+  return put(KernelId::share_rows, {u32(rows)}, kRowThreads, 0, args);
+}
+
+Status LayerLaunches::meet_ranks(const MeetRanksArgs& args) {
+  return put(KernelId::meet_ranks, {1}, kWarp, 0, args);
+}
+
+Status LayerLaunches::collect_rows(const CollectRowsArgs& args, std::int64_t rows) {
+  return put(KernelId::collect_rows, {u32(rows)}, kRowThreads, 0, args);
+}
+
+Status LayerLaunches::sum_rows(const SumRowsArgs& args, std::int64_t rows) {
+  return put(KernelId::sum_rows, {u32(rows)}, kRowThreads, 0, args);
+}
+
 }  // namespace pagoda::device

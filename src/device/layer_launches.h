@@ -2,6 +2,7 @@
 // LayerLaunches: the plain kernels of a layer's ops (kernels/layer_args.h) with their launch shapes, in one
 // stream. Nothing is launched for no rows. Errors: the device's. Threads: the device's caller.
 #include "device/kernel_launches.h"
+#include "device/kernels/rank_args.h"
 
 namespace pagoda::device {
 
@@ -26,6 +27,11 @@ class LayerLaunches {
   Status linear_attention(const LinearAttentionRows& args, std::int64_t sequences);
   Status route_sparsely(const RouteSparselyArgs& args, std::int64_t rows);
   Status scale_choices(const ScaleChoicesArgs& args);
+  // Ranks on several devices (kernels/rank_args.h).
+  Status share_rows(const ShareRowsArgs& args, std::int64_t rows);
+  Status meet_ranks(const MeetRanksArgs& args);
+  Status collect_rows(const CollectRowsArgs& args, std::int64_t rows);
+  Status sum_rows(const SumRowsArgs& args, std::int64_t rows);
 
   // Heads whose matrix has so many rows: a tile of it lies in shared memory.
   static bool supports_states(std::int32_t key_size) {

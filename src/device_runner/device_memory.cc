@@ -15,16 +15,39 @@ Status DeviceModelRunner::load_model(const ModelSource& source) {
   ThreadPool pool(std::max(1, options_.threads));
   ops_->begin_placing(&pool);
   const KernelContext context = {.backend = Backend::device, .device = ops_.get()};
-  auto decoder = DecoderModel::load(context, source, *options_.model,
-                                    ops_options_.weights == device::Element::f32 ? "float32" : "bfloat16",
-                                    options_.max_num_batched_tokens, {}, nullptr, /*with_head=*/!pools());
+  auto decoder = DecoderModel::load(
+      context, source, *options_.model, ops_options_.weights == device::Element::f32 ? "float32" : "bfloat16",
+      options_.max_num_batched_tokens, options_.parallel, nullptr, /*with_head=*/!pools());
   const Status placed = ops_->finish_placing();  // a failed load ends its use of the pool, too
   if (!decoder) return decoder.error();
   PAGODA_RETURN_IF_ERROR(placed);
   model_ = *std::move(decoder);
   PAGODA_RETURN_IF_ERROR(ops_->take_status());
   PAGODA_RETURN_IF_ERROR(reserve_rooms());
+  if (windows_) ops_->join_ranks(windows_->ranks());
   return device_->synchronize(stream_);
+}
+
+Status DeviceModelRunner::create_windows() {
+  std::int64_t widest = std::max(config().vocab_size, config().hidden_size);
+  for (const DecoderLayer& layer : model_->weights().layers) {
+    for (PackedLinear* last : layer.mixer->leaving()) widest = std::max(widest, last->k());
+    for (PackedLinear* last : layer.feed_forward->leaving()) widest = std::max(widest, last->k());
+  }
+  for (const LayerConfig& layer : config().layers)
+    if (const MixtureConfig* const mixture = layer.mixture())
+      widest = std::max<std::int64_t>(widest, mixture->expert.intermediate_size);
+  auto windows = RankWindows::create(*device_, stream_, options_.parallel, widest);
+  if (!windows) return windows.error();
+  windows_ = *std::move(windows);
+  return ok_status();
+}
+
+Status DeviceModelRunner::connect() {
+  if (!windows_) return ok_status();
+  PAGODA_RETURN_IF_ERROR(windows_->connect());
+  ops_->join_ranks(windows_->ranks());
+  return ok_status();
 }
 
 Status DeviceModelRunner::release_memory(KvContent content) {
@@ -94,15 +117,33 @@ WrittenMemory DeviceModelRunner::written() const {
   WrittenMemory memory(*device_, stream_);
   for (const std::span<std::byte> part : ops_->written())
     memory.add("activations", part.data(), std::ssize(part));
-  memory.add("logits", reinterpret_cast<std::byte*>(sampler_->logits()),
-             sampler_->max_rows() * config().vocab_size * static_cast<std::int64_t>(sizeof(float)));
+  if (sampler_)
+    memory.add("logits", reinterpret_cast<std::byte*>(sampler_->logits()),
+               sampler_->max_rows() * config().vocab_size * static_cast<std::int64_t>(sizeof(float)));
   memory.add("KV cache", blocks_, (mapper_ ? mapper_->arena().num_created() : num_blocks_) * block_bytes_);
   return memory;
+}
+
+std::int64_t DeviceModelRunner::drawn_rows_at_once() const {
+  const std::int64_t drawn = std::int64_t{options_.max_num_seqs} * (1 + options_.max_draft_tokens);
+  return std::min<std::int64_t>(options_.max_num_batched_tokens, drawn);
+}
+
+Status DeviceModelRunner::prepare_sampling() {
+  if (!samples()) return ok_status();
+  auto sampler = DeviceSampler::create(*device_, stream_, *arena_,
+                                       {.vocab_size = config().vocab_size,
+                                        .max_num_seqs = options_.max_num_seqs,
+                                        .max_rows = static_cast<std::int32_t>(drawn_rows_at_once())});
+  if (!sampler) return sampler.error();
+  sampler_ = *std::move(sampler);
+  return ok_status();
 }
 
 // Hidden states are pooled by the host, some rows at a time.
 Status DeviceModelRunner::prepare_pooling(const ModelSource& source) {
   if (keeps_nothing()) PAGODA_RETURN_IF_ERROR(allocate_kv_cache(blocks_of_a_step(options_)));
+  if (!samples()) return ok_status();
   auto pooler = VectorPooler::create(host_, source, *options_.pooling, *model_);
   if (!pooler) return pooler.error();
   const std::int64_t floats = VectorPooler::kRowsAtOnce * config().hidden_size;

@@ -39,7 +39,7 @@ const LinearAttentionConfig* linear_of(const LayerConfig& layer) {
 }
 
 // The kernels have limits.
-Status check_support(const DecoderConfig& config) {
+Status check_support(const DecoderConfig& config, std::int32_t num_ranks) {
   const auto refused = [](std::string_view what) {
     return unimplemented(concat("this model has ", what, ", which the device runner does not compute"));
   };
@@ -50,6 +50,10 @@ Status check_support(const DecoderConfig& config) {
     const LinearAttentionConfig* const linear = linear_of(layer);
     if (linear != nullptr && !device::LayerLaunches::supports_states(linear->key_size))
       return refused("states of such sizes");
+    if (num_ranks > 1 && std::holds_alternative<SparseFeedForwardConfig>(layer.feed_forward))
+      return unimplemented(
+          "this model has feed-forwards of which a row keeps some features: several devices do not compute "
+          "those");
     if (layer.mixture() != nullptr &&
         !device::KernelLaunches::supports_experts(layer.mixture()->routing.num_experts))
       return refused("so many experts");
@@ -77,8 +81,6 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   const auto model = model_of(*source, options);
   if (!model) return model.error();
   PAGODA_RETURN_IF_ERROR(check_encoder((*model)->decoder, options));
-  if (options.parallel.size() > 1)
-    return unimplemented("--device does not support --tensor-parallel-size: use 1");
   const auto weights = element_named("dtype", options.dtype, Element::bf16);
   if (!weights) return weights.error();
   const auto cache = options.kv_cache_dtype == "int8"
@@ -107,7 +109,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (!event) return event.error();
   runner->swapped_ = *event;
   runner->arena_.emplace(there, runner->stream_);
-  PAGODA_RETURN_IF_ERROR(check_support((*model)->decoder).annotate((*model)->architecture));
+  PAGODA_RETURN_IF_ERROR(
+      check_support((*model)->decoder, options.parallel.size()).annotate((*model)->architecture));
   runner->options_.model = *model;
   runner->ops_options_ = {.weights = *weights, .products = kernels.products, .attention = kernels.attention};
   auto layout = plan_kv_layout(*source, **model, name_of(*weights), name_of(*cache), options.block_size);
@@ -119,6 +122,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
         "256");
   runner->identity_ = source->identity();
   PAGODA_RETURN_IF_ERROR(runner->load_model(*source));
+  if (options.parallel.size() > 1) PAGODA_RETURN_IF_ERROR(runner->create_windows());
   runner->plan_kv(*layout);
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
@@ -224,21 +228,11 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
           .kv_bytes = mapper_ ? mapper_->arena().bytes() : cache_.size_bytes(),
           .swap_bytes = swap_space_.count(),
           .activation_bytes = released_ ? 0 : ops_->size_bytes() - weights - embedding_bytes(),
-          .buffer_bytes = arena_->size_bytes() +
-                          (pooler_ ? pooler_->bytes() + hidden_.size_bytes() : sampler_->size_bytes()),
-          .graph_bytes = pooler_ ? 0 : graphs_->planned_bytes(config().num_layers())};
-}
-
-Status DeviceModelRunner::prepare_sampling() {
-  const std::int64_t drawn = std::int64_t{options_.max_num_seqs} * (1 + options_.max_draft_tokens);
-  auto sampler = DeviceSampler::create(*device_, stream_, *arena_,
-                                       {.vocab_size = config().vocab_size,
-                                        .max_num_seqs = options_.max_num_seqs,
-                                        .max_rows = static_cast<std::int32_t>(
-                                            std::min<std::int64_t>(options_.max_num_batched_tokens, drawn))});
-  if (!sampler) return sampler.error();
-  sampler_ = *std::move(sampler);
-  return ok_status();
+          .buffer_bytes = arena_->size_bytes() + (windows_ ? windows_->size_bytes() : 0) +
+                          (pooler_    ? pooler_->bytes() + hidden_.size_bytes()
+                           : sampler_ ? sampler_->size_bytes()
+                                      : 0),
+          .graph_bytes = pools() ? 0 : graphs_->planned_bytes(config().num_layers())};
 }
 
 // Bytes that a step brings to the device, at most, but for the histories of several sequences that want
@@ -247,12 +241,14 @@ std::size_t DeviceModelRunner::step_bytes() const {
   const std::int64_t tokens = options_.max_num_batched_tokens;
   const std::int64_t context = max_context(), word = sizeof(std::int32_t);
   const auto mask = static_cast<std::int64_t>(mask_words(config().vocab_size)) * word;
-  const std::int64_t drawn = pooler_ ? 0 : sampler_->max_rows();
+  const std::int64_t drawn = pools() ? 0 : drawn_rows_at_once();
   const std::int64_t rows = (8 * step_.num_lanes() + 16) * tokens * word;
   return as_size(step_.size_bytes() + rows + drawn * (mask + 512) + context * word);
 }
 
 Status DeviceModelRunner::make_step_layout() {
+  // Other ranks know no masks, and all of them need the same rows.
+  const OutputRowRules output = {.knows_tokens = samples(), .settles = options_.parallel.size() == 1};
   auto step = StepLayout::create(kv_plan_, {.max_tokens = options_.max_num_batched_tokens,
                                             .max_seqs = options_.max_num_seqs,
                                             .max_context = max_context(),
@@ -260,6 +256,8 @@ Status DeviceModelRunner::make_step_layout() {
                                             .vocab_size = config().vocab_size,
                                             .block_size = options_.block_size,
                                             .pools = pools(),
+                                            .draws = samples(),
+                                            .output = output,
                                             .tables = StepRules::Tables::by_row});
   if (!step) return step.error();
   step_ = *std::move(step);
@@ -302,7 +300,8 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) 
   PAGODA_RETURN_IF_ERROR(start_tier_moves(batch));
   if (!batch.empty()) {
     PAGODA_RETURN_IF_ERROR(forward());
-    PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : sample(batch, result));
+    PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : pools() ? ok_status() : sample(batch, result));
+    if (windows_) return windows_->check();
   }
   return device_->synchronize(stream_);
 }
@@ -403,18 +402,25 @@ Status DeviceModelRunner::forward() {
 
 // Logits of so many output rows into the sampler's.
 Status DeviceModelRunner::logits(std::int64_t first, std::int64_t count) {
-  PAGODA_RETURN_IF_ERROR(model_->logits(first, count, Buffer::of(sampler_->logits(), config().vocab_size)));
+  const Buffer out = sampler_ ? Buffer::of(sampler_->logits(), config().vocab_size) : Buffer();
+  PAGODA_RETURN_IF_ERROR(model_->logits(first, count, out));
   return ops_->take_status();
 }
 
-// Rows to draw from stand before those that are only scored: one pass over the head is for all of them.
+// Rows to draw from stand before those that are only scored: one pass over the head is for all of them. Other
+// ranks than the first bring their part of the logits.
 Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
   const std::span<const OutputRow> outputs = step_.output_rows();
   const auto num_drawn = as_size(std::ranges::count_if(outputs, is_drawn));
+  const std::int64_t at_once = drawn_rows_at_once();
   std::vector<DrawnRow> drawn;
-  for (std::size_t first = 0; first < num_drawn; first += drawn.size()) {
+  for (std::size_t first = 0, end = 0; first < num_drawn; first = end) {
+    end = std::min(num_drawn, first + as_size(at_once));
+    if (!bucket_)
+      PAGODA_RETURN_IF_ERROR(
+          logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first)));
+    if (!samples()) continue;
     drawn.clear();
-    const std::size_t end = std::min(num_drawn, first + as_size(sampler_->max_rows()));
     for (std::size_t i = first; i < end; ++i) {
       const OutputRow& row = outputs[i];
       drawn.push_back({.row = sample_row(batch, result, row),
@@ -422,13 +428,14 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result
                        .sequence = as_size(row.sequence),
                        .draft = row.draft});
     }
-    if (!bucket_) PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), std::ssize(drawn)));
     PAGODA_RETURN_IF_ERROR(sampler_->draw(drawn));
   }
   std::vector<PromptRow> scored;
-  for (std::size_t first = num_drawn; first < outputs.size(); first += scored.size()) {
+  for (std::size_t first = num_drawn, end = 0; first < outputs.size(); first = end) {
+    end = std::min(outputs.size(), first + as_size(DeviceSampler::prompt_rows_at_once(at_once)));
+    PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first)));
+    if (!samples()) continue;
     scored.clear();
-    const std::size_t end = std::min(outputs.size(), first + as_size(sampler_->max_prompt_rows()));
     for (std::size_t i = first; i < end; ++i) {
       const OutputRow& row = outputs[i];
       scored.push_back(
@@ -436,7 +443,6 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result
            .num_top = batch.sequences[as_size(row.sequence)].prompt_logprobs,
            .result = &result.sequences[as_size(row.sequence)].prompt_logprobs[as_size(row.prompt_row)]});
     }
-    PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), std::ssize(scored)));
     PAGODA_RETURN_IF_ERROR(sampler_->score(scored));
   }
   return ok_status();

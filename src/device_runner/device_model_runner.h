@@ -1,7 +1,8 @@
 #pragma once
 // DeviceModelRunner: carries out ScheduledBatches on a Device: swaps, block copies, the model's forward pass
 // by the ops of kernels/device/, sampling. Owns the device, the weights, the KV bytes and the swap space. KV
-// groups are the CPU's, and so is the pooling of hidden states. One rank.
+// groups are the CPU's, and so is the pooling of hidden states. As one rank of several, each with a device,
+// it owns that rank's part; their kernels exchange parts of rows (rank_windows.h), and only rank 0 samples.
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit. Streams: the
 // work has one, and swaps have one of their own, whose last event the work waits for. Between steps nothing
 // runs but what tiers copy (tier_copies.h), on threads and streams of their own. A device's error ends the
@@ -16,11 +17,11 @@
 #include "device/step_arena.h"
 #include "device_runner/device_pages.h"
 #include "device_runner/device_sampler.h"
+#include "device_runner/rank_windows.h"
 #include "device_runner/step_graphs.h"
 #include "device_runner/tier_copies.h"
 #include "kernels/device/device_ops.h"
 #include "model_runner/local_model_runner.h"
-#include "model_runner/model_runner.h"
 #include "model_runner/page_mapper.h"
 #include "model_runner/step_layout.h"
 #include "model_runner/step_views.h"
@@ -37,25 +38,22 @@ struct DeviceKernels {
   GraphUse graphs = GraphUse::automatic;
 };
 
-class DeviceModelRunner final : public ModelRunner {
+class DeviceModelRunner final : public RankRunner {
  public:
   // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
-  // kv_windows, max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens, pooling and the numbers
-  // of blocks. unimplemented: the device lacks something.
+  // kv_windows, max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens, pooling, parallel and
+  // the numbers of blocks. unimplemented: the device lacks something.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                            const RunnerOptions& options,
                                                            std::unique_ptr<device::Device> device,
                                                            const DeviceKernels& kernels = {});
   ~DeviceModelRunner() override;
 
-  // Replaces the KV cache by one of this many blocks, all empty.
-  Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
-
-  // A virtual cache, planned for kv_page_layout() (virtual_kv_plan.h): the same kernels over other strides.
-  // invalid_argument: its pages are no multiples of page_granule().
+  Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0) override;
+  // A virtual cache: the same kernels over other strides.
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
-                             std::int64_t num_swap_blocks);
-  Status create_kv_pages(std::int64_t first, std::int64_t count);  // between steps
+                             std::int64_t num_swap_blocks) override;
+  Status create_kv_pages(std::int64_t first, std::int64_t count) override;
 
   // As LocalModelRunner has them.
   Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server = nullptr);
@@ -67,11 +65,12 @@ class DeviceModelRunner final : public ModelRunner {
     tiers_.erase_these(std::move(what), std::move(done));
   }
 
-  KvLayout kv_page_layout() const { return layout_; }
-  std::int64_t page_granule() const { return static_cast<std::int64_t>(device_->granule()); }
+  KvLayout kv_page_layout() const override { return layout_; }
+  std::int64_t page_granule() const override { return static_cast<std::int64_t>(device_->granule()); }
+  Status connect() override;
 
   bool pools() const override { return options_.pooling.has_value(); }
-  std::int32_t vector_size() const { return pooler_ ? pooler_->size() : 0; }
+  std::int32_t vector_size() const override { return pooler_ ? pooler_->size() : 0; }
 
   StepResult run(const ScheduledBatch& batch) override;
   // Weights, activations and rooms are freed, and the pages of a paged cache where nothing of it is kept;
@@ -80,15 +79,14 @@ class DeviceModelRunner final : public ModelRunner {
   Status load_weights() override;
   RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
 
-  const DecoderConfig& config() const { return model_->config(); }
-  const KvGroupPlan& kv_plan() const { return kv_plan_; }
-  std::int64_t kv_page_bytes() const { return static_cast<std::int64_t>(layout_.block_bytes()); }
-  std::int64_t free_bytes() const { return static_cast<std::int64_t>(device_->free_bytes()); }
-  MemoryPlan memory_plan() const;
-  // Bytes of the token embedding, if it is not the head.
-  std::int64_t embedding_bytes() const;
-  bool head_is_tied() const { return config().tied_head; }
-  const std::vector<std::string>& ignored_tensors() const { return model_->weights().ignored_tensors; }
+  const DecoderConfig& config() const override { return model_->config(); }
+  const KvGroupPlan& kv_plan() const override { return kv_plan_; }
+  std::int64_t device_free_bytes() const override { return static_cast<std::int64_t>(device_->free_bytes()); }
+  MemoryPlan memory_plan() const override;
+  std::int64_t embedding_bytes() const override;
+  const std::vector<std::string>& ignored_tensors() const override {
+    return model_->weights().ignored_tensors;
+  }
   const device::Device& device() const { return *device_; }
   // Decode steps that were captured and replayed; never any of steps that are eager.
   const StepGraphs::Stats& graph_stats() const { return graphs_->stats(); }
@@ -114,6 +112,10 @@ class DeviceModelRunner final : public ModelRunner {
   Status start_tier_moves(const ScheduledBatch& batch);
   Status sample(const ScheduledBatch& batch, StepResult& result);
   Status prepare_sampling();
+  bool samples() const { return options_.parallel.rank() == 0; }
+  // All ranks bring the logits of so many rows at a time.
+  std::int64_t drawn_rows_at_once() const;
+  Status create_windows();
   Status prepare_pooling(const ModelSource& source);
   Status pool(const ScheduledBatch& batch, StepResult& result);
   bool keeps_nothing() const { return kv_plan_.groups.empty(); }
@@ -143,7 +145,8 @@ class DeviceModelRunner final : public ModelRunner {
   std::byte* blocks_ = nullptr;
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;
-  std::unique_ptr<DeviceSampler> sampler_;
+  std::unique_ptr<RankWindows> windows_;    // null: alone
+  std::unique_ptr<DeviceSampler> sampler_;  // rank 0
   // Or, instead of it; and hidden states on their way to it.
   std::optional<VectorPooler> pooler_;
   KernelContext host_;

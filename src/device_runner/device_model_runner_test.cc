@@ -355,19 +355,19 @@ TEST(DeviceModelRunner, SleepsAndWakes) {
     Driver driver(*runner, 16);
     TestSequence sequence = sampled(2, 40);
     if (content == Content::keep) ASSERT_TRUE(driver.generate({&sequence}, 3).ok());
-    const std::int64_t free = runner->free_bytes();
+    const std::int64_t free = runner->device_free_bytes();
     const MemoryPlan plan = runner->memory_plan();
     for (int again = 0; again < 2; ++again) {
       ASSERT_TRUE(runner->release_memory(content).ok());
-      EXPECT_GE(runner->free_bytes(), free + plan.weight_bytes + plan.activation_bytes +
-                                          (content == Content::drop ? plan.kv_bytes : 0));
+      EXPECT_GE(runner->device_free_bytes(), free + plan.weight_bytes + plan.activation_bytes +
+                                                 (content == Content::drop ? plan.kv_bytes : 0));
       TestSequence other = sampled(1, 10);
       const Status asleep = Driver(*runner, 16).step({&other}, 100);
       EXPECT_NE(asleep.message().find("the weights have been released"), std::string::npos);
     }
     for (int again = 0; again < 2; ++again) {
       ASSERT_TRUE(runner->load_weights().ok());
-      EXPECT_EQ(runner->free_bytes(), free);
+      EXPECT_EQ(runner->device_free_bytes(), free);
     }
     ASSERT_TRUE(driver.generate({&sequence}, 6).ok());
     EXPECT_EQ(sequence.tokens, wanted);

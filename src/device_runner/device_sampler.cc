@@ -33,7 +33,9 @@ Result<std::unique_ptr<DeviceSampler>> DeviceSampler::create(device::Device& dev
   return sampler;
 }
 
-std::int64_t DeviceSampler::max_prompt_rows() const { return std::min(max_rows(), kPromptRows); }
+std::int64_t DeviceSampler::prompt_rows_at_once(std::int64_t max_rows) {
+  return std::min(max_rows, kPromptRows);
+}
 
 Status DeviceSampler::reserve() {
   const std::int64_t rows = shape_.max_rows, vocabulary = shape_.vocab_size;

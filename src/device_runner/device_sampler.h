@@ -25,7 +25,8 @@ class DeviceSampler {
 
   // Rows of logits that exist at the same time, and of those that are only scored.
   std::int64_t max_rows() const { return shape_.max_rows; }
-  std::int64_t max_prompt_rows() const;
+  // So many rows are scored at a time, of a sampler of `max_rows`.
+  static std::int64_t prompt_rows_at_once(std::int64_t max_rows);
   float* logits() { return logits_.data(); }  // [max_rows, vocabulary]
   std::int64_t size_bytes() const;
 

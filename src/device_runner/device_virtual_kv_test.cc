@@ -214,18 +214,18 @@ TEST_P(DeviceVirtualKv, WhatIsNotMappedIsAFaultAndWhatIsNotThereIsRefused) {
 TEST(DeviceVirtualKv, PagesAreCreatedOrRefusedTogether) {
   const auto runner = open(1);
   auto plan = plan_virtual_kv(runner->kv_page_layout(), kPage, KvTensors::per_layer);
-  const std::int64_t free = runner->free_bytes();
+  const std::int64_t free = runner->device_free_bytes();
   const VirtualKvShape shape = {.num_slots = 1,
                                 .blocks_per_slot = 100'000,
                                 .page_bytes = plan->page_bytes,
                                 .num_tensors = plan->num_tensors,
                                 .num_created = 3};
   ASSERT_TRUE(runner->allocate_virtual_kv(plan->layout, shape, 100'000, 0).ok());
-  EXPECT_EQ(runner->free_bytes(), free - 3 * plan->block_bytes());
-  const std::int64_t fit = runner->free_bytes() / plan->block_bytes();
+  EXPECT_EQ(runner->device_free_bytes(), free - 3 * plan->block_bytes());
+  const std::int64_t fit = runner->device_free_bytes() / plan->block_bytes();
   const Status refused = runner->create_kv_pages(3, fit + 1);
   EXPECT_EQ(refused.code(), StatusCode::resource_exhausted) << refused.message();
-  EXPECT_EQ(runner->free_bytes(), free - 3 * plan->block_bytes());
+  EXPECT_EQ(runner->device_free_bytes(), free - 3 * plan->block_bytes());
   EXPECT_TRUE(runner->create_kv_pages(3, 2).ok());
   EXPECT_EQ(runner->memory_plan().kv_bytes, 5 * plan->block_bytes());
   // A page that is half a granule.

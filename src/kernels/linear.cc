@@ -160,7 +160,7 @@ void linear_max(const KernelContext& context, const PackedLinear& weight, const 
 
 void packed_rows(const KernelContext& context, const PackedLinear& weight, std::span<const std::int32_t> ids,
                  const Buffer& out, const EmbeddedIds& own) {
-  if (on_device(context)) return device_ops::packed_rows(*context.device, weight.storage(), ids, out);
+  if (on_device(context)) return device_ops::packed_rows(*context.device, weight.storage(), ids, out, own);
   for_rows(context, std::ssize(ids), weight.k(), [&](std::int64_t row) {
     const std::int64_t id = ids[static_cast<std::size_t>(row)];
     if (own.has(id))

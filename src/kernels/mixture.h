@@ -41,6 +41,9 @@ struct MixtureArgs {
   Activation activation = Activation::silu;
   const ExpertExchange* exchange = nullptr;      // null: this rank has all of them
   std::span<const std::int64_t> rank_ends = {};  // with an exchange: the expert behind each rank's last
+  // On ranks with a device each: the feature, and the row of `second`, behind each rank's last, of every
+  // expert. Then this rank's matrices have its own rows of all experts, and y is whole on every rank.
+  std::span<const std::int64_t> feature_ends = {}, hidden_ends = {};
   // Called when the experts have read the input, before their sum is added: what reads the same input and
   // adds to y itself.
   std::function<Status()> before_sum = {};

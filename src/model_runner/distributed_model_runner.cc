@@ -21,7 +21,7 @@ constexpr milliseconds kStopTimeout{500};
 // Rank 0's first message: the options that have to be the same on every rank.
 struct RankSetup {
   std::int32_t max_num_batched_tokens = 0, max_num_seqs = 0, block_size = 0, deterministic = 0;
-  std::int32_t kv_windows = 0, max_context = 0;
+  std::int32_t kv_windows = 0, max_context = 0, max_draft_tokens = 0;
   char dtype[20] = {}, kv_cache_dtype[20] = {};
 };
 
@@ -32,6 +32,7 @@ RankSetup setup_of(const RunnerOptions& options) {
   setup.block_size = options.block_size;
   setup.kv_windows = options.kv_windows ? 1 : 0;
   setup.max_context = options.max_context;
+  setup.max_draft_tokens = options.max_draft_tokens;
   setup.deterministic = options.parallel.deterministic ? 1 : 0;
   options.dtype.copy(setup.dtype, sizeof(setup.dtype) - 1);
   options.kv_cache_dtype.copy(setup.kv_cache_dtype, sizeof(setup.kv_cache_dtype) - 1);
@@ -52,6 +53,7 @@ Status agree_on_options(RunnerOptions& options) {
   options.block_size = setup.block_size;
   options.kv_windows = setup.kv_windows != 0;
   options.max_context = setup.max_context;
+  options.max_draft_tokens = setup.max_draft_tokens;
   options.parallel.deterministic = setup.deterministic != 0;
   options.dtype = setup.dtype;
   options.kv_cache_dtype = setup.kv_cache_dtype;
@@ -64,10 +66,11 @@ struct RankReport {
   std::int32_t num_layers = 0, hidden_size = 0, vocab_size = 0;  // all ranks must have the same model
   std::int32_t kv_heads = 0, padding = 0;
   std::int64_t weight_bytes = 0, mapped_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
+  std::int64_t device_free_bytes = 0;
   char error[512] = {};
 };
 
-RankReport make_report(const Status& status, const LocalModelRunner* runner) {
+RankReport make_report(const Status& status, const RankRunner* runner) {
   RankReport report;
   report.ok = status.ok() ? 1 : 0;
   std::memcpy(report.error, status.message().data(),
@@ -77,17 +80,18 @@ RankReport make_report(const Status& status, const LocalModelRunner* runner) {
   report.hidden_size = runner->config().hidden_size;
   report.vocab_size = runner->config().vocab_size;
   const MemoryPlan plan = runner->memory_plan();
-  report.kv_heads = runner->kv_layout().num_kv_heads;
+  report.kv_heads = runner->kv_page_layout().num_kv_heads;
   report.weight_bytes = plan.weight_bytes;
   report.mapped_bytes = plan.mapped_bytes;
   report.kv_block_bytes = runner->kv_page_bytes();
   report.activation_bytes = plan.activation_bytes + plan.buffer_bytes;
+  report.device_free_bytes = std::max<std::int64_t>(0, runner->device_free_bytes() - plan.graph_bytes);
   return report;
 }
 
 // Every rank's report on rank 0; the first error, if there is one. On the others: the own error.
 Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Status& own,
-                                    const LocalModelRunner* runner) {
+                                    const RankRunner* runner) {
   const RankReport mine = make_report(own, runner);
   const auto size = static_cast<std::size_t>(parallel.size());
   std::vector<RankReport> reports(size);
@@ -98,6 +102,7 @@ Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Statu
   if (!own.ok()) return own;
   RankTotals totals;
   if (parallel.rank() != 0) return totals;
+  std::int64_t blocks = INT64_MAX;
   for (std::size_t rank = 0; rank < size; ++rank) {
     RankReport& report = reports[rank];
     report.error[sizeof(report.error) - 1] = '\0';
@@ -111,7 +116,9 @@ Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Statu
     totals.kv_block_bytes += report.kv_block_bytes;
     totals.activation_bytes += report.activation_bytes;
     totals.kv_heads.push_back(report.kv_heads);
+    blocks = std::min(blocks, report.device_free_bytes / std::max<std::int64_t>(1, report.kv_block_bytes));
   }
+  totals.device_bytes = blocks * totals.kv_block_bytes;
   return totals;
 }
 
@@ -146,7 +153,7 @@ milliseconds silence_limit(const ParallelContext& parallel, bool serving) {
 }
 
 // A virtual cache as rank 0 describes it, in this rank's layout. Sizes are checked where they are used.
-Status allocate_virtual(LocalModelRunner& runner, const ControlMessage& message) {
+Status allocate_virtual(RankRunner& runner, const ControlMessage& message) {
   const KvLayout own = runner.kv_page_layout();
   if (message.block_size < 1 || message.block_size > 1 << 20 || message.shape.num_tensors < 1 ||
       (message.shape.num_tensors != 1 && message.shape.num_tensors != own.num_layers) ||
@@ -155,17 +162,17 @@ Status allocate_virtual(LocalModelRunner& runner, const ControlMessage& message)
       message.shape.num_created > message.num_blocks) {
     return corrupt_data("a virtual KV cache that cannot be");
   }
-  const RankKv rank = virtual_kv_of_rank(own, message.block_size, message.shape);
+  const RankKv rank = virtual_kv_of_rank(own, message.block_size, message.shape, runner.page_granule());
   return runner.allocate_virtual_kv(rank.layout, rank.shape, message.num_blocks, message.num_swap_blocks);
 }
 
-Status change_memory(LocalModelRunner& runner, ControlKind kind) {
+Status change_memory(RankRunner& runner, ControlKind kind) {
   if (kind == ControlKind::load) return runner.load_weights();
   return runner.release_memory(kind == ControlKind::release ? ModelRunner::KvContent::keep
                                                             : ModelRunner::KvContent::drop);
 }
 
-Status obey(LocalModelRunner& runner, const ParallelContext& parallel) {
+Status obey(RankRunner& runner, const ParallelContext& parallel) {
   std::vector<std::byte> bytes;
   ControlMessage message;
   bool serving = false;
@@ -211,20 +218,29 @@ Status obey(LocalModelRunner& runner, const ParallelContext& parallel) {
 
 }  // namespace
 
+Result<std::unique_ptr<RankRunner>> load_on_cpu(std::shared_ptr<const ModelSource> source,
+                                                const RunnerOptions& options) {
+  auto runner = LocalModelRunner::create(std::move(source), options);
+  if (!runner) return runner.error();
+  return std::unique_ptr<RankRunner>(*std::move(runner));
+}
+
 Result<std::unique_ptr<DistributedModelRunner>> DistributedModelRunner::create(
-    std::shared_ptr<const ModelSource> source, const RunnerOptions& options) {
+    std::shared_ptr<const ModelSource> source, const RunnerOptions& options, const LoadRank& load) {
   CHECK(options.parallel.communicator != nullptr && options.parallel.rank() == 0);
   std::unique_ptr<DistributedModelRunner> runner(new DistributedModelRunner);
   runner->parallel_ = options.parallel;
   RunnerOptions agreed = options;
   if (Status status = agree_on_options(agreed); !status.ok()) return runner->fail(std::move(status));
   agreed.num_blocks = agreed.num_swap_blocks = 0;
-  auto local = LocalModelRunner::create(std::move(source), agreed);
+  auto local = load(std::move(source), agreed);
   const Status status = local ? ok_status() : local.error();
   if (local) runner->local_ = *std::move(local);
   auto totals = exchange_reports(options.parallel, status, runner->local_.get());
   if (!totals) return runner->fail(totals.error());
   runner->totals_ = *totals;
+  if (Status connected = runner->local_->connect(); !connected.ok())
+    return runner->fail(std::move(connected));
   return runner;
 }
 
@@ -313,14 +329,15 @@ Status DistributedModelRunner::heartbeat() {
   return status.ok() ? status : fail(std::move(status));
 }
 
-Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options) {
+Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options, const LoadRank& load) {
   CHECK(options.parallel.communicator != nullptr && options.parallel.rank() != 0);
   options.num_blocks = options.num_swap_blocks = 0;  // allocate follows
   PAGODA_RETURN_IF_ERROR(agree_on_options(options));
-  auto local = LocalModelRunner::create(std::move(source), options);
+  auto local = load(std::move(source), options);
   const Status loaded = local ? ok_status() : local.error();
   const auto told = exchange_reports(options.parallel, loaded, local ? local->get() : nullptr);
-  Status status = told ? obey(**local, options.parallel) : told.error();
+  Status status = told ? (*local)->connect() : told.error();
+  if (status.ok()) status = obey(**local, options.parallel);
   // An error that rank 0 already knows is told once more, to no harm.
   if (!status.ok()) options.parallel.communicator->abort(status.message());
   return status;

@@ -1,7 +1,7 @@
 #pragma once
 // The model on the ranks of a tensor-parallel group. Rank 0 has a DistributedModelRunner, which broadcasts
 // each batch (control_message.h), runs its own part and samples; every other rank is in serve_rank() and
-// carries out messages:
+// carries out messages. A rank computes its part on the CPU, or on a device of its own (rank_runner.h):
 //   * load, allocate, create: weights; the KV cache, with rank 0's number of blocks; more pages of a virtual
 //     cache;
 //   * step: rank 0's batch; sums and logits meet inside DecoderModel;
@@ -21,7 +21,12 @@ namespace pagoda {
 struct RankTotals {
   std::int64_t weight_bytes = 0, mapped_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
   std::vector<std::int32_t> kv_heads;  // by rank
+  // On devices: bytes for blocks that all ranks have room for, once graphs are there.
+  std::int64_t device_bytes = 0;
 };
+
+Result<std::unique_ptr<RankRunner>> load_on_cpu(std::shared_ptr<const ModelSource> source,
+                                                const RunnerOptions& options);
 
 // Time of the steps so far on rank 0, and the part spent in calls to the group, waiting for slower ranks
 // included.
@@ -36,11 +41,12 @@ class DistributedModelRunner final : public ModelRunner {
   // options.parallel is rank 0 of a group. Returns when every rank has loaded its part, or with the first
   // rank's error, naming it.
   static Result<std::unique_ptr<DistributedModelRunner>> create(std::shared_ptr<const ModelSource> source,
-                                                                const RunnerOptions& options);
+                                                                const RunnerOptions& options,
+                                                                const LoadRank& load = load_on_cpu);
   ~DistributedModelRunner() override;  // tells the others to stop
 
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
-  // The virtual cache of LocalModelRunner; other ranks' pages have their own size (virtual_kv_plan.h).
+  // RankRunner's virtual cache; other ranks' pages have their own size (virtual_kv_plan.h).
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks);
   // Not ok: some rank could not; nothing is lost by it.
@@ -54,7 +60,7 @@ class DistributedModelRunner final : public ModelRunner {
   std::chrono::milliseconds heartbeat_interval() const override;
   Status heartbeat() override;
 
-  const LocalModelRunner& local() const { return *local_; }  // rank 0's part
+  const RankRunner& local() const { return *local_; }  // rank 0's part
   const RankTotals& totals() const { return totals_; }
   const RankSteps& steps() const { return steps_; }
 
@@ -66,7 +72,7 @@ class DistributedModelRunner final : public ModelRunner {
   Status fail(Status status);
 
   ParallelContext parallel_;
-  std::unique_ptr<LocalModelRunner> local_;
+  std::unique_ptr<RankRunner> local_;
   RankTotals totals_;
   RankSteps steps_;
   std::vector<std::byte> message_;
@@ -75,6 +81,7 @@ class DistributedModelRunner final : public ModelRunner {
 
 // Worker loop of ranks > 0. Returns ok when rank 0 sends stop. Options that have to be the same everywhere
 // are rank 0's.
-Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options);
+Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options,
+                  const LoadRank& load = load_on_cpu);
 
 }  // namespace pagoda

@@ -182,7 +182,7 @@ TEST(Split, EachRankHasItsPartOfTheWeightsOnly) {
   for (const std::int32_t size : {2, 4}) {
     TestRanks ranks(model, options, size);
     ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
-    const LocalModelRunner& local = ranks.runner->local();
+    const auto& local = dynamic_cast<const LocalModelRunner&>(ranks.runner->local());
     // Strips of 16 outputs are padded: of 32, 4 ranks have 8 each, which take as much as 16.
     EXPECT_LT(local.memory_plan().weight_bytes, plan.weight_bytes * 0.75);
     EXPECT_EQ(local.embedding_bytes() * size, (*whole)->embedding_bytes());

@@ -23,7 +23,7 @@
 #include "model_runner/kv_group_plan.h"
 #include "model_runner/kv_layout_choice.h"
 #include "model_runner/kv_storage.h"
-#include "model_runner/model_runner.h"
+#include "model_runner/rank_runner.h"
 #include "model_runner/step_layout.h"
 #include "model_runner/step_views.h"
 #include "model_runner/tier_steps.h"
@@ -58,21 +58,6 @@ struct RunnerOptions {
   std::function<Result<std::shared_ptr<const ModelSource>>()> reopen = {};
 };
 
-// Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
-// resident as they are used.
-struct MemoryPlan {
-  std::int64_t weight_bytes = 0;  // packed; embeddings are as large as they are in the file, beside them
-  std::int64_t mapped_bytes = 0;  // part of both mapped from a packed file, which processes share
-  std::int64_t kv_bytes = 0;
-  std::int64_t swap_bytes = 0;
-  std::int64_t activation_bytes = 0;  // a full batch
-  std::int64_t buffer_bytes = 0;      // logits and sampling
-  std::int64_t graph_bytes = 0;       // set aside for graphs, on a device
-  std::int64_t total() const {
-    return weight_bytes + kv_bytes + swap_bytes + activation_bytes + buffer_bytes + graph_bytes;
-  }
-};
-
 // The error that encoders give under these options, if any.
 Status check_encoder(const DecoderConfig& config, const RunnerOptions& options);
 // Blocks for a whole step's keys and values, of one layer at a time, where nothing is kept: each sequence
@@ -85,22 +70,16 @@ Result<std::shared_ptr<const ModelInfo>> model_of(const ModelSource& source, con
 // How the rotation of its sequences depends on how long they may become.
 RotationRule rotation_rule_of(const DecoderConfig& config);
 
-class LocalModelRunner final : public ModelRunner {
+class LocalModelRunner final : public RankRunner {
  public:
   // Errors name the option, the architecture or the tensor. Nothing of `source` is kept.
   static Result<std::unique_ptr<LocalModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                           const RunnerOptions& options);
 
-  // Replaces the KV cache by one of this many blocks (pages of kv_plan()), all empty.
-  Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
-
-  // The same in reserved address space (--kv-manager virtual); `layout` is that of a page of kv_plan(), with
-  // the strides and the tokens of a block that plan_virtual_kv() gives. From then on kv_plan()'s rows have as
-  // many tokens.
+  Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0) override;
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
-                             std::int64_t num_swap_blocks);
-  // Commits more pages of that, [first, first + count). Between steps.
-  Status create_kv_pages(std::int64_t first, std::int64_t count);
+                             std::int64_t num_swap_blocks) override;
+  Status create_kv_pages(std::int64_t first, std::int64_t count) override;
 
   // Rows go to and come from these, the fastest first. Once, after the KV cache is allocated.
   void set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server = nullptr);
@@ -116,30 +95,28 @@ class LocalModelRunner final : public ModelRunner {
   void for_each(std::int64_t count, const Body& body) override;
   bool pools() const override { return options_.pooling.has_value(); }
   RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
-  // Elements of its vectors; 0 where it generates. Of rank 0.
-  std::int32_t vector_size() const { return pooler_ ? pooler_->size() : 0; }
+  std::int32_t vector_size() const override { return pooler_ ? pooler_->size() : 0; }
   bool prepare_ahead() override { return kv_.populate_ahead(); }
   // In release_memory.cc. Of a virtual KV cache the pages stay.
   Status release_memory(KvContent content) override;
   Status load_weights() override;
 
-  const DecoderConfig& config() const { return decoder_->config(); }
+  const DecoderConfig& config() const override { return decoder_->config(); }
   const KvLayout& kv_layout() const { return layout_; }  // all layers' where they are alike, or a page's
-  const KvGroupPlan& kv_plan() const { return kv_plan_; }
-  KvLayout kv_page_layout() const {
+  const KvGroupPlan& kv_plan() const override { return kv_plan_; }
+  KvLayout kv_page_layout() const override {
     KvLayout page = layout_;
     page.num_layers = kv_plan_.page_layers;
     if (!kv_plan_.uniform) page.num_layers = 1;
     return page;
   }
-  std::int64_t kv_page_bytes() const { return static_cast<std::int64_t>(kv_page_layout().block_bytes()); }
+  std::int64_t page_granule() const override { return kPageGranule; }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
-  MemoryPlan memory_plan() const;
-  // The token embedding, as it is stored.
-  std::int64_t embedding_bytes() const { return decoder_->weights().embedding_bytes(); }
-  // Tensors of the file that the architecture has no use for; worth a warning when there are any.
-  bool head_is_tied() const { return decoder_->config().tied_head; }
-  const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }
+  MemoryPlan memory_plan() const override;
+  std::int64_t embedding_bytes() const override { return decoder_->weights().embedding_bytes(); }
+  const std::vector<std::string>& ignored_tensors() const override {
+    return decoder_->weights().ignored_tensors;
+  }
 
  private:
   LocalModelRunner() = default;

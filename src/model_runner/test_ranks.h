@@ -1,5 +1,6 @@
 #pragma once
-// For tests: a tensor-parallel group as threads of this process: rank 0 is the caller's, the others serve.
+// For tests: a tensor-parallel group as threads of this process: rank 0 is the caller's, the others serve. On
+// the CPU, or on what `load` loads a rank's part.
 #include <thread>
 
 #include "distributed/shared_memory.h"
@@ -12,7 +13,7 @@ class TestRanks {
  public:
   // With an error instead of a runner where the model cannot be split so.
   TestRanks(const std::string& model, RunnerOptions options, std::int32_t size, bool deterministic = true,
-            const ModelOverrides& overrides = {}) {
+            const ModelOverrides& overrides = {}, LoadRank load = load_on_cpu) {
     auto opened = ModelSource::open(model, {}, overrides);
     if (!opened) {
       status = opened.error();
@@ -28,10 +29,11 @@ class TestRanks {
     for (std::int32_t rank = 1; rank < size; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
       options.parallel.communicator = communicators[at].get();
-      threads.emplace_back([this, at, source, options] { statuses[at] = serve_rank(source, options); });
+      threads.emplace_back(
+          [this, at, source, options, load] { statuses[at] = serve_rank(source, options, load); });
     }
     options.parallel.communicator = communicators[0].get();
-    auto created = DistributedModelRunner::create(source, options);
+    auto created = DistributedModelRunner::create(source, options, load);
     if (!created) {
       status = created.error();
     } else {

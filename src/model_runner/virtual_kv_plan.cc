@@ -43,23 +43,24 @@ Result<VirtualKvPlan> plan_virtual_kv(const KvLayout& layout, std::int64_t page_
   return plan;
 }
 
-RankKv virtual_kv_of_rank(KvLayout layout, std::int32_t block_size, const VirtualKvShape& shape) {
+RankKv virtual_kv_of_rank(KvLayout layout, std::int32_t block_size, const VirtualKvShape& shape,
+                          std::int64_t granule) {
   RankKv rank{.layout = layout, .shape = shape};
   rank.layout.block_size = block_size;
-  rank.shape.page_bytes = round_up(tensor_bytes(layout, block_size, shape.num_tensors), kPageGranule);
+  rank.shape.page_bytes = round_up(tensor_bytes(layout, block_size, shape.num_tensors), granule);
   rank.layout.block_stride = rank.shape.page_bytes;
   rank.layout.layer_stride =
       shape.num_tensors > 1 ? rank.shape.page_bytes * shape.num_slots * shape.blocks_per_slot : 0;
   return rank;
 }
 
-std::int64_t virtual_block_bytes(const VirtualKvPlan& plan, std::span<const std::int32_t> kv_heads) {
+std::int64_t virtual_block_bytes(const VirtualKvPlan& plan, std::span<const std::int32_t> kv_heads,
+                                 std::int64_t granule) {
   std::int64_t bytes = plan.block_bytes();  // rank 0's
   for (std::size_t rank = 1; rank < kv_heads.size(); ++rank) {
     KvLayout layout = plan.layout;
     layout.num_kv_heads = kv_heads[rank];
-    bytes +=
-        round_up(tensor_bytes(layout, layout.block_size, plan.num_tensors), kPageGranule) * plan.num_tensors;
+    bytes += round_up(tensor_bytes(layout, layout.block_size, plan.num_tensors), granule) * plan.num_tensors;
   }
   return bytes;
 }

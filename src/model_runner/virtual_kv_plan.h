@@ -34,13 +34,16 @@ inline constexpr std::int64_t kMinKvPage = 4096, kMaxKvPage = std::int64_t{2} <<
 Result<VirtualKvPlan> plan_virtual_kv(const KvLayout& layout, std::int64_t page_bytes, KvTensors tensors);
 
 // The bytes of a block of `plan` on all ranks of a group together, where rank r has kv_heads[r] KV heads.
-std::int64_t virtual_block_bytes(const VirtualKvPlan& plan, std::span<const std::int32_t> kv_heads);
-// The same cache on a rank whose own layout this is: as many tokens in a block, in pages of its own size.
+std::int64_t virtual_block_bytes(const VirtualKvPlan& plan, std::span<const std::int32_t> kv_heads,
+                                 std::int64_t granule = kPageGranule);
+// The same cache on a rank whose own layout this is: as many tokens in a block, in pages of its own size, a
+// multiple of `granule`.
 struct RankKv {
   KvLayout layout;
   VirtualKvShape shape;
 };
-RankKv virtual_kv_of_rank(KvLayout layout, std::int32_t block_size, const VirtualKvShape& shape);
+RankKv virtual_kv_of_rank(KvLayout layout, std::int32_t block_size, const VirtualKvShape& shape,
+                          std::int64_t granule = kPageGranule);
 
 // A sentence about padding, with a page size that has none; empty when there is none to
 // speak of.

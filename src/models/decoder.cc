@@ -73,11 +73,12 @@ Result<NamedDecoder> name_weights(const ModelSource& source) {
 }  // namespace
 
 Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
-                                 ExchangeKind exchange) {
+                                 ExchangeKind exchange, MixtureCut mixtures) {
   auto named = name_weights(source);
   if (!named) return named.error();
   auto& [config, names] = *named;
-  const auto shard = plan_shard(config, column_blocks(source, names, config, dtype), 0, size, exchange);
+  const auto shard =
+      plan_shard(config, column_blocks(source, names, config, dtype), 0, size, exchange, mixtures);
   return shard ? ok_status() : shard.error();
 }
 
@@ -116,7 +117,8 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   config.head = with_head;
   config.tied_head = head_is_tied(source, names, config);
   auto shard = plan_shard(config, column_blocks(source, names, config, dtype), parallel.rank(),
-                          parallel.size(), parallel.deterministic ? ExchangeKind::gather : ExchangeKind::sum);
+                          parallel.size(), parallel.deterministic ? ExchangeKind::gather : ExchangeKind::sum,
+                          on_device(context) ? MixtureCut::features : MixtureCut::experts);
   if (!shard) return shard.error();
 
   std::unique_ptr<DecoderModel> decoder(new DecoderModel);
@@ -199,7 +201,8 @@ Status DecoderModel::reserve_buffers() {
       {&room_.seen, chunk * seen},
       {&exchanged, RankExchange::room_for(shard_, chunk, whole, hidden)},
       {&own_logits_, shard_.size > 1 ? rows * shard_.own_vocab().count : 0, shard_.own_vocab().count},
-      {&gathered_, shard_.size > 1 && shard_.rank == 0 ? rows * config_.vocab_size : 0},
+      {&gathered_,
+       shard_.size > 1 && shard_.rank == 0 && !on_device(context_) ? rows * config_.vocab_size : 0},
   };
   std::int64_t total = 0;
   for (const Part& part : parts) total += padded(part.count);
@@ -374,15 +377,7 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
 // Each rank has the logits of its own tokens: rank 0 puts the rows together.
 Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count, const Buffer& out) {
   linear(context_, weights_.head, input, count, own_logits_);
-  std::vector<std::size_t> sizes;
-  for (const Range& part : shard_.vocab) sizes.push_back(static_cast<std::size_t>(count * part.count));
-  // One row is in order at once.
-  PAGODA_RETURN_IF_ERROR(exchange_.bring_to_first(sizes, own_logits_, count == 1 ? out : gathered_));
-  if (shard_.rank != 0 || count == 1) return ok_status();
-  for (const Range& part : shard_.vocab)
-    copy_rows(context_, {count, part.count}, gathered_.at(0, count * part.first).with_stride(part.count),
-              out.at(0, part.first));
-  return ok_status();
+  return exchange_.bring_to_first(context_, shard_.vocab, count, own_logits_, gathered_, out);
 }
 
 // The head's input: rows of the last layer's output, normalised, projected.

@@ -59,7 +59,7 @@ class DecoderModel {
 
   // The error that load() would give against so many parts, from the file's descriptions alone.
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
-                            ExchangeKind exchange);
+                            ExchangeKind exchange, MixtureCut mixtures = MixtureCut::experts);
 
   // The error that load() would give for the files' tensors, from their names, types and shapes: nothing is
   // packed.

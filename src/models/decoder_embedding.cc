@@ -22,7 +22,7 @@ Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, const Buffe
   }
   const Range own = shard_.own_vocab();
   look_up_tokens(ids, out, {.first_id = own.first, .num_ids = own.count});
-  return exchange_.sum(std::ssize(ids) * config_.embedding_size, out);
+  return exchange_.sum_rows(context_, {std::ssize(ids), config_.embedding_size}, out);
 }
 
 Status DecoderModel::embed(const DecoderBatch& batch) {

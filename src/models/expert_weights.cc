@@ -62,29 +62,29 @@ class Stack {
 };
 
 void read_separate(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
-                   std::int64_t hidden, Range own, WeightLoader& loader, const TakeExpert& take) {
+                   std::int64_t hidden, const OwnExperts& own, WeightLoader& loader, const TakeExpert& take) {
   const std::int64_t inner = config.expert.intermediate_size;
   for (std::int64_t expert = 0; expert < config.routing.num_experts && loader.status().ok(); ++expert) {
     const auto name = [&](const std::string& form) { return prefix + numbered(form, expert); };
-    const bool is_own = expert >= own.first && expert < own.end();
+    const bool is_own = expert >= own.experts.first && expert < own.experts.end();
     const std::string &gate = config.expert.gated ? names.gate : names.up, &up = names.up;
     if (!is_own) {  // another rank's
       for (const std::string& form : {gate, up, names.down}) loader.reader().ignore(name(form) + ".weight");
       continue;
     }
-    const std::array rows = {Range{0, inner}};
+    const std::array rows = {own.features};
     Matrices in;
     if (config.expert.gated) loader.add(in, name(gate), inner, hidden, rows);
     loader.add(in, name(up), inner, hidden, rows);
     take(ExpertMatrix::in, std::move(in), name(up));
     Matrices out;
-    loader.add(out, name(names.down), hidden, inner, std::array{Range{0, hidden}});
+    loader.add(out, name(names.down), hidden, inner, std::array{own.hidden});
     take(ExpertMatrix::out, std::move(out), name(names.down));
   }
 }
 
 void read_stacked(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
-                  std::int64_t hidden, Range own, WeightLoader& loader, const TakeExpert& take) {
+                  std::int64_t hidden, const OwnExperts& own, WeightLoader& loader, const TakeExpert& take) {
   const std::int64_t inner = config.expert.intermediate_size, experts = config.routing.num_experts;
   const auto stack = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
     const bool transposed = names.transposed || (names.down_transposed && name == names.down);
@@ -98,15 +98,20 @@ void read_stacked(const MixtureConfig& config, const ExpertNames& names, const s
     in.push_back(stack(names.up, inner, hidden));
   }
   const Stack down = stack(names.down, hidden, inner);
-  for (std::int64_t expert = own.first; expert < own.end() && loader.status().ok(); ++expert) {
+  for (std::int64_t expert = own.experts.first; expert < own.experts.end() && loader.status().ok();
+       ++expert) {
     Matrices first, second;
-    if (!names.gate_up.empty()) {
-      in[0].add(first, expert, {0, inner}, names.interleaved ? 2 : 1);
-      in[0].add(first, expert, {names.interleaved ? 1 : inner, inner}, names.interleaved ? 2 : 1);
+    const Range& features = own.features;
+    if (names.gate_up.empty()) {
+      for (const Stack& each : in) each.add(first, expert, features, 1);
+    } else if (names.interleaved) {
+      in[0].add(first, expert, {2 * features.first, features.count}, 2);
+      in[0].add(first, expert, {2 * features.first + 1, features.count}, 2);
     } else {
-      for (const Stack& each : in) each.add(first, expert, {0, inner}, 1);
+      in[0].add(first, expert, features, 1);
+      in[0].add(first, expert, {inner + features.first, features.count}, 1);
     }
-    down.add(second, expert, {0, hidden}, 1);
+    down.add(second, expert, own.hidden, 1);
     const std::string place = concat(prefix, "expert ", expert);
     take(ExpertMatrix::in, std::move(first), place);
     take(ExpertMatrix::out, std::move(second), place);
@@ -127,7 +132,8 @@ const ExpertNames& choose_expert_names(const std::string& prefix, WeightLoader& 
 }
 
 void read_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
-                  std::int64_t hidden_size, Range own, WeightLoader& loader, const TakeExpert& take) {
+                  std::int64_t hidden_size, const OwnExperts& own, WeightLoader& loader,
+                  const TakeExpert& take) {
   if (names.separate())
     read_separate(config, names, prefix, hidden_size, own, loader, take);
   else
@@ -135,12 +141,12 @@ void read_experts(const MixtureConfig& config, const ExpertNames& names, const s
 }
 
 ExpertWeights load_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
-                           std::int64_t hidden_size, Range own, WeightLoader& loader) {
+                           std::int64_t hidden_size, const OwnExperts& own, WeightLoader& loader) {
   ExpertWeights weights;
   const LinearForm form = config.expert.gated ? LinearForm::gated : LinearForm::stacked;
   read_experts(config, names, prefix, hidden_size, own, loader,
                [&](ExpertMatrix which, Matrices matrices, const std::string& name) {
-                 loader.continue_series(which == ExpertMatrix::in ? 0 : 1, own.count);
+                 loader.continue_series(which == ExpertMatrix::in ? 0 : 1, own.experts.count);
                  if (which == ExpertMatrix::in)
                    weights.in.push_back(loader.pack(std::move(matrices), name, form));
                  else

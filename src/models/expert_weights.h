@@ -21,15 +21,21 @@ struct ExpertWeights {
 // Those that the file has, or the first, of which the reader will then say what is missing.
 const ExpertNames& choose_expert_names(const std::string& prefix, WeightLoader& loader);
 
-// Tells the matrices of experts `own` of a mixture whose tensors lie behind `prefix`, one expert after the
+// Which experts, which features of each, and which rows of its second matrix.
+struct OwnExperts {
+  Range experts, features, hidden;
+};
+
+// Tells those matrices of a mixture whose tensors lie behind `prefix`, one expert after the
 // other, its first matrix (gate above up, or up alone) before its second.
 enum class ExpertMatrix { in, out };
 using TakeExpert = std::function<void(ExpertMatrix which, Matrices matrices, const std::string& name)>;
 void read_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
-                  std::int64_t hidden_size, Range own, WeightLoader& loader, const TakeExpert& take);
+                  std::int64_t hidden_size, const OwnExperts& own, WeightLoader& loader,
+                  const TakeExpert& take);
 
 // The same, packed.
 ExpertWeights load_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
-                           std::int64_t hidden_size, Range own, WeightLoader& loader);
+                           std::int64_t hidden_size, const OwnExperts& own, WeightLoader& loader);
 
 }  // namespace pagoda

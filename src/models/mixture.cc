@@ -1,7 +1,8 @@
 // Mixture: each token goes through the experts that a router chooses for it, and their sum by its weights is
 // what it gets; some mixtures have one more expert for all tokens. The router's product and the choice are in
-// float32 whatever the weights. On several ranks each has some experts whole and all make the same choice;
-// what the experts make is gathered, or each rank's sum of its own summed (ExchangeKind).
+// float32 whatever the weights. On several ranks all make the same choice. On the CPU each has some experts
+// whole; what the experts make is gathered, or each rank's sum of its own summed (ExchangeKind). On devices
+// each has some rows of every expert's matrices, and features and sums are gathered (MixtureCut).
 // Source: arXiv 1701.06538; shared experts: arXiv 2401.06066 (DeepSeekMoE).
 #include "kernels/mixture.h"
 
@@ -18,6 +19,7 @@ class Mixture final : public FeedForward {
  public:
   Mixture(const MixtureConfig& config, const LayerPlace& place)
       : config_(config), hidden_(place.hidden_size), own_(place.shard.experts.own) {
+    if (!place.shard.of_expert.ranks.empty()) cut_features(place.shard);
     WeightLoader& loader = place.loader;
     for (const Range& experts : place.shard.experts.ranks) rank_ends_.push_back(experts.end());
     const std::int32_t experts = config.routing.num_experts;
@@ -34,7 +36,10 @@ class Mixture final : public FeedForward {
       correction_ = loader.place(loader.reader().optional_vector(place.prefix + names.correction, experts));
     if (!names.sum_bias.empty())
       sum_bias_ = loader.place(loader.reader().optional_vector(place.prefix + names.sum_bias, hidden_));
-    experts_ = load_experts(config, names, place.prefix, hidden_, own_, loader);
+    const OwnExperts own = {.experts = own_,
+                            .features = place.shard.of_expert.own,
+                            .hidden = cuts_features() ? place.shard.hidden : Range{0, hidden_}};
+    experts_ = load_experts(config, names, place.prefix, hidden_, own, loader);
     if (config.shared_intermediate_size == 0) return;
     DenseFeedForwardConfig shared = config.expert;
     shared.intermediate_size = config.shared_intermediate_size;
@@ -67,6 +72,11 @@ class Mixture final : public FeedForward {
                  const Buffer& y) override;
 
  private:
+  bool cuts_features() const { return !hidden_ends_.empty(); }
+  void cut_features(const LayerShard& shard) {
+    for (const Range& features : shard.of_expert.ranks) feature_ends_.push_back(features.end());
+    for (const Range& rows : shard.hidden_ranks) hidden_ends_.push_back(rows.end());
+  }
   Buffer logits(const Workspace& room) const {
     return (config_.routes_early ? room.seen : room.inner).with_stride(config_.routing.num_experts);
   }
@@ -83,7 +93,9 @@ class Mixture final : public FeedForward {
             .second = experts_.out,
             .first_expert = own_.first,
             .activation = config_.expert.activation,
-            .rank_ends = rank_ends_};
+            .rank_ends = rank_ends_,
+            .feature_ends = feature_ends_,
+            .hidden_ends = hidden_ends_};
   }
   Status add_shared(const Workspace& room, const LinearInput& input, std::int64_t count,
                     const Buffer& between, bool accumulate, const Buffer& y);
@@ -91,7 +103,8 @@ class Mixture final : public FeedForward {
   MixtureConfig config_;
   std::int64_t hidden_;
   Range own_;
-  std::vector<std::int64_t> rank_ends_;  // the expert behind each rank's last
+  std::vector<std::int64_t> rank_ends_;                   // the expert behind each rank's last
+  std::vector<std::int64_t> feature_ends_, hidden_ends_;  // likewise; empty: whole experts
   PackedLinear router_, shared_router_;
   PlacedVector correction_, router_norm_, expert_scales_, sum_bias_;
   ExpertWeights experts_;  // this rank's
@@ -103,7 +116,7 @@ Status Mixture::forward(const Workspace& room, const LinearInput& input, std::in
   const KernelContext& context = *room.context;
   const Buffer work = room.inner.at(0, room.chunk_rows * padded(config_.routing.num_experts));
   MixtureArgs args = arguments();
-  if (room.ranks->split()) args.exchange = room.ranks;
+  if (room.ranks->split() && !cuts_features()) args.exchange = room.ranks;
   const Buffer rest = work.at(0, room.chunk_rows * padded(mixture_room(args)));
 
   LinearInput routed = input;

@@ -3,9 +3,19 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/rows.h"
+#include "kernels/device/ops.h"
 
 namespace pagoda {
+namespace {
+
+std::vector<std::int64_t> ends_of(std::span<const Range> ranges) {
+  std::vector<std::int64_t> ends;
+  for (const Range& range : ranges) ends.push_back(range.end());
+  return ends;
+}
+
+}  // namespace
+
 std::int64_t RankExchange::room_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
                                     std::int64_t hidden) {
   if (shard.size == 1) return 0;
@@ -26,6 +36,12 @@ Status RankExchange::sum(std::int64_t count, const Buffer& data) const {
                                                 parallel_.timeout);
 }
 
+Status RankExchange::sum_rows(const KernelContext& context, RowShape shape, const Buffer& rows) const {
+  if (!split_ || !on_device(context)) return sum(shape.num_rows * shape.width, rows);
+  device_ops::sum_ranks(*context.device, shape, rows.with_stride(shape.width));
+  return ok_status();
+}
+
 Status RankExchange::gather(std::span<const std::size_t> sizes, const Buffer& all) const {
   const auto rank = static_cast<std::ptrdiff_t>(parallel_.rank());
   std::size_t first = 0;
@@ -35,18 +51,38 @@ Status RankExchange::gather(std::span<const std::size_t> sizes, const Buffer& al
                                             parts, parallel_.timeout);
 }
 
-Status RankExchange::bring_to_first(std::span<const std::size_t> sizes, const Buffer& own,
+Status RankExchange::bring_to_first(const KernelContext& context, std::span<const Range> columns,
+                                    std::int64_t count, const Buffer& own, const Buffer& between,
                                     const Buffer& all) const {
+  const auto rank = static_cast<std::size_t>(parallel_.rank());
+  if (on_device(context)) {
+    device_ops::gather_columns(*context.device, ends_of(columns), count, own.with_stride(columns[rank].count),
+                               all, device_ops::RankResult::of_first);
+    return ok_status();
+  }
   std::vector<std::size_t> bytes;
-  for (const std::size_t size : sizes) bytes.push_back(size * sizeof(float));
-  const std::span mine(floats(own), sizes[static_cast<std::size_t>(parallel_.rank())]);
-  return parallel_.communicator->gather(std::as_bytes(mine), bytes, all.data, parallel_.timeout);
+  for (const Range& part : columns)
+    bytes.push_back(static_cast<std::size_t>(count * part.count) * sizeof(float));
+  const std::span mine(floats(own), static_cast<std::size_t>(count * columns[rank].count));
+  const Buffer& parts = count == 1 ? all : between;  // one row is in order at once
+  PAGODA_RETURN_IF_ERROR(
+      parallel_.communicator->gather(std::as_bytes(mine), bytes, parts.data, parallel_.timeout));
+  if (rank != 0 || count == 1) return ok_status();
+  for (const Range& part : columns)
+    copy_rows(context, {count, part.count}, parts.at(0, count * part.first).with_stride(part.count),
+              all.at(0, part.first));
+  return ok_status();
 }
 
 // [count, own columns] of each rank -> [count, all columns]. The ranks' parts come one behind the other.
 Status RankExchange::gather_parts(const KernelContext& context, std::span<const Range> ranges,
                                   const Buffer& own, std::int64_t count, const Buffer& all) {
   const auto rank = static_cast<std::size_t>(parallel_.rank());
+  if (on_device(context)) {
+    device_ops::gather_columns(*context.device, ends_of(ranges), count, own.with_stride(ranges[rank].count),
+                               all);
+    return ok_status();
+  }
   const Buffer parts = count == 1 ? all : room_;  // one row is in order at once
   const auto part = [&](const Range& range) {
     return parts.at(0, range.first * count).with_stride(range.count);
@@ -81,7 +117,7 @@ Status RankExchange::last_product(const KernelContext& context, const PackedLine
   if (!gathers_) {
     const Buffer product = room_.with_stride(hidden);
     linear(context, weight, own, count, product);
-    PAGODA_RETURN_IF_ERROR(sum(count * hidden, product));
+    PAGODA_RETURN_IF_ERROR(sum_rows(context, {count, hidden}, product));
     return take(product);
   }
   CHECK(weight.k() == width);

@@ -5,6 +5,8 @@
 //     gathered again. Every element is reduced as in one process: the same bits, on any number of ranks.
 //   * sum: each rank multiplies its own part by its columns; the products are summed over the ranks
 //     (Megatron-LM, arXiv 1909.08053 §3). Less to send, other last bits.
+// On the CPU the ranks' communicator carries the parts. On devices kernels do, through windows of memory
+// (kernels/device/ops.h): the host waits for nobody inside a step, and a lost rank is told of at its end.
 // Threads: one caller; all ranks make the same calls. Owner: the decoder, with the workspace.
 #include <cstdint>
 #include <span>
@@ -15,6 +17,7 @@
 #include "kernels/buffer.h"
 #include "kernels/linear.h"
 #include "kernels/mixture.h"
+#include "kernels/rows.h"
 #include "models/tensor_shard.h"
 
 namespace pagoda {
@@ -42,11 +45,15 @@ class RankExchange final : public ExpertExchange {
                       bool accumulate, const Buffer& y);
   // The first `count` floats of `data` = their sum over all ranks.
   Status sum(std::int64_t count, const Buffer& data) const override;
+  // The same of rows, one directly behind the other.
+  Status sum_rows(const KernelContext& context, RowShape shape, const Buffer& rows) const;
   // `all` holds sizes[r] floats of each rank r, one after the other, and this rank's are in their place:
   // afterwards all are.
   Status gather(std::span<const std::size_t> sizes, const Buffer& all) const override;
-  // Rank 0 gets sizes[r] floats of each rank r, one after the other, in `all`; `own` are this rank's.
-  Status bring_to_first(std::span<const std::size_t> sizes, const Buffer& own, const Buffer& all) const;
+  // Rank 0 gets whole rows in `all`, of which each rank has those of `columns` in `own`. `between`: room for
+  // as many floats.
+  Status bring_to_first(const KernelContext& context, std::span<const Range> columns, std::int64_t count,
+                        const Buffer& own, const Buffer& between, const Buffer& all) const;
 
  private:
   Status gather_parts(const KernelContext& context, std::span<const Range> ranges, const Buffer& own,

@@ -75,6 +75,7 @@ Result<std::vector<Range>> split_intermediate(std::int64_t total, std::int64_t b
 // One rank of so many.
 struct Cut {
   std::int32_t rank, size;
+  MixtureCut mixtures;
 };
 
 Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
@@ -136,7 +137,7 @@ Result<FeedForwardShard> shard_of(const FeedForward& config, std::int64_t block,
       return unimplemented("norms over all features of a feed-forward cannot be split over ranks");
   auto inner = split_intermediate(config.intermediate_size, block, cut.size);
   if (!inner) return inner.error();
-  return FeedForwardShard{.inner = shard_of(*std::move(inner), cut), .experts = {}};
+  return FeedForwardShard{.inner = shard_of(*std::move(inner), cut), .experts = {}, .of_expert = {}};
 }
 
 Result<std::vector<Range>> split_experts(std::int32_t experts, std::int32_t size) {
@@ -147,9 +148,18 @@ Result<std::vector<Range>> split_experts(std::int32_t experts, std::int32_t size
 
 Result<FeedForwardShard> shard_of(const MixtureConfig& config, std::int64_t block, const Cut& cut) {
   FeedForwardShard shard;
-  auto experts = split_experts(config.routing.num_experts, cut.size);
-  if (!experts) return experts.error();
-  shard.experts = shard_of(*std::move(experts), cut);
+  const std::int64_t inner = config.expert.intermediate_size;
+  if (cut.mixtures == MixtureCut::features) {
+    auto features = split_intermediate(inner, block, cut.size);
+    if (!features) return features.error();
+    shard.of_expert = shard_of(*std::move(features), cut);
+    shard.experts.own = {0, config.routing.num_experts};
+  } else {
+    auto experts = split_experts(config.routing.num_experts, cut.size);
+    if (!experts) return experts.error();
+    shard.experts = shard_of(*std::move(experts), cut);
+    shard.of_expert.own = {0, inner};
+  }
   if (config.shared_intermediate_size == 0) return shard;
   auto shared = shard_of(DenseFeedForwardConfig{config.shared_intermediate_size}, block, cut);
   if (!shared) return shared.error();
@@ -192,7 +202,7 @@ ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, 
 }
 
 Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& blocks, std::int32_t rank,
-                               std::int32_t size, ExchangeKind exchange) {
+                               std::int32_t size, ExchangeKind exchange, MixtureCut mixtures) {
   CHECK(size >= 1 && rank >= 0 && rank < size);
   for (const auto& [count, what] : {std::pair(std::int64_t{config.vocab_size}, "vocabulary"),
                                     std::pair(std::int64_t{config.hidden_size}, "hidden size")}) {
@@ -206,7 +216,7 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
   shard.exchange = exchange;
   shard.vocab = split_rows(config.vocab_size, size);
   shard.hidden = split_rows(config.hidden_size, size);
-  const Cut cut = {rank, size};
+  const Cut cut = {rank, size, size > 1 ? mixtures : MixtureCut::experts};
   // Only columns can be cut inside of blocks.
   const ColumnBlocks units = exchange == ExchangeKind::sum ? blocks : ColumnBlocks();
   for (const LayerConfig& layer : config.layers) {
@@ -217,7 +227,8 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
         std::visit([&](const auto& inner) { return shard_of(inner, units.down, cut); }, layer.feed_forward);
     if (!part) return part.error();
     shard.layers.push_back({*std::move(heads), std::move(part->inner), std::move(part->experts),
-                            shard.hidden[static_cast<std::size_t>(rank)], exchange});
+                            std::move(part->of_expert), shard.hidden[static_cast<std::size_t>(rank)],
+                            shard.hidden, exchange});
   }
   return shard;
 }

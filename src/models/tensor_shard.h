@@ -1,8 +1,9 @@
 #pragma once
 // TensorShard: the part of each weight matrix that one rank of a tensor-parallel group has (Megatron-LM's
 // split, arXiv 1909.08053 §3). ExchangeKind chooses rows or columns; rank_exchange.h exchanges the results.
-//   * query, key, value, latent attention: rows of whole heads; gate and up: rows; experts: whole ones;
-//     embedding and head: rows (tokens). Attention output and down: rows, or columns of those heads and rows.
+//   * query, key, value, latent attention: rows of whole heads; gate and up: rows; experts: whole ones on the
+//     CPU, on devices each by rows, so that sizes do not depend on who chose which (MixtureCut); embedding
+//     and head: rows (tokens). Attention output and down: rows, or columns of those heads and rows.
 //   * routers, norms, positions and projections are on every rank.
 //   * Parts are contiguous and nearly equal. Fewer key-value heads than ranks are on several ranks, each with
 //     some of their query heads. Columns of quantised matrices are cut between blocks.
@@ -28,6 +29,8 @@ enum class ExchangeKind : std::uint8_t {
   sum,     // by columns: products are summed over the ranks
 };
 
+enum class MixtureCut : std::uint8_t { experts, features };
+
 // A rank's part of the heads of one layer.
 struct HeadShard {
   Range query, kv;
@@ -40,15 +43,17 @@ struct FeatureShard {
   std::vector<Range> ranks;
 };
 
-// The experts of a mixture are cut as features are; `inner` is then its shared expert's.
+// The experts of a mixture are cut as features are, or the features of all of them; `inner` is then its
+// shared expert's.
 struct FeedForwardShard {
-  FeatureShard inner, experts;
+  FeatureShard inner, experts, of_expert;
 };
 
 struct LayerShard {
   HeadShard heads;
-  FeatureShard inner, experts;
-  Range hidden;  // rows of the matrices that end its halves, where those are cut by rows
+  FeatureShard inner, experts, of_expert;
+  Range hidden;                     // rows of the matrices that end its halves, where those are cut by rows
+  std::vector<Range> hidden_ranks;  // by rank
   ExchangeKind exchange = ExchangeKind::gather;
 };
 
@@ -72,6 +77,7 @@ ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, 
 
 // invalid_argument: the model cannot be cut into so many parts; says what stands against it.
 Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& blocks, std::int32_t rank,
-                               std::int32_t size, ExchangeKind exchange);
+                               std::int32_t size, ExchangeKind exchange,
+                               MixtureCut mixtures = MixtureCut::experts);
 
 }  // namespace pagoda

@@ -81,7 +81,7 @@ std::vector<float> products(const std::string& path) {
   ExpertNames experts;
   experts.up = "up";
   experts.down = "down";
-  read_experts(mixture, experts, "", kColumns, {0, kExperts}, loader,
+  read_experts(mixture, experts, "", kColumns, {{0, kExperts}, {0, kInner}, {0, kColumns}}, loader,
                [&](ExpertMatrix, Matrices matrices, const std::string& name) {
                  multiply(loader.pack(std::move(matrices), name));
                });

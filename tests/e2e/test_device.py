@@ -261,7 +261,6 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["--tensor-parallel-size", "2"], "--device emulated does not work with --tensor-parallel-size"),
         (["--kv-manager", "virtual", "--kv-page-size", "64KiB"], "--device emulated maps multiples of 2097152 bytes"),
         (["--emulated-device", "granule=5KiB"], "granule must be a power of two"),
         (["--dtype", "int8"], "--dtype int8: the device runner has"),
@@ -272,7 +271,7 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
         (["--device-products", "cublaslt"], "--device-products cublaslt needs --dtype bfloat16"),
         (["--device-products", "tiles", "--dtype", "float32"], "--device-products tiles needs --dtype bfloat16"),
         (["--emulated-device", "speed=3"], "'speed' is not one of"),
-        (["--device", "cuda:x"], "'cuda:x' is not one of auto, cpu, cuda, cuda:N, emulated"),
+        (["--device", "cuda:x"], "'cuda:x' is not one of auto, cpu, cuda, cuda:N, cuda:N,N, emulated"),
         (["--cpu-offload-gb", "4"], "--device emulated: --cpu-offload-gb: all weights stay on the device"),
         (["--num-gpu-blocks-override", "1000000"], "--num-gpu-blocks-override needs"),
     ],

@@ -287,8 +287,8 @@ Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan&
   warn_about_model(model);
   if (flags.async_scheduling && !is_async(flags))
     log_warning("start",
-                "--async-scheduling has no effect with several ranks, nor with --scheduler orca or "
-                "fastertransformer");
+                "--async-scheduling has no effect with several ranks on CPUs, nor with --scheduler orca "
+                "or fastertransformer");
   const LoadedRunner& runner = model.runners.front();
   vector_size = runner.vector_size();
   computes_on = runner.computes_on();

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/assembly/devices.h"
 #include "cli/assembly/runner_options.h"
 
 namespace pagoda {
@@ -22,7 +23,7 @@ void log_place(std::int32_t engine, const RankPlace& place) {
 }
 
 EngineFlags flags_of_engine(EngineFlags flags, std::int32_t engine) {
-  flags.device_index += engine;
+  flags.device_indices = {gpu_of(flags, engine)};
   return flags;
 }
 

@@ -1,31 +1,47 @@
 #include "cli/assembly/devices.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/strings.h"
 #include "cli/flags/peer_flags.h"
 #include "device/cuda/cuda_device.h"
 #include "device/emulated/emulated_device.h"
+#include "model_runner/distributed_model_runner.h"
 
 namespace pagoda {
 namespace {
 
-std::string cuda_name(const EngineFlags& flags) {
-  return flags.device_index == 0 ? "--device cuda" : concat("--device cuda:", flags.device_index);
-}
+std::string cuda_name(std::int32_t gpu) { return gpu == 0 ? "--device cuda" : concat("--device cuda:", gpu); }
 
 }  // namespace
+
+std::int32_t gpu_of(const EngineFlags& flags, std::int32_t number) {
+  const std::vector<std::int32_t>& named = flags.device_indices;
+  if (named.size() > 1) return named[static_cast<std::size_t>(number)];
+  return number + (named.empty() ? 0 : named.front());
+}
 
 Status check_device_flags(const EngineFlags& flags) {
   if (!uses_device(flags)) return ok_status();
   const auto refuse = [&flags](const std::string& what) {
     return invalid_argument(concat("--device ", flags.device, " does not work with ", what));
   };
-  if (flags.tensor_parallel_size > 1) return refuse("--tensor-parallel-size: ranks cannot share a device");
+  if (flags.mpi_local_size > 0) return refuse("mpirun: ranks with devices are processes of one machine");
+  if (flags.tensor_parallel_size > device::kMostRanks)
+    return refuse(concat("--tensor-parallel-size ", flags.tensor_parallel_size, ": it has ",
+                         device::kMostRanks, " ranks at most"));
+  const std::int32_t wanted = std::max(flags.tensor_parallel_size, flags.data_parallel_size);
+  if (flags.device_indices.size() > 1 && std::cmp_not_equal(flags.device_indices.size(), wanted))
+    return refuse(concat(wanted, flags.data_parallel_size > 1 ? " engines" : " ranks", ": it names ",
+                         flags.device_indices.size(), " GPUs, and each has one"));
   if (flags.backend != "cpu") return refuse("--backend reference, which runs on the CPU");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
-  if (flags.device != "cuda") return ok_status();
-  PAGODA_RETURN_IF_ERROR(device::check_cuda(flags.device_index).annotate(cuda_name(flags)));
+  // Ranks are forked, and the CUDA runtime does not outlive a fork: each looks for its own GPU.
+  if (flags.device != "cuda" || flags.tensor_parallel_size > 1) return ok_status();
+  PAGODA_RETURN_IF_ERROR(device::check_cuda(gpu_of(flags, 0)).annotate(cuda_name(gpu_of(flags, 0))));
   if (flags.data_parallel_size == 1) return ok_status();
-  return device::check_cuda(flags.device_index + flags.data_parallel_size - 1)
+  return device::check_cuda(gpu_of(flags, flags.data_parallel_size - 1))
       .annotate(concat("--data-parallel-size ", flags.data_parallel_size, " takes a GPU for each engine"));
 }
 
@@ -40,20 +56,45 @@ Status answer_gpu_flags(const EngineFlags& flags, std::vector<std::string>& igno
   return ok_status();
 }
 
-Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags) {
+Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags, std::int32_t rank) {
   if (flags.device == "cuda") {
-    auto device = device::open_cuda_device(flags.device_index);
-    return device ? std::move(device) : device.error().annotate(cuda_name(flags));
+    const std::int32_t gpu = gpu_of(flags, rank);
+    auto device = device::open_cuda_device(gpu);
+    return device ? std::move(device) : device.error().annotate(cuda_name(gpu));
   }
   const EmulatedDeviceFlags& asked = flags.emulated_device;
+  // Faults on demand are the last rank's.
+  const bool fails = rank == flags.tensor_parallel_size - 1;
   auto device =
       device::emulated::EmulatedDevice::create({.memory_bytes = static_cast<std::size_t>(asked.memory_bytes),
                                                 .granule = static_cast<std::size_t>(asked.granule_bytes),
-                                                .seed = asked.seed,
-                                                .refused_allocation = asked.refused_allocation,
-                                                .lost_launch = asked.lost_launch});
+                                                .seed = asked.seed + static_cast<std::uint64_t>(rank),
+                                                .refused_allocation = fails ? asked.refused_allocation : 0,
+                                                .lost_launch = fails ? asked.lost_launch : 0});
   if (!device) return device.error().annotate("--device emulated");
   return std::unique_ptr<device::Device>(*std::move(device));
+}
+
+Result<std::unique_ptr<device_runner::DeviceModelRunner>> load_on_device(
+    const EngineFlags& flags, std::shared_ptr<const ModelSource> source, const RunnerOptions& options,
+    std::string* describes) {
+  auto device = open_device(flags, options.parallel.rank());
+  if (!device) return device.error();
+  if (describes != nullptr) *describes = (*device)->describe();
+  auto runner = device_runner::DeviceModelRunner::create(std::move(source), options, *std::move(device),
+                                                         device_kernels(flags));
+  if (!runner) return runner.error().annotate(concat("--device ", flags.device));
+  return runner;
+}
+
+LoadRank rank_loader(const EngineFlags& flags, std::string* describes) {
+  if (!uses_device(flags)) return load_on_cpu;
+  return [flags, describes](std::shared_ptr<const ModelSource> source,
+                            const RunnerOptions& options) -> Result<std::unique_ptr<RankRunner>> {
+    auto runner = load_on_device(flags, std::move(source), options, describes);
+    if (!runner) return runner.error();
+    return std::unique_ptr<RankRunner>(*std::move(runner));
+  };
 }
 
 device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {

@@ -75,7 +75,7 @@ Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& mod
     if (!planned) return planned.error();
     virtual_plan = *planned;
     block_size = virtual_plan->layout.block_size;
-    plan.block_bytes = virtual_block_bytes(*virtual_plan, model.kv_heads);
+    plan.block_bytes = virtual_block_bytes(*virtual_plan, model.kv_heads, model.page_granule);
     auto in_blocks = in_blocks_of(std::move(plan.groups), virtual_plan->layout);
     if (!in_blocks) return in_blocks.error();
     plan.groups = *std::move(in_blocks);

@@ -13,28 +13,25 @@ Result<LoadedRunner> LoadedRunner::create(std::shared_ptr<const ModelSource> sou
                                           const EngineFlags& flags, Communicator* communicator) {
   options.parallel = parallel_context(flags, communicator);
   LoadedRunner loaded;
-  if (uses_device(flags)) {
-    auto device = open_device(flags);
+  loaded.on_devices_ = uses_device(flags);
+  if (!loaded.on_devices_)
+    loaded.computes_on_ =
+        concat(options.threads, " threads, ",
+               cpu_kernels_name(options.cpu_level.value_or(detected_cpu_level())), " kernels");
+  if (communicator != nullptr) {
+    auto group =
+        DistributedModelRunner::create(std::move(source), options, rank_loader(flags, &loaded.computes_on_));
+    if (!group) return group.error();
+    loaded.group_ = *std::move(group);
+  } else if (loaded.on_devices_) {
+    auto device = load_on_device(flags, std::move(source), options, &loaded.computes_on_);
     if (!device) return device.error();
-    loaded.computes_on_ = (*device)->describe();
-    auto runner = device_runner::DeviceModelRunner::create(std::move(source), options, *std::move(device),
-                                                           device_kernels(flags));
-    if (!runner) return runner.error().annotate(concat("--device ", flags.device));
-    loaded.device_ = *std::move(runner);
-    return loaded;
-  }
-  loaded.computes_on_ =
-      concat(options.threads, " threads, ",
-             cpu_kernels_name(options.cpu_level.value_or(detected_cpu_level())), " kernels");
-  if (communicator == nullptr) {
+    loaded.device_ = *std::move(device);
+  } else {
     auto alone = LocalModelRunner::create(std::move(source), options);
     if (!alone) return alone.error();
     loaded.alone_ = *std::move(alone);
-    return loaded;
   }
-  auto group = DistributedModelRunner::create(std::move(source), options);
-  if (!group) return group.error();
-  loaded.group_ = *std::move(group);
   return loaded;
 }
 
@@ -62,26 +59,16 @@ LoadedRunner::Taken LoadedRunner::take(bool async) {
   return taken;
 }
 
-const KvGroupPlan& LoadedRunner::kv_plan() const { return device_ ? device_->kv_plan() : local().kv_plan(); }
+const KvGroupPlan& LoadedRunner::kv_plan() const { return local().kv_plan(); }
 
-MemoryPlan LoadedRunner::memory_plan() const {
-  return ask([](const auto& runner) { return runner.memory_plan(); });
-}
+MemoryPlan LoadedRunner::memory_plan() const { return local().memory_plan(); }
 
-std::int64_t LoadedRunner::embedding_bytes() const {
-  return ask([](const auto& runner) { return runner.embedding_bytes(); });
-}
+std::int64_t LoadedRunner::embedding_bytes() const { return local().embedding_bytes(); }
 
-bool LoadedRunner::head_is_tied() const {
-  return ask([](const auto& runner) { return runner.head_is_tied(); });
-}
-const std::vector<std::string>& LoadedRunner::ignored_tensors() const {
-  return device_ ? device_->ignored_tensors() : local().ignored_tensors();
-}
+bool LoadedRunner::head_is_tied() const { return local().head_is_tied(); }
+const std::vector<std::string>& LoadedRunner::ignored_tensors() const { return local().ignored_tensors(); }
 
-std::int32_t LoadedRunner::vector_size() const {
-  return ask([](const auto& runner) { return runner.vector_size(); });
-}
+std::int32_t LoadedRunner::vector_size() const { return local().vector_size(); }
 
 std::string LoadedRunner::computes_on() const { return computes_on_; }
 
@@ -91,11 +78,9 @@ Status LoadedRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num
                 : alone_->allocate_kv_cache(num_blocks, num_swap_blocks);
 }
 
-KvLayout LoadedRunner::kv_page_layout() const {
-  return ask([](const auto& runner) { return runner.kv_page_layout(); });
-}
+KvLayout LoadedRunner::kv_page_layout() const { return local().kv_page_layout(); }
 
-std::int64_t LoadedRunner::page_granule() const { return device_ ? device_->page_granule() : kPageGranule; }
+std::int64_t LoadedRunner::page_granule() const { return local().page_granule(); }
 
 Status LoadedRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                          std::int64_t num_blocks, std::int64_t num_swap_blocks) {
@@ -105,7 +90,7 @@ Status LoadedRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKv
 }
 
 std::size_t LoadedRunner::kv_block_bytes() const {
-  return ask([](const auto& runner) { return runner.kv_block_bytes(); });
+  return device_ ? device_->kv_block_bytes() : alone_ ? alone_->kv_block_bytes() : 0;
 }
 
 Status LoadedRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
@@ -121,18 +106,19 @@ RankTotals LoadedRunner::totals() const {
   const MemoryPlan plan = memory_plan();
   RankTotals totals = {.weight_bytes = plan.weight_bytes,
                        .mapped_bytes = plan.mapped_bytes,
-                       .kv_block_bytes = ask([](const auto& runner) { return runner.kv_page_bytes(); }),
+                       .kv_block_bytes = local().kv_page_bytes(),
                        .activation_bytes = plan.activation_bytes + plan.buffer_bytes,
                        .kv_heads = {}};
-  if (!device_) totals.kv_heads = {alone_->kv_layout().num_kv_heads};
+  if (alone_) totals.kv_heads = {alone_->kv_layout().num_kv_heads};
   return totals;
 }
 
 // A device has given out what the model takes, but for graphs; on the CPU it becomes resident as it is used.
 // Weights mapped from the weight cache count as available, since the system could read them again.
 LoadedRunner::KvHeadroom LoadedRunner::kv_room() const {
-  if (device_) return {.available = device_->free_bytes(), .taken = memory_plan().graph_bytes};
+  if (device_) return {.available = device_->device_free_bytes(), .taken = memory_plan().graph_bytes};
   const RankTotals all = totals();
+  if (on_devices_) return {.available = all.device_bytes, .taken = 0};
   return {.available = available_memory_bytes(), .taken = all.activation_bytes + all.mapped_bytes};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// LoadedRunner: a model on what flags say computes it, until the engine takes it: this process's CPU, rank 0
-// of a group, or a device. What it tells is of this rank, without totals(). Threads: one caller.
+// LoadedRunner: a model on what flags say computes it, until the engine takes it: this process's CPU, a
+// device, or rank 0 of a group of either. What it tells is of this rank, without totals(). Threads: one
+// caller.
 #include <functional>
 #include <memory>
 #include <string>
@@ -56,16 +57,15 @@ class LoadedRunner {
   const DistributedModelRunner* group() const { return group_.get(); }  // null: alone, or taken
 
  private:
-  const LocalModelRunner& local() const { return group_ ? group_->local() : *alone_; }
-  template <class Ask>
-  auto ask(Ask ask) const {
-    return device_ ? ask(*device_) : ask(local());
+  const RankRunner& local() const {
+    return device_ ? *device_ : group_ ? group_->local() : static_cast<const RankRunner&>(*alone_);
   }
 
   // One of them.
   std::unique_ptr<LocalModelRunner> alone_;
   std::unique_ptr<DistributedModelRunner> group_;
   std::unique_ptr<device_runner::DeviceModelRunner> device_;
+  bool on_devices_ = false;
   std::string computes_on_;
 };
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/assembly/devices.h"
 #include "kv_cache/paged_kv_manager.h"
 #include "kv_cache/virtual_kv_manager.h"
 #include "scheduler/fastertransformer_scheduler.h"
@@ -44,8 +45,8 @@ Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& 
 bool is_baseline(const EngineFlags& flags) { return flags.scheduler != "vllm"; }
 
 bool is_async(const EngineFlags& flags) {
-  return flags.async_scheduling && !is_baseline(flags) && flags.tensor_parallel_size == 1 &&
-         flags.mpi_local_size == 0;
+  const bool ranks = flags.tensor_parallel_size > 1 || flags.mpi_local_size > 0;
+  return flags.async_scheduling && !is_baseline(flags) && (!ranks || uses_device(flags));
 }
 
 SchedulingPolicy scheduling_policy(const EngineFlags& flags) {

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/assembly/devices.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/model_overrides.h"
 #include "cli/assembly/pooling.h"
@@ -47,7 +48,7 @@ Status serve(const EngineFlags& flags, Communicator& communicator) {
   options->pooling = *std::move(pooling);
   options->parallel = parallel_context(flags, &communicator);
   options->weight_caching = weight_caching(flags, true);
-  return serve_rank(*std::move(source), *options);
+  return serve_rank(*std::move(source), *options, rank_loader(flags));
 }
 
 // Rank 0 drains first, whoever is told to end.
@@ -61,7 +62,8 @@ Status check_split(const EngineFlags& flags) {
   auto source = open_model(flags);
   if (!source) return source.error();
   return DecoderModel::check_split(**source, flags.dtype, flags.tensor_parallel_size,
-                                   flags.deterministic_allreduce ? ExchangeKind::gather : ExchangeKind::sum);
+                                   flags.deterministic_allreduce ? ExchangeKind::gather : ExchangeKind::sum,
+                                   uses_device(flags) ? MixtureCut::features : MixtureCut::experts);
 }
 
 // Rank 0 has been told, and says it.

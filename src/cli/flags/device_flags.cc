@@ -12,12 +12,21 @@ Result<DeviceFlag> parse_device(const std::string& text) {
   constexpr std::array<std::string_view, 4> kNames = {"auto", "cpu", "cuda", "emulated"};
   if (std::ranges::find(kNames, text) != kNames.end()) return DeviceFlag{.name = text};
   constexpr std::string_view kCuda = "cuda:";
-  const std::string number = text.starts_with(kCuda) ? text.substr(kCuda.size()) : "";
-  const bool digits =
-      !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits)
-    return invalid_argument(concat("'", text, "' is not one of auto, cpu, cuda, cuda:N, emulated"));
-  return DeviceFlag{.name = "cuda", .index = std::stoi(number)};
+  const Status wrong =
+      invalid_argument(concat("'", text, "' is not one of auto, cpu, cuda, cuda:N, cuda:N,N, emulated"));
+  if (!text.starts_with(kCuda)) return wrong;
+  DeviceFlag device = {.name = "cuda"};
+  for (std::size_t begin = kCuda.size(); begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string number = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (number.empty() || number.size() > 3 || number.find_first_not_of("0123456789") != std::string::npos)
+      return wrong;
+    device.indices.push_back(std::stoi(number));
+    if (std::ranges::count(device.indices, device.indices.back()) > 1)
+      return invalid_argument(concat("'", text, "' names GPU ", device.indices.back(), " twice"));
+  }
+  return device;
 }
 
 Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {

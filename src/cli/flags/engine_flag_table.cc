@@ -251,7 +251,8 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .help = "plan each step while the one before it runs",
        .details =
            "plan each step while the one before it runs on a thread of its own; answers are the same, to "
-           "the bit ([decoding](decoding.md#asynchronous-scheduling)). Without effect for several ranks, "
+           "the bit ([decoding](decoding.md#asynchronous-scheduling)). Without effect for several ranks on "
+           "CPUs, "
            "`--scheduler orca` and `fastertransformer`"},
       {.name = "scheduling-policy",
        .value = flags::choice(flags.scheduling_policy, scheduling_policies()),
@@ -318,18 +319,19 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
     auto device = parse_device(value == "none" ? "cpu" : value);  // llama-server's -dev none
     if (!device) return device.error();
     flags.device = device->name;
-    flags.device_index = device->index;
+    flags.device_indices = device->indices;
     return ok_status();
   };
   return {
       {.name = "device",
-       .value = flags::parsed("auto|cpu|cuda[:N]|emulated", store_device),
+       .value = flags::parsed("auto|cpu|cuda[:N,...]|emulated", store_device),
        .help = "device that computes the model; auto: cpu; emulated: CUDA kernels in software, slow",
        .details =
            "device that computes the model ([devices](devices.md)); `auto`: `cpu`. `cuda` needs a build with "
-           "CUDA; `cuda:1` is the second of the GPUs that CUDA_VISIBLE_DEVICES leaves; `emulated` runs the "
-           "same kernels "
-           "in software, slowly, to find bugs in them. Also `-dev`, where llama-server's `none` is `cpu`",
+           "CUDA; `cuda:1` is the second of the GPUs that CUDA_VISIBLE_DEVICES leaves, `cuda:0,2` are those "
+           "of two "
+           "ranks of --tensor-parallel-size; `emulated` runs the same kernels in software, slowly, to find "
+           "bugs in them. Also `-dev`, where llama-server's `none` is `cpu`",
        .default_text = "auto",
        .aliases = {"--dev"}},
       {.name = "emulated-device",

@@ -191,11 +191,13 @@ TEST(EngineFlags, AGpuHasANumber) {
   EXPECT_EQ(parse({"--device", "emulated"}).flags.device, "emulated");
   const Parsed second = parse({"--device", "cuda:1"});
   EXPECT_EQ(second.flags.device, "cuda");
-  EXPECT_EQ(second.flags.device_index, 1);
-  EXPECT_EQ(parse({"--device", "cuda:1", "--device", "cuda"}).flags.device_index, 0);
-  for (const char* wrong : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "cpu:0", ""})
+  EXPECT_EQ(second.flags.device_indices, std::vector<std::int32_t>{1});
+  EXPECT_EQ(parse({"--device", "cuda:1", "--device", "cuda"}).flags.device_indices.size(), 0);
+  EXPECT_EQ(parse({"--device", "cuda:2,0"}).flags.device_indices, (std::vector<std::int32_t>{2, 0}));
+  EXPECT_EQ(parse({"--device", "cuda:2,2"}).error, "--device: 'cuda:2,2' names GPU 2 twice");
+  for (const char* wrong : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "cuda:0,", "cpu:0", ""})
     EXPECT_EQ(parse({"--device", wrong}).error,
-              concat("--device: '", wrong, "' is not one of auto, cpu, cuda, cuda:N, emulated"));
+              concat("--device: '", wrong, "' is not one of auto, cpu, cuda, cuda:N, cuda:N,N, emulated"));
 }
 
 // Flags that mean nothing on the CPU are named there; a device does as they say, or refuses them.

@@ -162,8 +162,9 @@ struct EngineFlags {
   std::optional<SpeculativeConfig> speculative;
 
   // machine
-  std::string device = "auto";    // auto, cpu, cuda, emulated; auto is cpu
-  std::int32_t device_index = 0;  // cuda: which of the devices that CUDA_VISIBLE_DEVICES leaves
+  std::string device = "auto";  // auto, cpu, cuda, emulated; auto is cpu
+  // cuda: which of the devices that CUDA_VISIBLE_DEVICES leaves, one for each rank; none: from 0 on.
+  std::vector<std::int32_t> device_indices = {};
   EmulatedDeviceFlags emulated_device;
   std::string device_attention = "auto";  // auto, tiles, plain
   std::string device_products = "auto";   // auto (or own), tiles, plain, cublaslt

@@ -7,10 +7,12 @@
 #ifdef PAGODA_CUDA
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -87,6 +89,9 @@ class CudaDevice final : public Device {
     return driver_->set_access(address, bytes);
   }
   Status unmap(std::byte* address, std::size_t bytes) override { return driver_->unmap(address, bytes); }
+
+  Result<Window> create_window(std::size_t bytes) override;
+  Result<std::byte*> open_window(const WindowHandle& handle) override;
 
   Result<StreamId> create_stream() override;
   Result<EventId> create_event() override;
@@ -170,6 +175,8 @@ class CudaDevice final : public Device {
   std::int32_t index_ = 0;
   bool has_clusters_ = false, has_warpgroups_ = false;
   std::unique_ptr<DriverMemory> driver_;
+  std::vector<std::byte*> windows_;  // own ones,
+  std::vector<void*> opened_;        // and other processes'
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<cudaGraphExec_t> graphs_;  // by id; null: destroyed
@@ -244,6 +251,8 @@ CudaDevice::~CudaDevice() {
   enter();
   products_.reset();
   if (workspace_ != nullptr) cudaFree(workspace_);
+  for (void* window : opened_) cudaIpcCloseMemHandle(window);
+  for (std::byte* window : windows_) cudaFree(window);
   for (cudaGraphExec_t graph : graphs_)
     if (graph != nullptr) cudaGraphExecDestroy(graph);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
@@ -275,6 +284,62 @@ Result<std::byte*> CudaDevice::allocate_pinned(std::size_t bytes) {
   }
   if (Status status = check(error, "cudaMallocHost"); !status.ok()) return status;
   return static_cast<std::byte*>(memory);
+}
+
+namespace {
+constexpr std::uint32_t kWindowKind = 0x63756461;  // a CUDA device's handle
+struct CudaWindow {
+  std::uint32_t kind = kWindowKind;
+  std::int32_t process = 0, device = 0;
+  std::byte* memory = nullptr;  // in its process
+  cudaIpcMemHandle_t ipc = {};
+};
+static_assert(sizeof(CudaWindow) <= sizeof(WindowHandle));
+}  // namespace
+
+Result<Window> CudaDevice::create_window(std::size_t bytes) {
+  auto memory = allocate(bytes, "a window");
+  if (!memory) return memory.error();
+  windows_.push_back(*memory);
+  CudaWindow own = {.process = ::getpid(), .device = index_, .memory = *memory};
+  if (Status status = check(cudaIpcGetMemHandle(&own.ipc, *memory), "cudaIpcGetMemHandle"); !status.ok())
+    return status;
+  Window window = {.memory = *memory, .handle = {}};
+  std::memcpy(window.handle.bytes.data(), &own, sizeof(own));
+  return window;
+}
+
+Result<std::byte*> CudaDevice::open_window(const WindowHandle& handle) {
+  if (!lost_.ok()) return lost_;
+  CudaWindow other;
+  std::memcpy(&other, handle.bytes.data(), sizeof(other));
+  if (other.kind != kWindowKind) return unavailable("a window that is no CUDA device's");
+  enter();
+  if (other.device != index_) {
+    int can = 0;
+    if (Status status = check(cudaDeviceCanAccessPeer(&can, index_, other.device), "cudaDeviceCanAccessPeer");
+        !status.ok())
+      return status;
+    if (can == 0)
+      return unavailable(concat("GPU ", index_, " cannot reach the memory of GPU ", other.device));
+  }
+  if (other.process != ::getpid()) {
+    void* opened = nullptr;
+    if (Status status = check(cudaIpcOpenMemHandle(&opened, other.ipc, cudaIpcMemLazyEnablePeerAccess),
+                              "cudaIpcOpenMemHandle");
+        !status.ok())
+      return status;
+    opened_.push_back(opened);
+    return static_cast<std::byte*>(opened);
+  }
+  if (other.device != index_) {
+    const cudaError_t error = cudaDeviceEnablePeerAccess(other.device, 0);
+    if (error == cudaErrorPeerAccessAlreadyEnabled)
+      (void)cudaGetLastError();
+    else if (Status status = check(error, "cudaDeviceEnablePeerAccess"); !status.ok())
+      return status;
+  }
+  return other.memory;
 }
 
 Result<StreamId> CudaDevice::create_stream() {

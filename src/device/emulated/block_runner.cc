@@ -20,8 +20,10 @@ std::string text(const Dim3& index) { return concat("(", index.x, ", ", index.y,
 
 }  // namespace
 
-BlockRunner::BlockRunner(DeviceMemory& memory, AccessCounts* counts, bool backward_products)
+BlockRunner::BlockRunner(DeviceMemory& memory, const WindowMappings& windows, AccessCounts* counts,
+                         bool backward_products)
     : memory_(memory),
+      windows_(windows),
       counts_(counts),
       stacks_(kMaxBlockThreads),
       copies_(kMaxBlockThreads),
@@ -419,6 +421,10 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
     return concat(describe_access(kind, size), " at offset ", offset,
                   " of shared memory in a race with thread ", race->thread, ", which ",
                   race->kind == AccessKind::read ? "reads" : "writes", " them");
+  }
+  if (windows_.contains(address)) {
+    const std::string fault = windows_.fault(address, size);
+    return fault.empty() ? fault : concat(describe_access(kind, size), " ", fault);
   }
   const std::size_t in_args = address - reinterpret_cast<std::uintptr_t>(args_.data());
   if (kind == AccessKind::read && in_args < args_.size() && size <= args_.size() - in_args) return {};

@@ -22,6 +22,7 @@
 #include "device/emulated/device_memory.h"
 #include "device/emulated/fiber.h"
 #include "device/emulated/warpgroup_products.h"
+#include "device/emulated/window_mappings.h"
 
 namespace pagoda::device::emulated {
 
@@ -31,7 +32,8 @@ using KernelEntry = void (*)(const void* args);
 class BlockRunner {
  public:
   // `counts`: of what accesses cost, or null. `backward_products`: warpgroup_products.h.
-  BlockRunner(DeviceMemory& memory, AccessCounts* counts, bool backward_products = false);
+  BlockRunner(DeviceMemory& memory, const WindowMappings& windows, AccessCounts* counts,
+              bool backward_products = false);
 
   // `order` chooses in which order threads run between barriers, and blocks. Empty, or the fault.
   std::string run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args,
@@ -42,6 +44,7 @@ class BlockRunner {
   Dim3 thread_index() const;
   Dim3 block_index() const { return block().index; }
   const LaunchShape& shape() const { return *shape_; }
+  std::uint64_t order() const { return order_; }
   std::byte* shared() { return block().shared.data(); }
   // ... barriers, ...
   void block_barrier();
@@ -163,6 +166,7 @@ class BlockRunner {
   void expect(const std::string& fault);  // that there is none
 
   DeviceMemory& memory_;
+  const WindowMappings& windows_;
   AccessCounts* counts_;
   FiberStacks stacks_;
   std::vector<Block> blocks_;  // as many as the largest cluster had

@@ -1,5 +1,6 @@
 #include "device/emulated/emulated_device.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <tuple>
@@ -21,7 +22,8 @@ Result<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const EmulatedOpt
 EmulatedDevice::EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory)
     : options_(options),
       memory_(std::move(memory)),
-      runner_(memory_, options.count_accesses ? &access_counts_ : nullptr, options.backward_warpgroups),
+      runner_(memory_, windows_, options.count_accesses ? &access_counts_ : nullptr,
+              options.backward_warpgroups),
       queues_(options.seed) {}
 
 EmulatedDevice::~EmulatedDevice() = default;
@@ -115,6 +117,22 @@ Status EmulatedDevice::unmap(std::byte* address, std::size_t bytes) {
   return memory_.with_space([&](VirtualSpace& space) { return space.unmap(address, bytes); });
 }
 
+Result<Window> EmulatedDevice::create_window(std::size_t bytes) {
+  const Call call(*this);
+  PAGODA_RETURN_IF_ERROR(allowed("create_window()"));
+  const std::size_t all = memory_.free_bytes(), free = all - std::min(all, windows_.own_bytes());
+  if (++allocations_ == options_.refused_allocation || bytes > free)
+    return resource_exhausted(
+        concat("the emulated device refuses ", bytes, " bytes for a window; ", free, " are free"));
+  return windows_.create(bytes);
+}
+
+Result<std::byte*> EmulatedDevice::open_window(const WindowHandle& handle) {
+  const Call call(*this);
+  PAGODA_RETURN_IF_ERROR(allowed("open_window()"));
+  return windows_.open(handle);
+}
+
 Result<StreamId> EmulatedDevice::create_stream() {
   const Call call(*this);
   if (!lost_.ok()) return lost_;
@@ -147,7 +165,8 @@ Status EmulatedDevice::wait(StreamId stream, EventId event) {
 
 std::size_t EmulatedDevice::free_bytes() const {
   const Call call(*this);
-  return memory_.free_bytes();
+  const std::size_t free = memory_.free_bytes();
+  return free - std::min(free, windows_.own_bytes());
 }
 
 // Other threads' calls go on between one piece of work and the next.
@@ -162,7 +181,10 @@ Status EmulatedDevice::synchronize(StreamId stream) {
 }
 
 std::string EmulatedDevice::wrong_range(const std::byte* memory, Side side, std::size_t bytes) const {
-  if (side == Side::device) return memory_.range(memory, bytes);
+  if (side == Side::device) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    return windows_.contains(address) ? windows_.fault(address, bytes) : memory_.range(memory, bytes);
+  }
   auto after = pinned_.upper_bound(memory);
   if (after == pinned_.begin()) return "host memory that is not pinned";
   const auto& [begin, pinned] = *--after;

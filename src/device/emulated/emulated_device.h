@@ -20,6 +20,7 @@
 #include "device/emulated/captured_graphs.h"
 #include "device/emulated/device_memory.h"
 #include "device/emulated/stream_queues.h"
+#include "device/emulated/window_mappings.h"
 
 namespace pagoda::device::emulated {
 
@@ -59,6 +60,8 @@ class EmulatedDevice final : public Device {
   Status map(std::byte* address, PhysicalId memory) override;
   Status set_access(std::byte* address, std::size_t bytes) override;
   Status unmap(std::byte* address, std::size_t bytes) override;
+  Result<Window> create_window(std::size_t bytes) override;
+  Result<std::byte*> open_window(const WindowHandle& handle) override;
   Result<StreamId> create_stream() override;
   Result<EventId> create_event() override;
   Status record(EventId event, StreamId stream) override;
@@ -113,6 +116,7 @@ class EmulatedDevice final : public Device {
   mutable std::mutex next_call_, call_;
   EmulatedOptions options_;
   DeviceMemory memory_;
+  WindowMappings windows_;
   AccessCounts access_counts_;
   BlockRunner runner_;
   StreamQueues queues_;

@@ -15,6 +15,7 @@
 #include "device/kernels/mixture.cuh"
 #include "device/kernels/mixture_tiles.cuh"
 #include "device/kernels/paged_cache.cuh"
+#include "device/kernels/ranks.cuh"
 #include "device/kernels/rows.cuh"
 #include "device/kernels/sampling.cuh"
 #include "device/kernels/scores.cuh"

@@ -24,6 +24,7 @@ struct EmbeddingArgs {
   float scale = 1;
   std::int32_t first_row = 0, accumulate = 0;
   std::int32_t rounded = 0;
+  std::int32_t num_rows = 0;  // ids beyond so many rows are another rank's and get zeros; 0: none are
 };
 
 // rms_norm: out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight

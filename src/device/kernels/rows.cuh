@@ -14,10 +14,11 @@ __device__ __forceinline__ int step_in_row() { return static_cast<int>(gridDim.y
 template <class T>
 __device__ __forceinline__ void embed_row(const EmbeddingArgs& args) {
   const std::int64_t row = args.ids[blockIdx.x] + args.first_row;
-  const T* const from = stored_row(static_cast<const T*>(args.table), row, args.width);
+  const bool is_there = args.num_rows == 0 || (row >= 0 && row < args.num_rows);
+  const T* const from = stored_row(static_cast<const T*>(args.table), is_there ? row : 0, args.width);
   float* const to = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
   for (int i = first_of_row(); i < args.width; i += step_in_row()) {
-    float weight = weight_of(from, i);
+    float weight = is_there ? weight_of(from, i) : 0.0f;
     if (sizeof(T) > 4 && args.rounded != 0) {
       Bf16 rounded;
       store(&rounded, weight);

@@ -82,6 +82,14 @@ class DeviceOps {
   device::Element element_of(const TensorView& table) const;
   std::int64_t table_bytes(const TensorView& table) const;
 
+  // This rank's place among those on several devices, and nanoseconds that one waits for another (0: no end).
+  struct Ranks {
+    device::RankGroup group = {};
+    std::uint64_t patience = 0;
+  };
+  void join_ranks(const Ranks& ranks) { ranks_ = ranks; }
+  const Ranks& ranks() const { return ranks_; }
+
   // A step begins, whose image was copied to `there`. The arena has begun, too. A step of a bucket has that
   // many rows.
   void begin_step(std::span<const std::int32_t> image, const std::int32_t* there,
@@ -208,6 +216,7 @@ class DeviceOps {
   device::StreamId stream_;
   device::StepArena& arena_;
   Options options_;
+  Ranks ranks_;
   device::KernelLaunches launches_;
   device::LayerLaunches layers_;
   std::vector<device::DeviceArray<std::byte>> arrays_;

@@ -177,7 +177,7 @@ void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInp
 }
 
 void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<const std::int32_t> ids,
-                 const Buffer& out) {
+                 const Buffer& out, const EmbeddedIds& own) {
   CHECK(weight.device.size() == 1 && (out.stride == weight.k || ids.size() == 1));
   const bool rounded = ops.options().weights == Element::bf16;
   ops.keep(ops.launches().embedding(weight.device.front().element,
@@ -185,7 +185,9 @@ void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<
                                      .ids = ops.there(ids),
                                      .out = floats(out),
                                      .width = i32(weight.k),
-                                     .rounded = rounded ? 1 : 0},
+                                     .first_row = i32(-own.first_id),
+                                     .rounded = rounded ? 1 : 0,
+                                     .num_rows = i32(own.num_ids)},
                                     std::ssize(ids)));
 }
 

@@ -29,13 +29,19 @@ struct MixtureWidths {
     outs = lines(choices * args.second.front().n());
     entered = lines(choices * first.num_rows());
     inner = lines(choices * first.n);
+    if (!args.hidden_ends.empty()) {
+      whole = lines(choices * args.feature_ends.back());
+      sums = lines(args.second.front().n());
+      all_sums = lines(args.hidden_ends.back());
+    }
     tiles = lines(choices * std::int64_t{sizeof(device::TileOfPairs) / sizeof(float)});
     pairs = lines(choices);
   }
   static std::int64_t lines(std::int64_t floats) { return (floats + 15) / 16 * 16; }
-  std::int64_t sum() const { return outs + entered + inner + tiles + 3 * pairs; }
+  std::int64_t sum() const { return outs + entered + inner + whole + sums + all_sums + tiles + 3 * pairs; }
 
   std::int64_t outs, entered, inner, tiles, pairs;
+  std::int64_t whole = 0, sums = 0, all_sums = 0;  // on ranks
 };
 
 struct MixtureRoom {
@@ -45,13 +51,17 @@ struct MixtureRoom {
     outs = take(widths.outs);
     entered = take(widths.entered);
     inner = take(widths.inner);
+    whole = take(widths.whole);
+    sums = take(widths.sums);
+    all_sums = take(widths.all_sums);
     tiles = reinterpret_cast<device::TileOfPairs*>(take(widths.tiles));
     weights = take(widths.pairs);
     chosen = reinterpret_cast<std::int32_t*>(take(widths.pairs));
     slots = reinterpret_cast<std::int32_t*>(take(widths.pairs));
   }
   float *outs, *entered, *inner, *weights;
-  std::int32_t *chosen, *slots;  // [row, choice]; pairs by expert
+  float *whole, *sums, *all_sums;  // all ranks' features; own columns of the rows' sums, and all of them
+  std::int32_t *chosen, *slots;    // [row, choice]; pairs by expert
   device::TileOfPairs* tiles;
 };
 
@@ -125,8 +135,10 @@ std::int64_t mixture_room(const MixtureArgs& args) { return MixtureWidths(args).
 Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
                std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y) {
   CHECK(args.exchange == nullptr);
+  const bool ranks = !args.hidden_ends.empty();
   const PackedLinear::Storage& first = args.first.front().storage();
-  const std::int64_t hidden = args.second.front().n(), pairs = num_rows * args.routing.per_token;
+  const std::int64_t columns = args.second.front().n(), pairs = num_rows * args.routing.per_token;
+  const std::int64_t hidden = ranks ? args.hidden_ends.back() : columns;
   CHECK(y.stride == hidden || num_rows == 1);
   const MixtureRoom parts(MixtureWidths(args), room, num_rows);
   const float* const x = input_rows(ops, input, num_rows, first.k);
@@ -146,17 +158,30 @@ Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, co
                                     .function = function_of(args.activation),
                                     .gated = first.form == LinearForm::gated ? 1 : 0},
                                    pairs));
-  multiply(
-      ops, args.second,
-      {.x = parts.inner, .y = parts.outs, .slots = parts.slots, .tiles = parts.tiles, .pairs = i32(pairs)});
+  if (ranks)
+    gather_columns(ops, args.feature_ends, pairs, Buffer::of(parts.inner, first.n),
+                   Buffer::of(parts.whole, args.feature_ends.back()));
+  multiply(ops, args.second,
+           {.x = ranks ? parts.whole : parts.inner,
+            .y = parts.outs,
+            .slots = parts.slots,
+            .tiles = parts.tiles,
+            .pairs = i32(pairs)});
   if (args.before_sum) PAGODA_RETURN_IF_ERROR(args.before_sum());
   ops.keep(ops.launches().combine({.x = parts.outs,
                                    .weights = args.weigh_input ? nullptr : parts.weights,
-                                   .y = floats(y),
-                                   .width = i32(hidden),
+                                   .y = ranks ? parts.sums : floats(y),
+                                   .width = i32(columns),
                                    .per_token = args.routing.per_token,
-                                   .accumulate = accumulate ? 1 : 0},
+                                   .accumulate = accumulate && !ranks ? 1 : 0},
                                   num_rows));
+  if (ranks) {
+    const Buffer sums = Buffer::of(parts.all_sums, hidden);
+    gather_columns(ops, args.hidden_ends, num_rows, Buffer::of(parts.sums, columns), sums);
+    row_op(
+        ops, {num_rows, hidden},
+        {.op = accumulate ? device::RowOp::add : device::RowOp::copy, .y = strided(y), .a = strided(sums)});
+  }
   ops.wrote(y, num_rows);
   return ok_status();
 }

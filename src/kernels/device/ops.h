@@ -55,7 +55,7 @@ void correct_streams(DeviceOps& ops, const StreamShape& shape, const float* fact
 void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, const Buffer& y, const LinearOutput& output);
 void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<const std::int32_t> ids,
-                 const Buffer& out);
+                 const Buffer& out, const EmbeddedIds& own);
 void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows, const Buffer& queries,
                  const Buffer& kept, const Buffer& out);
 // The rows that products read: `k` floats, one row directly behind the other, at multiples of 16 bytes; null
@@ -74,6 +74,14 @@ inline constexpr std::int64_t kPartialFloats = std::int64_t{8} << 20;
 std::int64_t mixture_room(const MixtureArgs& args);
 Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
                std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y);
+
+// Parts of ranks on several devices (models/rank_exchange.h), in windows. Rank r has columns [ends[r - 1],
+// ends[r]) of some rows: `all` gets the rows, on every rank or on rank 0 alone. `own` may lie in `all`.
+enum class RankResult { of_all, of_first };
+void gather_columns(DeviceOps& ops, std::span<const std::int64_t> ends, std::int64_t num_rows,
+                    const Buffer& own, const Buffer& all, RankResult result = RankResult::of_all);
+// x = the sum of every rank's x, in the order of ranks.
+void sum_ranks(DeviceOps& ops, RowShape shape, const Buffer& x);
 
 // The device's names of a function between matrices, and of a router's score.
 device::Function function_of(Activation activation);

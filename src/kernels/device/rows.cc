@@ -90,7 +90,7 @@ void norm(DeviceOps& ops, GroupNorm kind, const Buffer& x, std::int64_t num_rows
 
 void embedding(DeviceOps& ops, const TensorView& table, std::span<const std::int32_t> ids, const Buffer& out,
                const EmbeddedIds& own) {
-  CHECK(own.num_ids == 0 && out.stride == table.columns());
+  CHECK(out.stride == table.columns());
   ops.wrote(out, std::ssize(ids));
   const bool rounded = ops.options().weights == device::Element::bf16;
   ops.keep(ops.launches().embedding(ops.element_of(table),
@@ -99,7 +99,8 @@ void embedding(DeviceOps& ops, const TensorView& table, std::span<const std::int
                                      .out = floats(out),
                                      .width = i32(table.columns()),
                                      .first_row = i32(-own.first_id),
-                                     .rounded = rounded ? 1 : 0},
+                                     .rounded = rounded ? 1 : 0,
+                                     .num_rows = i32(own.num_ids)},
                                     std::ssize(ids)));
 }
 

@@ -1,0 +1,76 @@
+#include "device_runner/rank_windows.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace pagoda::device_runner {
+namespace {
+
+constexpr std::int64_t kLeastFloats = std::int64_t{256} << 10;  // half a window has as many
+constexpr RankTimeout kConnectTimeout{60'000};                  // ranks come here from loading
+
+}  // namespace
+
+Result<std::unique_ptr<RankWindows>> RankWindows::create(device::Device& device, device::StreamId stream,
+                                                         const ParallelContext& parallel,
+                                                         std::int64_t widest) {
+  if (parallel.size() > device::kMostRanks)
+    return unimplemented(concat("devices: at most ", device::kMostRanks, " ranks, not ", parallel.size()));
+  std::unique_ptr<RankWindows> windows(new RankWindows(device, stream, parallel));
+  const std::int64_t half = std::max(kLeastFloats, widest);
+  windows->bytes_ = (device::kWordsOfWindow + 2 * half) * static_cast<std::int64_t>(sizeof(float));
+  auto own = device.create_window(static_cast<std::size_t>(windows->bytes_));
+  if (!own) return own.error();
+  windows->own_ = *own;
+  auto words = device::PinnedArray<std::uint32_t>::create(device, device::kWordsOfWindow);
+  if (!words) return words.error();
+  windows->words_ = *std::move(words);
+  std::fill_n(windows->words_.data(), device::kWordsOfWindow, 0);
+  PAGODA_RETURN_IF_ERROR(device.copy_in(stream, own->memory, windows->words_.bytes(),
+                                        device::kWordsOfWindow * sizeof(std::uint32_t)));
+  PAGODA_RETURN_IF_ERROR(device.synchronize(stream));
+  device::RankGroup& group = windows->ranks_.group;
+  group.rank = parallel.rank();
+  group.size = parallel.size();
+  group.half = half;
+  group.own = reinterpret_cast<device::WindowWords*>(own->memory);
+  windows->ranks_.patience = static_cast<std::uint64_t>(std::chrono::nanoseconds(parallel.timeout).count());
+  return windows;
+}
+
+Status RankWindows::connect() {
+  const auto size = static_cast<std::size_t>(parallel_.size());
+  constexpr std::size_t kHandle = sizeof(device::WindowHandle);
+  const std::vector<std::size_t> sizes(size, kHandle);
+  std::vector<std::byte> all(size * kHandle);
+  Communicator& ranks = *parallel_.communicator;
+  PAGODA_RETURN_IF_ERROR(ranks.gather(own_.handle.bytes, sizes, all.data(), kConnectTimeout));
+  PAGODA_RETURN_IF_ERROR(ranks.broadcast(all, size * kHandle, kConnectTimeout));
+  if (all.size() != size * kHandle) return corrupt_data("rank 0 runs another version of this program");
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    device::WindowHandle handle;
+    std::memcpy(handle.bytes.data(), all.data() + rank * kHandle, kHandle);
+    Result<std::byte*> memory = own_.memory;
+    if (std::cmp_not_equal(rank, parallel_.rank())) memory = device_.open_window(handle);
+    if (!memory) return memory.error().annotate(concat("rank ", rank, "'s window"));
+    ranks_.group.words[rank] = reinterpret_cast<device::WindowWords*>(*memory);
+  }
+  return ok_status();
+}
+
+Status RankWindows::check() {
+  constexpr std::size_t kLost = offsetof(device::WindowWords, lost);
+  PAGODA_RETURN_IF_ERROR(
+      device_.copy_out(stream_, words_.bytes(), own_.memory + kLost, sizeof(std::uint32_t)));
+  PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+  const std::uint32_t lost = words_.data()[0];
+  if (lost == 0) return ok_status();
+  return {StatusCode::deadline_exceeded,
+          concat("rank ", lost - 1, " did not bring its part within ", parallel_.timeout.count(), " ms")};
+}
+
+}  // namespace pagoda::device_runner

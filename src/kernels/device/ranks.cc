@@ -1,0 +1,68 @@
+// Parts of rows that ranks on several devices have, brought together through windows: some rows at a time, as
+// many as the window has room for.
+#include <algorithm>
+
+#include "kernels/device/ops.h"
+
+namespace pagoda::device_ops {
+namespace {
+
+// Calls go(first, count) for pieces of the rows whose widest part fits the window; every rank comes to the
+// same ones. Between share() and take() the ranks meet.
+template <class Share, class Take>
+void by_pieces(DeviceOps& ops, std::int64_t num_rows, std::int64_t widest, const Share& share,
+               const Take& take) {
+  const device::RankGroup& group = ops.ranks().group;
+  const std::int64_t most = group.half / widest;
+  CHECK(most > 0);
+  for (std::int64_t first = 0; first < num_rows; first += most) {
+    const std::int64_t count = std::min(most, num_rows - first);
+    share(first, count);
+    ops.keep(ops.layers().meet_ranks({.group = group, .patience = ops.ranks().patience}));
+    take(first, count);
+  }
+}
+
+}  // namespace
+
+void gather_columns(DeviceOps& ops, std::span<const std::int64_t> ends, std::int64_t num_rows,
+                    const Buffer& own, const Buffer& all, RankResult result) {
+  const device::RankGroup& group = ops.ranks().group;
+  CHECK(std::ssize(ends) == group.size);
+  device::CollectRowsArgs collect = {.group = group, .out = {}, .ends = {}};
+  std::int64_t widest = 0, width = 0, before = 0;
+  for (std::size_t rank = 0; rank < ends.size(); before = ends[rank++]) {
+    collect.ends[rank] = i32(ends[rank]);
+    widest = std::max(widest, ends[rank] - before);
+    if (std::cmp_equal(rank, group.rank)) width = ends[rank] - before;
+  }
+  by_pieces(
+      ops, num_rows, widest,
+      [&](std::int64_t first, std::int64_t count) {
+        ops.keep(ops.layers().share_rows(
+            {.group = group, .rows = strided(own.at(first)), .width = i32(width)}, count));
+      },
+      [&](std::int64_t first, std::int64_t count) {
+        if (result == RankResult::of_first && group.rank != 0) return;
+        collect.out = strided(all.at(first));
+        ops.keep(ops.layers().collect_rows(collect, count));
+      });
+  if (all) ops.wrote(all, num_rows);
+}
+
+void sum_ranks(DeviceOps& ops, RowShape shape, const Buffer& x) {
+  const device::RankGroup& group = ops.ranks().group;
+  by_pieces(
+      ops, shape.num_rows, shape.width,
+      [&](std::int64_t first, std::int64_t count) {
+        ops.keep(ops.layers().share_rows(
+            {.group = group, .rows = strided(x.at(first)), .width = i32(shape.width)}, count));
+      },
+      [&](std::int64_t first, std::int64_t count) {
+        ops.keep(ops.layers().sum_rows(
+            {.group = group, .out = strided(x.at(first)), .width = i32(shape.width)}, count));
+      });
+  ops.wrote(x, shape.num_rows);
+}
+
+}  // namespace pagoda::device_ops

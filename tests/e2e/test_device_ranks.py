@@ -1,0 +1,131 @@
+"""`--tensor-parallel-size 2 --device emulated`, end to end: the answers, and their log-probabilities to the bit, are
+those of one device, in every mode of decoding, with swaps and recomputation, drafts, windows and virtual memory; it
+sleeps and wakes; a device that is lost ends the server and tells its clients; what it has not is refused in one line.
+"""
+
+import concurrent.futures
+import subprocess
+
+import httpx
+import pytest
+from conftest import Server, binary, serving
+from test_device import EMULATED, FLAGS, MODES, PROMPTS, TINY, VIRTUAL, ask, ids
+
+RANKS = ["--tensor-parallel-size", "2", "--rank-timeout", "60"]
+
+
+@pytest.fixture(scope="module")
+def one():
+    with serving(TINY / "qwen3", *FLAGS, *EMULATED) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def two():
+    with serving(TINY / "qwen3", *FLAGS, *EMULATED, *RANKS) as server:
+        yield server
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_answers_are_those_of_one_device(one, two, mode):
+    answers = [[ask(server, prompt, **MODES[mode]) for prompt in PROMPTS[1:3]] for server in (one, two)]
+    assert [ids(answer) for answer in answers[0]] == [ids(answer) for answer in answers[1]]
+    assert [[c["logprobs"] for c in answer] for answer in answers[0]] == [
+        [c["logprobs"] for c in answer] for answer in answers[1]
+    ]
+    assert any("2 ranks of an emulated device" in line for line in two.log), two.log
+
+
+@pytest.mark.parametrize("model", ["gemma3", "qwen3_moe"])
+@pytest.mark.parametrize("memory", [EMULATED, VIRTUAL], ids=["paged", "virtual"])
+def test_windows_mixtures_and_virtual_memory(model, memory):
+    if model == "qwen3_moe" and memory is VIRTUAL:
+        pytest.skip("as gemma3")
+    answers = []
+    for ranks in ([], RANKS):
+        with (
+            serving(TINY / model, *FLAGS, *memory, *ranks) as server,
+            concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool,
+        ):
+            how = {"temperature": 0.8, "max_tokens": 20, "logprobs": 2}
+            answers.append(
+                [
+                    [(c["token_ids"], c["logprobs"]) for c in choices]
+                    for choices in pool.map(lambda at: ask(server, PROMPTS[at], seed=at, **how), range(len(PROMPTS)))
+                ]
+            )
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [["--preemption-mode", "recompute"], ["--preemption-mode", "swap", "--swap-space", "64KiB"]],
+    ids=["recompute", "swap"],
+)
+def test_preempted_answers_are_what_they_are_alone(one, way):
+    how = {"temperature": 0.8, "max_tokens": 14}
+    alone = [ids(ask(one, prompt, seed=at, **how)) for at, prompt in enumerate(PROMPTS)]
+    flags = [*FLAGS[:-1], "9KiB", *EMULATED, *RANKS, "--max-model-len", "32", "--no-enable-prefix-caching"]
+    with serving(TINY / "qwen3", *flags, *way) as server, concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
+        assert together == alone
+        assert server.metric("swapped_in_blocks_total" if "swap" in way else "num_preemptions_total") > 0
+
+
+@pytest.mark.parametrize(
+    "graphs",
+    [["--enforce-eager"], ["--device-graphs", "check", "--async-scheduling"]],
+    ids=["eager", "replayed and planned ahead"],
+)
+def test_drafts_graphs_and_steps_planned_ahead_change_no_token(one, graphs):
+    prompt = [5, 6, 7, 8] * 5
+    wanted = ids(ask(one, prompt, temperature=0))
+    drafts = ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}']
+    server = Server(TINY / "qwen3", *FLAGS, *EMULATED, *RANKS, *graphs, *(drafts if "check" not in graphs else []))
+    try:
+        assert ids(ask(server, prompt, temperature=0)) == wanted
+        assert ids(ask(server, prompt, temperature=0)) == wanted  # from the prefix cache
+    finally:
+        server.stop()
+    assert ("check" in graphs) == any("decode steps replayed" in line for line in server.log), server.log
+
+
+def test_it_sleeps_and_wakes():
+    with serving(TINY / "qwen3", *FLAGS, *EMULATED, *RANKS, "--enable-sleep-mode") as server:
+        for level in (1, 2):
+            wanted = ids(ask(server, PROMPTS[2], temperature=0))
+            for path in (f"/sleep?level={level}", "/wake_up"):
+                assert httpx.post(server.url + path, timeout=300).status_code == 200
+            assert ids(ask(server, PROMPTS[2], temperature=0)) == wanted
+
+
+def test_a_lost_device_ends_the_server_and_tells_its_client():
+    flags = ["--device", "emulated", "--emulated-device", "memory=16MiB,lost-launch=200"]
+    with serving(TINY / "qwen3", *FLAGS, *flags, "--tensor-parallel-size", "2", "--rank-timeout", "3") as server:
+        body = {"prompt": PROMPTS[0], "max_tokens": 30, "ignore_eos": True, "stream": True}
+        with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=120) as answer:
+            seen = "".join(answer.iter_text())
+        assert "The engine has stopped." in seen
+        assert server.process.wait(60) != 0
+    assert any("rank 1" in line for line in server.log), server.log
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--tensor-parallel-size", "9"], "it has 8 ranks at most"),
+        (["--tensor-parallel-size", "2", "--device", "cuda:0,1,2"], "it names 3 GPUs, and each has one"),
+        (["--tensor-parallel-size", "2", "--device", "cuda:1,1"], "names GPU 1 twice"),
+        (["--tensor-parallel-size", "2", "--emulated-device", "refused-allocation=9"], "rank 1: --device emulated"),
+        (["--tensor-parallel-size", "7"], "cannot split the model over 7 ranks"),
+    ],
+)
+def test_what_several_devices_have_not_is_refused(flags, said):
+    done = subprocess.run(
+        [binary(), "serve", TINY / "qwen3", *FLAGS, "--device", "emulated", "--port", "0", *flags],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
