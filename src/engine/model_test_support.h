@@ -134,7 +134,7 @@ inline Outcome run(Trial setup) {
   options.max_context = kMaxTokens;
   std::optional<testing::TestRanks> ranks;  // outlives the engine
   std::unique_ptr<ModelRunner> runner;
-  const LocalModelRunner* local = nullptr;
+  const RankRunner* local = nullptr;
   LocalModelRunner* alone = nullptr;
   if (setup.ranks > 1) {
     options.num_blocks = setup.num_pages;
@@ -149,7 +149,8 @@ inline Outcome run(Trial setup) {
     auto created = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
     out.refused = created ? ok_status() : created.error();
     if (!created) return out;
-    local = alone = created->get();
+    alone = created->get();
+    local = alone;
     runner = *std::move(created);
     if (setup.longest > 0) {
       std::int64_t pages = 0;

@@ -21,11 +21,12 @@ def pagoda_kv():
         pytest.skip(f"no library at {path}")
     if b"__asan_init" in path.read_bytes() or b"__tsan_init" in path.read_bytes():
         pytest.skip("built with a sanitizer, whose runtime Python does not have")
-    os.environ["PAGODA_KV_LIBRARY"] = str(path)
-    sys.path.insert(0, str(ROOT / "python"))
-    import pagoda_kv
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAGODA_KV_LIBRARY", str(path))
+        patch.syspath_prepend(ROOT / "python")
+        import pagoda_kv
 
-    return pagoda_kv
+        yield pagoda_kv
 
 
 @pytest.fixture

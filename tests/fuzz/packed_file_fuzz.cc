@@ -45,7 +45,7 @@ void multiply(std::string_view description) {
     pagoda::LinearOutput output;
     output.activation = pagoda::Activation::silu;
     linear({.level = pagoda::CpuLevel::portable}, *matrix, pagoda::LinearInput::rows(x.data(), matrix->k()),
-           1, y.data(), output);
+           1, pagoda::Buffer::of(y.data(), matrix->n()), output);
   }
 }
 

@@ -51,7 +51,10 @@ void read(const std::vector<std::byte>& bytes) {
           pagoda::row_checksum(row.key, row.tokens, out) != row.checksum)
         std::abort();
     }
-    if (!batch.rows.empty()) (void)(*store)->erase({.scope = batch.rows.front().key.scope});
+    if (batch.rows.empty()) continue;
+    const pagoda::CacheOwner first = batch.rows.front().owner;
+    (void)(*store)->erase(
+        [&](const pagoda::KvKey&, const pagoda::CacheOwner& owner) { return owner == first; });
   }
   (*store)->check_invariants();
 }

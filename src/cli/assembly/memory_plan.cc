@@ -87,6 +87,10 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
         concat("a block of ", groups.front().tokens_per_row, " tokens takes ", mib(block_bytes), engines);
     if (flags.kv_cache_memory_bytes)
       return invalid_argument(concat("--kv-cache-memory-bytes ", bytes, " is too small: ", block));
+    if (uses_device(flags))
+      return invalid_argument(concat("not enough memory for the KV cache: the device has ", mib(room),
+                                     " left beside the weights and a step's memory, and ", block,
+                                     "; use a smaller model, a lower --max-num-seqs or more devices"));
     return invalid_argument(
         concat("not enough memory for the KV cache: of ", mib(available), " available ", mib(room),
                " are left beside the weights and the server's own needs, and ", block,

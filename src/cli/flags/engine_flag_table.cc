@@ -402,14 +402,11 @@ std::vector<Flag> rank_flag_table(EngineFlags& flags) {
       {.name = "data-parallel-size",
        .value = flags::int32(flags.data_parallel_size, 1, PoisonRecord::kMaxEngines),
        .help = "number of engines in this process; they divide the threads and the KV cache",
-       .details =
-           "number of engines in this process: they hold the weights once (on devices: on each) and divide "
-           "the "
-           "threads, the KV cache, the swap space and the offloaded KV cache; other limits hold for each. A "
-           "request goes where the beginning of its prompt is cached ([data "
-           "parallelism](data-parallelism.md)). "
-           "Also "
-           "`-dp`",
+       .details = "number of engines in this process: they hold the weights once (on devices: on each) "
+                  "and divide the threads, the KV cache, the swap space and the offloaded KV cache; "
+                  "other limits hold for each. A request goes where the beginning of its prompt is "
+                  "cached ([data parallelism](data-parallelism.md)). Also "
+                  "`-dp`",
        .aliases = {"--dp", "--dp-size"}},
       {.name = "deterministic-allreduce",
        .value = flags::on_off(flags.deterministic_allreduce),

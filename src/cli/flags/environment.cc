@@ -59,6 +59,7 @@ constexpr const char* kOtherVariables[] = {
     "PAGODA_AMX",           "PAGODA_CACHE",       "PAGODA_LOGGING_LEVEL", "PAGODA_BINARY",
     "PAGODA_SHARED_DATA",   "PAGODA_CHECK_ROOT",  "PAGODA_FULL_GOLDENS",  "PAGODA_TEST_VIRTUAL_KV",
     "PAGODA_TEST_PROGRAMS", "PAGODA_TEST_DEVICE", "PAGODA_DEVICE_SEEDS",  "PAGODA_TIER_SEEDS",
+    "PAGODA_KV_LIBRARY",
 };
 
 void add_names(const Command& command, std::vector<std::string>& names) {
