@@ -13,8 +13,8 @@ template <class Share, class Take>
 void by_pieces(DeviceOps& ops, std::int64_t num_rows, std::int64_t widest, const Share& share,
                const Take& take) {
   const device::RankGroup& group = ops.ranks().group;
+  CHECK(widest > 0 && widest <= group.half);
   const std::int64_t most = group.half / widest;
-  CHECK(most > 0);
   for (std::int64_t first = 0; first < num_rows; first += most) {
     const std::int64_t count = std::min(most, num_rows - first);
     share(first, count);
