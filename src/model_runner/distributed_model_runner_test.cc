@@ -279,6 +279,8 @@ TEST(Split, ARankReadsNoRowOfAnother) {
     ASSERT_TRUE(shard.has_value());
     const auto rows_of = [&](const std::string& name, const TensorView& view) -> Range {
       const auto is = [&](const std::string& part) { return name.ends_with(part + ".weight"); };
+      const std::int64_t columns = view.columns();
+      CHECK(columns > 0 && config.layers.front().attention() != nullptr);
       const LayerShard& layer = shard->layers.front();  // all are alike
       const std::int64_t head_size = config.layers.front().attention()->head_size;
       const auto heads = [&](Range range) { return Range{range.first * head_size, range.count * head_size}; };
@@ -289,7 +291,7 @@ TEST(Split, ARankReadsNoRowOfAnother) {
       if (exchange == ExchangeKind::gather && (is(names.attention_output) || is(names.down)))
         return layer.hidden;
       // Norms are everywhere; columns lie side by side in a page.
-      return {0, static_cast<std::int64_t>(view.elements() / view.columns())};
+      return {0, view.elements() / columns};
     };
     const GuardedSource guarded(source, rows_of);
     EXPECT_GT(guarded.guarded_bytes, guarded.all_bytes / 4);
