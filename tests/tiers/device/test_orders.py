@@ -6,16 +6,14 @@ PAGODA_DEVICE_SEEDS=1000 tries so many, and a tenth of them with servers."""
 import concurrent.futures
 import os
 import pathlib
-import subprocess
 
+import device_shards
 import httpx
 import pytest
 from conftest import serving, small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = ROOT / "build"
 SEEDS = int(os.environ.get("PAGODA_DEVICE_SEEDS", "200"))
-ELSEWHERE = "*SplitFamily*:DeviceRanks*:*DeviceTiers*"  # in the tier device_ranks
 QWEN3 = ROOT / "tests/fixtures/tiny_models/qwen3"
 PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(5 + 3 * i)] for i in range(4)]
 FLAGS = [
@@ -45,47 +43,11 @@ MEMORY = {
 
 @pytest.fixture(scope="module", autouse=True)
 def build():
-    configured = subprocess.run(
-        [
-            "cmake",
-            "-S",
-            ROOT,
-            "-B",
-            BUILD,
-            "-G",
-            "Ninja",
-            "-DCMAKE_C_COMPILER=clang-19",
-            "-DCMAKE_CXX_COMPILER=clang++-19",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert configured.returncode == 0, configured.stderr
-    built = subprocess.run(["ninja", "-C", BUILD, "pagoda", "device_runner_test"], capture_output=True, text=True)
-    assert built.returncode == 0, built.stdout
+    device_shards.build("pagoda")
 
 
 def test_moved_blocks_and_all_families():
-    """In as many processes as there are cores: each runs its share of the tests, one thread long."""
-    shards = len(os.sched_getaffinity(0))
-
-    def share(index):
-        return subprocess.run(
-            [BUILD / "src/device_runner_test", "--gtest_brief=1", f"--gtest_filter=-{ELSEWHERE}"],
-            capture_output=True,
-            text=True,
-            env={
-                **os.environ,
-                "PAGODA_DEVICE_SEEDS": str(SEEDS),
-                "PAGODA_FULL_GOLDENS": "1",
-                "GTEST_TOTAL_SHARDS": str(shards),
-                "GTEST_SHARD_INDEX": str(index),
-            },
-        )
-
-    with concurrent.futures.ThreadPoolExecutor(shards) as pool:
-        for done in pool.map(share, range(shards)):
-            assert done.returncode == 0, done.stdout[-4000:]
+    device_shards.run(f"-{device_shards.RANKS_AND_TIERS}", SEEDS)
 
 
 def answers(server, pool):
