@@ -23,8 +23,9 @@ std::int64_t growth_bytes(std::int64_t available) { return std::min(64 * kMiB, a
 std::int64_t clients_bytes(std::int64_t available) { return std::min(512 * kMiB, available / 8); }
 
 double kv_cache_share(const EngineFlags& flags) {
-  if (!uses_device(flags)) return flags.kv_cache_memory_fraction;
-  return flags.gpu_memory_utilization.value_or(flags.kv_cache_memory_fraction);
+  // Nobody else uses a GPU's memory, as a rule; the host's is for others, too.
+  const double share = flags.kv_cache_memory_fraction.value_or(flags.device == "cuda" ? 0.9 : 0.5);
+  return uses_device(flags) ? flags.gpu_memory_utilization.value_or(share) : share;
 }
 
 // An encoder keeps nothing of a sequence: the fewest blocks that there may be, of nothing.

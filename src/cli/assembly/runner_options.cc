@@ -15,9 +15,10 @@
 namespace pagoda {
 namespace {
 
-// Prompt tokens that a step takes at most by default: on a few cores this many take about a tenth of a
-// second, which is the longest that other streams then wait between two tokens.
-constexpr std::int32_t kDefaultTokenBudget = 256;
+// Prompt tokens that a step takes at most by default: on a few cores 256 take about a tenth of a second,
+// which is the longest that other streams then wait between two tokens. A GPU's products of 2,048 rows are
+// about as fast as they get.
+std::int32_t default_token_budget(const EngineFlags& flags) { return flags.device == "cuda" ? 2048 : 256; }
 
 Result<std::optional<CpuLevel>> cpu_level(const std::string& name) {
   if (name == "auto") return std::optional<CpuLevel>{};
@@ -74,7 +75,7 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& 
                                  ? flags.max_num_seqs
                                  : std::max(max_model_len, flags.max_num_seqs);
   options.max_num_batched_tokens =
-      flags.max_num_batched_tokens.value_or(std::max(kDefaultTokenBudget, least));
+      flags.max_num_batched_tokens.value_or(std::max(default_token_budget(flags), least));
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("--max-num-batched-tokens must be at least 1");
   return options;

@@ -241,7 +241,7 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
       {.name = "max-num-batched-tokens",
        .value = flags::integer(1, kMaxInt32, store_tokens),
        .help = "maximum number of tokens per step",
-       .default_text = "chosen by the engine",
+       .default_text = "256, on a GPU 2048, or the least that works",
        .aliases = {"-b", "--batch-size"}},
       {.name = "enable-chunked-prefill",
        .value = flags::on_off(flags.enable_chunked_prefill),

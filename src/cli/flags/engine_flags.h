@@ -118,7 +118,8 @@ struct EngineFlags {
   // KV cache
   std::string kv_cache_dtype = "auto";                // auto, float32, bfloat16, float16, int8
   std::optional<std::int64_t> kv_cache_memory_bytes;  // absent: kv_cache_memory_fraction decides
-  double kv_cache_memory_fraction = 0.5;  // share of the memory that is available once the weights are loaded
+  // Share of the memory that is available once the weights are loaded; absent: 0.5, and 0.9 on a GPU.
+  std::optional<double> kv_cache_memory_fraction;
   // vLLM's, of a device alone: the share instead of that, and the number of blocks instead of any share.
   std::optional<double> gpu_memory_utilization;
   std::optional<std::int64_t> num_gpu_blocks_override;

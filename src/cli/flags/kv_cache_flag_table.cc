@@ -39,12 +39,15 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
     flags.kv_page_size = *bytes;
     return ok_status();
   };
-  const auto store_utilization = [&flags](const std::string& value) -> Status {
-    const auto share = flags::parse_number(value);
-    if (!share) return share.error();
-    if (!(*share > 0 && *share <= 1)) return invalid_argument(concat(value, " is not between 0 and 1"));
-    flags.gpu_memory_utilization = *share;
-    return ok_status();
+  const auto store_share = [](std::optional<double>& to, double least) {
+    return [&to, least](const std::string& value) -> Status {
+      const auto share = flags::parse_number(value);
+      if (!share) return share.error();
+      if (!(*share > 0 && *share >= least && *share <= 1))
+        return invalid_argument(concat(value, " is not between ", least, " and 1"));
+      to = *share;
+      return ok_status();
+    };
   };
   const auto store_disk = [&flags](std::int64_t bytes) { flags.kv_disk_bytes = bytes; };
   const auto store_writes = [&flags](std::int64_t bytes) { flags.kv_disk_writes_per_hour = bytes; };
@@ -77,10 +80,11 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
        .help = "size of the KV cache (4GiB, 512M)",
        .default_text = "from --kv-cache-memory-fraction"},
       {.name = "kv-cache-memory-fraction",
-       .value = flags::number(flags.kv_cache_memory_fraction, 0.001, 1.0),
-       .help = "fraction of the memory available after loading the weights that the KV cache takes"},
+       .value = flags::parsed("X", store_share(flags.kv_cache_memory_fraction, 0.001)),
+       .help = "fraction of the memory available after loading the weights that the KV cache takes",
+       .default_text = "0.5; on a GPU 0.9"},
       {.name = "gpu-memory-utilization",
-       .value = flags::parsed("X", store_utilization),
+       .value = flags::parsed("X", store_share(flags.gpu_memory_utilization, 0)),
        .help = "on a device: same as --kv-cache-memory-fraction (vLLM's name)",
        .details =
            "vLLM's name for `--kv-cache-memory-fraction`, which it replaces on a device: the fraction of the "
