@@ -8,8 +8,8 @@
 
 namespace pagoda::device {
 
-// Whether this program takes them at all: choices.def.
-bool takes_bulk_products();
+// Whether this program takes them for products of so many rows, or of fewer: choices.def.
+bool takes_bulk_products(std::int64_t rows);
 // ok, too, where the device has no warpgroups.
 Status check_bulk_products(Device& device, StreamId stream);
 

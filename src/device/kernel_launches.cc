@@ -181,10 +181,10 @@ KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std:
   return blocks(kWideRows) >= kWideBlocks ? ProductForm::wide : ProductForm::some;
 }
 
-// The one whose clusters have the least to do: of 64 rows, a stage is bound by shared memory, and takes more
-// than its share of the time of others.
+// The one whose clusters have the least to do: of fewer rows, a stage is bound by what is copied, and takes
+// more than its share of the time of others.
 KernelLaunches::ProductForm KernelLaunches::bulk_form(std::int32_t rows, std::int32_t n) {
-  constexpr std::pair<std::int32_t, std::int64_t> kRowsAndTime[] = {{256, 8}, {128, 4}, {64, 3}};
+  constexpr std::pair<std::int32_t, std::int64_t> kRowsAndTime[] = {{256, 10}, {128, 7}, {64, 6}};
   ProductForm best = ProductForm::bulk_256;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::size_t i = 0; i < std::size(kRowsAndTime); ++i) {

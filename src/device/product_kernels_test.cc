@@ -135,11 +135,11 @@ TEST(ProductKernels, WarpgroupsHaveTheBitsOfTiles) {
   }
 }
 
-// A cluster goes through all twelve tiles, or through every other one.
+// A cluster goes through all of twenty tiles, in two groups of rows, or through every other one.
 TEST(ProductKernels, ClustersOfWarpgroupsGoFromTileToTile) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
   for (const std::uint32_t clusters : {1u, 2u}) {
-    const Case of = {.rows = 360, .n = 420, .k = 136, .seed = 9};
+    const Case of = {.rows = 600, .n = 300, .k = 72, .seed = 9};
     KernelBench bench(of.seed + clusters);
     LinearArgs args = {.x = bench.put(of.x()), .weight = bench.put(of.weights().stored)};
     args.y = bench.make<float>(of.rows * of.n, "y");
@@ -310,6 +310,8 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::bulk_form(256, 4096), Form::bulk_64);
   EXPECT_EQ(KernelLaunches::bulk_form(256, 6144), Form::bulk_128);
   EXPECT_EQ(KernelLaunches::bulk_form(256, 28672), Form::bulk_256);
+  EXPECT_EQ(KernelLaunches::bulk_form(512, 28672), Form::bulk_256);
+  EXPECT_EQ(KernelLaunches::bulk_form(4096, 128256), Form::bulk_256);
   EXPECT_EQ(KernelLaunches::bulk_form(2048, 4096), Form::bulk_256);
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::f32, 128));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::bf16, 40));

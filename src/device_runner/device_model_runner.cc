@@ -103,7 +103,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     if (!made) return made.error();
     *stream = *made;
   }
-  if (device::takes_bulk_products())
+  if (*weights == Element::bf16 && device::takes_bulk_products(options.max_num_batched_tokens))
     PAGODA_RETURN_IF_ERROR(device::check_bulk_products(there, runner->stream_));
   auto event = there.create_event();
   if (!event) return event.error();

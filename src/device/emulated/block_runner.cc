@@ -103,7 +103,7 @@ void BlockRunner::run_thread(void* self) {
   auto& runner = *static_cast<BlockRunner*>(self);
   reinterpret_cast<KernelEntry>(const_cast<void*>(runner.kernel_->entry))(runner.args_.data());
   const Copies& copies = runner.copies_[runner.current_];
-  if (!copies.open.empty() ||
+  if (!copies.open.empty() || !copies.arriving.empty() ||
       std::ranges::any_of(copies.groups, [](const auto& group) { return !group.empty(); }))
     runner.fail("ends with asynchronous copies under way");
   if (runner.arrivals_[runner.current_] != runner.waits_[runner.current_])
@@ -167,8 +167,14 @@ bool BlockRunner::release_cluster() {
       any = true;
     }
     if (any) return true;
-    const auto copy = cluster_copies_.arrive_one();
-    if (!copy) return false;
+    const auto arrival = cluster_copies_.arrive_one();
+    if (!arrival) return false;
+    const auto& copy = arrival->copy;
+    if (!copy) {
+      arrive_with_copies_of(arrival->thread);
+      if (!fault_.empty()) return true;
+      continue;
+    }
     // The source is read now, too: who changes it before is found.
     current_ = copy->thread;
     const std::string wrong =
@@ -228,39 +234,6 @@ const BlockRunner::WordsOfLanes& BlockRunner::exchange_words(std::uint32_t mask,
   for (std::size_t i = 0; i < words.size(); ++i) lanes[i][lane()] = words[i];
   pause(State::at_warp_barrier);
   return lanes;
-}
-
-std::size_t BlockRunner::place_of(const Copy& copy) const { return in_shared(copy.to) / kCopyBytes; }
-
-void BlockRunner::start_copy(void* to, const void* from, std::size_t taken, const void* site) {
-  const Copy copy = {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), taken};
-  const std::size_t offset = in_shared(to);
-  if (offset >= kMaxClusterSharedBytes) refuse("an asynchronous copy into what is not shared memory");
-  if (offset % kCopyBytes != 0 || reinterpret_cast<std::uintptr_t>(from) % kCopyBytes != 0)
-    refuse("an asynchronous copy that is not aligned to 16 bytes");
-  note(copy.to, kCopyBytes, AccessKind::write, site);
-  // Another key than the one above: an instruction with an access of each memory.
-  if (taken > 0) note(copy.from, taken, AccessKind::read, static_cast<const char*>(site) + 1);
-  std::memset(copy.to, 0xFF, kCopyBytes);
-  block().copied_by[place_of(copy)] = static_cast<std::uint16_t>(thread() + 1);
-  ++num_copies_;
-  has_groups_ = true;
-  copies_[current_].open.push_back(copy);
-}
-
-void BlockRunner::commit_copies() {
-  has_groups_ = true;
-  Copies& copies = copies_[current_];
-  copies.groups.push_back(std::move(copies.open));
-  copies.open.clear();
-}
-
-void BlockRunner::wait_for_copies(std::size_t groups_left) {
-  std::vector<std::vector<Copy>>& groups = copies_[current_].groups;
-  while (groups.size() > groups_left) {
-    for (const Copy& copy : groups.front()) finish(copy);
-    groups.erase(groups.begin());
-  }
 }
 
 void BlockRunner::expect(const std::string& fault) {
@@ -341,26 +314,6 @@ void BlockRunner::multiply_warpgroup(float* sums, std::uint32_t columns, const v
 void BlockRunner::wait_for_products(std::size_t groups_left) {
   const std::uint32_t ended = products_.wait(current_, groups_left, block().shared);
   cluster_copies_.end_products(cluster_thread(), ended);
-}
-
-// The source is read now, too: who changes it before is found.
-void BlockRunner::finish(const Copy& copy) {
-  block().copied_by[place_of(copy)] = 0;
-  --num_copies_;
-  note(copy.to, kCopyBytes, AccessKind::write, nullptr);
-  if (copy.taken > 0) note(copy.from, copy.taken, AccessKind::read, nullptr);
-  std::memset(copy.to, 0, kCopyBytes);
-  if (copy.taken > 0) std::memcpy(copy.to, copy.from, copy.taken);
-}
-
-// The threads that have a copy under way into these bytes of shared memory.
-std::string BlockRunner::under_way(std::size_t offset, std::size_t size) const {
-  const std::vector<std::uint16_t>& copied_by = block().copied_by;
-  for (std::size_t at = offset / kCopyBytes; at <= (offset + size - 1) / kCopyBytes; ++at)
-    if (copied_by[at] != 0)
-      return concat(" at offset ", offset, " of shared memory, which a copy of thread ", copied_by[at] - 1,
-                    " may still write");
-  return {};
 }
 
 std::string BlockRunner::where() const {

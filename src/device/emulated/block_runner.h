@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,6 +78,7 @@ class BlockRunner {
   // does `to`: of all blocks of `ranks`, a bit each, at the same place; or of the block `rank`.
   void make_arrivals(const void* barrier, std::uint32_t count);
   void arrive_at(const void* barrier, std::uint32_t rank);
+  void arrive_with_copies(const void* barrier);
   void expect_arrivals(const void* barrier, std::uint32_t bytes);
   void wait_for_arrivals(const void* barrier, std::uint32_t parity);
   void copy_to_cluster(void* to, const void* from, std::uint32_t bytes, const void* barrier,
@@ -126,6 +128,7 @@ class BlockRunner {
   struct Copies {                           // copies of a thread
     std::vector<std::vector<Copy>> groups;  // committed, the oldest first
     std::vector<Copy> open;
+    std::deque<std::vector<Copy>> arriving;  // for arrive_with_copies(), the oldest first
   };
 
   static void run_thread(void* self);
@@ -136,7 +139,8 @@ class BlockRunner {
   // Threads that wait for their cluster, or for copies to it, of which one arrives where nobody else can run.
   bool release_cluster();
   std::string stuck() const;
-  void finish(const Copy& copy);
+  std::string end(const Copy& copy);  // a fault, or nothing
+  void arrive_with_copies_of(std::uint32_t thread);
   std::size_t place_of(const Copy& copy) const;
   std::string under_way(std::size_t in_shared, std::size_t size) const;
   // `site`: null: not counted.

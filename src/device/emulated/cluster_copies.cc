@@ -21,6 +21,8 @@ void ClusterCopies::begin(std::uint32_t blocks, std::uint32_t threads, std::size
   waits_.assign(threads, {});
   known_.assign(threads, Known(blocks + threads + threads / kLanes));
   fences_.assign(threads, {});
+  shown_.assign(threads, {});
+  later_.clear();
   reads_.assign(blocks, {});
   has_fences_ = false;
   running_.assign(blocks, threads / blocks);
@@ -76,15 +78,33 @@ std::string ClusterCopies::expect(const Thread& thread, std::size_t barrier, std
 std::string ClusterCopies::arrive(const Thread& thread, std::size_t barrier, std::uint32_t rank) {
   if (rank >= pieces_.size()) return "arrives in a block that the cluster has not";
   if (std::string fault = signalled(thread, rank, barrier); !fault.empty()) return fault;
-  Barrier& there = *at(rank, barrier);
-  if (there.arrived == there.count) return "arrives at a barrier of copies once more than it was made for";
-  ++there.arrived;
   Known& mine = known_[thread.number];
   mine[thread.rank] = thread.phase;
   ++mine[arrivals_of(thread.number)];
-  learn(there.arriving, mine);
+  return arrive(*at(rank, barrier), mine);
+}
+
+std::string ClusterCopies::arrive(Barrier& there, const Known& known) {
+  if (there.arrived == there.count) return "arrives at a barrier of copies once more than it was made for";
+  ++there.arrived;
+  learn(there.arriving, known);
   end_phase(there);
   return {};
+}
+
+std::string ClusterCopies::arrive_later(const Thread& thread, std::size_t barrier) {
+  if (std::string fault = signalled(thread, thread.rank, barrier); !fault.empty()) return fault;
+  later_.push_back({.thread = thread, .barrier = barrier, .known = known_[thread.number]});
+  later_.back().known[thread.rank] = thread.phase;
+  return {};
+}
+
+std::string ClusterCopies::end_later(std::uint32_t thread) {
+  const auto found = std::ranges::find(later_, thread, [](const Later& of) { return of.thread.number; });
+  Later later = std::move(*found);
+  later_.erase(found);
+  later.known[arrivals_of(thread)] = ++known_[thread][arrivals_of(thread)];
+  return arrive(*at(later.thread.rank, later.barrier), later.known);
 }
 
 std::string ClusterCopies::start(const Thread& thread, Copy copy, std::uint32_t ranks) {
@@ -132,6 +152,7 @@ bool ClusterCopies::may_be_read(const Thread& thread, std::uint32_t rank, std::s
 void ClusterCopies::show_writes(const Thread& thread) {
   has_fences_ = true;
   fences_[thread.number].push_back(known_[thread.number][arrivals_of(thread.number)]);
+  shown_[thread.number] = known_[thread.number];
 }
 
 std::string ClusterCopies::read_by_product(const Thread& thread, std::size_t offset, std::size_t size,
@@ -148,9 +169,11 @@ std::string ClusterCopies::read_by_product(const Thread& thread, std::size_t off
       return "which a bulk copy wrote that the thread has not waited for";
     if (piece.writer > 0) {
       const std::uint32_t writer = piece.writer - 1;
-      if (fences_[writer].size() <= piece.fences)
+      const Known& shown = shown_[thread.number];
+      const bool by_reader = !shown.empty() && shown[arrivals_of(writer)] > piece.arrivals;
+      if (!by_reader && fences_[writer].size() <= piece.fences)
         return "which a thread wrote without showing it to the asynchronous proxy";
-      if (writer != thread.number &&
+      if (!by_reader && writer != thread.number &&
           known_[thread.number][arrivals_of(writer)] <= fences_[writer][piece.fences])
         return "which another thread wrote for whose arrival the thread has not waited";
     }
@@ -186,6 +209,7 @@ std::string ClusterCopies::touch(const Thread& thread, std::size_t offset, std::
       if (may_be_read(thread, thread.rank, i)) return "which a product may still read";
       piece.writer = thread.number + 1;
       piece.fences = static_cast<std::uint32_t>(fences_[thread.number].size());
+      piece.arrivals = known_[thread.number][arrivals_of(thread.number)];
     }
     piece.touched = thread.phase + 1;
   }
@@ -216,15 +240,20 @@ void ClusterCopies::see(std::uint32_t thread) {
   learn(known_[thread], barrier.known);
 }
 
-std::optional<ClusterCopies::Copy> ClusterCopies::arrive_one() {
+bool ClusterCopies::waited_for(std::uint32_t rank, std::size_t barrier) const {
+  return std::ranges::any_of(
+      waits_, [&](const Wait& wait) { return wait.waits && wait.rank == rank && wait.barrier == barrier; });
+}
+
+std::optional<ClusterCopies::Arrival> ClusterCopies::arrive_one() {
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < copies_.size(); ++i)
-    if (std::ranges::any_of(waits_, [&](const Wait& wait) {
-          return wait.waits && wait.rank == copies_[i].rank && wait.barrier == copies_[i].barrier;
-        }))
-      wanted.push_back(i);
+    if (waited_for(copies_[i].rank, copies_[i].barrier)) wanted.push_back(i);
+  for (std::size_t i = 0; i < later_.size(); ++i)
+    if (waited_for(later_[i].thread.rank, later_[i].barrier)) wanted.push_back(copies_.size() + i);
   if (wanted.empty()) return std::nullopt;
   const std::size_t which = wanted[random_bits(order_, 2, drawn_++) % wanted.size()];
+  if (which >= copies_.size()) return Arrival{std::nullopt, later_[which - copies_.size()].thread.number};
   const Copy copy = copies_[which];
   copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(which));
   Barrier& barrier = barriers_[copy.rank].at(copy.barrier);
@@ -237,7 +266,7 @@ std::optional<ClusterCopies::Copy> ClusterCopies::arrive_one() {
   }
   barrier.bytes -= copy.bytes;
   end_phase(barrier);
-  return copy;
+  return Arrival{copy, copy.thread};
 }
 
 std::string ClusterCopies::end(const Thread& thread) {

@@ -1,14 +1,12 @@
 #pragma once
 // ClusterCopies: bulk copies (cp.async.bulk) into the shared memory of a cluster's blocks, and the barriers
-// (mbarrier) at which they and threads arrive. It keeps account of them and moves no byte: BlockRunner does.
-// A phase of a barrier ends once as many threads have arrived as it was made for, and all bytes that they
-// expect are there. A copy arrives only where no thread can run otherwise, those under way in any order.
-// Products of warpgroups (warpgroup_products.h) read shared memory as bulk copies write it, by the
-// asynchronous proxy: what a thread has written itself is there for them once it has said so by
-// show_writes(), and they have it from that thread, by a barrier of copies or by __syncthreads(). Each call
-// finds faults, as src/device/README.md lists them. Stricter than PTX: bytes that arrived are there for a
-// thread once that thread has waited, and no __syncthreads() passes that on. Threads: the block's runner.
-// Source: PTX ISA, "mbarrier", "cp.async.bulk", "barrier.cluster", "Async proxy".
+// (mbarrier) at which they and threads arrive. It keeps account of them and moves no byte. A phase ends once
+// as many threads have arrived as the barrier was made for, and all bytes that they expect are there. A copy
+// arrives only where no thread can run otherwise. Products of warpgroups read by the asynchronous proxy: what
+// a thread has written is there for them once it, or behind a barrier their own thread, has said so by
+// show_writes(). Each call finds faults, as src/device/README.md lists them. Stricter than PTX: bytes that
+// arrived are there for a thread once that thread has waited, and no __syncthreads() passes that on. Threads:
+// the block's runner. Source: PTX ISA, "mbarrier", "cp.async.bulk", "barrier.cluster", "Async proxy".
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -36,10 +34,20 @@ class ClusterCopies {
   // Another cluster, of which nothing is known.
   void begin(std::uint32_t blocks, std::uint32_t threads, std::size_t shared_bytes, std::uint64_t order);
 
+  // Asynchronous copies of a thread by themselves arrive in its place, its oldest ones first.
+  struct Arrival {
+    std::optional<Copy> copy;  // or those of `thread`
+    std::uint32_t thread = 0;
+  };
+
   // Each gives a fault or nothing.
   std::string make(const Thread& thread, std::size_t barrier, std::uint32_t count);
   std::string arrive(const Thread& thread, std::size_t barrier, std::uint32_t rank);
   std::string expect(const Thread& thread, std::size_t barrier, std::uint32_t bytes);
+  // At a barrier of its block, once its copies so far are there: arrive_one() says when, and then they are
+  // done before end_later() has the thread arrive, with what it knew when it asked for it.
+  std::string arrive_later(const Thread& thread, std::size_t barrier);
+  std::string end_later(std::uint32_t thread);
   std::string start(const Thread& thread, Copy copy, std::uint32_t ranks);
   std::string touch(const Thread& thread, std::size_t offset, std::size_t size, bool writes);
   // Shows what the thread has written to the asynchronous proxy, too (fence.proxy.async).
@@ -55,8 +63,8 @@ class ClusterCopies {
   std::string wait(const Thread& thread, std::size_t barrier, std::uint32_t parity);
   bool arrived(std::uint32_t thread) const;
   void see(std::uint32_t thread);
-  // Lets a copy arrive for which a thread waits; none: there is none.
-  std::optional<Copy> arrive_one();
+  // Lets a copy arrive for which a thread waits, or a thread's copies; none: there is none.
+  std::optional<Arrival> arrive_one();
   std::string end(const Thread& thread);
 
  private:
@@ -64,7 +72,8 @@ class ClusterCopies {
     std::uint32_t touched = 0;  // 1 + the block's phase of the latest access
     std::uint32_t phase = 0;    // 1 + that of the barrier in which its bytes arrived
     std::size_t barrier = 0;
-    std::uint32_t writer = 0, fences = 0;  // 1 + the thread that wrote it, and its show_writes() until then
+    // 1 + the thread that wrote it, and its show_writes() and arrivals until then.
+    std::uint32_t writer = 0, fences = 0, arrivals = 0;
     bool under_way = false, holds_barrier = false;
   };
   // A thread's knowledge of others. A phase of each block: accesses before it are known to be done. Then
@@ -82,9 +91,16 @@ class ClusterCopies {
     std::uint32_t rank = 0, parity = 0;
     bool waits = false;
   };
+  struct Later {
+    Thread thread;
+    std::size_t barrier = 0;
+    Known known;
+  };
   Barrier* at(std::uint32_t rank, std::size_t barrier);
+  bool waited_for(std::uint32_t rank, std::size_t barrier) const;
   // A barrier that may be signalled by another thread than its maker; or why not.
   std::string signalled(const Thread& thread, std::uint32_t rank, std::size_t barrier);
+  std::string arrive(Barrier& there, const Known& known);
   void end_phase(Barrier& barrier);
   static void learn(Known& of, const Known& more);
   std::size_t arrivals_of(std::uint32_t thread) const { return pieces_.size() + thread; }
@@ -97,7 +113,9 @@ class ClusterCopies {
   std::vector<Wait> waits_;                               // by thread
   std::vector<Known> known_;                              // likewise
   std::vector<std::uint32_t> running_;                    // threads, by block
-  std::vector<std::vector<std::uint32_t>> fences_;        // likewise: arrivals before each show_writes()
+  std::vector<std::vector<std::uint32_t>> fences_;        // by thread: arrivals before each show_writes()
+  std::vector<Known> shown_;                              // likewise: what it knew at the latest of those
+  std::vector<Later> later_;
   // By block, piece and warp of the block: the latest group of products that reads it. Empty: none does.
   std::vector<std::vector<std::uint32_t>> reads_;
   std::vector<Copy> copies_;  // under way, one for each block that gets it

@@ -17,6 +17,7 @@ void expect_arrivals(std::uint64_t* barrier, std::uint32_t bytes) {
 void arrive_at(std::uint64_t* barrier, std::uint32_t rank) {
   BlockRunner::running().arrive_at(barrier, rank);
 }
+void arrive_with_copies(std::uint64_t* barrier) { BlockRunner::running().arrive_with_copies(barrier); }
 void wait_for_arrivals(std::uint64_t* barrier, std::uint32_t parity) {
   BlockRunner::running().wait_for_arrivals(barrier, parity);
 }

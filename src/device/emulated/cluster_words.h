@@ -13,6 +13,7 @@ void cluster_wait();
 void make_arrivals(std::uint64_t* barrier, std::uint32_t count);
 void expect_arrivals(std::uint64_t* barrier, std::uint32_t bytes);
 void arrive_at(std::uint64_t* barrier, std::uint32_t rank);
+void arrive_with_copies(std::uint64_t* barrier);
 void wait_for_arrivals(std::uint64_t* barrier, std::uint32_t parity);
 void copy_to_cluster(void* to, const void* from, std::uint32_t bytes, std::uint64_t* barrier,
                      std::uint32_t ranks);

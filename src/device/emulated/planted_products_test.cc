@@ -26,8 +26,13 @@ enum class Off {
   all,
   begin,
   stay,
-  early
+  early,
+  alone,
+  unseen,
+  ahead
 };
+// Copies arrive by themselves, and who multiplies fences.
+constexpr bool arrives_alone(Off off) { return off >= Off::alone; }
 constexpr int kMultipliers = 128, kBringers = 64, kBytes = 64 * 128;
 
 struct Ring {
@@ -53,6 +58,10 @@ __device__ void bring(const PlantedProductArgs& args, const Ring& ring) {
     }
     for (int i = thread; i < kBytes / 16; i += kBringers)
       kernels::copy_async(stage + kBytes + 16 * i, from(args.b) + 16 * i, true);
+    if (arrives_alone(off)) {
+      kernels::arrive_with_copies(ring.filled + place);
+      continue;
+    }
     kernels::copies_commit();
     if (off != Off::copies) kernels::copies_wait<0>();
     if (off != Off::show) kernels::show_writes();
@@ -75,8 +84,10 @@ __device__ void multiply(const PlantedProductArgs& args, const Ring& ring, float
     const int place = round % 2;
     const unsigned parity = static_cast<unsigned>(round / 2) % 2;
     const unsigned char* const stage = ring.stages + 2 * kBytes * place;
+    if (off == Off::ahead) kernels::show_writes();
     if (off != Off::wait || warp != 1 || round != 1)
       kernels::wait_for_arrivals(ring.filled + place, off == Off::parity ? parity ^ 1 : parity);
+    if (off == Off::alone) kernels::show_writes();
     if (off == Off::again && round == 1) sums[0][0] += 1;
     for (int k = 0; k < 128; k += 32) {
       if (off == Off::all && warp == 2 && round == args.rounds - 1 && k == 96) continue;
@@ -132,7 +143,7 @@ Kernel entry(const char* name) {
 }
 
 #define WRONG(off, message) {entry<Off::off>("product_" #off), message}
-const std::array<PlantedProduct, 13> planted = {{
+const std::array<PlantedProduct, 16> planted = {{
     {entry<Off::nothing>("product"), nullptr},
     WRONG(wait, "which a bulk copy"),
     WRONG(parity, "waits for a phase of a barrier of copies that it has seen end"),
@@ -146,6 +157,9 @@ const std::array<PlantedProduct, 13> planted = {{
     WRONG(all, "of which not all have multiplied"),
     WRONG(begin, "does not begin in the first line of 1,024 bytes"),
     WRONG(stay, "ends with products under way"),
+    {entry<Off::alone>("product_alone"), nullptr},
+    WRONG(unseen, "which a thread wrote without showing it to the asynchronous proxy"),
+    WRONG(ahead, "which a thread wrote without showing it to the asynchronous proxy"),
 }};
 #undef WRONG
 

@@ -93,6 +93,16 @@ __device__ __forceinline__ void arrive_at(std::uint64_t* barrier, unsigned rank)
       : "memory");
 #endif
 }
+// At a barrier of this block, once all of this thread's copy_async() so far are there: the thread does not
+// wait. They are in no group of copies_commit().
+__device__ __forceinline__ void arrive_with_copies(std::uint64_t* barrier) {
+#ifndef __CUDACC__
+  emulated::arrive_with_copies(barrier);
+#elif defined(PAGODA_CLUSTERS)
+  const auto shared = shared_address(barrier);
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared) : "memory");
+#endif
+}
 // Until the phase of this parity has ended: that of the first is 0. Each thread that reads what came waits.
 __device__ __forceinline__ void wait_for_arrivals(std::uint64_t* barrier, unsigned parity) {
 #ifndef __CUDACC__

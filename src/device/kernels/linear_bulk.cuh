@@ -3,9 +3,10 @@
 // compute capability 9.0. A block has tile.rows rows of x, which come rounded and in slabs (launch_shapes.h),
 // and tile.columns rows of the weights; stages of kSlab of k go through a ring in shared memory. Its first
 // warps are two warpgroups that multiply 64 rows of the weights each by all of the block's x. The last ones
-// bring: weights by asynchronous copies, and x by bulk copies to all blocks of the cluster, which have the
-// same rows. They wait for nobody but the ring. Blocks stay: a cluster goes from tile to tile, and what
-// brings is ahead of what multiplies and stores.
+// bring: weights by asynchronous copies, which arrive at the stage's barrier by themselves, and x by bulk
+// copies to all blocks of the cluster, which have the same rows. They wait for nothing but a free place in
+// the ring. Blocks stay: a cluster goes from tile to tile, and what brings is ahead of what multiplies and
+// stores.
 //
 // The sum of every element of y is the chain of linear_tiles.cuh: steps of 16 of k, ascending from zero
 // (warpgroup_words.cuh). So this is a form of the same product and gives the same bits, which each device is
@@ -21,31 +22,40 @@ struct BulkSizes {
                        kWeightBytes = 64 * kSlabRowBytes,  // a warpgroup's
       kStageBytes = kRowBytes + kBulkWarpgroups * kWeightBytes,
                        kShare = tile.rows / tile.cluster;  // rows that a block brings to all
-  // Stages whose copies are under way while the next one's are started. A stage is free once the one behind
-  // it is there, so that two stages are left for those who multiply.
-  static constexpr int kAhead = tile.stages - 2;
+  // A stage is free once the one behind it is there: of two stages no copy is under way.
   static_assert(tile.depth == kSlab && tile.columns == 64 * kBulkWarpgroups && tile.cluster > 1);
-  static_assert(kAhead > 0);
+  static_assert(tile.stages > 2);
   static constexpr bool kUneven = kEights > 16;  // sums need more registers than an equal share
   static_assert(kRowBytes % 1024 == 0);          // matrices begin where they are swizzled from
 };
 
-// The tiles of a cluster, one after the other: neighbours have the same columns and other rows, so that
-// clusters which run side by side read the same weights.
+// The tiles of a cluster, one after the other: neighbours have the same columns and other rows, up to
+// kGroup, and then the next columns. So clusters which run side by side read few rows of the weights and of
+// x again and again, and the L2 holds both; all rows of x may be more than it does.
 template <ProductTile tile>
 struct BulkTiles {
-  int of_rows, count, number, step;
+  static constexpr int kGroup = 8, kColumns = tile.cluster * tile.columns;
+  int of_rows, of_columns, number, step;
   __device__ __forceinline__ explicit BulkTiles(const LinearArgs& args)
       : of_rows((args.rows + tile.rows - 1) / tile.rows),
-        count(of_rows * ((args.n + tile.cluster * tile.columns - 1) / (tile.cluster * tile.columns))),
+        of_columns((args.n + kColumns - 1) / kColumns),
         number(static_cast<int>(blockIdx.y) / tile.cluster),
         step(static_cast<int>(gridDim.y) / tile.cluster) {}
-  __device__ __forceinline__ bool is_there() const { return number < count; }
+  __device__ __forceinline__ int count() const { return of_rows * of_columns; }
+  __device__ __forceinline__ bool is_there() const { return number < count(); }
   __device__ __forceinline__ void next() { number += step; }
-  __device__ __forceinline__ int left() const { return number < count ? (count - 1 - number) / step + 1 : 0; }
-  __device__ __forceinline__ int first_row() const { return number % of_rows * tile.rows; }
+  __device__ __forceinline__ int left() const { return is_there() ? (count() - 1 - number) / step + 1 : 0; }
+  // The group's first tile of rows, and how many it has.
+  __device__ __forceinline__ int group() const { return number / (kGroup * of_columns) * kGroup; }
+  __device__ __forceinline__ int in_group() const {
+    return of_rows - group() < kGroup ? of_rows - group() : kGroup;
+  }
+  __device__ __forceinline__ int first_row() const {
+    return (group() + (number - group() * of_columns) % in_group()) * tile.rows;
+  }
   __device__ __forceinline__ int first_column() const {
-    return (number / of_rows * tile.cluster + static_cast<int>(rank_in_cluster())) * tile.columns;
+    return (number - group() * of_columns) / in_group() * kColumns +
+           static_cast<int>(rank_in_cluster()) * tile.columns;
   }
 };
 
@@ -83,13 +93,7 @@ __device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* sha
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   const std::int64_t slab = static_cast<std::int64_t>(args.rows) * kSlabRowBytes;
   const int first = static_cast<int>(rank_in_cluster()) * Sizes::kShare;
-  BulkRing<tile> ring(shared), behind(shared);
-  // The oldest stage that nobody was told of: its copies are there, and for the products.
-  const auto tell = [&] {
-    show_writes();
-    arrive_at(behind.filled + behind.place, rank_in_cluster());
-    behind.next();
-  };
+  BulkRing<tile> ring(shared);
   int started = 0;
   for (BulkTiles<tile> tiles(args); tiles.is_there(); tiles.next()) {
     LineCopies<tile.columns, kSlabRowBytes / 16, kBulkBringers> weights(
@@ -111,15 +115,10 @@ __device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* sha
       }
       x += slab;
       weights.start(ring.stage() + Sizes::kRowBytes);
-      copies_commit();
+      arrive_with_copies(ring.filled + ring.place);
       ring.next();
-      if (started < Sizes::kAhead) continue;
-      copies_wait<Sizes::kAhead>();
-      tell();
     }
   }
-  copies_wait<0>();
-  for (int i = 0; i < started && i < Sizes::kAhead; ++i) tell();
 }
 
 // Stores a warpgroup's part of a tile, from column `first_n` of y on: a thread has two of its columns.
@@ -173,6 +172,7 @@ __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsig
       for (int i = 0; i < 4; ++i) sums[n][i] = 0;
     for (int i = 0; i < stages; ++i) {
       wait_for_arrivals(ring.filled + ring.place, ring.parity);
+      show_writes();  // those of who brings: its copies do not wait for a fence of its own
       const unsigned char *const x = ring.stage(), *const weights =
                                                        x + Sizes::kRowBytes + warpgroup * Sizes::kWeightBytes;
       fence_products(sums);

@@ -31,8 +31,9 @@ __device__ __forceinline__ void set_registers() {
 #endif
 }
 
-// Shows what this thread has written into shared memory, by stores or by copies for which it has waited, to
-// products of warpgroups that come behind a barrier at which it arrives next.
+// Shows what is written into shared memory, by stores or by asynchronous copies that are there, to products
+// of warpgroups: what this thread has written, to those behind a barrier at which it arrives next; and what
+// others wrote before a barrier for which it has waited, to its own.
 __device__ __forceinline__ void show_writes() {
 #ifndef __CUDACC__
   emulated::show_writes();
