@@ -1,7 +1,8 @@
 // Microseconds of products of one matrix, as JSON lines: y = x [rows, k] * weights [n, k], by the plain
-// kernel, by tiles and by the device's library (bfloat16 alone; left out where there is none). Weights are so
-// many copies that no cache has them. bytes_per_s: of weights that tiles read; flops: of tiles. On the
-// emulated device the numbers say nothing; it is there to rehearse.
+// kernel, by tiles and by the device's library (bfloat16 alone; left out where there is none); of up to 16
+// rows also by the other of the two forms for few rows (few_us, several_us). Weights are so many copies that
+// no cache has them. bytes_per_s: of weights that tiles read; flops: of tiles. On the emulated device the
+// numbers say nothing; it is there to rehearse.
 //   products_bench cuda|emulated [ROWS [WEIGHTS]]     1,16 q4_k,q6_k: those alone
 //   products_bench choices                            the sizes of choices.def that it was built with, as
 //   JSON
@@ -30,7 +31,7 @@ struct Sizes {
 };
 // Llama 3 8B's: queries, keys and values; output; gate and up; down; head.
 const Sizes kGpu = {{{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}},
-                    {1, 8, 16, 32, 64, 128, 256, 2048},
+                    {1, 2, 4, 8, 16, 32, 64, 128, 256, 2048},
                     std::int64_t{512} << 20,
                     std::int64_t{20} << 30,
                     0.02};
@@ -165,6 +166,15 @@ class Bench {
         "%.4g, "
         "\"flops\": %.4g",
         kind.name, n, k, rows, *tiles, 1e6 * bytes / *tiles, 1e6 * flops / *tiles);
+    if (rows <= 16) {
+      using Form = KernelLaunches::ProductForm;
+      const bool few = KernelLaunches::product_form(rows, n) == Form::few;
+      auto other = timed(copies, [&](std::int64_t copy) {
+        return launches.linear_tiles(kind.element, with(copy), few ? Form::several : Form::few);
+      });
+      if (!other) return other.error();
+      std::printf(", \"%s_us\": %.2f", few ? "several" : "few", *other);
+    }
     if (flops <= static_cast<double>(sizes_.plain_flops)) {
       auto plain =
           timed(copies, [&](std::int64_t copy) { return launches.linear(kind.element, with(copy)); });

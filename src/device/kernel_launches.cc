@@ -171,7 +171,7 @@ Status KernelLaunches::linear(Element weight, LinearArgs args) {
 }
 
 KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std::int32_t n) {
-  if (rows <= kFewRows.rows) return ProductForm::few;
+  if (rows <= kMostFewRows) return ProductForm::few;
   if (rows <= kSeveralRows.rows) return ProductForm::several;
   const auto blocks = [&](const ProductTile& tile) {
     const Dim3 grid = blocks_of(tile, rows, n);
@@ -258,7 +258,7 @@ std::int64_t KernelLaunches::rounded_elements(std::int64_t rows, std::int64_t k)
   return slab_elements(rows, static_cast<std::int32_t>(k));
 }
 
-std::int32_t KernelLaunches::few_rows() { return kFewRows.rows; }
+std::int32_t KernelLaunches::few_rows() { return kMostFewRows; }
 std::int32_t KernelLaunches::few_norms() { return kFewNorms; }
 
 Status KernelLaunches::round_few(LinearArgs& args, std::int32_t columns) {

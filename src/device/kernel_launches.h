@@ -37,10 +37,11 @@ class KernelLaunches {
     const float* bias = nullptr;
     std::int32_t n = 0;  // columns of y
   };
-  // Products of up to few_rows() rows in one launch: with the norm of x, of up to few_norms() rows, and with
-  // the function of y; by several matrices of the same k, whose columns follow each other in y. The bits are
-  // those of launches one by one. args.product's weight, bias and n are not read, and `rounded` is room or
-  // null; or has x already, where that is null. Gated: one matrix, whose n is half of its rows.
+  // Products of up to 16 rows in one launch, which is worth having up to few_rows(): with the norm of x, of
+  // up to few_norms() rows, and with the function of y; by several matrices of the same k, whose columns
+  // follow each other in y. The bits are those of launches one by one. args.product's weight, bias and n are
+  // not read, and `rounded` is room or null; or has x already, where that is null. Gated: one matrix, whose n
+  // is half of its rows.
   Status linear_few(std::span<const Matrix> matrices, FewLinearArgs args);
   // Room for x in bfloat16, as any product by tiles has it.
   static std::int64_t rounded_elements(std::int64_t rows, std::int64_t k);

@@ -299,8 +299,9 @@ TEST(ProductKernels, PairsOfExpertsHaveTheBitsOfTheirRowAlone) {
 
 TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::product_form(1, 4096), Form::few);
-  EXPECT_EQ(KernelLaunches::product_form(16, 128256), Form::few);
-  EXPECT_EQ(KernelLaunches::product_form(17, 4096), Form::several);
+  EXPECT_EQ(KernelLaunches::product_form(KernelLaunches::few_rows(), 128256), Form::few);
+  EXPECT_EQ(KernelLaunches::product_form(KernelLaunches::few_rows() + 1, 4096), Form::several);
+  EXPECT_EQ(KernelLaunches::product_form(32, 128256), Form::several);
   EXPECT_EQ(KernelLaunches::product_form(33, 4096), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(64, 128256), Form::wide);
   EXPECT_EQ(KernelLaunches::product_form(256, 4096), Form::wide);

@@ -64,6 +64,9 @@ inline constexpr std::int32_t kBulkWarpgroups = 2, kBulkBringers = 128,
 // Registers of a thread that multiplies 256 rows, and of one that brings them.
 inline constexpr std::int32_t kBulkRegisters = 232, kBulkBringersRegisters = 40;
 inline constexpr std::int64_t kBulkClusters = choices::bulk_clusters;
+// The most rows of a product that takes them. More are faster by kSeveralRows, although norms and functions
+// are launches of their own then.
+inline constexpr std::int32_t kMostFewRows = choices::few_rows;
 // Bytes of x in bfloat16 that a block of kFewRows holds at once.
 inline constexpr std::int32_t kFewInputBytes = choices::few_input_kib * 1024;
 // Behind them: sums of warps, and a mean and a scale for each row (linear_few.cuh).
@@ -111,7 +114,7 @@ constexpr std::uint32_t few_shared_bytes(std::int32_t group) {
   return static_cast<std::uint32_t>(kFewRows.stages * kFewRows.columns * product_pitch(kFewRows, group) +
                                     kFewInputBytes + kFewMomentBytes);
 }
-static_assert(kFewNorms <= kFewRows.rows && kFewRows.rows == 16);
+static_assert(kFewNorms <= kMostFewRows && kMostFewRows <= kFewRows.rows && kFewRows.rows == 16);
 
 // Attention by tiles (attention_tiles.cuh), for heads of up to `padded`: 64, 128 or 256.
 inline constexpr std::int32_t kTileWarps = 4;

@@ -1,10 +1,10 @@
 #pragma once
-// Products of up to kFewRows.rows rows: the weights pass by once, and how fast they come is all that counts.
-// Each warp has eight rows of the weights and a ring of stages of its own, which it fills and empties without
-// waiting for another warp; the block's rows of x lie in shared memory, rounded to bfloat16, all of k at once
-// where it fits (kFewInputBytes), else a part after the other, which are the only barriers. The chain of an
-// element's sum is linear_tiles.cuh's. grid: (tiles of rows, tiles of n); block: warps of the tile; shared:
-// few_shared_bytes().
+// Products of up to kFewRows.rows rows (kMostFewRows are enough for linear_several): the weights pass by
+// once, and how fast they come is all that counts. Each warp has eight rows of the weights and a ring of
+// stages of its own, which it fills and empties without waiting for another warp; the block's rows of x lie
+// in shared memory, rounded to bfloat16, all of k at once where it fits (kFewInputBytes), else a part after
+// the other, which are the only barriers. The chain of an element's sum is linear_tiles.cuh's. grid: (tiles
+// of rows, tiles of n); block: warps of the tile; shared: few_shared_bytes().
 //
 // A launch costs such a product more than its arithmetic does. So what stands beside it can be part of it,
 // with the same bits: each block works the norm of its rows out for itself (InputNorm), the function behind

@@ -208,6 +208,7 @@ TEST_F(DeviceOpsTest, RowsOfProductsHaveTheBitsThatTheyHaveAlone) {
   DeviceOps ops(bench_.device(), bench_.stream(), arena_, {.weights = device::Element::bf16});
   const KernelContext context = {.backend = Backend::device, .device = &ops};
   constexpr std::int64_t kAll = 18, kOut = 12;
+  const std::int64_t few = device::KernelLaunches::few_rows();
   for (const std::int64_t width : {std::int64_t{96}, std::int64_t{1032}})
     for (const bool gated : {false, true}) {
       SCOPED_TRACE(testing::Message() << width << (gated ? " gated" : ""));
@@ -243,7 +244,9 @@ TEST_F(DeviceOpsTest, RowsOfProductsHaveTheBitsThatTheyHaveAlone) {
             return bench_.get(y, static_cast<std::size_t>(count * columns));
           };
           const std::vector<float> all = rows(0, kAll);
-          for (const auto& [from, count] : {std::pair{0, 1}, {17, 1}, {3, 2}, {1, 3}, {2, 16}}) {
+          using Part = std::pair<std::int64_t, std::int64_t>;
+          for (const auto& [from, count] : {Part{0, 1}, Part{17, 1}, Part{3, 2}, Part{1, 3}, Part{1, few},
+                                            Part{1, few + 1}, Part{2, 16}}) {
             const std::vector<float> wanted(all.begin() + from * columns,
                                             all.begin() + (from + count) * columns);
             EXPECT_TRUE(same_bits(rows(from, count), wanted))
