@@ -11,10 +11,10 @@ namespace {
 
 // A limit of choices.def.
 constexpr bool fits(std::uint32_t shared_bytes) { return shared_bytes <= kMaxSharedBytes; }
-static_assert(fits(few_shared_bytes(64)) && fits(product_shared_bytes(kSeveralRows, 64)) &&
-              fits(product_shared_bytes(kSomeRows, 64)) && fits(product_shared_bytes(kWideRows, 64)) &&
-              fits(product_shared_bytes(kManyRows, 64)) && fits(walk_shared_bytes(256, kMaxHeadGroup)) &&
-              fits(walk_shared_bytes(64, kMaxHeadGroup)));
+static_assert(fits(few_shared_bytes(64, kFewRows.rows, 1 << 20)) &&
+              fits(product_shared_bytes(kSeveralRows, 64)) && fits(product_shared_bytes(kSomeRows, 64)) &&
+              fits(product_shared_bytes(kWideRows, 64)) && fits(product_shared_bytes(kManyRows, 64)) &&
+              fits(walk_shared_bytes(256, kMaxHeadGroup)) && fits(walk_shared_bytes(64, kMaxHeadGroup)));
 constexpr bool fits_cluster(std::uint32_t shared_bytes) { return shared_bytes <= kMaxClusterSharedBytes; }
 static_assert(fits_cluster(product_shared_bytes(bulk_rows(64), 64)) &&
               fits_cluster(product_shared_bytes(bulk_rows(128), 64)) &&
@@ -243,7 +243,7 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   const std::int32_t group = group_bytes(weight);
   LaunchShape shape = {.grid = blocks_of(tile, args.rows, args.n), .block = {u32(product_threads(tile))}};
   if (few) {
-    shape.shared_bytes = few_shared_bytes(group);
+    shape.shared_bytes = few_shared_bytes(group, std::min(args.rows, kFewRows.rows), args.k);
     return put(id, shape, FewLinearArgs{.product = args, .norm = {}, .output = {}});
   }
   shape.shared_bytes = product_shared_bytes(tile, group);
@@ -293,7 +293,7 @@ Status KernelLaunches::linear_few(std::span<const Matrix> matrices, FewLinearArg
                       .first_column = columns};
     columns += matrix.n;
     tiles += (matrix.n + of_tile - 1) / of_tile;
-    shared = std::max(shared, few_shared_bytes(group_bytes(matrix.element)));
+    shared = std::max(shared, few_shared_bytes(group_bytes(matrix.element), product.rows, product.k));
   }
   if (product.stride == 0) product.stride = columns;
   if (args.norm.kind != InputNorm::Kind::none) product.rounded = nullptr;
@@ -347,7 +347,7 @@ Status KernelLaunches::grouped_tiles(Element weight, const GroupedLinearArgs& ar
   Dim3 grid = blocks_of(kFewRows, args.pairs, args.n);
   grid.x = u32(most_tiles(args.pairs, args.experts));
   return put(for_tiles(weight, KernelId::grouped_tiles_bf16), grid, {u32(product_threads(kFewRows))},
-             few_shared_bytes(group_bytes(weight)), args);
+             few_shared_bytes(group_bytes(weight), kFewRows.rows, args.k), args);
 }
 
 Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {

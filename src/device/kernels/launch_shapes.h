@@ -110,9 +110,15 @@ constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32
 }
 // Blocks of few rows hold 16 rows of a stage or more.
 static_assert(kFewInputBytes >= 2 * kFewRows.rows * kFewRows.depth);
-constexpr std::uint32_t few_shared_bytes(std::int32_t group) {
+// `rows` of x, or of them as much as is held at once: each 16 bytes further than its elements are, so that
+// eight lie in different banks.
+PAGODA_HOST_DEVICE constexpr std::int32_t few_input_bytes(std::int32_t rows, std::int32_t k) {
+  const std::int64_t all = 2 * slab_elements(rows, k);
+  return (all < kFewInputBytes ? static_cast<std::int32_t>(all) : kFewInputBytes) + 16 * rows;
+}
+constexpr std::uint32_t few_shared_bytes(std::int32_t group, std::int32_t rows, std::int32_t k) {
   return static_cast<std::uint32_t>(kFewRows.stages * kFewRows.columns * product_pitch(kFewRows, group) +
-                                    kFewInputBytes + kFewMomentBytes);
+                                    few_input_bytes(rows, k) + kFewMomentBytes);
 }
 static_assert(kFewNorms <= kMostFewRows && kMostFewRows <= kFewRows.rows && kFewRows.rows == 16);
 

@@ -54,18 +54,20 @@ struct FewCopies {
       const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
       const int column = first_n + (output.gated != 0 ? line % 4 : line);
       const std::int64_t row = output.gated != 0 && line >= 4 ? args.n + column : column;
-      const bool there = i < kAll && column < args.n;
-      from[j] = weights + (there ? row * row_bytes + 16 * piece : 0);
+      // Of whole rows, some row stands for one that is not there: its sums are stored nowhere.
+      const bool there = i < kAll && (kWhole || column < args.n);
+      from[j] = weights + (there && column < args.n ? row * row_bytes + 16 * piece : 16 * piece);
       to[j] = kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
       left[j] = there ? row_bytes - 16 * piece : 0;
     }
   }
 
-  __device__ __forceinline__ void start(unsigned char* stage) {
+  // Not `wanted`: there is no such stage.
+  __device__ __forceinline__ void start(unsigned char* stage, bool wanted) {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
-      if (kAll % 32 == 0 || j + 1 < kCount || threadIdx.x % 32 < kAll % 32)
-        copy_async(stage + to[j], from[j], left[j] > 0);
+      const bool mine = kAll % 32 == 0 || j + 1 < kCount || threadIdx.x % 32 < kAll % 32;
+      copy_async(stage + to[j], from[j], kWhole || left[j] > 0, mine && wanted);
       from[j] += Sizes::kRowStep;  // nothing is read there once `left` is over
       if (!kWhole) left[j] -= Sizes::kRowStep;
     }
@@ -119,7 +121,7 @@ __device__ __forceinline__ void normalize(const InputNorm& norm, const float* mo
 template <class Lines>
 __device__ __forceinline__ void round_inputs(const LinearArgs& args, const InputNorm& norm,
                                              const float* moments, const Lines& lines, int count, int first_k,
-                                             int depth, unsigned char* inputs) {
+                                             int depth, int pitch, unsigned char* inputs) {
   const int chunks = depth / 8;
   for (int line = 0; line < count; ++line) {
     const float* const x = lines.x(line) + first_k;
@@ -145,31 +147,25 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Input
           words.at[j] = Lines::kWeighed ? pack(pair[0] * factor, pair[1] * factor) : pack(pair[0], pair[1]);
         }
       }
-      store_whole(inputs + swizzled(line, chunk, 2 * depth), words);
+      store_whole(inputs + line * pitch + 16 * chunk, words);
     }
   }
 }
 
-// A stage's matrices in registers, in steps of 32 of k. `rows`: for two steps and their halves, where this
-// lane's row of x is that it loads for all; `first_byte`: of the stage in it.
-struct FewFragments {
-  static constexpr int kSteps = kFewRows.depth / 32;
-  std::uint32_t left[kSteps][2][4], right[kSteps][4];
+// The matrices of a step of 32 of k in registers. `x`: of this lane's row, which it loads for all.
+struct FewStep {
+  static constexpr int kCount = kFewRows.depth / 32;  // of a stage
+  std::uint32_t left[2][4], right[4];
 
-  template <class T>
-  __device__ __forceinline__ void load(const unsigned char* stage, const unsigned char* const (&rows)[4],
-                                       int first_byte, int step) {
+  __device__ __forceinline__ void load_left(const unsigned char* x) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      load_matrices<false>(
-          reinterpret_cast<const Bf16*>(rows[2 * (step % 2) + half] + first_byte + 128 * (step / 2)),
-          left[step][half]);
-    load_weights(stage, FewSizes<T>::kPitch, static_cast<const T*>(nullptr), 32 * step, 0, right[step]);
+      load_matrices<false>(reinterpret_cast<const Bf16*>(x + 32 * half), left[half]);
   }
-  __device__ __forceinline__ void multiply(float (&sum)[4], int step) const {
+  __device__ __forceinline__ void multiply(float (&sum)[4]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      multiply_matrices(sum, left[step][half], {right[step][2 * half], right[step][2 * half + 1]});
+      multiply_matrices(sum, left[half], {right[2 * half], right[2 * half + 1]});
   }
 };
 
@@ -212,18 +208,21 @@ template <class T, class Lines>
 __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNorm& norm,
                                            const OutputFunction& output, const Lines& lines, int tile) {
   using Sizes = FewSizes<T>;
-  constexpr int kDepth = kFewRows.depth, kStages = kFewRows.stages;
+  constexpr int kDepth = kFewRows.depth, kStages = kFewRows.stages, kSteps = FewStep::kCount;
   PAGODA_SHARED(unsigned char, shared);
   unsigned char* const inputs = shared;
-  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  unsigned char* const ring = shared + kFewInputBytes + warp * Sizes::kRingBytes;
-  auto* const moments =
-      reinterpret_cast<float*>(shared + kFewInputBytes + kFewRows.warps_of_columns * Sizes::kRingBytes);
-  const int first_n = (tile * kFewRows.warps_of_columns + warp) * few_columns(output);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  // As a lane says it to all, so that the compiler knows that they go the same way.
+  const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / 32), 0);
   const int count = lines.count() < kFewRows.rows ? lines.count() : kFewRows.rows;
+  unsigned char* const rings = shared + few_input_bytes(count, args.k);
+  unsigned char* const ring = rings + warp * Sizes::kRingBytes;
+  auto* const moments = reinterpret_cast<float*>(rings + kFewRows.warps_of_columns * Sizes::kRingBytes);
+  const int first_n = (tile * kFewRows.warps_of_columns + warp) * few_columns(output);
   const int stages = (args.k + kDepth - 1) / kDepth;
-  // Stages whose inputs lie in shared memory together.
+  // Stages of x that are held at once.
   const int fit = kFewInputBytes / (2 * kDepth) / count, at_once = fit < stages ? fit : stages;
+  const int pitch = 2 * kDepth * at_once + 16;
   const bool has_work = first_n < args.n;
   FewCopies<T> copies(args, output, first_n);
   int to = 0, from = 0;  // bytes in the ring
@@ -231,49 +230,60 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
     return at + Sizes::kStageBytes == Sizes::kRingBytes ? 0 : at + Sizes::kStageBytes;
   };
   const auto copy = [&](int number) {
-    if (number < stages && has_work) copies.start(ring + to);
+    copies.start(ring + to, number < stages && has_work);
     copies_commit();
     to = further(to);
   };
   for (int i = 0; i < kStages; ++i) copy(i);
   // Lines behind the last one are products of the first, which nobody stores.
-  const int line = lane % 16 < count ? lane % 16 : 0;
-  const unsigned char* rows[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) rows[i] = inputs + swizzled(line, 2 * i + lane / 16, 2 * at_once * kDepth);
+  const unsigned char* const row = inputs + (lane % 16 < count ? lane % 16 * pitch : 0) + 16 * (lane / 16);
   ProductSums<T, kFewRows> sums;
   clear(sums);
+  StoredStage<T> stored;
+  FewStep now;
   if (norm.kind != InputNorm::Kind::none) find_moments(args, norm, lines, count, moments);
   for (int first = 0; first < stages; first += at_once) {
     if (first > 0) __syncthreads();  // nobody reads the part before
-    round_inputs(args, norm, moments + kFewSums, lines, count, first * kDepth, at_once * kDepth, inputs);
+    round_inputs(args, norm, moments + kFewSums, lines, count, first * kDepth, at_once * kDepth, pitch,
+                 inputs);
     __syncthreads();
     const int behind = first + at_once < stages ? first + at_once : stages;
     if (!has_work) continue;
-    copies_wait<kStages - 1>();
-    __syncwarp();  // the copies of all lanes are there
-    FewFragments fragments;
-#pragma unroll
-    for (int step = 0; step < FewFragments::kSteps; ++step) fragments.load<T>(ring + from, rows, 0, step);
-    const auto next_stage = [&](int i) {
-      copies_wait<kStages - 2>();
-      __syncwarp();  // and nobody reads stage i any more
-      copy(i + kStages);
-      from = further(from);
-    };
-    // One sum is one chain of products: while it goes on, the next stage comes into the registers that are
-    // free.
-    for (int i = first; i + 1 < behind; ++i) {
-      next_stage(i);
-#pragma unroll
-      for (int step = 0; step < FewFragments::kSteps; ++step) {
-        fragments.multiply(sums.at[0][0], step);
-        fragments.load<T>(ring + from, rows, 2 * kDepth * (i + 1 - first), step);
-      }
+    if (first == 0) {
+      copies_wait<kStages - 1>();
+      __syncwarp();  // the copies of all lanes are there
+      stored.load(ring, Sizes::kPitch);
+      stored.fragment(0, now.right);
     }
-    next_stage(behind - 1);
+    const unsigned char* x = row;
+    now.load_left(x);
+    // One sum is one chain of products. While one of them goes on, the weights of the next are widened, which
+    // came into registers with the stage before.
+#pragma unroll 2
+    for (int i = first; i < behind; ++i) {
+      copies_wait<kStages - 2>();
+      __syncwarp();  // stage i + 1 is there, and all have loaded stage i
+      copy(i + kStages);
+      if (i + 1 < stages) from = further(from);  // else it is loaded again, and not used
+      const unsigned char* const next_x = i + 1 < behind ? x + 2 * kDepth : x;
+      StoredStage<T> coming;
+      coming.load(ring + from, Sizes::kPitch);
 #pragma unroll
-    for (int step = 0; step < FewFragments::kSteps; ++step) fragments.multiply(sums.at[0][0], step);
+      for (int step = 0; step < kSteps; ++step) {
+        FewStep next;
+        if (step + 1 < kSteps) {
+          next.load_left(x + 64 * (step + 1));
+          stored.fragment(step + 1, next.right);
+        } else {
+          next.load_left(next_x);
+          coming.fragment(0, next.right);
+        }
+        now.multiply(sums.at[0][0]);
+        now = next;
+      }
+      stored = coming;
+      x = next_x;
+    }
   }
   if (!has_work) return;
   if (output.is_there != 0)

@@ -56,6 +56,22 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool ther
 #endif
 }
 
+// The same, or nothing at all where it is not `wanted`: without a branch.
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool there, bool wanted) {
+#ifdef __CUDACC__
+  const auto shared = shared_address(to);
+  const int taken = there ? 16 : 0;
+  asm volatile(
+      "{.reg .pred p;\n"
+      "setp.ne.b32 p, %3, 0;\n"
+      "@p cp.async.cg.shared.global [%0], [%1], 16, %2;}" ::"r"(shared),
+      "l"(from), "r"(taken), "r"(static_cast<int>(wanted))
+      : "memory");
+#else
+  if (wanted) emulated::copy_async(to, from, there ? 16 : 0);
+#endif
+}
+
 // Makes a group of this thread's copies since the last call.
 __device__ __forceinline__ void copies_commit() {
 #ifdef __CUDACC__

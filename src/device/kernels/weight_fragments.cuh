@@ -58,34 +58,104 @@ __device__ __forceinline__ void widen(std::uint32_t bytes, float scale, float mi
       pack(fmaf(scale, half_and_256th(bytes, 2), minimum), fmaf(scale, half_and_256th(bytes, 3), minimum));
 }
 
+// What a lane has of a group of 32 of its row, as it lies there: where `group` begins; and its weights.
+struct StoredFour {
+  TwoFloats numbers;  // scale, minimum
+  std::uint32_t codes;
+  __device__ __forceinline__ void load(const unsigned char* group) {
+    numbers = load_whole<TwoFloats>(group);
+    const auto* const at = reinterpret_cast<const std::uint16_t*>(group + 8 + 2 * (threadIdx.x % 4));
+    codes = at[0] | static_cast<std::uint32_t>(at[4]) << 16;
+  }
+  __device__ __forceinline__ void widen_all(std::uint32_t (&out)[4]) const {
+    const float scale = 256 * numbers.at[0], minimum = numbers.at[1] - 0.5f * scale;
+    widen(codes & 0x0F0F0F0Fu, scale, minimum, out[0], out[1]);
+    widen(codes >> 4 & 0x0F0F0F0Fu, scale, minimum, out[2], out[3]);
+  }
+};
+struct StoredEight {
+  float scale;
+  std::uint32_t codes[4];
+  __device__ __forceinline__ void load(const unsigned char* group) {
+    scale = *reinterpret_cast<const float*>(group);
+    const auto* const at = reinterpret_cast<const std::uint16_t*>(group + 4 + 2 * (threadIdx.x % 4));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) codes[i] = at[4 * i];
+  }
+  __device__ __forceinline__ void widen_all(std::uint32_t (&out)[4]) const {
+    constexpr float kOffset =
+        8388608.0f + 128.0f;  // signed codes are 128 too high once their first bit is turned
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t turned = codes[i] ^ 0x8080u;
+      out[i] =
+          pack(scale * (large_and_byte(turned, 0) - kOffset), scale * (large_and_byte(turned, 1) - kOffset));
+    }
+  }
+};
+
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized4*,
                                              int first_k, int shift, std::uint32_t (&out)[4]) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const unsigned char* const group =
-      lines + lane / 4 * pitch + shift + first_k / kQuantizedGroup * kGroupBytes<Quantized4>;
-  const auto numbers = load_whole<TwoFloats>(group);  // scale, minimum
-  const float scale = 256 * numbers.at[0], minimum = numbers.at[1] - 0.5f * scale;
-  const auto* const codes = reinterpret_cast<const std::uint16_t*>(group + 8 + 2 * (lane % 4));
-  const std::uint32_t both = __byte_perm(codes[0], codes[4], 0x5410u);
-  widen(both & 0x0F0F0F0Fu, scale, minimum, out[0], out[1]);
-  widen(both >> 4 & 0x0F0F0F0Fu, scale, minimum, out[2], out[3]);
+  StoredFour stored;
+  stored.load(lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch + shift +
+              first_k / kQuantizedGroup * kGroupBytes<Quantized4>);
+  stored.widen_all(out);
 }
 
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized8*,
                                              int first_k, int shift, std::uint32_t (&out)[4]) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const unsigned char* const group =
-      lines + lane / 4 * pitch + shift + first_k / kQuantizedGroup * kGroupBytes<Quantized8>;
-  const float scale = *reinterpret_cast<const float*>(group);
-  constexpr float kOffset =
-      8388608.0f + 128.0f;  // signed codes are 128 too high once their first bit is turned
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const std::uint32_t codes =
-        *reinterpret_cast<const std::uint16_t*>(group + 4 + 2 * (lane % 4) + 8 * i) ^ 0x8080u;
-    out[i] = pack(scale * (large_and_byte(codes, 0) - kOffset), scale * (large_and_byte(codes, 1) - kOffset));
-  }
+  StoredEight stored;
+  stored.load(lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch + shift +
+              first_k / kQuantizedGroup * kGroupBytes<Quantized8>);
+  stored.widen_all(out);
 }
+
+// A unit's numbers, and a lane's codes of `group` of it. The scales are exact: 11 bits of a half and 6 or 8
+// of their own.
+struct UnitFour {
+  FourWords numbers;
+  __device__ __forceinline__ void load(const unsigned char* unit) { numbers = load_whole<FourWords>(unit); }
+  static __device__ __forceinline__ std::uint32_t codes(const unsigned char* unit, int group) {
+    return *reinterpret_cast<const std::uint32_t*>(unit + 16 + 16 * group + 4 * (threadIdx.x % 4));
+  }
+  __device__ __forceinline__ void widen_all(int group, std::uint32_t codes, std::uint32_t (&out)[4]) const {
+    constexpr float kLarge = 8388608.0f;
+    const float unit_scale = 256 * __uint_as_float(numbers.at[0]),
+                unit_minimum = -__uint_as_float(numbers.at[1]);
+    const float scale = fmaf(unit_scale, large_and_byte(numbers.at[2], group), -kLarge * unit_scale);
+    const float exact = fmaf(unit_minimum, large_and_byte(numbers.at[3], group), -kLarge * unit_minimum);
+    const float minimum = fmaf(-0.5f, scale, exact);  // half a scale is exact
+    widen(codes & 0x0F0F0F0Fu, scale, minimum, out[0], out[1]);
+    widen(codes >> 4 & 0x0F0F0F0Fu, scale, minimum, out[2], out[3]);
+  }
+};
+struct UnitSix {
+  TwoWords scales;
+  float unit_scale;
+  __device__ __forceinline__ void load(const unsigned char* unit) {
+    scales = load_whole<TwoWords>(unit + 96);
+    unit_scale = *reinterpret_cast<const float*>(unit + 104);
+  }
+  static __device__ __forceinline__ std::uint32_t low(const unsigned char* unit, int group) {
+    return *reinterpret_cast<const std::uint32_t*>(unit + 16 * group + 4 * (threadIdx.x % 4));
+  }
+  // Of two groups.
+  static __device__ __forceinline__ std::uint32_t high(const unsigned char* unit, int group) {
+    return *reinterpret_cast<const std::uint32_t*>(unit + 64 + 16 * (group / 2) + 4 * (threadIdx.x % 4));
+  }
+  __device__ __forceinline__ void widen_all(int group, std::uint32_t low, std::uint32_t both,
+                                            std::uint32_t (&out)[4]) const {
+    constexpr float kOffset = 8388608.0f + 128.0f;  // as of StoredEight
+    const std::uint32_t high = group % 2 == 0 ? both << 4 : both;
+    const std::uint32_t of_group = (group < 2 ? scales.at[0] : scales.at[1]) ^ 0x80808080u;
+    const float scale = 256 * unit_scale;
+    const float first = scale * (large_and_byte(of_group, group % 2 * 2) - kOffset),
+                second = scale * (large_and_byte(of_group, group % 2 * 2 + 1) - kOffset);
+    // scale / 256 * (128 + code - 160)
+    widen((low & 0x0F0F0F0Fu) | (high & 0x30303030u), first, -0.625f * first, out[0], out[1]);
+    widen((low >> 4 & 0x0F0F0F0Fu) | (high >> 2 & 0x30303030u), second, -0.625f * second, out[2], out[3]);
+  }
+};
 
 // Units lie in a stage from the beginning of one on, so that `group` of 32 is known where a stage has whole
 // ones.
@@ -100,41 +170,84 @@ __device__ __forceinline__ UnitPlace unit_place(const unsigned char* lines, int 
   return {lines + lane / 4 * pitch + group / 4 * static_cast<int>(sizeof(T)), group % 4};
 }
 
-// The scales are exact: 11 bits of a half and 6 or 8 of their own.
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized4K*,
                                              int first_k, int shift, std::uint32_t (&out)[4]) {
-  constexpr float kLarge = 8388608.0f;
-  const int lane = static_cast<int>(threadIdx.x % 32);
   const UnitPlace at = unit_place<Quantized4K>(lines, pitch, first_k, shift);
-  const auto numbers = load_whole<FourWords>(at.unit);
-  const float unit_scale = 256 * __uint_as_float(numbers.at[0]),
-              unit_minimum = -__uint_as_float(numbers.at[1]);
-  const float scale = fmaf(unit_scale, large_and_byte(numbers.at[2], at.group), -kLarge * unit_scale);
-  const float minimum =
-      fmaf(unit_minimum, large_and_byte(numbers.at[3], at.group), -kLarge * unit_minimum) - 0.5f * scale;
-  const std::uint32_t codes =
-      *reinterpret_cast<const std::uint32_t*>(at.unit + 16 + 16 * at.group + 4 * (lane % 4));
-  widen(codes & 0x0F0F0F0Fu, scale, minimum, out[0], out[1]);
-  widen(codes >> 4 & 0x0F0F0F0Fu, scale, minimum, out[2], out[3]);
+  UnitFour unit;
+  unit.load(at.unit);
+  unit.widen_all(at.group, UnitFour::codes(at.unit, at.group), out);
 }
 
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized6K*,
                                              int first_k, int shift, std::uint32_t (&out)[4]) {
-  constexpr float kOffset = 8388608.0f + 128.0f;  // as of Quantized8
-  const int lane = static_cast<int>(threadIdx.x % 32);
   const UnitPlace at = unit_place<Quantized6K>(lines, pitch, first_k, shift);
-  const std::uint32_t low = *reinterpret_cast<const std::uint32_t*>(at.unit + 16 * at.group + 4 * (lane % 4)),
-                      both = *reinterpret_cast<const std::uint32_t*>(at.unit + 64 + 16 * (at.group / 2) +
-                                                                     4 * (lane % 4));
-  const std::uint32_t high = at.group % 2 == 0 ? both << 4 : both;
-  const auto numbers = load_whole<TwoWords>(at.unit + 96);
-  const std::uint32_t scales = (at.group < 2 ? numbers.at[0] : numbers.at[1]) ^ 0x80808080u;
-  const float unit_scale = 256 * *reinterpret_cast<const float*>(at.unit + 104);
-  const float first = unit_scale * (large_and_byte(scales, at.group % 2 * 2) - kOffset),
-              second = unit_scale * (large_and_byte(scales, at.group % 2 * 2 + 1) - kOffset);
-  // scale / 256 * (128 + code - 160)
-  widen((low & 0x0F0F0F0Fu) | (high & 0x30303030u), first, -0.625f * first, out[0], out[1]);
-  widen((low >> 4 & 0x0F0F0F0Fu) | (high >> 2 & 0x30303030u), second, -0.625f * second, out[2], out[3]);
+  UnitSix unit;
+  unit.load(at.unit);
+  unit.widen_all(at.group, UnitSix::low(at.unit, at.group), UnitSix::high(at.unit, at.group), out);
 }
+
+// What a lane has of 128 of k of its row, which begin with a unit: loaded as they lie in a stage, long before
+// fragment() makes load_weights()' registers of one of the four groups.
+template <class T>
+struct StoredStage;
+template <>
+struct StoredStage<Bf16> {
+  std::uint32_t at[4][4];
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch) {
+#pragma unroll
+    for (int group = 0; group < 4; ++group)
+      load_weights(lines, pitch, static_cast<const Bf16*>(nullptr), 32 * group, 0, at[group]);
+  }
+  __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[i] = at[group][i];
+  }
+};
+template <class T, class Group>
+struct StoredGroups {
+  Group at[4];
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch) {
+    const unsigned char* const line = lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
+#pragma unroll
+    for (int group = 0; group < 4; ++group) at[group].load(line + group * kGroupBytes<T>);
+  }
+  __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
+    at[group].widen_all(out);
+  }
+};
+template <>
+struct StoredStage<Quantized4> : StoredGroups<Quantized4, StoredFour> {};
+template <>
+struct StoredStage<Quantized8> : StoredGroups<Quantized8, StoredEight> {};
+template <>
+struct StoredStage<Quantized4K> {
+  UnitFour unit;
+  std::uint32_t codes[4];
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch) {
+    const unsigned char* const at = lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
+    unit.load(at);
+#pragma unroll
+    for (int group = 0; group < 4; ++group) codes[group] = UnitFour::codes(at, group);
+  }
+  __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
+    unit.widen_all(group, codes[group], out);
+  }
+};
+template <>
+struct StoredStage<Quantized6K> {
+  UnitSix unit;
+  std::uint32_t low[4], high[2];
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch) {
+    const unsigned char* const at = lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
+    unit.load(at);
+#pragma unroll
+    for (int group = 0; group < 4; ++group) low[group] = UnitSix::low(at, group);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) high[i] = UnitSix::high(at, 2 * i);
+  }
+  __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
+    unit.widen_all(group, low[group], high[group / 2], out);
+  }
+};
 
 }  // namespace pagoda::device::kernels

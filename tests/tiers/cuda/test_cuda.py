@@ -140,9 +140,8 @@ def alone_choices(folder):
 
 
 def test_bars(tmp_path):
-    """By the estimate six are missed: two of 256 rows by warpgroups, and four of 16 rows, for which a GPU was slower than
-    the library; one more is a change for the worse. Without clusters, or where blocks share with nobody, it is three
-    more."""
+    """By the estimate six are missed: two of 256 rows by warpgroups, and four of 16 rows, as they were on a GPU; one
+    more is a change for the worse. Without clusters, or where blocks share with nobody, it is three more."""
     page = ROOT / "bench/results/2026-11-26-gpu-h200.md"
     lines = run(ROOT / "bench/gpu/estimate", "--bars", page).stdout.splitlines()
     bars = [line for line in lines if re.search(r" (holds|MISSED)", line)]
