@@ -1,0 +1,107 @@
+#pragma once
+// WatchedDevice: a device with counts of what is asked of it, and the host's time in those calls. Everything
+// else is passed on. Threads: as of the device. Owner: who is measured; it owns the device.
+#include <memory>
+#include <utility>
+
+#include "base/clock.h"
+#include "device/device.h"
+
+namespace pagoda::device {
+
+struct DeviceCalls {
+  std::int64_t launches = 0, copies = 0, waits = 0, allocations = 0;
+  std::uint64_t copied_bytes = 0;
+  TimeNs launching = 0, copying = 0, waiting = 0;
+};
+
+class WatchedDevice final : public Device {
+ public:
+  explicit WatchedDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+  DeviceCalls take_calls() { return std::exchange(calls_, {}); }
+
+  Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) override {
+    ++calls_.launches;
+    return timed(calls_.launching, [&] { return device_->launch(stream, kernel, shape, args); });
+  }
+  Status launch_graph(StreamId stream, GraphId graph) override {
+    ++calls_.launches;
+    return timed(calls_.launching, [&] { return device_->launch_graph(stream, graph); });
+  }
+  Status multiply(StreamId stream, const ProductArgs& args) override {
+    ++calls_.launches;
+    return timed(calls_.launching, [&] { return device_->multiply(stream, args); });
+  }
+  Status copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) override {
+    return copied(bytes, [&] { return device_->copy_in(stream, to, pinned, bytes); });
+  }
+  Status copy_out(StreamId stream, std::byte* pinned, const std::byte* from, std::size_t bytes) override {
+    return copied(bytes, [&] { return device_->copy_out(stream, pinned, from, bytes); });
+  }
+  Status copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
+    return copied(bytes, [&] { return device_->copy(stream, to, from, bytes); });
+  }
+  Status synchronize(StreamId stream) override {
+    ++calls_.waits;
+    return timed(calls_.waiting, [&] { return device_->synchronize(stream); });
+  }
+  Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override {
+    ++calls_.allocations;
+    return device_->allocate(bytes, name);
+  }
+  Result<std::byte*> allocate_pinned(std::size_t bytes) override {
+    ++calls_.allocations;
+    return device_->allocate_pinned(bytes);
+  }
+
+  std::string describe() const override { return device_->describe(); }
+  std::span<const Kernel> kernels() const override { return device_->kernels(); }
+  bool has_clusters() const override { return device_->has_clusters(); }
+  bool has_warpgroups() const override { return device_->has_warpgroups(); }
+  Status free(std::byte* memory) override { return device_->free(memory); }
+  std::size_t free_bytes() const override { return device_->free_bytes(); }
+  Status free_pinned(std::byte* memory) override { return device_->free_pinned(memory); }
+  std::size_t granule() const override { return device_->granule(); }
+  Result<std::byte*> reserve(std::size_t bytes) override { return device_->reserve(bytes); }
+  Status release(std::byte* addresses) override { return device_->release(addresses); }
+  Result<PhysicalId> create_physical(std::size_t bytes) override { return device_->create_physical(bytes); }
+  Status destroy_physical(PhysicalId memory) override { return device_->destroy_physical(memory); }
+  Status map(std::byte* address, PhysicalId memory) override { return device_->map(address, memory); }
+  Status set_access(std::byte* address, std::size_t bytes) override {
+    return device_->set_access(address, bytes);
+  }
+  Status unmap(std::byte* address, std::size_t bytes) override { return device_->unmap(address, bytes); }
+  Result<Window> create_window(std::size_t bytes) override { return device_->create_window(bytes); }
+  Result<std::byte*> open_window(const WindowHandle& handle) override { return device_->open_window(handle); }
+  Result<StreamId> create_stream() override { return device_->create_stream(); }
+  Result<EventId> create_event() override { return device_->create_event(); }
+  Status record(EventId event, StreamId stream) override { return device_->record(event, stream); }
+  Status wait(StreamId stream, EventId event) override { return device_->wait(stream, event); }
+  Status begin_capture(StreamId stream) override { return device_->begin_capture(stream); }
+  Result<GraphId> end_capture(StreamId stream) override { return device_->end_capture(stream); }
+  Status destroy_graph(GraphId graph) override { return device_->destroy_graph(graph); }
+  Status open_products() override { return device_->open_products(); }
+  Status start_profile() override { return device_->start_profile(); }
+  Result<std::vector<KernelTime>> end_profile() override { return device_->end_profile(); }
+
+ private:
+  template <class Call>
+  Status timed(TimeNs& sum, const Call& call) {
+    const TimeNs before = clock_.now();
+    Status status = call();
+    sum += clock_.now() - before;
+    return status;
+  }
+  template <class Call>
+  Status copied(std::size_t bytes, const Call& call) {
+    ++calls_.copies;
+    calls_.copied_bytes += bytes;
+    return timed(calls_.copying, call);
+  }
+
+  std::unique_ptr<Device> device_;
+  SteadyClock clock_;
+  DeviceCalls calls_;
+};
+
+}  // namespace pagoda::device
