@@ -74,9 +74,9 @@ bool aligned(const void* x, const void* weight, const float* y) {
   return rest(x) == 0 && rest(weight) == 0 && rest(y) % (2 * sizeof(float)) == 0;
 }
 
-// Four elements a thread.
+// Eight elements a thread.
 LaunchShape shared_rows(std::int64_t rows, std::int64_t width) {
-  const std::int64_t blocks = std::clamp<std::int64_t>(width / (4 * kRowThreads), 1, 65'535);
+  const std::int64_t blocks = std::clamp<std::int64_t>(width / (8 * kRowThreads), 1, 65'535);
   return {.grid = {u32(rows), u32(blocks)}, .block = {kRowThreads}};
 }
 
@@ -87,10 +87,10 @@ LaunchShape select_rows(std::int64_t rows, std::int32_t vocabulary) {
   return {.grid = {u32(rows)}, .block = {u32(threads)}, .shared_bytes = select_shared_bytes(threads)};
 }
 
-// The launch of a norm. By the width alone: its sum's order is the threads'.
+// The launch of a norm, whose threads stand for four each. By the width alone: its sum's order is theirs.
 LaunchShape whole_rows(std::int64_t rows, std::int32_t width) {
   const std::uint32_t threads = width >= kWideRow ? kWideRowThreads : kRowThreads;
-  return {.grid = {u32(rows)}, .block = {threads}, .shared_bytes = threads / 32 * u32(sizeof(float))};
+  return {.grid = {u32(rows)}, .block = {threads / 4}, .shared_bytes = threads / 32 * u32(sizeof(float))};
 }
 
 }  // namespace
@@ -229,8 +229,9 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   if (few) PAGODA_RETURN_IF_ERROR(round_few(args, args.n));
   if (!few) {
     CHECK(args.rounded != nullptr);
-    PAGODA_RETURN_IF_ERROR(
-        round_rows({.x = args.x, .out = args.rounded, .width = args.k, .slab_rows = args.rows}, args.rows));
+    if (args.x != nullptr)
+      PAGODA_RETURN_IF_ERROR(
+          round_rows({.x = args.x, .out = args.rounded, .width = args.k, .slab_rows = args.rows}, args.rows));
   }
   if (form >= ProductForm::bulk_64) {
     CHECK(weight == Element::bf16 && device_.has_warpgroups());
@@ -356,7 +357,8 @@ Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {
 
 Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows) {
   const KernelId id = for_cache(cache, KernelId::rope_and_write_f32);
-  return put(id, {u32(rows), u32(args.num_query_heads + 2 * args.cache.num_kv_heads)}, {kWarp}, 0, args);
+  const std::int32_t heads = args.num_query_heads + 2 * args.cache.num_kv_heads;
+  return put(id, {u32(rows), u32((heads + kRopeWarps - 1) / kRopeWarps)}, {kWarp * u32(kRopeWarps)}, 0, args);
 }
 
 Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device/kernels/launch_shapes.h"
 #include "device/test_support.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
@@ -125,6 +126,81 @@ TEST(DeviceKernels, FunctionsOfFeedForwards) {
         }
       expect_near(bench.get(out, rows * width), wanted, 1e-5f);
     }
+}
+
+// Norms and functions that round what they make: in slabs, as products read it, or row by row. Rows of more
+// than 4,096 elements do not fit into the registers of a norm's threads.
+class RoundedRows {
+ public:
+  RoundedRows(std::uint64_t seed, std::size_t width)
+      : bench_(seed),
+        rows_(static_cast<std::int32_t>(draw(seed, 0, 1, 11))),
+        width_(static_cast<std::int32_t>(width)),
+        slab_rows_(seed % 3 == 0 ? 0 : rows_),
+        x_(random_floats(seed, 2 * count(), 3)),
+        weight_(random_floats(seed + 99, width)),
+        bias_(random_floats(seed + 98, width)) {}
+
+  // The launch itself rounds as round_rows() does what it stores.
+  void norm(bool rms) {
+    const auto launch = [&](const NormArgs& args) {
+      return rms ? bench_.run().rms_norm(args, rows_) : bench_.run().layer_norm(args, rows_);
+    };
+    NormArgs args = {bench_.put(x_), bench_.put(weight_), bench_.make<float>(count()), width_, 1e-5f};
+    args.bias = rms ? nullptr : bench_.put(bias_);
+    ASSERT_TRUE(launch(args).ok());
+    compare(args.out, args, launch);
+  }
+  void function(bool gated) {
+    const auto launch = [&](const ActivateArgs& args) { return bench_.run().activate(args, rows_); };
+    ActivateArgs args = {bench_.put(x_), bench_.make<float>(count()), width_, Function::clamped_silu,
+                         gated ? 1 : 0};
+    ASSERT_TRUE(launch(args).ok());
+    compare(args.out, args, launch);
+  }
+
+ private:
+  std::size_t count() const { return static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_); }
+  std::size_t elements() const {
+    return slab_rows_ == 0 ? count() : static_cast<std::size_t>(slab_elements(rows_, width_));
+  }
+  template <class Args, class Launch>
+  void compare(const float* out, Args args, const Launch& launch) {
+    auto* const wanted = bench_.make<std::uint16_t>(elements());
+    ASSERT_TRUE(bench_.run()
+                    .round_rows({.x = out, .out = wanted, .width = width_, .slab_rows = slab_rows_}, rows_)
+                    .ok());
+    const std::vector<std::uint16_t> bits = bench_.get(wanted, elements());
+    const std::vector<std::uint16_t> plain = bf16(bench_.get(out, count()));
+    for (std::int32_t row = 0; row < rows_; ++row)
+      for (std::int32_t i = 0; i < width_; ++i) {
+        const std::int64_t at = std::int64_t{row} * width_ + i;
+        ASSERT_EQ(bits[static_cast<std::size_t>(slab_rows_ == 0 ? at : slab_place(rows_, row, i))],
+                  plain[static_cast<std::size_t>(at)])
+            << row << ", " << i;
+      }
+    args.out = nullptr;
+    args.rounded = bench_.make<std::uint16_t>(elements());
+    args.slab_rows = slab_rows_;
+    ASSERT_TRUE(launch(args).ok());
+    EXPECT_EQ(bench_.get(args.rounded, elements()), bits);
+  }
+
+  KernelBench bench_;
+  std::int32_t rows_, width_, slab_rows_;
+  std::vector<float> x_, weight_, bias_;
+};
+
+TEST(DeviceKernels, RoundedOutputsHaveTheBitsOfALaunchThatRounds) {
+  for (std::uint64_t seed = 0; seed < 18; ++seed) {
+    const std::size_t width = seed % 6 == 5   ? draw(seed, 1, 4000, 9000) / 4 * 4
+                              : seed % 3 == 0 ? draw(seed, 1, 1, 1300)
+                                              : draw(seed, 1, 1, 300) * 8;
+    SCOPED_TRACE(::testing::Message() << "seed " << seed << ", width " << width);
+    RoundedRows rows(seed, width);
+    rows.norm(seed % 2 == 0);
+    rows.function(seed % 4 < 2);
+  }
 }
 
 TEST(DeviceKernels, AddRowsAndSoftcap) {

@@ -28,7 +28,8 @@ struct EmbeddingArgs {
 };
 
 // rms_norm: out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight
-// layer_norm: of x[r] less its mean, (+ bias). `out` may be `x`.
+// layer_norm: of x[r] less its mean, (+ bias). `out` may be `x`, or null where `rounded` is there, into which
+// the same goes as RoundRowsArgs has it.
 struct NormArgs {
   const float* x = nullptr;
   const float* weight = nullptr;
@@ -37,6 +38,8 @@ struct NormArgs {
   float eps = 0;
   const float* bias = nullptr;  // or null
   std::int32_t stride = 0;      // from a row to the next, of x and out; 0: width
+  std::int32_t slab_rows = 0;
+  std::uint16_t* rounded = nullptr;
 };
 
 // y[r] += scale * (gate: sigmoid(gate[r]) *) x[r]
@@ -80,6 +83,8 @@ struct ActivateArgs {
   std::int32_t width = 0;
   Function function = Function::silu;
   std::int32_t gated = 1;
+  std::int32_t slab_rows = 0;
+  std::uint16_t* rounded = nullptr;  // or null; as NormArgs has it
 };
 
 // 32 neighbours in a row of weights that stay quantised, as their file has them; rows are whole groups.
@@ -135,8 +140,8 @@ struct LinearArgs {
   float* y = nullptr;
   std::int32_t rows = 0, n = 0, k = 0;
   std::int32_t accumulate = 0;
-  // Products by tiles: room for x in bfloat16, slab_elements() (launch_shapes.h); few rows: [rows, k] or
-  // null.
+  // Products by tiles: room for x in bfloat16, slab_elements() (launch_shapes.h), or x itself there, where
+  // `x` is null; few rows: [rows, k] or null.
   std::uint16_t* rounded = nullptr;
   std::int32_t stride = 0;  // from a row of y to the next; 0: n
 };

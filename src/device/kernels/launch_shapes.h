@@ -19,6 +19,9 @@ namespace choices {
 // Threads of a row's block (rows.cuh); of a norm's from kWideRow elements on.
 inline constexpr std::int32_t kRowThreads = 128, kWideRowThreads = 512, kWideRow = 1024;
 
+// Heads of a block that rotates them and writes keys and values (paged_cache.cuh), a warp each.
+inline constexpr std::int32_t kRopeWarps = 4;
+
 inline constexpr std::int32_t kLinearTile = 16, kLinearDepth = 32;
 inline constexpr std::uint32_t kLinearSharedBytes = 2 * kLinearTile * (kLinearDepth + 1) * sizeof(float);
 

@@ -3,6 +3,8 @@
 // pass over what the product of query, key and value gave (§5.1 of the paper, its first kernel); and copies
 // of blocks for copy-on-write (its third).
 #include "device/kernels/dialect.cuh"
+#include "device/kernels/launch_shapes.h"
+#include "device/kernels/tile_words.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -44,14 +46,33 @@ __device__ __forceinline__ float* cache_scale(const CacheArgs& cache, int block,
          slot;
 }
 
+// Elements i and i + 1 of a head's row where `twos`, else element i alone.
+__device__ __forceinline__ TwoFloats load_two(const float* x, int i, bool twos) {
+  return twos ? load_whole<TwoFloats>(x + i) : TwoFloats{{x[i], 0}};
+}
+__device__ __forceinline__ void store_two(float* to, bool twos, const TwoFloats& two) {
+  if (twos)
+    store_whole(to, two);
+  else
+    *to = two.at[0];
+}
+__device__ __forceinline__ void store_two(Bf16* to, bool twos, const TwoFloats& two) {
+  if (twos)
+    store_whole(to, pack(two.at[0], two.at[1]));
+  else
+    store(to, two.at[0]);
+}
+__device__ __forceinline__ void store_two(Int8*, bool, const TwoFloats&) {}  // write_slot() has the row
+
 // A head's row into its slot, by a warp. In 8 bits: the largest becomes 127, and what is so small that 127
 // divided by it might overflow is 0.
 template <class T>
 __device__ __forceinline__ void write_slot(const CacheArgs& cache, int block, bool value, int kv_head,
                                            int slot, const float* x) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
+  const bool twos = cache.head_size % 2 == 0;
+  const int each = twos ? 2 : 1, lane = each * static_cast<int>(threadIdx.x % 32);
   T* const to = cache_slot<T>(cache, block, value, kv_head, slot);
-  for (int i = lane; i < cache.head_size; i += 32) store(to + i, x[i]);
+  for (int i = lane; i < cache.head_size; i += 32 * each) store_two(to + i, twos, load_two(x, i, twos));
 }
 template <>
 __device__ __forceinline__ void write_slot<Int8>(const CacheArgs& cache, int block, bool value, int kv_head,
@@ -68,14 +89,15 @@ __device__ __forceinline__ void write_slot<Int8>(const CacheArgs& cache, int blo
   if (lane == 0) *cache_scale(cache, block, value, kv_head, slot) = largest / 127.0f;
 }
 
-// A warp a head. grid: (rows, query + 2 KV heads); block: 32.
+// A warp a head. grid: (rows, query + 2 KV heads, kRopeWarps of them each); block: kRopeWarps warps.
 template <class T>
 __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   const CacheArgs& cache = args.cache;
-  const int size = cache.head_size, lane = static_cast<int>(threadIdx.x), head = static_cast<int>(blockIdx.y);
+  const int size = cache.head_size, lane = static_cast<int>(threadIdx.x % 32),
+            head = static_cast<int>(blockIdx.y * kRopeWarps + threadIdx.x / 32);
   const int row = static_cast<int>(blockIdx.x), heads = args.num_query_heads + 2 * cache.num_kv_heads;
   const int position = args.positions[row], first_block = args.tables[row];
-  if (first_block < 0) return;
+  if (first_block < 0 || head >= heads) return;
   float* const x = args.qkv + (static_cast<std::int64_t>(row) * heads + head) * size;
   const int kv_head = (head - args.num_query_heads) % cache.num_kv_heads;
   const bool is_query = head < args.num_query_heads;
@@ -105,24 +127,47 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   if (is_query && args.query_temperature != 0)
     factor += args.query_temperature *
               log1pf(static_cast<float>((position + args.temperature_offset) / args.temperature_positions));
-  const auto normed = [&](int i) {
-    return before ? (x[i] - mean) * scale * weight[i] : behind ? x[i] * scale : x[i];
-  };
-  const auto keep = [&](int i, float value) {
-    if (behind) value *= weight[i];
-    x[i] = is_query ? value * factor : value;
-  };
-  // A lane has both elements of a pair: nobody else reads what it writes.
+  // A lane has both elements of a pair, or of two: nobody else reads what it writes.
   const int half = args.rotary_size / 2;
+  const bool twos = size % 2 == 0 && half % 2 == 0;
+  const int each = twos ? 2 : 1, first = each * lane, step = 32 * each;
+  T* const to =
+      is_query ? nullptr : cache_slot<T>(cache, table[position / cache.block_size], false, kv_head, slot);
+  const auto normed = [&](int i) {
+    TwoFloats two = load_two(x, i, twos);
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+      if (before && j < each)
+        two.at[j] = (two.at[j] - mean) * scale * weight[i + j];
+      else if (behind)
+        two.at[j] *= scale;
+    return two;
+  };
+  const auto keep = [&](int i, TwoFloats two) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      if (behind && j < each) two.at[j] *= weight[i + j];
+      if (is_query) two.at[j] *= factor;
+    }
+    store_two(x + i, twos, two);
+    if (!is_query) store_two(to + i, twos, two);
+  };
   const float* const turn =
       args.cos_sin + (half > 0 ? static_cast<std::int64_t>(args.turns[row]) * args.rotary_size : 0);
-  for (int i = lane; i < half; i += 32) {
-    const float a = normed(i), b = normed(i + half), c = turn[i], s = turn[i + half];
-    keep(i, a * c - b * s);
-    keep(i + half, b * c + a * s);
+  for (int i = first; i < half; i += step) {
+    const TwoFloats a = normed(i), b = normed(i + half), c = load_two(turn, i, twos),
+                    s = load_two(turn, i + half, twos);
+    TwoFloats low, high;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      low.at[j] = a.at[j] * c.at[j] - b.at[j] * s.at[j];
+      high.at[j] = b.at[j] * c.at[j] + a.at[j] * s.at[j];
+    }
+    keep(i, low);
+    keep(i + half, high);
   }
-  for (int i = args.rotary_size + lane; i < size; i += 32) keep(i, normed(i));
-  if (is_query) return;
+  for (int i = args.rotary_size + first; i < size; i += step) keep(i, normed(i));
+  if (is_query || kScaleElements<T> == 0) return;
   __syncwarp();
   write_slot<T>(cache, table[position / cache.block_size], false, kv_head, slot, x);
 }

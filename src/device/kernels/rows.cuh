@@ -1,7 +1,9 @@
 #pragma once
 // Ops of rows by themselves. grid.x: rows; grid.y: blocks that share a row, of norms one; block.x: threads.
 #include "device/kernels/dialect.cuh"
+#include "device/kernels/launch_shapes.h"
 #include "device/kernels/stored_weights.cuh"
+#include "device/kernels/tile_words.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -10,6 +12,50 @@ __device__ __forceinline__ int first_of_row() {
   return static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
 }
 __device__ __forceinline__ int step_in_row() { return static_cast<int>(gridDim.y * blockDim.x); }
+
+// Rows whose neighbours can be loaded and stored four at a time. Null stands for an array that is not there.
+__device__ __forceinline__ bool in_fours(int width, const void* a, const void* b, const void* c = nullptr,
+                                         const void* d = nullptr) {
+  const auto at = [](const void* x) { return reinterpret_cast<std::uintptr_t>(x); };
+  return width % 4 == 0 && (at(a) | at(b) | at(c) | at(d)) % 16 == 0;
+}
+
+// Elements i to i + 3 of a row; zero behind its end. `fours`: in_fours() of it.
+__device__ __forceinline__ FourFloats load_four(const float* x, int i, int width, bool fours) {
+  FourFloats four = {};
+  if (fours) {
+    if (i < width) four = load_whole<FourFloats>(x + i);
+    return four;
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if (i + j < width) four.at[j] = x[i + j];
+  return four;
+}
+__device__ __forceinline__ void store_four(float* x, int i, int width, bool fours, const FourFloats& four) {
+  if (fours) return store_whole(x + i, four);
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if (i + j < width) x[i + j] = four.at[j];
+}
+// The same to the nearest bfloat16, of row `row` of RoundRowsArgs::out; in slabs whatever lies behind the
+// end.
+__device__ __forceinline__ void store_rounded(std::uint16_t* out, int slab_rows, int row, int i, int width,
+                                              bool fours, const FourFloats& four) {
+  const auto place = [&](int at) {
+    return slab_rows == 0 ? static_cast<std::int64_t>(row) * width + at : slab_place(slab_rows, row, at);
+  };
+  if (fours)
+    return store_whole(out + place(i),
+                       TwoWords{{pack(four.at[0], four.at[1]), pack(four.at[2], four.at[3])}});
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if (slab_rows == 0 && i + j >= width) continue;
+    Bf16 rounded;
+    store(&rounded, four.at[j]);
+    out[place(i + j)] = rounded.bits;
+  }
+}
 
 template <class T>
 __device__ __forceinline__ void embed_row(const EmbeddingArgs& args) {
@@ -75,24 +121,90 @@ __device__ __forceinline__ float scale_of_norm(float squares, int width, float e
   return 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
 }
 
-// Shared: a float a warp. A thread writes the elements that it alone reads.
+// A block's row, of which a thread has every (4 * threads)-th four neighbours. The first ones stay in its
+// registers.
+struct RowOfFours {
+  static constexpr int kHeld = 8;
+  const float* x;
+  int width;
+  bool fours;
+  FourFloats held[kHeld];
+
+  __device__ __forceinline__ RowOfFours(const float* row, int row_width, bool in_fours)
+      : x(row), width(row_width), fours(in_fours) {
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) held[j] = load_four(x, first(j), width, fours);
+  }
+  static __device__ __forceinline__ int first(int j) {
+    return 4 * static_cast<int>(threadIdx.x + j * blockDim.x);
+  }
+  // Calls use(which of this thread's fours it is, or -1 behind those in registers; its first element; it).
+  template <class Use>
+  __device__ __forceinline__ void each(const Use& use) const {
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j)
+      if (first(j) < width) use(j, first(j), held[j]);
+    for (int j = kHeld; first(j) < width; ++j) use(-1, first(j), load_four(x, first(j), width, fours));
+  }
+  // row_sum() by 4 * blockDim.x threads, of which each of this block's stands for four neighbours.
+  template <RowTerms terms>
+  __device__ __forceinline__ float sum(float mean, float* shared) const {
+    float sums[4] = {};
+    each([&](int, int i, const FourFloats& four) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (!fours && i + k >= width) continue;
+        const float value = four.at[k] - mean;
+        sums[k] = terms == RowTerms::squares ? fmaf(value, value, sums[k]) : sums[k] + value;
+      }
+    });
+    for (int other = 4; other > 0; other /= 2)
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sums[k] += __shfl_xor_sync(kAllLanes, sums[k], other);
+    if (threadIdx.x % 8 == 0) shared[threadIdx.x / 8] = (sums[0] + sums[2]) + (sums[1] + sums[3]);
+    __syncthreads();
+    float all = 0;
+    for (unsigned warp = 0; warp < blockDim.x / 8; ++warp) all += shared[warp];
+    return all;
+  }
+};
+
+// Shared: a float for each eight threads. A thread writes the elements that it alone reads.
 __device__ __forceinline__ void normalize_row(const NormArgs& args, bool centred) {
   PAGODA_SHARED(float, sums);
-  const int stride = args.stride > 0 ? args.stride : args.width, first = static_cast<int>(threadIdx.x),
-            step = static_cast<int>(blockDim.x);
-  const float* const x = args.x + static_cast<std::int64_t>(blockIdx.x) * stride;
-  float* const out = args.out + static_cast<std::int64_t>(blockIdx.x) * stride;
+  const int width = args.width, stride = args.stride > 0 ? args.stride : width,
+            row = static_cast<int>(blockIdx.x);
+  const float* const x = args.x + static_cast<std::int64_t>(row) * stride;
+  float* const out = args.out != nullptr ? args.out + static_cast<std::int64_t>(row) * stride : nullptr;
+  const RowOfFours values(x, width, in_fours(width, x, out, args.weight, args.bias));
+  FourFloats weights[RowOfFours::kHeld];
+#pragma unroll
+  for (int j = 0; j < RowOfFours::kHeld; ++j)
+    if (args.weight != nullptr)
+      weights[j] = load_four(args.weight, RowOfFours::first(j), width, values.fours);
   float mean = 0;
   if (centred) {
-    mean = row_sum<RowTerms::values, 1>(x, args.width, 0, step, sums) / static_cast<float>(args.width);
+    mean = values.sum<RowTerms::values>(0, sums) / static_cast<float>(width);
     __syncthreads();
   }
-  const float squares = row_sum<RowTerms::squares, 1>(x, args.width, mean, step, sums);
-  const float scale = scale_of_norm(squares, args.width, args.eps);
-  for (int i = first; i < args.width; i += step) {
-    const float value = normalized(x[i], mean, scale, args.weight != nullptr ? args.weight[i] : 1.0f);
-    out[i] = args.bias != nullptr ? value + args.bias[i] : value;
-  }
+  const float scale = scale_of_norm(values.sum<RowTerms::squares>(mean, sums), width, args.eps);
+  values.each([&](int j, int i, FourFloats four) {
+    FourFloats weight = {{1, 1, 1, 1}};
+    if (args.weight != nullptr) weight = j >= 0 ? weights[j] : load_four(args.weight, i, width, values.fours);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) four.at[k] = normalized(four.at[k], mean, scale, weight.at[k]);
+    if (args.bias != nullptr) {
+      const FourFloats bias = load_four(args.bias, i, width, values.fours);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) four.at[k] += bias.at[k];
+    }
+    if (out != nullptr) store_four(out, i, width, values.fours, four);
+    if (args.rounded != nullptr)
+      store_rounded(args.rounded, args.slab_rows, row, i, width, values.fours, four);
+  });
+  if (args.rounded == nullptr || args.slab_rows == 0) return;
+  for (int i = width + RowOfFours::first(0); i < slab_width(width); i += 4 * static_cast<int>(blockDim.x))
+    store_rounded(args.rounded, args.slab_rows, row, i, width, true, {});
 }
 
 __global__ void rms_norm(NormArgs args) { normalize_row(args, false); }
@@ -104,16 +216,18 @@ __global__ void gather_rows(GatherRowsArgs args) {
   for (int i = first_of_row(); i < args.width; i += step_in_row()) to[i] = from[i];
 }
 
+// A thread's first four neighbours of its row, and how far it is to the next.
+__device__ __forceinline__ int first_four_of_row() { return 4 * first_of_row(); }
+__device__ __forceinline__ int fours_in_row() { return 4 * step_in_row(); }
+
 __global__ void round_rows(RoundRowsArgs args) {
   const int row = static_cast<int>(blockIdx.x);
-  const std::int64_t first = static_cast<std::int64_t>(row) * args.width;
+  const float* const x = args.x + static_cast<std::int64_t>(row) * args.width;
+  const bool fours = in_fours(args.width, x, args.out);
   const int end = args.slab_rows == 0 ? args.width : slab_width(args.width);
-#pragma unroll 4
-  for (int i = first_of_row(); i < end; i += step_in_row()) {
-    Bf16 rounded;
-    store(&rounded, i < args.width ? args.x[first + i] : 0.0f);
-    args.out[args.slab_rows == 0 ? first + i : slab_place(args.slab_rows, row, i)] = rounded.bits;
-  }
+#pragma unroll 2
+  for (int i = first_four_of_row(); i < end; i += fours_in_row())
+    store_rounded(args.out, args.slab_rows, row, i, args.width, fours, load_four(x, i, args.width, fours));
 }
 
 __device__ __forceinline__ float function_of(Function function, float x) {
@@ -143,12 +257,22 @@ __device__ __forceinline__ float gated(Function function, float gate, float up) 
 }
 
 __global__ void activate(ActivateArgs args) {
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
-  const float* const in = args.in + row * (args.gated != 0 ? 2 : 1) * args.width;
-  float* const out = args.out + row * args.width;
-  for (int i = first_of_row(); i < args.width; i += step_in_row())
-    out[i] =
-        args.gated != 0 ? gated(args.function, in[i], in[args.width + i]) : function_of(args.function, in[i]);
+  const int width = args.width, row = static_cast<int>(blockIdx.x);
+  const float* const in = args.in + static_cast<std::int64_t>(row) * (args.gated != 0 ? 2 : 1) * width;
+  float* const out = args.out != nullptr ? args.out + static_cast<std::int64_t>(row) * width : nullptr;
+  const bool fours = in_fours(width, in, out, args.rounded);
+  const int end = args.rounded == nullptr || args.slab_rows == 0 ? width : slab_width(width);
+#pragma unroll 2
+  for (int i = first_four_of_row(); i < end; i += fours_in_row()) {
+    FourFloats four = load_four(in, i, width, fours);
+    const FourFloats up = args.gated != 0 ? load_four(in + width, i, width, fours) : FourFloats{};
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      four.at[k] = args.gated != 0 ? gated(args.function, four.at[k], up.at[k])
+                                   : function_of(args.function, four.at[k]);
+    if (out != nullptr && i < width) store_four(out, i, width, fours, four);
+    if (args.rounded != nullptr) store_rounded(args.rounded, args.slab_rows, row, i, width, fours, four);
+  }
 }
 
 __global__ void add_rows(AddRowsArgs args) {
