@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/random.h"
 #include "device/test_device.h"
 #include "device_runner/test_seeds.h"
@@ -357,9 +359,11 @@ TEST(DeviceModelRunner, SleepsAndWakes) {
     if (content == Content::keep) ASSERT_TRUE(driver.generate({&sequence}, 3).ok());
     const std::int64_t free = runner->device_free_bytes();
     const MemoryPlan plan = runner->memory_plan();
+    // A GPU's driver gives memory back in parts of 2 MiB, which small arrays share.
+    const std::int64_t parts = std::getenv("PAGODA_TEST_DEVICE") == nullptr ? 0 : 4 << 20;
     for (int again = 0; again < 2; ++again) {
       ASSERT_TRUE(runner->release_memory(content).ok());
-      EXPECT_GE(runner->device_free_bytes(), free + plan.weight_bytes + plan.activation_bytes +
+      EXPECT_GE(runner->device_free_bytes() + parts, free + plan.weight_bytes + plan.activation_bytes +
                                                  (content == Content::drop ? plan.kv_bytes : 0));
       TestSequence other = sampled(1, 10);
       const Status asleep = Driver(*runner, 16).step({&other}, 100);
@@ -367,7 +371,7 @@ TEST(DeviceModelRunner, SleepsAndWakes) {
     }
     for (int again = 0; again < 2; ++again) {
       ASSERT_TRUE(runner->load_weights().ok());
-      EXPECT_EQ(runner->device_free_bytes(), free);
+      EXPECT_LE(std::abs(runner->device_free_bytes() - free), parts);
     }
     ASSERT_TRUE(driver.generate({&sequence}, 6).ok());
     EXPECT_EQ(sequence.tokens, wanted);
