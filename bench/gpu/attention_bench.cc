@@ -3,9 +3,11 @@
 //   paged        blocks of 16 tokens, anywhere
 //   virtual      the same blocks, side by side in reserved addresses that pages are mapped behind
 //   contiguous   a sequence's tokens in one piece of allocated memory: one block as long as the context
+// Then prefill's attention of prompts, in tiles of warps and of warpgroups, where the device has them.
 // On the emulated device the numbers say nothing; it is there to rehearse.
 //   attention_bench cuda|emulated
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,10 +26,19 @@ struct Sizes {
   std::int32_t heads, kv_heads, head_size, layers, rounds;
   std::vector<std::int32_t> rows, contexts, blocks;  // tokens of a block, for moves
   std::int32_t moved_tokens;
+  std::vector<std::pair<std::int32_t, std::int32_t>> prompts;  // how many, of so many tokens each
 };
-const Sizes kGpu = {32, 8, 128, 32, 20, {8, 32}, {64, 128, 256, 1024}, {1, 2, 4, 8, 16, 32, 64, 128, 256},
-                    256};
-const Sizes kRehearsal = {4, 2, 16, 2, 1, {2}, {20, 40}, {4, 16}, 16};
+const Sizes kGpu = {32,
+                    8,
+                    128,
+                    32,
+                    20,
+                    {8, 32},
+                    {64, 128, 256, 1024},
+                    {1, 2, 4, 8, 16, 32, 64, 128, 256},
+                    256,
+                    {{1, 512}, {4, 512}, {1, 2048}, {1, 4096}, {1, 16384}}};
+const Sizes kRehearsal = {4, 2, 64, 2, 1, {2}, {20, 40}, {4, 16}, 16, {{2, 40}}};
 
 constexpr std::int32_t kBlockSize = 16;
 
@@ -45,6 +56,7 @@ class Bench {
       for (const std::int32_t rows : sizes_.rows)
         for (const char* const memory : {"paged", "virtual", "contiguous"})
           PAGODA_RETURN_IF_ERROR(attention(memory, rows, context));
+    for (const auto& [count, tokens] : sizes_.prompts) PAGODA_RETURN_IF_ERROR(prefill(count, tokens));
     for (const std::int32_t block : sizes_.blocks) PAGODA_RETURN_IF_ERROR(moves(block));
     return ok_status();
   }
@@ -70,6 +82,23 @@ class Bench {
     if (!there) return there.error();
     PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, *there, *host, bytes));
     return reinterpret_cast<const std::int32_t*>(*there);
+  }
+  // Device memory with numbers from -1 to 1, in bfloat16 or f32.
+  Result<std::byte*> numbers(std::int64_t count, bool wide) {
+    const std::int64_t bytes = count * (wide ? 4 : 2);
+    auto host = pinned(bytes), there = room(bytes);
+    if (!host) return host.error();
+    if (!there) return there.error();
+    std::uint32_t state = 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      state = state * 1664525 + 1013904223;
+      const float value = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+      const auto bits = std::bit_cast<std::uint32_t>(value);
+      const auto half = static_cast<std::uint16_t>(bits >> 16);
+      std::memcpy(*host + i * (wide ? 4 : 2), wide ? static_cast<const void*>(&bits) : &half, wide ? 4 : 2);
+    }
+    PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, *there, *host, static_cast<std::size_t>(bytes)));
+    return there;
   }
   Status clear() {
     PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
@@ -165,6 +194,88 @@ class Bench {
         "{\"case\": \"attention\", \"memory\": \"%s\", \"rows\": %d, \"context\": %d, \"plain_us\": %.2f, "
         "\"tiles_us\": %.2f, \"splits_us\": %.2f, \"walk_us\": %.2f}\n",
         memory.c_str(), rows, context, micros[0], micros[1], micros[2], micros[3]);
+    std::fflush(stdout);
+    return clear();
+  }
+
+  Status prefill(std::int32_t prompts, std::int32_t tokens) {
+    const std::int32_t width = (tokens + kBlockSize - 1) / kBlockSize, blocks = prompts * width,
+                       all = prompts * tokens;
+    const std::int64_t block_elements = std::int64_t{2} * sizes_.kv_heads * sizes_.head_size * kBlockSize;
+    auto cache = numbers(blocks * block_elements, false);
+    if (!cache) return cache.error();
+    std::vector<std::int32_t> table, rows, tables_of_rows, positions;
+    for (std::int32_t i = 0; i < blocks; ++i) table.push_back(i);
+    for (std::size_t i = table.size(); i > 1; --i) std::swap(table[i - 1], table[random_bits(7, 0, i) % i]);
+    for (std::int32_t i = 0; i < all; ++i) {
+      rows.push_back(i);
+      tables_of_rows.push_back(i / tokens * width);
+      positions.push_back(i % tokens);
+    }
+    AttentionArgs args;
+    args.cache = {.cache = *cache,
+                  .block_elements = block_elements,
+                  .block_size = kBlockSize,
+                  .num_kv_heads = sizes_.kv_heads,
+                  .head_size = sizes_.head_size};
+    args.num_query_heads = sizes_.heads;
+    args.scale = 0.09f;
+    auto tables = put(table), places = put(rows), of_rows = put(tables_of_rows), at = put(positions);
+    if (!tables) return tables.error();
+    if (!places) return places.error();
+    if (!of_rows) return of_rows.error();
+    if (!at) return at.error();
+    args.block_tables = *tables;
+    args.rows = *places;
+    args.tables = *of_rows;
+    args.positions = *at;
+    auto qkv = numbers(std::int64_t{all} * (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_size, true);
+    if (!qkv) return qkv.error();
+    args.qkv = reinterpret_cast<float*>(*qkv);
+    const std::int64_t out_bytes = std::int64_t{all} * sizes_.heads * sizes_.head_size * 4;
+    auto out = room(out_bytes), host = pinned(out_bytes);
+    if (!out) return out.error();
+    if (!host) return host.error();
+    args.out = reinterpret_cast<float*>(*out);
+    double micros[2] = {};
+    std::vector<std::byte> wanted;
+    bool same = true;
+    KernelLaunches launches(device_, stream_);
+    for (const bool bulk : {false, true}) {
+      if (bulk && !launches.supports_bulk_attention(args.cache)) continue;
+      const std::int32_t of_tile =
+          bulk ? KernelLaunches::bulk_rows_of_tile(sizes_.heads, sizes_.kv_heads)
+               : KernelLaunches::rows_of_tile(sizes_.heads, sizes_.kv_heads, sizes_.head_size);
+      std::vector<std::int32_t> tiles;
+      for (std::int32_t i = 0; i < all; ++i)
+        if (i % tokens % of_tile == 0) tiles.push_back(i);
+      const std::int64_t count = std::ssize(tiles);
+      tiles.push_back(all);
+      auto there = put(tiles);
+      if (!there) return there.error();
+      args.tiles = *there;
+      const auto go = [&] {
+        return bulk ? launches.attend_bulk(args, count) : launches.attend_tiles(args, count);
+      };
+      PAGODA_RETURN_IF_ERROR(go());
+      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+      PAGODA_RETURN_IF_ERROR(device_.copy_out(stream_, *host, *out, static_cast<std::size_t>(out_bytes)));
+      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+      if (!bulk) wanted.assign(*host, *host + out_bytes);
+      same = std::memcmp(wanted.data(), *host, wanted.size()) == 0;
+      const TimeNs start = clock_.now();
+      for (std::int32_t i = 0; i < sizes_.rounds; ++i) PAGODA_RETURN_IF_ERROR(go());
+      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+      micros[bulk ? 1 : 0] = micros_since(clock_, start) / sizes_.rounds;
+    }
+    // A causal mask leaves half of two products of tokens x tokens x head.
+    const double flops = 2.0 * prompts * tokens * (tokens + 1.0) * sizes_.heads * sizes_.head_size;
+    const auto tera = [&](double us) { return us > 0 ? flops / us * 1e-6 : 0.0; };
+    std::printf(
+        "{\"case\": \"prefill\", \"prompts\": %d, \"tokens\": %d, \"tiles_us\": %.2f, \"tiles_tflops\": "
+        "%.1f, "
+        "\"bulk_us\": %.2f, \"bulk_tflops\": %.1f, \"same_bits\": %s}\n",
+        prompts, tokens, micros[0], tera(micros[0]), micros[1], tera(micros[1]), same ? "true" : "false");
     std::fflush(stdout);
     return clear();
   }

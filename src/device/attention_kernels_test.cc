@@ -17,7 +17,7 @@ namespace {
 
 const KernelContext kReference = {.backend = Backend::reference};
 
-enum class Way { rows, splits, tiles, tile_splits, tile_walk };
+enum class Way { rows, splits, tiles, tile_splits, tile_walk, bulk };
 
 struct Shape {
   Element element = Element::f32;
@@ -243,7 +243,10 @@ class World {
     if (way == Way::rows) return bench_.run().attend_rows(shape_.element, args, count);
     if (way == Way::tile_splits) return bench_.run().attend_tile_splits(args, count);
     if (way == Way::tile_walk) return bench_.run().attend_tile_walk(args, count);
-    const std::int32_t most = KernelLaunches::rows_of_tile(shape_.heads(), shape_.kv_heads, shape_.head_size);
+    const bool bulk = way == Way::bulk;
+    const std::int32_t most =
+        bulk ? KernelLaunches::bulk_rows_of_tile(shape_.heads(), shape_.kv_heads)
+             : KernelLaunches::rows_of_tile(shape_.heads(), shape_.kv_heads, shape_.head_size);
     std::vector<std::int32_t> tiles = {0};
     for (std::int32_t r = 1; r < count; ++r)
       if (r - tiles.back() == most ||
@@ -252,7 +255,7 @@ class World {
     const std::int64_t num_tiles = std::ssize(tiles);
     tiles.push_back(static_cast<std::int32_t>(count));
     args.tiles = bench_.put(tiles, "tiles");
-    return bench_.run().attend_tiles(args, num_tiles);
+    return bulk ? bench_.run().attend_bulk(args, num_tiles) : bench_.run().attend_tiles(args, num_tiles);
   }
 
   bool done() const {
@@ -285,10 +288,11 @@ Outputs run(const Shape& shape, std::uint64_t seed, Steps steps, Way way) {
       counts.push_back(steps == Steps::one ? 1 << 20
                                            : static_cast<std::int32_t>(random_bits(seed, 40 + s, step) %
                                                                        (step == 0 ? 300 : 60)));
-    const Way alternating = step % 2 == 0   ? (tiles ? Way::tiles : Way::rows)
-                            : !tiles        ? Way::splits
-                            : step % 4 == 1 ? Way::tile_walk
-                                            : Way::tile_splits;
+    const Way alternating = way == Way::bulk && step % 2 == 0 ? Way::bulk
+                            : step % 2 == 0                   ? (tiles ? Way::tiles : Way::rows)
+                            : !tiles                          ? Way::splits
+                            : step % 4 == 1                   ? Way::tile_walk
+                                                              : Way::tile_splits;
     world.step(counts, steps == Steps::one ? way : alternating);
   }
   return world.outputs();
@@ -359,6 +363,27 @@ TEST(DeviceAttention, AWalkGoesOnBehindTheFirstSplits) {
                          .window = window,
                          .lengths = {600, 64, 321}};
     expect_same_bits(run(shape, 1, Steps::one, Way::tiles), run(shape, 2, Steps::one, Way::tile_walk));
+  }
+}
+
+// In tiles of more rows, across splits, windows and chunks, and where a warpgroup has rows of another split
+// than its neighbour, or none.
+TEST(DeviceAttention, WarpgroupsHaveTheBitsOfTiles) {
+  if (!KernelBench().device().has_warpgroups()) GTEST_SKIP() << "no warpgroups";
+  const Shape shapes[] = {
+      {.kv_heads = 2, .group = 4, .head_size = 64, .rotary = 64, .lengths = {90, 1, 33}},
+      {.group = 1, .head_size = 128, .block_size = 8, .rotary = 8, .sinks = true, .lengths = {140}},
+      {.group = 7, .head_size = 128, .rotary = 8, .slopes = true, .softcap = 1.5f, .lengths = {40, 20}},
+      {.group = 2, .head_size = 64, .rotary = 64, .window = 37, .lengths = {140}},
+      {.group = 3, .head_size = 64, .rotary = 64, .chunks = true, .window = 50, .lengths = {110}},
+      {.group = 16, .head_size = 64, .block_size = 64, .rotary = 64, .lengths = {150}}};
+  for (std::uint64_t seed = 0; Shape shape : shapes) {
+    SCOPED_TRACE(seed);
+    shape.element = Element::bf16;
+    const Outputs tiles = run(shape, seed, Steps::one, Way::tiles);
+    expect_same_bits(tiles, run(shape, seed + 100, Steps::one, Way::bulk));
+    if (seed % 2 == 0) expect_same_bits(tiles, run(shape, seed + 200, Steps::chunks, Way::bulk));
+    ++seed;
   }
 }
 

@@ -40,12 +40,15 @@ struct Dim3 {
 
 // Blocks of threads, whole warps of 32. shared_bytes: of each block, at most kMaxSharedBytes. cluster: so
 // many blocks, neighbours in grid.y, which is a multiple of it, run at once and share copies
-// (kernels/cluster_words.cuh); more than one only where the device has_clusters(). Blocks of a cluster may
-// have kMaxClusterSharedBytes each.
+// (kernels/cluster_words.cuh); more than one only where the device has_clusters(). Blocks of a cluster, and
+// such as multiply by warpgroups (kernels/warpgroup_words.cuh; where the device has_warpgroups()), which
+// may be alone and take barriers of copies, too, may have kMaxClusterSharedBytes each.
 struct LaunchShape {
   Dim3 grid = {}, block = {};
   std::uint32_t shared_bytes = 0;
   std::uint32_t cluster = 1;
+  bool warpgroups = false;
+  bool shares() const { return cluster > 1 || warpgroups; }
 };
 // Every compute capability from 8.0 on has these: 8.6 and 8.9 give a block 99 KiB at most. Clusters of up to
 // eight blocks run everywhere that there are clusters; 9.0 gives a block 227 KiB.

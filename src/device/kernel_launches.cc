@@ -18,7 +18,8 @@ static_assert(fits(few_shared_bytes(64, kFewRows.rows, 1 << 20)) &&
 constexpr bool fits_cluster(std::uint32_t shared_bytes) { return shared_bytes <= kMaxClusterSharedBytes; }
 static_assert(fits_cluster(product_shared_bytes(bulk_rows(64), 64)) &&
               fits_cluster(product_shared_bytes(bulk_rows(128), 64)) &&
-              fits_cluster(product_shared_bytes(bulk_rows(256), 64)));
+              fits_cluster(product_shared_bytes(bulk_rows(256), 64)) &&
+              fits_cluster(bulk_attention_bytes(64)) && fits_cluster(bulk_attention_bytes(128)));
 
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -411,6 +412,32 @@ Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tile
 std::int32_t KernelLaunches::rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads,
                                           std::int32_t head_size) {
   return tile_rows(padded(head_size)) / (query_heads / kv_heads);
+}
+
+Status KernelLaunches::attend_bulk(const AttentionArgs& args, std::int64_t tiles) {
+  if (tiles == 0) return ok_status();
+  const std::int32_t size = args.cache.head_size;
+  CHECK(supports_bulk_attention(args.cache));
+  return put(size == 64 ? KernelId::attend_bulk_64 : KernelId::attend_bulk_128,
+             {.grid = {u32(args.cache.num_kv_heads), u32(tiles)},
+              .block = {u32(kBulkThreads)},
+              .shared_bytes = bulk_attention_bytes(size),
+              .warpgroups = true},
+             args);
+}
+
+// The block's threads find eight tokens at once, and copy lines of 128 bytes.
+bool KernelLaunches::supports_bulk_attention(const CacheArgs& cache) const {
+  return device_.has_warpgroups() && (cache.head_size == 64 || cache.head_size == 128) &&
+         cache.block_size % 8 == 0;
+}
+
+bool KernelLaunches::takes_bulk_attention(const CacheArgs& cache) const {
+  return choices::bulk_attention != 0 && supports_bulk_attention(cache);
+}
+
+std::int32_t KernelLaunches::bulk_rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads) {
+  return kBulkAttentionRows / (query_heads / kv_heads);
 }
 
 Status KernelLaunches::copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs) {

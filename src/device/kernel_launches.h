@@ -71,6 +71,9 @@ class KernelLaunches {
     return walks(args, rows) ? attend_tile_walk(args, rows) : attend_tile_splits(args, rows);
   }
   Status attend_tiles(const AttentionArgs& args, std::int64_t tiles);
+  // Another form of it, with the same bits (check_bulk_attention()), where supports_bulk_attention(): tiles
+  // of bulk_rows_of_tile() rows.
+  Status attend_bulk(const AttentionArgs& args, std::int64_t tiles);
   Status copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs);
   Status count_tokens(const CountTokensArgs& args, std::int64_t rows);
   Status edit_logits(const EditLogitsArgs& args, std::int64_t rows);
@@ -101,6 +104,10 @@ class KernelLaunches {
   }
   // How many rows a tile may have.
   static std::int32_t rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size);
+  bool supports_bulk_attention(const CacheArgs& cache) const;
+  // ... and this program takes it (choices.def).
+  bool takes_bulk_attention(const CacheArgs& cache) const;
+  static std::int32_t bulk_rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads);
   // Bytes of a row of k weights, whole groups or units of them.
   static std::int64_t row_bytes(Element weight, std::int64_t k);
   // The form that is made for a product of this size; and the bulk form.

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "device/attention_check.h"
 #include "device/bulk_check.h"
 #include "kernels/device/ops.h"
 #include "model_runner/kv_layout_choice.h"
@@ -105,6 +106,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   }
   if (*weights == Element::bf16 && device::takes_bulk_products(options.max_num_batched_tokens))
     PAGODA_RETURN_IF_ERROR(device::check_bulk_products(there, runner->stream_));
+  if (device::takes_bulk_attention())
+    PAGODA_RETURN_IF_ERROR(device::check_bulk_attention(there, runner->stream_));
   auto event = there.create_event();
   if (!event) return event.error();
   runner->swapped_ = *event;

@@ -84,7 +84,7 @@ void BlockRunner::run_cluster() {
   arrivals_.assign(threads, 0);
   waits_.assign(threads, 0);
   arrived_ = cluster_phase_ = 0;
-  if (shape_->cluster > 1) {
+  if (shape_->shares()) {
     cluster_copies_.begin(shape_->cluster, threads, shape_->shared_bytes, order_);
     products_.begin(shape_->cluster, num_threads_);
   }
@@ -108,7 +108,7 @@ void BlockRunner::run_thread(void* self) {
     runner.fail("ends with asynchronous copies under way");
   if (runner.arrivals_[runner.current_] != runner.waits_[runner.current_])
     runner.fail("ends without waiting for its cluster, at whose barrier it arrived");
-  if (runner.shape_->cluster > 1) {
+  if (runner.shape_->shares()) {
     std::string fault = runner.products_.end(runner.current_);
     if (fault.empty()) fault = runner.cluster_copies_.end(runner.cluster_thread());
     if (!fault.empty()) runner.fail(fault);
@@ -138,7 +138,7 @@ bool BlockRunner::release() {
     std::ranges::fill(lanes, State::runs);
     any = true;
   }
-  return any || release_blocks() || (shape_->cluster > 1 && release_cluster());
+  return any || release_blocks() || (shape_->shares() && release_cluster());
 }
 
 bool BlockRunner::release_blocks() {
@@ -148,7 +148,7 @@ bool BlockRunner::release_blocks() {
       continue;
     Block& block = blocks_[rank];
     ++block.phase;
-    if (shape_->cluster > 1) cluster_copies_.meet(rank);
+    if (shape_->shares()) cluster_copies_.meet(rank);
     block.votes[block.phase % 2] = 0;
     std::ranges::fill(states_of(rank), State::runs);
     any = true;
@@ -259,7 +259,7 @@ void BlockRunner::cluster_wait() {
 }
 
 void BlockRunner::make_arrivals(const void* barrier, std::uint32_t count) {
-  if (shape_->cluster == 1) refuse("a barrier of copies without a cluster");
+  if (!shape_->shares()) refuse("a barrier of copies without a cluster");
   expect(cluster_copies_.make(cluster_thread(), in_shared(barrier), count));
 }
 
@@ -290,25 +290,34 @@ void BlockRunner::copy_to_cluster(void* to, const void* from, std::uint32_t byte
     if ((ranks >> rank & 1) != 0) std::memset(blocks_[rank].shared.data() + copy.offset, 0xFF, bytes);
 }
 
-void BlockRunner::multiply_warpgroup(float* sums, std::uint32_t columns, const void* a, const void* b) {
-  if (shape_->cluster == 1) refuse("a product of a warpgroup without a cluster");
-  const WarpgroupProducts::Product product = {in_shared(a), in_shared(b), columns};
-  expect(products_.multiply(current_, sums, product));
-  const auto read = [&](std::size_t first, std::size_t lines) {
-    for (std::size_t i = 0; i < 2 * lines; ++i) {
-      const std::size_t at = WarpgroupProducts::place(first, i / 2, i % 2);
-      std::string fault;
-      if (at + kCopyBytes > shape_->shared_bytes) fault = ", beyond its end";
-      if (fault.empty() && num_copies_ > 0) fault = under_way(at, kCopyBytes);
-      if (fault.empty()) {
-        fault = cluster_copies_.read_by_product(cluster_thread(), at, kCopyBytes, products_.group(current_));
-        if (!fault.empty()) fault = concat(" at offset ", at, " of shared memory, ", fault);
-      }
-      if (!fault.empty()) expect(concat("a product reads 16 bytes", fault));
+void BlockRunner::multiply_warpgroup(float* sums, const WarpgroupProducts::Product& product) {
+  if (!shape_->shares()) refuse("a product of a warpgroup without a cluster");
+  expect(products_.multiply(current_, sums, product, nullptr));
+  read_by_product(product.a, WarpgroupProducts::kRows, 2);
+  read_by_product(product.b, product.columns, 2);
+}
+
+void BlockRunner::multiply_warpgroup(float* sums, const WarpgroupProducts::Product& product,
+                                     const WarpgroupProducts::Rows& rows) {
+  if (!shape_->shares()) refuse("a product of a warpgroup without a cluster");
+  expect(products_.multiply(current_, sums, product, &rows));
+  for (std::uint32_t first = 0; first < product.columns; first += WarpgroupProducts::kLineColumns)
+    read_by_product(product.b + first / WarpgroupProducts::kLineColumns * product.apart,
+                    WarpgroupProducts::kDepth, WarpgroupProducts::kLineBytes / kCopyBytes);
+}
+
+void BlockRunner::read_by_product(std::size_t first, std::size_t lines, std::size_t pieces) {
+  for (std::size_t i = 0; i < pieces * lines; ++i) {
+    const std::size_t at = WarpgroupProducts::place(first, i / pieces, i % pieces);
+    std::string fault;
+    if (at + kCopyBytes > shape_->shared_bytes) fault = ", beyond its end";
+    if (fault.empty() && num_copies_ > 0) fault = under_way(at, kCopyBytes);
+    if (fault.empty()) {
+      fault = cluster_copies_.read_by_product(cluster_thread(), at, kCopyBytes, products_.group(current_));
+      if (!fault.empty()) fault = concat(" at offset ", at, " of shared memory, ", fault);
     }
-  };
-  read(product.a, WarpgroupProducts::kRows);
-  read(product.b, columns);
+    if (!fault.empty()) expect(concat("a product reads 16 bytes", fault));
+  }
 }
 
 void BlockRunner::wait_for_products(std::size_t groups_left) {
@@ -362,7 +371,7 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
     if (num_copies_ > 0)
       if (const std::string copy = under_way(offset, size); !copy.empty())
         return describe_access(kind, size) + copy;
-    if (shape_->cluster > 1)
+    if (shape_->shares())
       if (const std::string copy =
               cluster_copies_.touch(cluster_thread(), offset, size, kind != AccessKind::read);
           !copy.empty())

@@ -87,7 +87,10 @@ class BlockRunner {
   // ... and, of clusters, products of warpgroups, and the fence between what threads write and those.
   void show_writes() { cluster_copies_.show_writes(cluster_thread()); }
   void fence_products(const float* sums, std::size_t count) { products_.fence(current_, sums, count); }
-  void multiply_warpgroup(float* sums, std::uint32_t columns, const void* a, const void* b);
+  void multiply_warpgroup(float* sums, const WarpgroupProducts::Product& product);
+  void multiply_warpgroup(float* sums, const WarpgroupProducts::Product& product,
+                          const WarpgroupProducts::Rows& rows);  // those are the left matrix
+  std::size_t place_in_shared(const void* address) const { return in_shared(address); }
   void commit_products() { products_.commit(current_); }
   void wait_for_products(std::size_t groups_left);
 
@@ -133,6 +136,7 @@ class BlockRunner {
 
   static void run_thread(void* self);
   void run_cluster();
+  void read_by_product(std::size_t first, std::size_t lines, std::size_t pieces);
   bool run_all();  // false: nothing could run
   bool release();  // false: no barrier is complete
   bool release_blocks();

@@ -275,9 +275,9 @@ Status EmulatedDevice::launch(StreamId stream, const Kernel& kernel, const Launc
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > kMaxBlockThreads || threads % kWarp != 0 || grid.x == 0 || grid.y == 0 ||
       grid.z == 0 || grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535 ||
-      shape.shared_bytes > (shape.cluster > 1 ? kMaxClusterSharedBytes : kMaxSharedBytes) ||
+      shape.shared_bytes > (shape.shares() ? kMaxClusterSharedBytes : kMaxSharedBytes) ||
       shape.cluster == 0 || shape.cluster > kMaxCluster || grid.y % shape.cluster != 0 ||
-      threads * shape.cluster > kMaxBlockThreads || (shape.cluster > 1 && !options_.clusters))
+      threads * shape.cluster > kMaxBlockThreads || (shape.shares() && !options_.clusters))
     return lose(concat("a launch of ", kernel.name, " with a shape that no device takes"));
   const auto* bytes = static_cast<const std::byte*>(args);
   std::vector<std::byte> copied(bytes, bytes + kernel.args_bytes);

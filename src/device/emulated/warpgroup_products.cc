@@ -16,37 +16,56 @@ bool same_bits(std::span<const float> left, std::span<const float> right) {
   return std::memcmp(left.data(), right.data(), left.size_bytes()) == 0;
 }
 
-using Line = std::array<float, WarpgroupProducts::kDepth>;
+float value_of(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+
+using Line = WarpgroupProducts::Line;
 Line line_of(std::span<const std::byte> shared, std::size_t first, std::size_t line) {
   Line values;
   for (std::size_t piece = 0; piece < 2; ++piece) {
     std::uint16_t bits[8];
     std::memcpy(bits, &shared[WarpgroupProducts::place(first, line, piece)], sizeof bits);
-    for (std::size_t i = 0; i < 8; ++i)
-      values[8 * piece + i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits[i]) << 16);
+    for (std::size_t i = 0; i < 8; ++i) values[8 * piece + i] = value_of(bits[i]);
   }
   return values;
 }
 
+// A column of lines that have several each.
+Line column_of(std::span<const std::byte> shared, std::size_t first, std::size_t column) {
+  Line values;
+  for (std::size_t line = 0; line < values.size(); ++line) {
+    std::uint16_t bits;
+    std::memcpy(&bits, &shared[WarpgroupProducts::place(first, line, column / 8) + column % 8 * 2],
+                sizeof bits);
+    values[line] = value_of(bits);
+  }
+  return values;
+}
+
+}  // namespace
+
 // The thread's part: rows 16 * warp + lane / 4 and eight further, columns 2 * (lane % 4) and the next of each
 // eight. Sums are in f32, k ascending: hardware's order is its own.
-void work_out(std::uint32_t thread, const WarpgroupProducts::Product& product,
-              std::span<const std::byte> shared, std::span<float> sums, bool backward) {
+void WarpgroupProducts::work_out(std::uint32_t thread, const Task& task, std::span<const std::byte> shared,
+                                 std::span<float> sums) const {
+  const Product& product = task.product;
   const std::size_t lane = thread % 32, row = thread % kGroupThreads / 32 * 16 + lane / 4;
-  const Line rows[] = {line_of(shared, product.a, row), line_of(shared, product.a, row + 8)};
+  const Rows rows =
+      task.rows ? *task.rows : Rows{line_of(shared, product.a, row), line_of(shared, product.a, row + 8)};
   for (std::size_t i = 0; i < product.columns / 4; ++i) {
-    const Line column = line_of(shared, product.b, i / 2 * 8 + lane % 4 * 2 + i % 2);
+    const std::size_t at = i / 2 * 8 + lane % 4 * 2 + i % 2;
+    const Line column =
+        task.rows ? column_of(shared, product.b + at / kLineColumns * product.apart, at % kLineColumns)
+                  : line_of(shared, product.b, at);
     for (std::size_t half = 0; half < 2; ++half) {
       float& sum = sums[i / 2 * 4 + 2 * half + i % 2];
-      for (std::size_t step = 0; step < WarpgroupProducts::kDepth; ++step) {
-        const std::size_t k = backward ? WarpgroupProducts::kDepth - 1 - step : step;
+      if (!product.adds) sum = 0;
+      for (std::size_t step = 0; step < kDepth; ++step) {
+        const std::size_t k = backward_ ? kDepth - 1 - step : step;
         sum = std::fma(rows[half][k], column[k], sum);
       }
     }
   }
 }
-
-}  // namespace
 
 void WarpgroupProducts::begin(std::uint32_t blocks, std::uint32_t threads_of_block) {
   threads_.assign(std::size_t{blocks} * threads_of_block, {});
@@ -64,13 +83,16 @@ void WarpgroupProducts::fence(std::uint32_t thread, const float* sums, std::size
   if (of.under_way == 0) of.values.assign(sums, sums + count);
 }
 
-std::string WarpgroupProducts::multiply(std::uint32_t thread, float* sums, const Product& product) {
+std::string WarpgroupProducts::multiply(std::uint32_t thread, float* sums, const Product& product,
+                                        const Rows* rows) {
   if (product.columns == 0 || product.columns > 256 || product.columns % 8 != 0)
     return "a product of columns that a warpgroup does not multiply";
   for (const std::size_t first : {product.a, product.b})
     if (first % kTileBytes >= kLineBytes || first % 32 != 0)
       return "a product of a matrix that does not begin in the first line of 1,024 bytes, at a multiple of "
              "32";
+  if (rows != nullptr && product.b % kTileBytes != 0)
+    return "a product of lines that do not begin at a multiple of 1,024 bytes";
   Thread& of = threads_[thread];
   auto& met = warpgroup_of(thread).met;
   Warpgroup::Met& here = met.try_emplace(of.products, Warpgroup::Met{.product = product}).first->second;
@@ -84,7 +106,7 @@ std::string WarpgroupProducts::multiply(std::uint32_t thread, float* sums, const
     return "multiplies into sums that were changed without a fence of products";
   ++found->second.under_way;
   std::fill(sums, sums + count, std::numeric_limits<float>::quiet_NaN());
-  of.open.push_back({sums, product});
+  of.open.push_back({sums, product, rows == nullptr ? std::nullopt : std::optional(*rows)});
   return {};
 }
 
@@ -99,7 +121,7 @@ std::uint32_t WarpgroupProducts::wait(std::uint32_t thread, std::size_t left,
   while (of.groups.size() > left) {
     for (const Task& task : of.groups.front()) {
       Sums& sums = of.sums.at(task.sums);
-      work_out(thread % threads_of_block_, task.product, shared, sums.values, backward_);
+      work_out(thread % threads_of_block_, task, shared, sums.values);
       if (--sums.under_way == 0) std::ranges::copy(sums.values, task.sums);
     }
     of.groups.pop_front();

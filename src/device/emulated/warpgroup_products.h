@@ -6,11 +6,13 @@
 // matrices that are not laid out for it; a thread that ends with products under way, or a warpgroup of which
 // some threads did not multiply. Who may read and write the matrices is ClusterCopies' business. Threads: the
 // block's runner. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Operations", "Shared Memory Matrix
-// Layout" (128-byte swizzle, K-major).
+// Layout" (128-byte swizzle, K-major; of right matrices behind a left one of the threads' own, MN-major).
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,16 +21,24 @@ namespace pagoda::device::emulated {
 
 class WarpgroupProducts {
  public:
-  static constexpr std::size_t kRows = 64, kDepth = 16, kLineBytes = 128, kTileBytes = 8 * kLineBytes;
+  static constexpr std::size_t kRows = 64, kDepth = 16, kLineBytes = 128, kTileBytes = 8 * kLineBytes,
+                               kLineColumns = kLineBytes / 2;
 
-  // sums (64 x columns) += a (64 x 16) * b (columns x 16)^T. Both are offsets in shared memory: 32 bytes of
-  // the first of lines of kLineBytes, whose pieces of 16 bytes are swizzled within each kTileBytes.
+  // sums (64 x columns) = (adds: sums +) a (64 x 16) * b (columns x 16)^T. Both are offsets in shared memory:
+  // 32 bytes of the first of lines of kLineBytes, whose pieces of 16 bytes are swizzled within each
+  // kTileBytes. Or `a` is the threads' own, and b (16 x columns) has kDepth such lines, each with
+  // kLineColumns, of which the next ones are `apart` bytes further.
   struct Product {
     std::size_t a = 0, b = 0;
     std::uint32_t columns = 0;
+    bool adds = true;
+    std::size_t apart = 0;
     bool operator==(const Product&) const = default;
   };
-  // The place of 16 bytes, `piece` 0 or 1, of a line of a matrix at `first`.
+  // A thread's sums need this of a left matrix that is the threads' own.
+  using Line = std::array<float, kDepth>;
+  using Rows = std::array<Line, 2>;
+  // The place of 16 bytes, `piece` of its, of a line of a matrix at `first`.
   static std::size_t place(std::size_t first, std::size_t line, std::size_t piece) {
     const std::size_t at = first + line * kLineBytes + 16 * piece;
     return at ^ (at / kLineBytes % 8 * 16);
@@ -42,7 +52,8 @@ class WarpgroupProducts {
 
   // Each gives a fault or nothing. `sums` are columns / 2 of the thread's own.
   void fence(std::uint32_t thread, const float* sums, std::size_t count);
-  std::string multiply(std::uint32_t thread, float* sums, const Product& product);
+  // `rows`: of a left matrix that is the threads' own; or null.
+  std::string multiply(std::uint32_t thread, float* sums, const Product& product, const Rows* rows);
   void commit(std::uint32_t thread);
   // Works out all but the latest `left` groups; gives the number of groups that have ended.
   std::uint32_t wait(std::uint32_t thread, std::size_t left, std::span<const std::byte> shared);
@@ -56,6 +67,7 @@ class WarpgroupProducts {
   struct Task {
     float* sums;
     Product product;
+    std::optional<Rows> rows;
   };
   struct Sums {
     std::vector<float> values;  // as products left them, or products_fence() found them
@@ -76,6 +88,8 @@ class WarpgroupProducts {
     std::uint32_t ended = 0;           // threads
   };
   Warpgroup& warpgroup_of(std::uint32_t thread);
+  void work_out(std::uint32_t thread, const Task& task, std::span<const std::byte> shared,
+                std::span<float> sums) const;
 
   std::vector<Thread> threads_;
   std::vector<Warpgroup> warpgroups_;

@@ -1,6 +1,7 @@
 #pragma once
 // Every kernel of kernels.def.
 #include "device/kernels/attention.cuh"
+#include "device/kernels/attention_bulk.cuh"
 #include "device/kernels/attention_tiles.cuh"
 #include "device/kernels/attention_walk.cuh"
 #include "device/kernels/layer_attention.cuh"

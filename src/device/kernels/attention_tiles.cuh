@@ -56,20 +56,27 @@ __device__ __forceinline__ int first_seen(const AttentionArgs& args, int positio
 }
 
 // A tile: `count` of the launch's rows from `begin` on, which are of one sequence and in the order of their
-// positions; what they see lies in [low, high].
+// positions; what they see lies in [low, high], and all of them see what lies in [all_from, all_to].
 struct TileOfRows {
-  int begin, count, kv_head, low, high;
+  int begin, count, kv_head, low, high, all_from, all_to;
   const int* table;
+  __device__ __forceinline__ bool all_see_split(int token) const {
+    return token >= all_from && token + kSplitTokens - 1 <= all_to;
+  }
 };
 
-__device__ __forceinline__ TileOfRows tile_of_rows(const AttentionArgs& args, int begin, int count) {
-  const int row = args.rows[begin];
-  return {begin,
-          count,
-          static_cast<int>(blockIdx.y),
-          first_seen(args, args.positions[row]),
-          args.positions[args.rows[begin + count - 1]],
-          args.block_tables + args.tables[row]};
+__device__ __forceinline__ TileOfRows tile_of_rows(const AttentionArgs& args, int begin, int count,
+                                                   int kv_head) {
+  const int row = args.rows[begin], first = args.positions[row],
+            last = args.positions[args.rows[begin + count - 1]];
+  return {.begin = begin,
+          .count = count,
+          .kv_head = kv_head,
+          .low = first_seen(args, first),
+          .high = last,
+          .all_from = first_seen(args, last),
+          .all_to = first,
+          .table = args.block_tables + args.tables[row]};
 }
 
 __device__ __forceinline__ TileRow tile_row(const AttentionArgs& args, const TileOfRows& tile, int packed) {
@@ -189,39 +196,66 @@ __device__ __forceinline__ void multiply_keys(const AttentionArgs& args,
     multiply_16_keys<padded>(args, query, keys + 16 * n * TileSizes<padded>::kStride, n, scores);
 }
 
-// A split's softmax: weights of its tokens in bfloat16, as the left matrices of products.
+// 2^x as an instruction has it: within two units in the last place, which bfloat16 does not show.
+__device__ __forceinline__ float power_of_two(float x) {
+#ifdef __CUDACC__
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return exp2f(x);
+#endif
+}
+
+// A split's softmax: weights of its tokens in bfloat16, as the left matrices of products. `whole`: all rows
+// see all of its tokens.
 struct SplitWeights {
   float largest[2], sum[2];
   std::uint32_t weights[kSplitTokens / 16][4];
 };
 __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, const TileRow (&rows)[2],
-                                                     int token, SplitScores& scores) {
+                                                     int token, bool whole, SplitScores& scores) {
   const int lane = static_cast<int>(threadIdx.x % 32);
+  constexpr float kLog2E = 1.44269504f;
   SplitWeights out;
+  // Scores that nothing else is done to are scaled with the power of two that weighs them.
+  const bool scaled = args.softcap > 0 || args.slopes != nullptr || !(args.scale > 0);
+  const float unit = scaled ? 1 : args.scale, power = unit * kLog2E;
+  const int own = token + 2 * (lane % 4);
+  if (scaled) {
 #pragma unroll
-  for (int i = 0; i < kSplitTokens / 2; ++i) scores[i / 4][i % 4] *= args.scale;
-  if (args.softcap > 0)
+    for (int i = 0; i < kSplitTokens / 2; ++i) scores[i / 4][i % 4] *= args.scale;
+    if (args.softcap > 0)
 #pragma unroll
-    for (int i = 0; i < kSplitTokens / 2; ++i)
-      scores[i / 4][i % 4] = args.softcap * tanhf(scores[i / 4][i % 4] / args.softcap);
+      for (int i = 0; i < kSplitTokens / 2; ++i)
+        scores[i / 4][i % 4] = args.softcap * tanhf(scores[i / 4][i % 4] / args.softcap);
+    if (args.slopes != nullptr)
+#pragma unroll
+      for (int i = 0; i < kSplitTokens / 2; ++i) {
+        const TileRow& row = rows[i % 4 / 2];
+        scores[i / 4][i % 4] -= row.slope * static_cast<float>(row.position - (own + 8 * (i / 4) + i % 2));
+      }
+  }
+  if (!whole)
+#pragma unroll
+    for (int i = 0; i < kSplitTokens / 2; ++i) {
+      const TileRow& row = rows[i % 4 / 2];
+      const int at = own + 8 * (i / 4) + i % 2;
+      if (at < row.first || at > row.position) scores[i / 4][i % 4] = -INFINITY;
+    }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float top = -INFINITY;
 #pragma unroll
-    for (int i = 0; i < kSplitTokens / 4; ++i) {
-      float& score = scores[i / 2][2 * h + i % 2];
-      const int at = token + 8 * (i / 2) + 2 * (lane % 4) + i % 2;
-      if (args.slopes != nullptr) score -= rows[h].slope * static_cast<float>(rows[h].position - at);
-      if (at < rows[h].first || at > rows[h].position) score = -INFINITY;
-      top = score > top ? score : top;
-    }
-    out.largest[h] = largest_of_row(top);
+    for (int i = 0; i < kSplitTokens / 4; ++i) top = fmaxf(top, scores[i / 2][2 * h + i % 2]);
+    top = largest_of_row(top);
+    out.largest[h] = top * unit;
     out.sum[h] = 0;
-    const float base = out.largest[h] == -INFINITY ? 0 : out.largest[h];  // a row that sees nothing of it
+    const float base = top == -INFINITY ? 0 : top * power;  // a row that sees nothing of it
 #pragma unroll
     for (int i = 0; i < kSplitTokens / 4; ++i) {
       float& score = scores[i / 2][2 * h + i % 2];
-      score = expf(score - base);
+      score = power_of_two(fmaf(score, power, -base));
     }
   }
 #pragma unroll
@@ -265,7 +299,7 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
   using Sizes = TileSizes<padded>;
   PAGODA_SHARED(Bf16, shared);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1);
+  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
   const int split = static_cast<int>(blockIdx.z * (blockDim.x / 32)) + warp, token = split * kSplitTokens;
   if (token > tile.high || token + kSplitTokens <= tile.low) return;
   if (is_padding(args, args.rows[blockIdx.x])) return;
@@ -283,7 +317,7 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
   __syncwarp();
   SplitScores scores;
   multiply_keys<padded>(args, query, keys, scores);
-  const SplitWeights weights = weigh_scores(args, rows, token, scores);
+  const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores);
   copies_wait<0>();
   __syncwarp();
 #pragma unroll
@@ -318,7 +352,8 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
   Bf16* const values = shared + Sizes::kHalf;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int begin_at = args.tiles[blockIdx.x];
-  const TileOfRows tile = tile_of_rows(args, begin_at, args.tiles[blockIdx.x + 1] - begin_at);
+  const TileOfRows tile =
+      tile_of_rows(args, begin_at, args.tiles[blockIdx.x + 1] - begin_at, static_cast<int>(blockIdx.y));
   const int first_row = 16 * (warp % Sizes::kWarpsOfRows),
             first_column = warp / Sizes::kWarpsOfRows * Sizes::kColumns;
   const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
@@ -359,7 +394,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
       copies_wait<1>();
     __syncthreads();  // all values are there
     if (has_rows) {
-      const SplitWeights weights = weigh_scores(args, rows, token, scores);
+      const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores);
       Shares shares[2];
 #pragma unroll
       for (int h = 0; h < 2; ++h)
@@ -392,13 +427,27 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     }
 }
 
+// attend(args), compiled once more for heads that have no less than `padded`: without the branches that
+// others need, loads are ahead of the products that take them.
+#define PAGODA_OF_KNOWN_SIZE(padded, attend) \
+  if (args.cache.head_size == padded) {      \
+    AttentionArgs known = args;              \
+    known.cache.head_size = padded;          \
+    attend<padded>(known);                   \
+  } else {                                   \
+    attend<padded>(args);                    \
+  }
 #define PAGODA_TILE_KERNELS(padded)                                                              \
   __global__ void __launch_bounds__(32 * split_warps(padded))                                    \
       attend_tile_splits_##padded(AttentionArgs args) {                                          \
-    attend_tile_splits<padded>(args);                                                            \
+    if constexpr (padded <= 128) {                                                               \
+      PAGODA_OF_KNOWN_SIZE(padded, attend_tile_splits)                                           \
+    } else { /* there are no registers for more */                                               \
+      attend_tile_splits<padded>(args);                                                          \
+    }                                                                                            \
   }                                                                                              \
   __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) { \
-    attend_tiles<padded>(args);                                                                  \
+    PAGODA_OF_KNOWN_SIZE(padded, attend_tiles)                                                   \
   }
 PAGODA_TILE_KERNELS(64)
 PAGODA_TILE_KERNELS(128)

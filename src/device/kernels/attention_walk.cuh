@@ -98,7 +98,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   total.sum = total.largest + kMaxHeadGroup;
   total.values = total.sum + kMaxHeadGroup;
   Bf16* const ring = shared + warp * kStages * Sizes::kPiece;
-  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1);
+  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
   const int last = tile.high / kSplitTokens;
   int split = tile.low / kSplitTokens + warp;
   // Piece `piece` of a split, and those of the next one, if there is one: of `ahead`.
@@ -145,7 +145,8 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
       SplitScores scores;
 #pragma unroll
       for (int n = 0; n < kPieces / 2; ++n) multiply_16_keys<padded>(args, query, next_piece(n), n, scores);
-      weights = weigh_scores(args, rows, split * kSplitTokens, scores);
+      weights =
+          weigh_scores(args, rows, split * kSplitTokens, tile.all_see_split(split * kSplitTokens), scores);
 #pragma unroll
       for (int n = 0; n < padded / 8; ++n)
 #pragma unroll
@@ -175,7 +176,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
 
 #define PAGODA_WALK_KERNEL(padded)                                                                      \
   __global__ void __launch_bounds__(32 * kTileWarps, 2) attend_tile_walk_##padded(AttentionArgs args) { \
-    attend_tile_walk<padded>(args);                                                                     \
+    PAGODA_OF_KNOWN_SIZE(padded, attend_tile_walk)                                                      \
   }
 PAGODA_WALK_KERNEL(64)
 PAGODA_WALK_KERNEL(128)

@@ -55,40 +55,74 @@ __device__ __forceinline__ void fence_products(float (&sums)[eights][4]) {
 #endif
 }
 
+// The same, where the threads' own left matrices follow.
+template <int eights, int steps>
+__device__ __forceinline__ void fence_products(float (&sums)[eights][4], std::uint32_t (&left)[steps][4]) {
+#if defined(PAGODA_WARPGROUPS)
+#pragma unroll
+  for (int i = 0; i < steps; ++i)
+    asm volatile("" : "+r"(left[i][0]), "+r"(left[i][1]), "+r"(left[i][2]), "+r"(left[i][3])::"memory");
+#else
+  static_cast<void>(left);
+#endif
+  fence_products(sums);
+}
+
+// Behind wait_for_products(): nothing reads the sums before.
+template <int eights>
+__device__ __forceinline__ void take_products(float (&sums)[eights][4]) {
+#if defined(PAGODA_WARPGROUPS)
+#pragma unroll
+  for (int i = 0; i < eights; ++i)
+    asm volatile("" : "+f"(sums[i][0]), "+f"(sums[i][1]), "+f"(sums[i][2]), "+f"(sums[i][3])::"memory");
+#else
+  static_cast<void>(sums);
+#endif
+}
+
 #if defined(PAGODA_WARPGROUPS)
 // K-major lines of 128 bytes, pieces of 16 swizzled in each 1,024 bytes.
 __device__ __forceinline__ std::uint64_t matrix_at(const void* first) {
   return static_cast<std::uint64_t>((shared_address(first) & 0x3FFFFu) >> 4) | std::uint64_t{1} << 16 |
          std::uint64_t{64} << 32 | std::uint64_t{1} << 62;
 }
+// ... `bytes` further: words that are worked out once serve several products.
+__device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes) {
+  const auto low = static_cast<std::uint32_t>(matrix) + static_cast<std::uint32_t>(bytes >> 4);
+  return (matrix & 0xFFFFFFFF00000000u) | low;
+}
 #endif
 
 // sums (64 x 8 * eights) += a (64 x 16) * b (8 * eights x 16)^T: 16 of k, 32 bytes from `a` and `b` on, of
 // lines of 128 bytes that lie as swizzled() has them from a multiple of 1,024 bytes on. The threads of a
 // warpgroup have the rows of four warps' multiply_matrices(), one below the other. All of it is to be left
-// alone until wait_for_products().
+// alone until wait_for_products(). Not `adds`: from zero, whatever the sums were.
 #define PAGODA_EIGHT(i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
 #define PAGODA_EIGHTS(i)                                                                               \
   PAGODA_EIGHT(i), PAGODA_EIGHT(i + 1), PAGODA_EIGHT(i + 2), PAGODA_EIGHT(i + 3), PAGODA_EIGHT(i + 4), \
       PAGODA_EIGHT(i + 5), PAGODA_EIGHT(i + 6), PAGODA_EIGHT(i + 7)
-__device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void* a, const void* b) {
+// `at`: so many bytes from a and b on.
+template <bool adds = true>
+__device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void* a, const void* b,
+                                                   int at = 0) {
 #ifndef __CUDACC__
-  emulated::multiply_warpgroup(&s[0][0], 64, a, b);
+  emulated::multiply_warpgroup(&s[0][0], 64, adds, static_cast<const unsigned char*>(a) + at,
+                               static_cast<const unsigned char*>(b) + at);
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
-      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %34, 0;\n\t"
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "%32, %33, add, 1, 1, 0, 0;\n\t}"
       : PAGODA_EIGHTS(0)
-      : "l"(matrix_at(a)), "l"(matrix_at(b))
+      : "l"(further(matrix_at(a), at)), "l"(further(matrix_at(b), at)), "n"(adds ? 1 : 0)
       : "memory");
 #endif
 }
 __device__ __forceinline__ void multiply_warpgroup(float (&s)[16][4], const void* a, const void* b) {
 #ifndef __CUDACC__
-  emulated::multiply_warpgroup(&s[0][0], 128, a, b);
+  emulated::multiply_warpgroup(&s[0][0], 128, true, a, b);
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
@@ -105,7 +139,7 @@ __device__ __forceinline__ void multiply_warpgroup(float (&s)[16][4], const void
 }
 __device__ __forceinline__ void multiply_warpgroup(float (&s)[32][4], const void* a, const void* b) {
 #ifndef __CUDACC__
-  emulated::multiply_warpgroup(&s[0][0], 256, a, b);
+  emulated::multiply_warpgroup(&s[0][0], 256, true, a, b);
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
@@ -121,6 +155,55 @@ __device__ __forceinline__ void multiply_warpgroup(float (&s)[32][4], const void
       "%128, %129, add, 1, 1, 0, 0;\n\t}"
       : PAGODA_EIGHTS(0), PAGODA_EIGHTS(8), PAGODA_EIGHTS(16), PAGODA_EIGHTS(24)
       : "l"(matrix_at(a)), "l"(matrix_at(b))
+      : "memory");
+#endif
+}
+
+#if defined(PAGODA_WARPGROUPS)
+// Lines of 64 columns, 128 bytes, swizzled in each 1,024 bytes; the next 64 columns `apart` bytes further.
+__device__ __forceinline__ std::uint64_t lines_at(const void* first, unsigned apart) {
+  return static_cast<std::uint64_t>((shared_address(first) & 0x3FFFFu) >> 4) |
+         static_cast<std::uint64_t>(apart >> 4) << 16 | std::uint64_t{64} << 32 | std::uint64_t{1} << 62;
+}
+#endif
+
+// sums (64 x 8 * eights) += a (64 x 16) * b (16 x 8 * eights): of `a` each thread has what it has in
+// multiply_matrices(); b is 16 lines of 128 bytes, 64 columns each, from a multiple of 1,024 bytes on,
+// swizzled as above, of which the next 64 columns are `apart` bytes further, a multiple of 1,024. `at`: from
+// so many bytes of b on.
+template <bool adds = true>
+__device__ __forceinline__ void multiply_lines(float (&s)[8][4], const std::uint32_t (&a)[4], const void* b,
+                                               unsigned apart, int at) {
+#ifndef __CUDACC__
+  emulated::multiply_warpgroup(&s[0][0], 64, adds, a, static_cast<const unsigned char*>(b) + at, apart);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile(
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %37, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n\t}"
+      : PAGODA_EIGHTS(0)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(further(lines_at(b, apart), at)), "n"(adds ? 1 : 0)
+      : "memory");
+#endif
+}
+template <bool adds = true>
+__device__ __forceinline__ void multiply_lines(float (&s)[16][4], const std::uint32_t (&a)[4], const void* b,
+                                               unsigned apart, int at) {
+#ifndef __CUDACC__
+  emulated::multiply_warpgroup(&s[0][0], 128, adds, a, static_cast<const unsigned char*>(b) + at, apart);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile(
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %69, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "{%64, %65, %66, %67}, %68, add, 1, 1, 1;\n\t}"
+      : PAGODA_EIGHTS(0), PAGODA_EIGHTS(8)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(further(lines_at(b, apart), at)), "n"(adds ? 1 : 0)
       : "memory");
 #endif
 }

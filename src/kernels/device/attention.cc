@@ -186,7 +186,8 @@ void rotate_and_write(DeviceOps& ops, const PagedAttentionArgs& args, const Laye
 
 // Rows of few new tokens split by split, and all others in tiles, or one after the other.
 void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& cache, bool by_tiles,
-            const float* qkv, const DeviceOps::AttentionRows& rows, const DeviceOps::Sequences& shown) {
+            bool by_warpgroups, const float* qkv, const DeviceOps::AttentionRows& rows,
+            const DeviceOps::Sequences& shown) {
   using device::KernelLaunches;
   device::AttentionArgs attention = {.cache = cache.args,
                                      .qkv = qkv,
@@ -222,8 +223,9 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
   }
   attention.rows = rows.whole_rows;
   attention.tiles = rows.tiles;
-  ops.keep(by_tiles ? ops.launches().attend_tiles(attention, rows.num_tiles)
-                    : ops.launches().attend_rows(cache.element, attention, rows.num_whole_rows));
+  ops.keep(by_warpgroups ? ops.launches().attend_bulk(attention, rows.num_tiles)
+           : by_tiles    ? ops.launches().attend_tiles(attention, rows.num_tiles)
+                         : ops.launches().attend_rows(cache.element, attention, rows.num_whole_rows));
 }
 
 // A row and head at a time, of heads and rows of any form.
@@ -298,14 +300,17 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
   const bool by_tiles =
       attends_by_tiles(ops.options(), args.layout.dtype, args.num_query_heads, kv_heads, size) &&
       (cache.args.block_elements | cache.args.layer_offset) % 8 == 0;
-  const DeviceOps::AttentionRows rows = ops.show_rows(
-      args.sequences,
-      by_tiles ? device::KernelLaunches::rows_of_tile(args.num_query_heads, kv_heads, size) : 0);
+  const bool by_warpgroups = by_tiles && ops.launches().takes_bulk_attention(cache.args);
+  const DeviceOps::AttentionRows rows =
+      ops.show_rows(args.sequences,
+                    by_warpgroups ? device::KernelLaunches::bulk_rows_of_tile(args.num_query_heads, kv_heads)
+                    : by_tiles    ? device::KernelLaunches::rows_of_tile(args.num_query_heads, kv_heads, size)
+                                  : 0);
   const DeviceOps::Sequences shown = ops.show(args.sequences);
   float* const qkv = whole_rows(ops, args, rows.num_rows);
   if (qkv == nullptr) return;
   if (args.key) rotate_and_write(ops, args, cache, heads, qkv, rows, shown);
-  attend(ops, args, cache, by_tiles, qkv, rows, shown);
+  attend(ops, args, cache, by_tiles, by_warpgroups, qkv, rows, shown);
 }
 
 void causal_conv(DeviceOps& ops, const CausalConvArgs& args) {

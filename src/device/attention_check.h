@@ -1,0 +1,17 @@
+#pragma once
+// check_bulk_attention(): whether prefill's attention by warpgroups (kernels/attention_bulk.cuh) gives on
+// this device the bits of the one by warps, on numbers where another order or rounding of sums would show. No
+// document says so; a device that differs must not use both, since a token's bits would depend on whether it
+// was a prompt's or decode's. Errors: unavailable: they differ; or the device's. What it allocates is free
+// again when it returns.
+#include "base/status.h"
+#include "device/device.h"
+
+namespace pagoda::device {
+
+// Whether this program takes it at all: choices.def.
+bool takes_bulk_attention();
+// ok, too, where the device has no warpgroups.
+Status check_bulk_attention(Device& device, StreamId stream);
+
+}  // namespace pagoda::device

@@ -1,0 +1,296 @@
+#pragma once
+// Prefill's attention by warpgroups (wgmma): attend_tiles of attention_tiles.cuh for devices of compute
+// capability 9.0, for heads of 64 and of 128, over blocks of a multiple of eight tokens. A block has the rows
+// of a tile, 64 of them a warpgroup that multiplies; the last warps bring keys and values of one split after
+// the other, by asynchronous copies, into a ring in shared memory, and wait for nobody but the ring. A
+// warpgroup has the scores of its rows with a split in registers, and so are the weights, from where they
+// are multiplied with the values. While it adds a split to what it has, its products of the next keys are
+// under way, and while it weighs, those of the other warpgroup.
+//
+// The order of every sum is that of attend_tiles: products by steps of 16 from zero (warpgroup_words.cuh),
+// the softmax of a split by weigh_scores(), splits added ascending by merge(). So this is a form of the same
+// kernel and gives the same bits, which each device is asked for (attention_check.h). Tiles with most splits
+// go first. grid: (KV heads, tiles); block: kBulkThreads; shared: bulk_attention_bytes().
+// Source: FlashAttention-3 (Shah et al. 2024).
+#include "device/kernels/attention_tiles.cuh"
+#include "device/kernels/linear_bulk.cuh"
+
+namespace pagoda::device::kernels {
+
+template <int padded>
+struct BulkAttention {
+  static constexpr int kStages = bulk_attention_stages(padded);
+  static constexpr int kHalves = padded / 64;  // a line has so many of 64 columns, 128 bytes
+  static constexpr int kHalfBytes =
+      kSplitTokens * kSlabRowBytes;                         // a half of a split, and of a warpgroup's queries
+  static constexpr int kPieceBytes = kHalves * kHalfBytes;  // keys, or values, of a split
+  // Pieces whose copies are under way while the next one's are started. What they leave of the ring is for
+  // those who multiply, of whom one may be a split behind the other.
+  static constexpr int kAhead = kStages - 4;
+  static_assert(kAhead >= 2 && kSplitTokens == 64 && kBulkWarpgroups == 2);
+};
+
+// The ring as those who bring go through it, and those who multiply.
+template <int padded>
+struct AttentionRing {
+  unsigned char *queries, *pieces;
+  std::uint64_t *filled, *freed, *queried;
+  int place = 0;
+  unsigned parity = 0;
+  __device__ __forceinline__ explicit AttentionRing(unsigned char* shared)
+      : queries(shared),
+        pieces(shared + kBulkWarpgroups * BulkAttention<padded>::kPieceBytes),
+        filled(reinterpret_cast<std::uint64_t*>(pieces + BulkAttention<padded>::kStages *
+                                                             BulkAttention<padded>::kPieceBytes)),
+        freed(filled + BulkAttention<padded>::kStages),
+        queried(freed + BulkAttention<padded>::kStages) {}
+  __device__ __forceinline__ void make_barriers() const {
+    for (int i = 0; i < BulkAttention<padded>::kStages; ++i) {
+      make_arrivals(filled + i, kBulkBringers);
+      make_arrivals(freed + i, kBulkWarpgroups * 4);
+    }
+    for (int i = 0; i < kBulkWarpgroups; ++i) make_arrivals(queried + i, 128);
+  }
+  __device__ __forceinline__ unsigned char* piece() const {
+    return pieces + place * BulkAttention<padded>::kPieceBytes;
+  }
+  __device__ __forceinline__ void next() {
+    place = place + 1 == BulkAttention<padded>::kStages ? 0 : place + 1;
+    if (place == 0) parity ^= 1;
+  }
+};
+
+// Element offset of the key of the first of eight tokens from `token` on; -1: no row sees any of them, and
+// nothing is read.
+__device__ __forceinline__ std::int64_t find_eight(const AttentionArgs& args, const TileOfRows& tile,
+                                                   int token) {
+  const CacheArgs& cache = args.cache;
+  if (token + 7 < tile.low || token > tile.high) return -1;
+  const int block = tile.table[token / cache.block_size];
+  return block * cache.block_elements + cache.layer_offset +
+         (static_cast<std::int64_t>(tile.kv_head) * cache.block_size + token % cache.block_size) *
+             cache.head_size;
+}
+
+template <int padded>
+__device__ __forceinline__ void bring_splits(const AttentionArgs& args, const TileOfRows& tile,
+                                             unsigned char* shared) {
+  using Sizes = BulkAttention<padded>;
+  // A thread has 16 bytes of every kAtOnce-th token.
+  constexpr int kChunks = padded / 8, kAtOnce = kBulkBringers / kChunks, kLines = kSplitTokens / kAtOnce;
+  const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups, lane = thread % 32;
+  const int line = thread / kChunks, chunk = thread % kChunks;
+  const unsigned to = static_cast<unsigned>(chunk / 8 * Sizes::kHalfBytes + line * kSlabRowBytes +
+                                            (chunk % 8 ^ line % 8) * 16);
+  const std::int64_t values =
+      static_cast<std::int64_t>(args.cache.num_kv_heads) * args.cache.block_size * padded;
+  const Bf16* const cache = static_cast<const Bf16*>(args.cache.cache);
+  AttentionRing<padded> ring(shared), behind(shared);
+  // The oldest piece that nobody was told of: its copies are there, and for the products.
+  const auto tell = [&] {
+    show_writes();
+    arrive_at(behind.filled + behind.place, 0);
+    behind.next();
+  };
+  int token = tile.low / kSplitTokens * kSplitTokens, started = 0;
+  std::int64_t ahead = find_eight(args, tile, token + 8 * (lane % 8));
+  for (; token <= tile.high; token += kSplitTokens) {
+    const std::int64_t mine = ahead;
+    ahead = find_eight(args, tile, token + kSplitTokens + 8 * (lane % 8));
+    const bool inner = token >= tile.low && token + kSplitTokens - 1 <= tile.high;
+    const Bf16* from[kLines];
+    bool there[kLines];
+#pragma unroll
+    for (int i = 0; i < kLines; ++i) {
+      const int at = line + kAtOnce * i;
+      const std::int64_t eight = __shfl_sync(kAllLanes, mine, at / 8);
+      there[i] = inner || (token + at >= tile.low && token + at <= tile.high);
+      from[i] = cache + (there[i] ? eight + at % 8 * padded + 8 * chunk : 0);
+    }
+#pragma unroll
+    for (int part = 0; part < 2; ++part, ++started) {
+      if (started >= Sizes::kStages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
+      unsigned char* const piece = ring.piece() + to;
+#pragma unroll
+      for (int i = 0; i < kLines; ++i)
+        copy_async(piece + i * kAtOnce * kSlabRowBytes, from[i] + (there[i] && part == 1 ? values : 0),
+                   there[i]);
+      copies_commit();
+      ring.next();
+      if (started < Sizes::kAhead) continue;
+      copies_wait<Sizes::kAhead>();
+      tell();
+    }
+  }
+  copies_wait<0>();
+  for (int i = 0; i < started && i < Sizes::kAhead; ++i) tell();
+}
+
+// A warpgroup's queries, rounded, as the left matrix of its products: zeros where a tile has no row.
+template <int padded>
+__device__ __forceinline__ void put_tile_queries(const AttentionArgs& args, const TileOfRows& tile,
+                                                 int first_row, unsigned char* to) {
+  constexpr int kChunks = padded / 8;
+  const int group = args.num_query_heads / args.cache.num_kv_heads,
+            thread = static_cast<int>(threadIdx.x % 128);
+  const std::int64_t width =
+      static_cast<std::int64_t>(args.num_query_heads + 2 * args.cache.num_kv_heads) * padded;
+  const int chunk = thread % kChunks;
+#pragma unroll 4
+  for (int line = thread / kChunks; line < 64; line += 128 / kChunks) {
+    const int packed = first_row + line;
+    FourWords words = {};
+    if (packed < tile.count * group) {
+      const float* const from = args.qkv + args.rows[tile.begin + packed / group] * width +
+                                (tile.kv_head * group + packed % group) * padded + 8 * chunk;
+      const auto low = load_whole<FourFloats>(from), high = load_whole<FourFloats>(from + 4);
+      words = {{pack(low.at[0], low.at[1]), pack(low.at[2], low.at[3]), pack(high.at[0], high.at[1]),
+                pack(high.at[2], high.at[3])}};
+    }
+    store_whole(to + chunk / 8 * BulkAttention<padded>::kHalfBytes + line * kSlabRowBytes +
+                    (chunk % 8 ^ line % 8) * 16,
+                words);
+  }
+}
+
+template <int padded>
+__device__ __forceinline__ void start_scores(const unsigned char* queries, const unsigned char* keys,
+                                             SplitScores& scores) {
+  fence_products(scores);
+#pragma unroll
+  for (int half = 0; half < BulkAttention<padded>::kHalves; ++half)
+#pragma unroll
+    for (int k = 0; k < kSlabRowBytes; k += 32) {
+      const int at = half * BulkAttention<padded>::kHalfBytes + k;
+      if (at == 0)
+        multiply_warpgroup<false>(scores, queries, keys);
+      else
+        multiply_warpgroup(scores, queries, keys, at);
+    }
+  commit_products();
+}
+
+template <int padded>
+__device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& args, const TileOfRows& tile,
+                                                         unsigned char* shared) {
+  using Sizes = BulkAttention<padded>;
+  const int warpgroup = static_cast<int>(threadIdx.x / 128), lane = static_cast<int>(threadIdx.x % 32),
+            warp = static_cast<int>(threadIdx.x / 32) % 4;
+  AttentionRing<padded> ring(shared), behind(shared);
+  unsigned char* const queries = ring.queries + warpgroup * Sizes::kPieceBytes;
+  put_tile_queries<padded>(args, tile, 64 * warpgroup, queries);
+  show_writes();
+  arrive_at(ring.queried + warpgroup, 0);
+  const int first_row = 64 * warpgroup + 16 * warp + lane / 4;
+  const TileRow rows[2] = {tile_row(args, tile, first_row), tile_row(args, tile, first_row + 8)};
+  float largest[2], sum[2], values[padded / 8][4], part[padded / 8][4];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) begin_total(args, rows[h].head, largest[h], sum[h]);
+#pragma unroll
+  for (int n = 0; n < padded / 8; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[n][i] = part[n][i] = 0;
+  SplitScores scores = {};
+  int token = tile.low / kSplitTokens * kSplitTokens;
+  // Pieces that go through the ring. Nobody hears of a place that is not filled again.
+  int left = 2 * ((tile.high - token) / kSplitTokens + 1);
+  const auto free = [&] {
+    if (lane == 0 && left > Sizes::kStages) arrive_at(behind.freed + behind.place, 0);
+    --left;
+    behind.next();
+  };
+  const auto next_piece = [&] {
+    wait_for_arrivals(ring.filled + ring.place, ring.parity);
+    const unsigned char* const piece = ring.piece();
+    ring.next();
+    return piece;
+  };
+  wait_for_arrivals(ring.queried + warpgroup, 0);
+  SplitWeights weights;
+  const auto weigh = [&] {
+    wait_for_products<0>();
+    take_products(scores);
+    free();
+    weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores);
+  };
+  const auto start_part = [&] {
+    const unsigned char* const split_values = next_piece();
+    fence_products(part, weights.weights);
+#pragma unroll
+    for (int k = 0; k < kSplitTokens / 16; ++k) {
+      const int at = 16 * k * kSlabRowBytes;
+      if (k == 0)
+        multiply_lines<false>(part, weights.weights[k], split_values, Sizes::kHalfBytes, at);
+      else
+        multiply_lines(part, weights.weights[k], split_values, Sizes::kHalfBytes, at);
+    }
+    commit_products();
+  };
+  const auto add_part = [&] {
+    take_products(part);
+    free();
+    Shares shares[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) shares[h] = merge(largest[h], sum[h], weights.largest[h], weights.sum[h]);
+#pragma unroll
+    for (int n = 0; n < padded / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) values[n][i] = merged(values[n][i], part[n][i], shares[i / 2]);
+  };
+  // Nothing is under way from one turn to the next, which the compiler could not follow.
+  start_scores<padded>(queries, next_piece(), scores);
+  weigh();
+  for (token += kSplitTokens; token <= tile.high; token += kSplitTokens) {
+    start_part();
+    start_scores<padded>(queries, next_piece(), scores);
+    wait_for_products<1>();
+    add_part();
+    weigh();
+  }
+  start_part();
+  wait_for_products<0>();
+  add_part();
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (!rows[h].there) continue;
+    float* const out =
+        args.out + (static_cast<std::int64_t>(rows[h].row) * args.num_query_heads + rows[h].head) * padded +
+        2 * (lane % 4);
+#pragma unroll
+    for (int n = 0; n < padded / 8; ++n)
+      store_whole(out + 8 * n,
+                  TwoFloats{quotient(values[n][2 * h], sum[h]), quotient(values[n][2 * h + 1], sum[h])});
+  }
+}
+
+template <int padded>
+__device__ __forceinline__ void attend_bulk(const AttentionArgs& args) {
+  PAGODA_SWIZZLED_SHARED(unsigned char, shared);
+  if (threadIdx.x == 0) AttentionRing<padded>(shared).make_barriers();
+  cluster_arrive();
+  cluster_wait();
+  const int at = static_cast<int>(gridDim.y - 1 - blockIdx.y), begin = args.tiles[at];
+  const TileOfRows tile = tile_of_rows(args, begin, args.tiles[at + 1] - begin, static_cast<int>(blockIdx.x));
+  if (threadIdx.x < 128 * kBulkWarpgroups) {
+    set_registers<kAttentionRegisters, true>();
+    attend_rows_of_warpgroup<padded>(args, tile, shared);
+  } else {
+    set_registers<kAttentionBringersRegisters, false>();
+    bring_splits<padded>(args, tile, shared);
+  }
+}
+
+#if defined(__CUDA_ARCH__) && !defined(PAGODA_WARPGROUPS)
+#define PAGODA_BULK_KERNEL(padded) \
+  __global__ void attend_bulk_##padded(AttentionArgs) {}
+#else
+#define PAGODA_BULK_KERNEL(padded)                                                              \
+  __global__ void __launch_bounds__(kBulkThreads, 1) attend_bulk_##padded(AttentionArgs args) { \
+    attend_bulk<padded>(args);                                                                  \
+  }
+#endif
+PAGODA_BULK_KERNEL(64)
+PAGODA_BULK_KERNEL(128)
+#undef PAGODA_BULK_KERNEL
+
+}  // namespace pagoda::device::kernels
