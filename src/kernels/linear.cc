@@ -138,6 +138,9 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
                  const Buffer& between, const Buffer& y, bool accumulate) {
   CHECK(first.n() == second.k() && (y.stride == second.n() || num_rows == 1));
   if (num_rows <= 0) return;
+  if (on_device(context))
+    return device_ops::linear_pair(*context.device, first.storage(), activation, second.storage(), input,
+                                   num_rows, between, y, accumulate);
   if (first.storage().backend == Backend::cpu && second.storage().backend == Backend::cpu &&
       cpu::can_pair(first.storage(), second.storage())) {
     if (!accumulate) zero_rows(context, {num_rows, second.n()}, y);

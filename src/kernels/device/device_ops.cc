@@ -169,6 +169,7 @@ std::int64_t DeviceOps::table_bytes(const TensorView& table) const {
 float* DeviceOps::room(Room which, std::int64_t floats) {
   DeviceArray<float>& array = rooms_[static_cast<std::size_t>(which)];
   if (which == Room::rows) normed_.reset();
+  if (which == Room::rounded) rounded_.reset();
   if (floats <= array.count()) return array.data();
   if (captures_) {
     refuse_capture("it needs more room than was reserved");
@@ -196,23 +197,39 @@ Status DeviceOps::reserve(std::int64_t max_rows, const Widths& widths, std::int6
   return take_status();
 }
 
+bool DeviceOps::Normed::is(const LinearInput& other, std::int64_t other_rows, std::int64_t other_k) const {
+  return num_rows == other_rows && k == other_k && other.x == input.x && other.stride == input.stride &&
+         other.op == input.op && other.weight == input.weight && other.bias == input.bias &&
+         other.eps == input.eps;
+}
+
+bool DeviceOps::Normed::was_made_of(const float* first, const float* end) const {
+  return input.x < end && first < input.x + num_rows * input.stride;
+}
+
 const float* DeviceOps::find_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const {
-  if (!normed_ || normed_->num_rows != num_rows || normed_->k != k) return nullptr;
-  const LinearInput& of = normed_->input;
-  const bool same = of.x == input.x && of.stride == input.stride && of.op == input.op &&
-                    of.weight == input.weight && of.bias == input.bias && of.eps == input.eps;
-  return same ? rooms_[static_cast<std::size_t>(Room::rows)].data() : nullptr;
+  if (!normed_ || !normed_->is(input, num_rows, k)) return nullptr;
+  return rooms_[static_cast<std::size_t>(Room::rows)].data();
 }
 
 void DeviceOps::keep_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
   normed_ = {.input = input, .num_rows = num_rows, .k = k};
 }
 
+const std::uint16_t* DeviceOps::find_rounded(const LinearInput& input, std::int64_t num_rows,
+                                             std::int64_t k) const {
+  if (!rounded_ || !rounded_->is(input, num_rows, k)) return nullptr;
+  return reinterpret_cast<const std::uint16_t*>(rooms_[static_cast<std::size_t>(Room::rounded)].data());
+}
+
+void DeviceOps::keep_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
+  rounded_ = {.input = input, .num_rows = num_rows, .k = k};
+}
+
 void DeviceOps::wrote(const Buffer& y, std::int64_t num_rows) {
-  if (!normed_) return;
   const float *const first = floats(y), *const end = first + num_rows * y.stride;
-  const LinearInput& of = normed_->input;
-  if (of.x < end && first < of.x + normed_->num_rows * of.stride) normed_.reset();
+  for (std::optional<Normed>* const made : {&normed_, &rounded_})
+    if (*made && (*made)->was_made_of(first, end)) made->reset();
 }
 
 }  // namespace pagoda

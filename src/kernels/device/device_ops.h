@@ -178,6 +178,9 @@ class DeviceOps {
   // was made of change.
   const float* find_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const;
   void keep_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
+  // The same of the rows that lie in Room::rounded, in slabs.
+  const std::uint16_t* find_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const;
+  void keep_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
   // Ops say what they wrote.
   void wrote(const Buffer& y, std::int64_t num_rows);
 
@@ -241,8 +244,10 @@ class DeviceOps {
   struct Normed {
     LinearInput input;
     std::int64_t num_rows = 0, k = 0;
+    bool is(const LinearInput& other, std::int64_t other_rows, std::int64_t other_k) const;
+    bool was_made_of(const float* first, const float* end) const;
   };
-  std::optional<Normed> normed_;  // how Room::rows was made
+  std::optional<Normed> normed_, rounded_;  // how Room::rows and Room::rounded were made
   std::optional<AttentionInputArgs> unfinished_;
   Status status_;
 };

@@ -21,9 +21,72 @@ std::uint16_t* room_for_rounded(DeviceOps& ops, std::int64_t num_rows, std::int6
   return reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::rounded, (elements + 1) / 2));
 }
 
-// y [num_rows, columns of the parts] = (accumulate: y +) x W^T.
-void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* x, std::int64_t num_rows,
-              float* y, std::int64_t stride, bool accumulate) {
+// Whether products of more than a few rows take all of a matrix's parts by tiles, which read x in bfloat16.
+bool is_by_tiles(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
+  return ops.options().rounds() && ops.options().products != MatrixProducts::library &&
+         num_rows > device::KernelLaunches::few_rows() &&
+         std::ranges::all_of(weight.device, [&](const DevicePart& part) {
+           return device::KernelLaunches::supports_product_tiles(part.element, i32(weight.k));
+         });
+}
+
+// Rows of a product by tiles, in slabs: the norm or a launch of its own rounds them.
+const std::uint16_t* rounded_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows,
+                                  std::int64_t k) {
+  if (const std::uint16_t* const rounded = ops.find_rounded(input, num_rows, k)) return rounded;
+  if (input.op == LinearInput::Op::none || ops.find_normed(input, num_rows, k) != nullptr) {
+    const float* const x = input_rows(ops, input, num_rows, k);
+    std::uint16_t* const out = room_for_rounded(ops, num_rows, k);
+    if (x == nullptr || out == nullptr) return nullptr;
+    ops.keep(ops.launches().round_rows({.x = x, .out = out, .width = i32(k), .slab_rows = i32(num_rows)},
+                                       num_rows));
+    return out;
+  }
+  std::uint16_t* const out = room_for_rounded(ops, num_rows, k);
+  if (out == nullptr) return nullptr;
+  const device::NormArgs args = {.x = input.x,
+                                 .weight = input.weight,
+                                 .width = i32(k),
+                                 .eps = input.eps,
+                                 .bias = input.bias,
+                                 .stride = i32(input.stride),
+                                 .slab_rows = i32(num_rows),
+                                 .rounded = out};
+  ops.keep(input.op == LinearInput::Op::rms_norm ? ops.launches().rms_norm(args, num_rows)
+                                                 : ops.launches().layer_norm(args, num_rows));
+  ops.keep_rounded(input, num_rows, k);
+  return out;
+}
+
+// y [num_rows, columns of the parts] = (accumulate: y +) x W^T, of rows that is_by_tiles() has rounded.
+void rounded_products(DeviceOps& ops, const PackedLinear::Storage& weight, const std::uint16_t* rounded,
+                      std::int64_t num_rows, float* y, std::int64_t stride, bool accumulate) {
+  for (const DevicePart& part : weight.device) {
+    ops.keep(ops.launches().linear_tiles(part.element, {.weight = part.weight,
+                                                        .bias = part.bias,
+                                                        .y = y,
+                                                        .rows = i32(num_rows),
+                                                        .n = part.n,
+                                                        .k = i32(weight.k),
+                                                        .accumulate = accumulate ? 1 : 0,
+                                                        .rounded = const_cast<std::uint16_t*>(rounded),
+                                                        .stride = i32(stride)}));
+    y += part.n;
+  }
+}
+
+// The same of rows as they are, by whatever kernel each part takes. False: there is no memory, and ops has
+// the error.
+bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
+              std::int64_t num_rows, float* y, std::int64_t stride, bool accumulate) {
+  if (is_by_tiles(ops, weight, num_rows)) {
+    const std::uint16_t* const rounded = rounded_rows(ops, input, num_rows, weight.k);
+    if (rounded == nullptr) return false;
+    rounded_products(ops, weight, rounded, num_rows, y, stride, accumulate);
+    return true;
+  }
+  const float* const x = input_rows(ops, input, num_rows, weight.k);
+  if (x == nullptr) return false;
   for (const DevicePart& part : weight.device) {
     device::LinearArgs args = {.x = x,
                                .weight = part.weight,
@@ -39,7 +102,7 @@ void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* 
     if (ops.options().products == MatrixProducts::library && part.element == Element::bf16) {
       CHECK(stride == part.n || num_rows == 1);
       args.rounded = room_for_rounded(ops, num_rows, weight.k);
-      if (args.rounded == nullptr) return;  // ops has the error
+      if (args.rounded == nullptr) return false;
       ops.keep(ops.launches().round_rows({.x = x, .out = args.rounded, .width = args.k}, num_rows));
       ops.multiply({.x = args.rounded,
                     .weight = part.weight,
@@ -51,13 +114,21 @@ void products(DeviceOps& ops, const PackedLinear::Storage& weight, const float* 
                     .accumulate = args.accumulate});
     } else if (tiles) {
       args.rounded = room_for_rounded(ops, num_rows, weight.k);
-      if (args.rounded == nullptr) return;
+      if (args.rounded == nullptr) return false;
       ops.keep(ops.launches().linear_tiles(part.element, args));
     } else {
       ops.keep(ops.launches().linear(part.element, args));
     }
     y += part.n;
   }
+  return true;
+}
+
+// The place of what a function is applied to: gated ones have a room, others that of their result.
+float* function_input(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows,
+                      const Buffer& y) {
+  if (weight.form != LinearForm::gated) return floats(y);
+  return ops.room(DeviceOps::Room::products, num_rows * weight.num_rows());
 }
 
 }  // namespace
@@ -153,26 +224,45 @@ void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInp
             std::int64_t num_rows, const Buffer& y, const LinearOutput& output) {
   if (is_few(ops, weight, num_rows)) {
     few(ops, weight, input, num_rows, y, output);
-    return ops.wrote(y, num_rows);
-  }
-  const float* const x = input_rows(ops, input, num_rows, weight.k);
-  if (x == nullptr) return;  // ops has the error
-  if (output.activation) {
+  } else if (output.activation) {
     CHECK(y.stride == weight.n || num_rows == 1);
-    const bool gated = weight.form == LinearForm::gated;
-    const std::int64_t width = weight.num_rows();
-    float* const made = gated ? ops.room(DeviceOps::Room::products, num_rows * width) : floats(y);
-    if (made == nullptr) return;
-    products(ops, weight, x, num_rows, made, width, false);
+    float* const made = function_input(ops, weight, num_rows, y);
+    if (made == nullptr || !products(ops, weight, input, num_rows, made, weight.num_rows(), false)) return;
     ops.keep(ops.launches().activate({.in = made,
                                       .out = floats(y),
                                       .width = i32(weight.n),
                                       .function = function_of(*output.activation),
-                                      .gated = gated ? 1 : 0},
+                                      .gated = weight.form == LinearForm::gated ? 1 : 0},
                                      num_rows));
-  } else {
-    products(ops, weight, x, num_rows, floats(y), y.stride, output.accumulate);
+  } else if (!products(ops, weight, input, num_rows, floats(y), y.stride, output.accumulate)) {
+    return;
   }
+  ops.wrote(y, num_rows);
+}
+
+// Rows between products by tiles are rounded as the function makes them.
+void linear_pair(DeviceOps& ops, const PackedLinear::Storage& first, Activation activation,
+                 const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
+                 const Buffer& between, const Buffer& y, bool accumulate) {
+  if (!is_by_tiles(ops, first, num_rows) || !is_by_tiles(ops, second, num_rows)) {
+    linear(ops, first, input, num_rows, between, {.activation = activation});
+    linear(ops, second, LinearInput::rows(between), num_rows, y, {.accumulate = accumulate});
+    return;
+  }
+  CHECK(between.stride == first.n);
+  float* const made = function_input(ops, first, num_rows, between);
+  if (made == nullptr || !products(ops, first, input, num_rows, made, first.num_rows(), false)) return;
+  ops.wrote(between, num_rows);
+  std::uint16_t* const rounded = room_for_rounded(ops, num_rows, second.k);
+  if (rounded == nullptr) return;  // ops has the error
+  ops.keep(ops.launches().activate({.in = made,
+                                    .width = i32(first.n),
+                                    .function = function_of(activation),
+                                    .gated = first.form == LinearForm::gated ? 1 : 0,
+                                    .slab_rows = i32(num_rows),
+                                    .rounded = rounded},
+                                   num_rows));
+  rounded_products(ops, second, rounded, num_rows, floats(y), y.stride, accumulate);
   ops.wrote(y, num_rows);
 }
 

@@ -54,6 +54,9 @@ void correct_streams(DeviceOps& ops, const StreamShape& shape, const float* fact
 // linear.h, latent_input.h
 void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, const Buffer& y, const LinearOutput& output);
+void linear_pair(DeviceOps& ops, const PackedLinear::Storage& first, Activation activation,
+                 const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
+                 const Buffer& between, const Buffer& y, bool accumulate);
 void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<const std::int32_t> ids,
                  const Buffer& out, const EmbeddedIds& own);
 void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows, const Buffer& queries,

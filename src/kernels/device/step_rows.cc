@@ -16,6 +16,7 @@ void DeviceOps::begin_step(std::span<const std::int32_t> image, const std::int32
   shown_rows_.clear();
   shown_states_.clear();
   normed_.reset();
+  rounded_.reset();
   unfinished_.reset();
 }
 
@@ -36,11 +37,13 @@ void DeviceOps::begin_capture() {
   captures_ = true;
   refused_.clear();
   normed_.reset();
+  rounded_.reset();
 }
 
 std::string DeviceOps::end_capture() {
   captures_ = false;
   normed_.reset();
+  rounded_.reset();
   return std::exchange(refused_, {});
 }
 
