@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "device/kernels/launch_shapes.h"
 #include "device/test_support.h"
 #include "kernels/elementwise.h"
 #include "kernels/paged_attention.h"
@@ -230,11 +231,29 @@ class World {
                                         "partial");
     ASSERT_TRUE(attend(way, args, sequences).ok());
     const std::vector<float> out = bench_.get(args.out, rows.size() * shape_.out());
+    expect_rounded(way, args, sequences, out);
     for (std::size_t r = 0; r < rows.size(); ++r) {
       std::vector<float>& to = outputs_[static_cast<std::size_t>(sequences[r])];
       const auto from = out.begin() + static_cast<std::ptrdiff_t>(r * shape_.out());
       to.insert(to.end(), from, from + static_cast<std::ptrdiff_t>(shape_.out()));
     }
+  }
+
+  // The same output to the nearest bfloat16, in slabs.
+  void expect_rounded(Way way, AttentionArgs args, const std::vector<std::int32_t>& sequences,
+                      const std::vector<float>& out) {
+    const auto count = static_cast<std::int32_t>(sequences.size()),
+               width = static_cast<std::int32_t>(shape_.out());
+    const auto elements = static_cast<std::size_t>(slab_elements(count, width));
+    args.out = nullptr;
+    args.rounded = bench_.make<std::uint16_t>(elements);
+    args.slab_rows = count;
+    ASSERT_TRUE(attend(way, args, sequences).ok());
+    const std::vector<std::uint16_t> bits = bench_.get(args.rounded, elements);
+    for (std::int32_t row = 0; row < count; ++row)
+      for (std::int32_t i = 0; i < width; ++i)
+        ASSERT_EQ(bits[static_cast<std::size_t>(slab_place(count, row, i))],
+                  float_to_bfloat16(out[static_cast<std::size_t>(row * width + i)]));
   }
 
   Status attend(Way way, AttentionArgs args, const std::vector<std::int32_t>& sequences) {

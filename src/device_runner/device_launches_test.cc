@@ -12,37 +12,58 @@ namespace {
 
 using namespace pagoda::testing;
 
-// A lone stream is bound by launches: norms, functions and neighbours are part of products (linear_few).
-TEST(DeviceLaunches, AStepOfOneRowHasSevenALayer) {
+// The launches of a decode step of so many sequences, by kernel.
+std::map<std::string, std::int64_t> launches_of(std::size_t count) {
   auto source = ModelSource::open(fixture("llama"));
   auto device = device::open_test_device();
-  ASSERT_TRUE(source.has_value() && device.has_value());
+  EXPECT_TRUE(source.has_value() && device.has_value());
   device::Device& profiled = **device;
   RunnerOptions options = {.dtype = "bfloat16"};
-  options.num_blocks = 8, options.max_context = 64;
+  options.num_blocks = static_cast<std::int64_t>(8 * count), options.max_context = 64;
+  options.max_num_seqs = static_cast<std::int32_t>(count);
   auto runner = DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
                                           *std::move(device), {.graphs = GraphUse::off});
-  ASSERT_TRUE(runner.has_value());
+  EXPECT_TRUE(runner.has_value());
   Driver driver(**runner, 16);
-  TestSequence sequence = greedy({3, 14, 15, 9, 2});
-  sequence.params.logprobs.reset();
-  ASSERT_TRUE(driver.generate({&sequence}, 1).ok());
-  ASSERT_TRUE(profiled.start_profile().ok());
-  ASSERT_TRUE(driver.generate({&sequence}, 2).ok());
+  std::vector<TestSequence> sequences(count, greedy({3, 14, 15, 9, 2}));
+  std::vector<TestSequence*> all;
+  for (TestSequence& sequence : sequences) {
+    sequence.params.logprobs.reset();
+    all.push_back(&sequence);
+  }
+  EXPECT_TRUE(driver.generate(all, 1).ok());
+  EXPECT_TRUE(profiled.start_profile().ok());
+  EXPECT_TRUE(driver.generate(all, 2).ok());
   const auto times = profiled.end_profile();
-  ASSERT_TRUE(times.has_value());
+  EXPECT_TRUE(times.has_value());
   std::map<std::string, std::int64_t> launches;
-  std::int64_t all = 0;
   for (const device::KernelTime& time : *times) {
     launches[time.kernel] = time.launches;
-    all += time.launches;
+    launches["all"] += time.launches;
   }
+  return launches;
+}
+
+// A lone stream is bound by launches: norms, functions and neighbours are part of products (linear_few).
+TEST(DeviceLaunches, AStepOfOneRowHasSevenALayer) {
+  auto launches = launches_of(1);
   const std::int64_t layers = launches["rope_and_write_bf16"];
   ASSERT_GT(layers, 0);
   EXPECT_EQ(launches["linear_few_bf16"], 4 * layers + 1);  // and the head
   EXPECT_EQ(launches["merge_splits"], layers);
   // The embedding, the last norm, the head and two of the sampler; rows that are drawn from may have to move.
-  EXPECT_LE(all, 7 * layers + 6);
+  EXPECT_LE(launches["all"], 7 * layers + 6);
+}
+
+// Norms, functions and attention round what they make.
+TEST(DeviceLaunches, AStepOfMoreRowsRoundsNothingByItself) {
+  auto launches = launches_of(20);
+  const std::int64_t layers = launches["rope_and_write_bf16"];
+  ASSERT_GT(layers, 0);
+  EXPECT_EQ(launches["linear_several_bf16"], 4 * layers + 1);
+  EXPECT_EQ(launches["rms_norm"], 2 * layers + 1);
+  EXPECT_EQ(launches["activate"], layers);
+  EXPECT_EQ(launches["round_rows"], 0);
 }
 
 }  // namespace

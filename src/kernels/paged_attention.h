@@ -22,6 +22,8 @@
 
 namespace pagoda {
 
+class PackedLinear;
+
 // The largest head of a cache in i8: so many products of 8 and 16 bits have a sum of 32.
 constexpr std::int32_t kMaxInt8HeadSize = 512;
 
@@ -74,6 +76,9 @@ struct PagedAttentionArgs {
   // and the loss of a score for each token of distance (ALiBi).
   const float *sinks = nullptr, *slopes = nullptr;  // [Hq]
   Buffer output = {};                               // [T, Hq * value size] contiguous; must not alias query
+  // A hint: the product which reads all rows of `output` before it is written again, and nobody else does; or
+  // null. There may be nothing in `output` then but what that product takes.
+  const PackedLinear* next = nullptr;
 };
 
 // The first token that a position attends to.

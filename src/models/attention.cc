@@ -89,7 +89,10 @@ class Attention final : public Mixer {
   Products leaving() override { return {&output_}; }
   void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const Workspace& room, const DecoderBatch& batch) override {
-    paged_attention(*room.context, arguments(room, batch));
+    PagedAttentionArgs args = arguments(room, batch);
+    if (room.all_leave && own_.output_gate == OutputGate::none && inner_norm_.empty() && !room.ranks->split())
+      args.next = &output_;
+    paged_attention(*room.context, args);
     const std::int64_t num_rows = std::ssize(batch.token_ids);
     const Buffer gates = entered(room).at(0, own_.qkv_size()), mixed = room.mixed.with_stride(mixed_width());
     if (own_.output_gate == OutputGate::sigmoid)

@@ -27,6 +27,11 @@ bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
   return !places.branch && layer.residual_scale == 1;
 }
 
+bool are_all_rows(std::span<const std::int32_t> rows, std::size_t count) {
+  std::int32_t next = 0;
+  return rows.size() == count && std::ranges::all_of(rows, [&](std::int32_t row) { return row == next++; });
+}
+
 }  // namespace
 
 float embedding_scale(const DecoderConfig& config, DType stored) {
@@ -338,8 +343,10 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
                          input_of(config, config.mixer_norms, layer.mixer_norms, residual_.at(rows.first)));
     }
     context_.read_ahead = nullptr;
+    const bool last = index + 1 == weights_.layers.size();
+    room_.all_leave = all.count() == 1 && (!last || are_all_rows(batch.output_rows, tokens));
     layer.mixer->mix(room_, batch);
-    if (index + 1 == weights_.layers.size()) {
+    if (last) {
       gather_output_rows(batch.output_rows, layer.mixer->mixed_width());
       left = chunks(batch.output_rows.size());
     } else {

@@ -80,6 +80,8 @@ struct Workspace {
   RankExchange* ranks = nullptr;
   std::span<RopeTable> ropes;
   std::int64_t chunk_rows = 0;
+  // For mix(): the next that reads `mixed` is leave(), of all rows as they are.
+  bool all_leave = false;
   Buffer entered = {};  // [tokens, entered_width]: what a mixer makes of each row before it mixes
   Buffer mixed = {};    // [tokens, mixed_width]
   Buffer inner = {};    // [chunk, inner_width]: of whichever half is at work

@@ -57,6 +57,7 @@ class ParallelMixers final : public Mixer {
                std::int64_t column) {
     const std::int64_t tokens = std::ssize(batch.token_ids), width = mixer.mixed_width();
     own.mixed = room.entered.at(0, tokens * (first_->entered_width() + second_->entered_width()));
+    own.all_leave = false;
     mixer.mix(own, batch);
     copy_rows(*room.context, {tokens, width}, own.mixed.with_stride(width),
               room.mixed.with_stride(mixed_width()).at(0, column));

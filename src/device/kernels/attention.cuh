@@ -45,6 +45,28 @@ __device__ __forceinline__ float merged(float value, float part, const Shares& s
   return shares.any ? fmaf(part, shares.take, value * shares.keep) : value;
 }
 
+// Stores element `column` of a row's head, or it and the next one.
+__device__ __forceinline__ void store_attended(const AttentionArgs& args, int row, int head, int column,
+                                               float value) {
+  const int i = head * args.cache.head_size + column;
+  if (args.rounded == nullptr) {
+    args.out[static_cast<std::int64_t>(row) * args.num_query_heads * args.cache.head_size + i] = value;
+  } else {
+    Bf16 rounded;
+    store(&rounded, value);
+    args.rounded[slab_place(args.slab_rows, row, i)] = rounded.bits;
+  }
+}
+__device__ __forceinline__ void store_attended(const AttentionArgs& args, int row, int head, int column,
+                                               const TwoFloats& values) {
+  const int i = head * args.cache.head_size + column;
+  if (args.rounded == nullptr)
+    store_whole(args.out + static_cast<std::int64_t>(row) * args.num_query_heads * args.cache.head_size + i,
+                values);
+  else
+    store_whole(args.rounded + slab_place(args.slab_rows, row, i), pack(values.at[0], values.at[1]));
+}
+
 struct RowAndHead {
   int row, head, position, first;  // first: of the tokens that it sees
 };
@@ -186,11 +208,10 @@ __global__ void __launch_bounds__(kMostMergeThreads) merge_splits(AttentionArgs 
       for (int own = 0; own < kColumns; ++own) total[own] = merged(total[own], values[i][own], shares);
     }
   }
-  float* const out = args.out + (static_cast<std::int64_t>(at.row) * args.num_query_heads + at.head) * size;
 #pragma unroll
   for (int own = 0; own < kColumns; ++own) {
     const int column = static_cast<int>(threadIdx.x) + own * step;
-    if (column < size) out[column] = quotient(total[own], sum);
+    if (column < size) store_attended(args, at.row, at.head, column, quotient(total[own], sum));
   }
 }
 
@@ -209,11 +230,9 @@ __device__ __forceinline__ void attend_rows(const AttentionArgs& args) {
     for (int i = 0; i < kLaneElements; ++i)
       total.values[i] = merged(total.values[i], state.values[i], shares);
   }
-  const int size = args.cache.head_size, lane = static_cast<int>(threadIdx.x % 32),
-            count = lane_elements(args);
-  float* const out = args.out + (static_cast<std::int64_t>(at.row) * args.num_query_heads + at.head) * size;
+  const int lane = static_cast<int>(threadIdx.x % 32), count = lane_elements(args);
   for (int i = 0; i < kLaneElements; ++i)
-    if (i < count) out[lane + 32 * i] = quotient(total.values[i], total.sum);
+    if (i < count) store_attended(args, at.row, at.head, lane + 32 * i, quotient(total.values[i], total.sum));
 }
 
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_f32(AttentionArgs args) {

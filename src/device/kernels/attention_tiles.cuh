@@ -420,10 +420,9 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     for (int h = 0; h < 2; ++h) {
       const int column = first_column + 8 * n + 2 * (lane % 4);
       if (!rows[h].there || column >= size) continue;
-      float* const out =
-          args.out + (static_cast<std::int64_t>(rows[h].row) * args.num_query_heads + rows[h].head) * size;
-      store_whole(out + column, TwoFloats{quotient(total.values[n][2 * h], total.sum[h]),
-                                          quotient(total.values[n][2 * h + 1], total.sum[h])});
+      store_attended(args, rows[h].row, rows[h].head, column,
+                     TwoFloats{quotient(total.values[n][2 * h], total.sum[h]),
+                               quotient(total.values[n][2 * h + 1], total.sum[h])});
     }
 }
 

@@ -166,12 +166,10 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
     }
     lines = ahead;
   }
-  float* const out =
-      args.out +
-      (static_cast<std::int64_t>(args.rows[tile.begin]) * args.num_query_heads + tile.kv_head * group) * size;
   for (int row = 0; row < group; ++row)
     for (int i = static_cast<int>(threadIdx.x); i < size; i += 32 * kTileWarps)
-      out[row * size + i] = quotient(total.values[row * Sizes::kTotalStride + i], total.sum[row]);
+      store_attended(args, args.rows[tile.begin], tile.kv_head * group + row, i,
+                     quotient(total.values[row * Sizes::kTotalStride + i], total.sum[row]));
 }
 
 #define PAGODA_WALK_KERNEL(padded)                                                                      \

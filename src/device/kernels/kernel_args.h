@@ -292,8 +292,12 @@ struct AttentionArgs {
   const float* slopes = nullptr;  // [query heads], or null: what a token of distance costs (ALiBi)
   float* partial = nullptr;       // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
   const std::int32_t* tiles =
-      nullptr;           // [tiles + 1], of attend_tiles: where each tile's rows begin in `rows`
-  float* out = nullptr;  // [all rows, query heads * head_size]
+      nullptr;  // [tiles + 1], of attend_tiles: where each tile's rows begin in `rows`
+  // [all rows, query heads * head_size]; or null, and it goes into `rounded`, to the nearest bfloat16, in
+  // slabs of all rows (launch_shapes.h), whole ones.
+  float* out = nullptr;
+  std::uint16_t* rounded = nullptr;
+  std::int32_t slab_rows = 0;
   std::int32_t num_query_heads = 0, splits = 0;
   std::int64_t all_splits = 0;  // the sum over the launch's rows; 0: all have `splits`
   std::int32_t window = 0;      // sees so many tokens, itself included; 0: all

@@ -204,6 +204,12 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
                                      .chunks = args.chunks ? 1 : 0,
                                      .scale = args.scale,
                                      .softcap = args.softcap};
+  if (args.next != nullptr) attention.rounded = room_for_attended(ops, args.next->storage(), rows.num_rows);
+  if (attention.rounded != nullptr) {
+    attention.out = nullptr;
+    attention.slab_rows = i32(rows.num_rows);
+    ops.keep_attended(LinearInput::rows(args.output), rows.num_rows, args.next->k());
+  }
   if (rows.num_split_rows > 0) {
     std::int64_t at_once = rows.num_split_rows;
     if (!by_tiles || !KernelLaunches::walks(attention, rows.num_split_rows)) {

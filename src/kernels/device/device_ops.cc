@@ -170,6 +170,7 @@ float* DeviceOps::room(Room which, std::int64_t floats) {
   DeviceArray<float>& array = rooms_[static_cast<std::size_t>(which)];
   if (which == Room::rows) normed_.reset();
   if (which == Room::rounded) rounded_.reset();
+  if (which == Room::attended) attended_.reset();
   if (floats <= array.count()) return array.data();
   if (captures_) {
     refuse_capture("it needs more room than was reserved");
@@ -192,7 +193,10 @@ Status DeviceOps::reserve(std::int64_t max_rows, const Widths& widths, std::int6
   room(Room::rows, max_rows * widths.rows);
   room(Room::heads, max_rows * widths.heads);
   room(Room::products, max_rows * widest_products_);
-  if (options_.rounds()) room(Room::rounded, (max_rows * std::max(widths.rows, widest_input_) + 1) / 2);
+  if (options_.rounds()) {
+    room(Room::rounded, (max_rows * std::max(widths.rows, widest_input_) + 1) / 2);
+    room(Room::attended, (max_rows * widths.attended + 1) / 2);
+  }
   room(Room::partial, partial_floats);
   return take_status();
 }
@@ -224,6 +228,18 @@ const std::uint16_t* DeviceOps::find_rounded(const LinearInput& input, std::int6
 
 void DeviceOps::keep_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
   rounded_ = {.input = input, .num_rows = num_rows, .k = k};
+}
+
+void DeviceOps::keep_attended(const LinearInput& output, std::int64_t num_rows, std::int64_t k) {
+  attended_ = {.input = output, .num_rows = num_rows, .k = k};
+}
+
+const std::uint16_t* DeviceOps::take_attended(const LinearInput& input, std::int64_t num_rows,
+                                              std::int64_t k) {
+  if (!attended_ || attended_->input.x != input.x) return nullptr;
+  CHECK(attended_->is(input, num_rows, k));  // there is no other copy
+  attended_.reset();
+  return reinterpret_cast<const std::uint16_t*>(rooms_[static_cast<std::size_t>(Room::attended)].data());
 }
 
 void DeviceOps::wrote(const Buffer& y, std::int64_t num_rows) {

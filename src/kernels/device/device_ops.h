@@ -156,14 +156,14 @@ class DeviceOps {
 
   // Room for so many floats, which the next call for the same room may overwrite. rows: inputs of products,
   // or rows that move. products: what a function is applied to. rounded: inputs in bf16. heads: queries, keys
-  // and values. partial: splits of attention.
-  enum class Room : std::uint8_t { rows, products, rounded, heads, partial, count };
+  // and values. partial: splits of attention. attended: its output in bfloat16.
+  enum class Room : std::uint8_t { rows, products, rounded, heads, partial, attended, count };
   float* room(Room which, std::int64_t floats);
   std::int64_t room_floats(Room which) const { return rooms_[static_cast<std::size_t>(which)].count(); }
   // Takes the rooms of a model whose weights are there ahead. Floats of a row: where it is normed or moved,
-  // and of heads that are copied.
+  // of heads that are copied, and of what attention gives.
   struct Widths {
-    std::int64_t rows = 0, heads = 0;
+    std::int64_t rows = 0, heads = 0, attended = 0;
   };
   Status reserve(std::int64_t max_rows, const Widths& widths, std::int64_t partial_floats);
   // All memory that ops may write, but for the cache and what their callers own.
@@ -181,6 +181,9 @@ class DeviceOps {
   // The same of the rows that lie in Room::rounded, in slabs.
   const std::uint16_t* find_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const;
   void keep_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
+  // Attention's output for `next`, which alone reads it, was made in Room::attended and nowhere else.
+  void keep_attended(const LinearInput& output, std::int64_t num_rows, std::int64_t k);
+  const std::uint16_t* take_attended(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
   // Ops say what they wrote.
   void wrote(const Buffer& y, std::int64_t num_rows);
 
@@ -247,7 +250,8 @@ class DeviceOps {
     bool is(const LinearInput& other, std::int64_t other_rows, std::int64_t other_k) const;
     bool was_made_of(const float* first, const float* end) const;
   };
-  std::optional<Normed> normed_, rounded_;  // how Room::rows and Room::rounded were made
+  std::optional<Normed> normed_, rounded_,
+      attended_;  // how the rooms of these names were made (rows: normed)
   std::optional<AttentionInputArgs> unfinished_;
   Status status_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "device/kernels/launch_shapes.h"
 #include "kernels/device/ops.h"
 #include "kernels/linear_storage.h"
 
@@ -33,6 +34,7 @@ bool is_by_tiles(const DeviceOps& ops, const PackedLinear::Storage& weight, std:
 // Rows of a product by tiles, in slabs: the norm or a launch of its own rounds them.
 const std::uint16_t* rounded_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows,
                                   std::int64_t k) {
+  if (const std::uint16_t* const rounded = ops.take_attended(input, num_rows, k)) return rounded;
   if (const std::uint16_t* const rounded = ops.find_rounded(input, num_rows, k)) return rounded;
   if (input.op == LinearInput::Op::none || ops.find_normed(input, num_rows, k) != nullptr) {
     const float* const x = input_rows(ops, input, num_rows, k);
@@ -217,6 +219,11 @@ const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t n
          num_rows, k, input.weight, input.bias, input.eps, out);
   if (input.op != LinearInput::Op::none) ops.keep_normed(input, num_rows, k);
   return room;
+}
+
+std::uint16_t* room_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
+  if (!is_by_tiles(ops, weight, num_rows) || weight.k % device::kSlabStep != 0) return nullptr;
+  return reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::attended, num_rows * weight.k / 2));
 }
 
 // A function of a product that is not gated is applied in place.

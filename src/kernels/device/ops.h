@@ -61,6 +61,9 @@ void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<
                  const Buffer& out, const EmbeddedIds& own);
 void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows, const Buffer& queries,
                  const Buffer& kept, const Buffer& out);
+// Room for an input that lies rounded, in slabs, where the product takes all of it by tiles, and that needs
+// no zeros behind its end; else null.
+std::uint16_t* room_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows);
 // The rows that products read: `k` floats, one row directly behind the other, at multiples of 16 bytes; null
 // where there is no room for them, an error that `ops` keeps.
 const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k);

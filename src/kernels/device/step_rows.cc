@@ -17,6 +17,7 @@ void DeviceOps::begin_step(std::span<const std::int32_t> image, const std::int32
   shown_states_.clear();
   normed_.reset();
   rounded_.reset();
+  attended_.reset();
   unfinished_.reset();
 }
 
@@ -38,12 +39,14 @@ void DeviceOps::begin_capture() {
   refused_.clear();
   normed_.reset();
   rounded_.reset();
+  attended_.reset();
 }
 
 std::string DeviceOps::end_capture() {
   captures_ = false;
   normed_.reset();
   rounded_.reset();
+  attended_.reset();
   return std::exchange(refused_, {});
 }
 
