@@ -1,8 +1,6 @@
 #include "device/kernel_launches.h"
 
 #include <algorithm>
-#include <limits>
-#include <utility>
 
 #include "device/kernels/launch_shapes.h"
 
@@ -15,11 +13,6 @@ static_assert(fits(few_shared_bytes(64, kFewRows.rows, 1 << 20)) &&
               fits(product_shared_bytes(kSeveralRows, 64)) && fits(product_shared_bytes(kSomeRows, 64)) &&
               fits(product_shared_bytes(kWideRows, 64)) && fits(product_shared_bytes(kManyRows, 64)) &&
               fits(walk_shared_bytes(256, kMaxHeadGroup)) && fits(walk_shared_bytes(64, kMaxHeadGroup)));
-constexpr bool fits_cluster(std::uint32_t shared_bytes) { return shared_bytes <= kMaxClusterSharedBytes; }
-static_assert(fits_cluster(product_shared_bytes(bulk_rows(64), 64)) &&
-              fits_cluster(product_shared_bytes(bulk_rows(128), 64)) &&
-              fits_cluster(product_shared_bytes(bulk_rows(256), 64)) &&
-              fits_cluster(bulk_attention_bytes(64)) && fits_cluster(bulk_attention_bytes(128)));
 
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -45,13 +38,6 @@ KernelId tile_kernel(KernelId of_64, std::int32_t head_size, std::int32_t apart)
 
 Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
   return {u32((rows + tile.rows - 1) / tile.rows), u32((n + tile.columns - 1) / tile.columns)};
-}
-
-// Tiles of clusters of a product by warpgroups, of so many rows each.
-std::int64_t bulk_clusters(std::int32_t of_tile, std::int32_t rows, std::int32_t n) {
-  const ProductTile tile = bulk_rows(of_tile);
-  const Dim3 grid = blocks_of(tile, rows, n);
-  return std::int64_t{grid.x} * ((grid.y + u32(tile.cluster) - 1) / u32(tile.cluster));
 }
 
 // The kernel by tiles of a matrix's element: as for_weights, from bf16 on.
@@ -182,38 +168,10 @@ KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std:
   return blocks(kWideRows) >= kWideBlocks ? ProductForm::wide : ProductForm::some;
 }
 
-// The one whose clusters have the least to do: of fewer rows, a stage is bound by what is copied, and takes
-// more than its share of the time of others.
-KernelLaunches::ProductForm KernelLaunches::bulk_form(std::int32_t rows, std::int32_t n) {
-  constexpr std::pair<std::int32_t, std::int64_t> kRowsAndTime[] = {{256, 10}, {128, 7}, {64, 6}};
-  ProductForm best = ProductForm::bulk_256;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (std::size_t i = 0; i < std::size(kRowsAndTime); ++i) {
-    const auto [of_tile, time] = kRowsAndTime[i];
-    const std::int64_t all = time * ((bulk_clusters(of_tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
-    if (all >= least) continue;
-    least = all;
-    best = static_cast<ProductForm>(static_cast<std::size_t>(ProductForm::bulk_256) - i);
-  }
-  return best;
-}
-
 Status KernelLaunches::linear_tiles(Element weight, const LinearArgs& args) {
-  const bool bulk = choices::bulk_rows > 0 && args.rows >= std::max(choices::bulk_rows, kSomeRows.rows + 1) &&
-                    weight == Element::bf16 && device_.has_warpgroups();
-  return linear_tiles(weight, args, bulk ? bulk_form(args.rows, args.n) : product_form(args.rows, args.n));
-}
-
-Status KernelLaunches::linear_bulk(const LinearArgs& args, ProductForm form) {
-  const auto which = static_cast<std::int32_t>(form) - static_cast<std::int32_t>(ProductForm::bulk_64);
-  const ProductTile tile = bulk_rows(64 << which);
-  const std::int64_t clusters = std::min(bulk_clusters(tile.rows, args.rows, args.n), kBulkClusters);
-  return put(static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_bulk_64_bf16) + which),
-             {.grid = {1, u32(clusters * tile.cluster)},
-              .block = {u32(kBulkThreads)},
-              .shared_bytes = product_shared_bytes(tile, 64),
-              .cluster = u32(tile.cluster)},
-             args);
+  return linear_tiles(
+      weight, args,
+      takes_bulk(weight, args.rows) ? bulk_form(args.rows, args.n) : product_form(args.rows, args.n));
 }
 
 Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm form) {

@@ -30,6 +30,11 @@ class KernelLaunches {
   enum class ProductForm : std::uint8_t { few, several, some, wide, many, bulk_64, bulk_128, bulk_256 };
   Status linear_tiles(Element weight, const LinearArgs& args);
   Status linear_tiles(Element weight, LinearArgs args, ProductForm form);
+  // A gate, what it opens and their function in one launch, where takes_gated(), whose n is whole slabs: the
+  // bits of linear_tiles() and activate(), by a bulk form.
+  bool takes_gated(Element weight, Function function, std::int32_t rows) const;
+  Status linear_gated(const GatedLinearArgs& args);
+  Status linear_gated(const GatedLinearArgs& args, ProductForm form);
   // A matrix of linear_few(), for which supports_product_tiles(); `bias` of its n rows, or null.
   struct Matrix {
     Element element = Element::bf16;
@@ -136,6 +141,7 @@ class KernelLaunches {
   }
 
   Status merge_splits(const AttentionArgs& args, std::int64_t rows);
+  bool takes_bulk(Element weight, std::int32_t rows) const;
   Status linear_bulk(const LinearArgs& args, ProductForm form);
   // Rounds x first where that is worth a launch, and forgets args.rounded where it is not, or there is no
   // room.

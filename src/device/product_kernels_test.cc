@@ -135,6 +135,46 @@ TEST(ProductKernels, WarpgroupsHaveTheBitsOfTiles) {
   }
 }
 
+// A gate, what it opens and their function: the bits of products one by one and a launch that rounds.
+TEST(ProductKernels, GatedOnesOfWarpgroupsHaveTheBitsOfLaunchesOneByOne) {
+  if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const Form form = kBulkForms[seed % 3];
+    const std::size_t tile = std::size_t{64} << seed % 3, width = 128 * between(seed, 1, 1, 3);
+    const Case of = {.rows = between(seed, 0, 1, 2 * tile + tile / 2),
+                     .n = 2 * width,
+                     .k = 8 * between(seed, 2, 1, 40),
+                     .with_bias = seed % 2 == 0,
+                     .seed = seed};
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    KernelBench bench(seed);
+    const auto rows = static_cast<std::int32_t>(of.rows), n = static_cast<std::int32_t>(width);
+    const auto elements = static_cast<std::size_t>(slab_elements(rows, n));
+    GatedLinearArgs args = {.product = {.weight = bench.put(of.weights().stored)}};
+    if (of.with_bias) args.product.bias = bench.put(of.bias());
+    args.product.rows = rows, args.product.n = n, args.product.k = static_cast<std::int32_t>(of.k);
+    args.product.rounded = room_for_rounded(bench, of.rows, of.k);
+    ASSERT_TRUE(bench.run()
+                    .round_rows({.x = bench.put(of.x()),
+                                 .out = args.product.rounded,
+                                 .width = args.product.k,
+                                 .slab_rows = rows},
+                                rows)
+                    .ok());
+    args.out = bench.make<std::uint16_t>(elements);
+    ASSERT_TRUE(bench.run().linear_gated(args, form).ok());
+    auto* const wanted = bench.make<std::uint16_t>(elements);
+    ASSERT_TRUE(bench.run()
+                    .activate({.in = bench.put(product(of, Form::several, 0, of.rows)),
+                               .width = n,
+                               .slab_rows = rows,
+                               .rounded = wanted},
+                              rows)
+                    .ok());
+    EXPECT_EQ(bench.get(args.out, elements), bench.get(wanted, elements));
+  }
+}
+
 // A cluster goes through all of twenty tiles, in two groups of rows, or through every other one.
 TEST(ProductKernels, ClustersOfWarpgroupsGoFromTileToTile) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";

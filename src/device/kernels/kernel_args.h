@@ -164,6 +164,13 @@ struct FewLinearArgs {
   InputNorm norm;
   OutputFunction output;  // none where the product is added to y
 };
+// A product by warpgroups of a gate and of what it opens, and its function, silu: out[r, i] = silu(gate) *
+// up, to the nearest bfloat16, in slabs of product.rows (launch_shapes.h), whole ones. product: weight is [2
+// * n, k], the gate above what it opens, and so is bias; x is rounded already; there is no y.
+struct GatedLinearArgs {
+  LinearArgs product;
+  std::uint16_t* out = nullptr;
+};
 // Several matrices of the same k, each with an element type of its own, one below the other: y of the first
 // stands before y of the second in a row. Of `all`, the product's weight, bias and n are not read.
 inline constexpr std::int32_t kMostParts = 3;

@@ -10,8 +10,14 @@
 //
 // The sum of every element of y is the chain of linear_tiles.cuh: steps of 16 of k, ascending from zero
 // (warpgroup_words.cuh). So this is a form of the same product and gives the same bits, which each device is
-// asked for. grid: (1, clusters of blocks); block: kBulkThreads; shared: product_shared_bytes().
+// asked for.
+//
+// linear_bulk_gated is the product of a gate and of what it opens: each eight rows of the one lie before the
+// same of the other in a block's weights, so that a thread has both sums of an element, and stores the
+// function of them, rounded as the next product reads it. grid: (1, clusters of blocks); block: kBulkThreads;
+// shared: product_shared_bytes().
 #include "device/kernels/linear_tiles.cuh"
+#include "device/kernels/rows.cuh"
 #include "device/kernels/warpgroup_words.cuh"
 
 namespace pagoda::device::kernels {
@@ -32,9 +38,10 @@ struct BulkSizes {
 // The tiles of a cluster, one after the other: neighbours have the same columns and other rows, up to
 // kGroup, and then the next columns. So clusters which run side by side read few rows of the weights and of
 // x again and again, and the L2 holds both; all rows of x may be more than it does.
-template <ProductTile tile>
+template <ProductTile tile, bool gated>
 struct BulkTiles {
-  static constexpr int kGroup = 8, kColumns = tile.cluster * tile.columns;
+  static constexpr int kOfBlock = gated ? tile.columns / 2 : tile.columns, kGroup = 8,
+                       kColumns = tile.cluster * kOfBlock;
   int of_rows, of_columns, number, step;
   __device__ __forceinline__ explicit BulkTiles(const LinearArgs& args)
       : of_rows((args.rows + tile.rows - 1) / tile.rows),
@@ -55,7 +62,7 @@ struct BulkTiles {
   }
   __device__ __forceinline__ int first_column() const {
     return (number - group() * of_columns) / in_group() * kColumns +
-           static_cast<int>(rank_in_cluster()) * tile.columns;
+           static_cast<int>(rank_in_cluster()) * kOfBlock;
   }
 };
 
@@ -86,7 +93,24 @@ struct BulkRing {
   }
 };
 
-template <ProductTile tile>
+// A block's weights, from row `first` of n on.
+template <ProductTile tile, bool gated>
+__device__ __forceinline__ auto bulk_weights(const LinearArgs& args, int first, int thread) {
+  const auto* const all = static_cast<const unsigned char*>(args.weight);
+  const std::int64_t row_bytes = std::int64_t{2} * args.k;
+  LineCopies<tile.columns, kSlabRowBytes / 16, kBulkBringers> copies(all + first * row_bytes, 2 * args.k,
+                                                                     args.n - first, thread);
+  if constexpr (gated) {
+    static_assert(decltype(copies)::kStep == 16);
+    const int line = thread / (kSlabRowBytes / 16), row = first + line % 8;
+    copies.from += (row + (line < 8 ? 0 : args.n) - first - line) * row_bytes;
+    copies.step = 8 * row_bytes;
+    copies.count = args.n > row ? (args.n - row + 7) / 8 : 0;
+  }
+  return copies;
+}
+
+template <ProductTile tile, bool gated>
 __device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* shared) {
   using Sizes = BulkSizes<tile>;
   const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups;
@@ -95,11 +119,8 @@ __device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* sha
   const int first = static_cast<int>(rank_in_cluster()) * Sizes::kShare;
   BulkRing<tile> ring(shared);
   int started = 0;
-  for (BulkTiles<tile> tiles(args); tiles.is_there(); tiles.next()) {
-    LineCopies<tile.columns, kSlabRowBytes / 16, kBulkBringers> weights(
-        static_cast<const unsigned char*>(args.weight) +
-            static_cast<std::int64_t>(tiles.first_column()) * 2 * args.k,
-        2 * args.k, args.n - tiles.first_column(), thread);
+  for (BulkTiles<tile, gated> tiles(args); tiles.is_there(); tiles.next()) {
+    auto weights = bulk_weights<tile, gated>(args, tiles.first_column(), thread);
     const unsigned char* x = reinterpret_cast<const unsigned char*>(args.rounded) +
                              static_cast<std::int64_t>(tiles.first_row() + first) * kSlabRowBytes;
     const int rows = args.rows - tiles.first_row(), there = rows < tile.rows ? rows : tile.rows,
@@ -147,12 +168,38 @@ __device__ __forceinline__ void store_part(const LinearArgs& args, int first_row
   }
 }
 
+// The same of gated ones: a thread has a gate and what it opens. `out`: GatedLinearArgs'.
 template <ProductTile tile>
-__device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsigned char* shared) {
+__device__ __forceinline__ void store_gated(const LinearArgs& args, std::uint16_t* out, int first_row,
+                                            int first_n, const float (&sums)[BulkSizes<tile>::kEights][4]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int first = first_row + 2 * (lane % 4),
+            column = first_n + static_cast<int>(threadIdx.x / 32) % 4 * 8 + lane / 4;
+  if (column >= args.n) return;
+  const float gate_bias = args.bias != nullptr ? args.bias[column] : 0.0f,
+              bias = args.bias != nullptr ? args.bias[args.n + column] : 0.0f;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    std::uint16_t* to = out + slab_place(args.rows, first + i, column);
+#pragma unroll
+    for (int n = 0; n < BulkSizes<tile>::kEights; ++n) {
+      if (first + 8 * n + i < args.rows) {
+        Bf16 rounded;
+        store(&rounded, gated(Function::silu, sums[n][i] + gate_bias, sums[n][2 + i] + bias));
+        *to = rounded.bits;
+      }
+      to += 8 * kSlab;
+    }
+  }
+}
+
+template <ProductTile tile, bool gated>
+__device__ __forceinline__ void multiply_and_store(const LinearArgs& args, std::uint16_t* out,
+                                                   unsigned char* shared) {
   using Sizes = BulkSizes<tile>;
   const int warpgroup = static_cast<int>(threadIdx.x / 128);
   const int stages = (args.k + tile.depth - 1) / tile.depth;
-  BulkTiles<tile> tiles(args);
+  BulkTiles<tile, gated> tiles(args);
   // Stages that go through the ring. Nobody hears of a place that is not filled again: its block may have
   // ended.
   int left = tiles.left() * stages;
@@ -187,34 +234,41 @@ __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsig
     wait_for_products<0>();
     free();
     fence_products(sums);  // nothing reads them before
-    store_part<tile>(args, tiles.first_row(), tiles.first_column() + 64 * warpgroup, sums);
+    if constexpr (gated)
+      store_gated<tile>(args, out, tiles.first_row(), tiles.first_column() + 32 * warpgroup, sums);
+    else
+      store_part<tile>(args, tiles.first_row(), tiles.first_column() + 64 * warpgroup, sums);
   }
 }
 
-template <ProductTile tile>
-__device__ __forceinline__ void linear_bulk(const LinearArgs& args) {
+template <ProductTile tile, bool gated>
+__device__ __forceinline__ void linear_bulk(const LinearArgs& args, std::uint16_t* out) {
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
   if (threadIdx.x == 0) BulkRing<tile>(shared).make_barriers();
   cluster_arrive();
   cluster_wait();  // the barriers of all are there
   if (threadIdx.x < 128 * kBulkWarpgroups) {
     if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkRegisters, true>();
-    multiply_and_store<tile>(args, shared);
+    multiply_and_store<tile, gated>(args, out, shared);
   } else {
     if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkBringersRegisters, false>();
-    bring<tile>(args, shared);
+    bring<tile, gated>(args, shared);
   }
   cluster_arrive();  // a block stays until all have what it brought
   cluster_wait();
 }
 
 #if defined(__CUDA_ARCH__) && !defined(PAGODA_WARPGROUPS)
-#define PAGODA_BULK_KERNEL(rows) \
-  __global__ void linear_bulk_##rows##_bf16(LinearArgs) {}
+#define PAGODA_BULK_KERNEL(rows)                           \
+  __global__ void linear_bulk_##rows##_bf16(LinearArgs) {} \
+  __global__ void linear_bulk_gated_##rows##_bf16(GatedLinearArgs) {}
 #else
-#define PAGODA_BULK_KERNEL(rows)                                                                  \
-  __global__ void __launch_bounds__(kBulkThreads, 1) linear_bulk_##rows##_bf16(LinearArgs args) { \
-    linear_bulk<bulk_rows(rows)>(args);                                                           \
+#define PAGODA_BULK_KERNEL(rows)                                                                             \
+  __global__ void __launch_bounds__(kBulkThreads, 1) linear_bulk_##rows##_bf16(LinearArgs args) {            \
+    linear_bulk<bulk_rows(rows), false>(args, nullptr);                                                      \
+  }                                                                                                          \
+  __global__ void __launch_bounds__(kBulkThreads, 1) linear_bulk_gated_##rows##_bf16(GatedLinearArgs args) { \
+    linear_bulk<bulk_rows(rows), true>(args.product, args.out);                                              \
   }
 #endif
 PAGODA_BULK_KERNEL(64)

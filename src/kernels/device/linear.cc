@@ -203,6 +203,27 @@ void few(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput&
   ops.keep(ops.launches().linear_few(std::span(matrices).first(weight.device.size()), args));
 }
 
+// Rows between gated matrices and the next, where one launch makes them; else null.
+const std::uint16_t* gated_rows(DeviceOps& ops, const PackedLinear::Storage& weight, Activation activation,
+                                const LinearInput& input, std::int64_t num_rows) {
+  const DevicePart& part = weight.device.front();
+  if (weight.form != LinearForm::gated || weight.device.size() > 1 || weight.n % device::kSlabStep != 0 ||
+      !ops.launches().takes_gated(part.element, function_of(activation), i32(num_rows)))
+    return nullptr;
+  const std::uint16_t* const x = rounded_rows(ops, input, num_rows, weight.k);
+  auto* const out =
+      reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::products, num_rows * weight.n / 2));
+  if (x == nullptr || out == nullptr) return nullptr;  // ops has the error
+  ops.keep(ops.launches().linear_gated({.product = {.weight = part.weight,
+                                                    .bias = part.bias,
+                                                    .rows = i32(num_rows),
+                                                    .n = i32(weight.n),
+                                                    .k = i32(weight.k),
+                                                    .rounded = const_cast<std::uint16_t*>(x)},
+                                        .out = out}));
+  return out;
+}
+
 }  // namespace
 
 const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
@@ -257,6 +278,10 @@ void linear_pair(DeviceOps& ops, const PackedLinear::Storage& first, Activation 
     return;
   }
   CHECK(between.stride == first.n);
+  if (const std::uint16_t* const rounded = gated_rows(ops, first, activation, input, num_rows)) {
+    rounded_products(ops, second, rounded, num_rows, floats(y), y.stride, accumulate);
+    return ops.wrote(y, num_rows);
+  }
   float* const made = function_input(ops, first, num_rows, between);
   if (made == nullptr || !products(ops, first, input, num_rows, made, first.num_rows(), false)) return;
   ops.wrote(between, num_rows);
