@@ -54,7 +54,7 @@ struct FewCopies {
       const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
       const int column = first_n + (output.gated != 0 ? line % 4 : line);
       const std::int64_t row = output.gated != 0 && line >= 4 ? args.n + column : column;
-      // Of whole rows, some row stands for one that is not there: its sums are stored nowhere.
+      // A row that is not there is row 0 where rows are whole stages: its sums are stored nowhere.
       const bool there = i < kAll && (kWhole || column < args.n);
       from[j] = weights + (there && column < args.n ? row * row_bytes + 16 * piece : 16 * piece);
       to[j] = kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
@@ -154,7 +154,7 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Input
 
 // The matrices of a step of 32 of k in registers. `x`: of this lane's row, which it loads for all.
 struct FewStep {
-  static constexpr int kCount = kFewRows.depth / 32;  // of a stage
+  static constexpr int kCount = kFewRows.depth / 32;  // a stage has so many
   std::uint32_t left[2][4], right[4];
 
   __device__ __forceinline__ void load_left(const unsigned char* x) {

@@ -58,7 +58,8 @@ __device__ __forceinline__ void widen(std::uint32_t bytes, float scale, float mi
       pack(fmaf(scale, half_and_256th(bytes, 2), minimum), fmaf(scale, half_and_256th(bytes, 3), minimum));
 }
 
-// What a lane has of a group of 32 of its row, as it lies there: where `group` begins; and its weights.
+// A lane's part of a group of 32 of its row: load() brings it as it lies at `group`, widen_all() makes
+// load_weights()' registers of it.
 struct StoredFour {
   TwoFloats numbers;  // scale, minimum
   std::uint32_t codes;
@@ -139,14 +140,14 @@ struct UnitSix {
   static __device__ __forceinline__ std::uint32_t low(const unsigned char* unit, int group) {
     return *reinterpret_cast<const std::uint32_t*>(unit + 16 * group + 4 * (threadIdx.x % 4));
   }
-  // Of two groups.
+  // These are one word for two groups.
   static __device__ __forceinline__ std::uint32_t high(const unsigned char* unit, int group) {
     return *reinterpret_cast<const std::uint32_t*>(unit + 64 + 16 * (group / 2) + 4 * (threadIdx.x % 4));
   }
   __device__ __forceinline__ void widen_all(int group, std::uint32_t low, std::uint32_t both,
                                             std::uint32_t (&out)[4]) const {
-    constexpr float kOffset = 8388608.0f + 128.0f;  // as of StoredEight
     const std::uint32_t high = group % 2 == 0 ? both << 4 : both;
+    constexpr float kOffset = 8388608.0f + 128.0f;  // as of StoredEight
     const std::uint32_t of_group = (group < 2 ? scales.at[0] : scales.at[1]) ^ 0x80808080u;
     const float scale = 256 * unit_scale;
     const float first = scale * (large_and_byte(of_group, group % 2 * 2) - kOffset),
@@ -186,8 +187,8 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   unit.widen_all(at.group, UnitSix::low(at.unit, at.group), UnitSix::high(at.unit, at.group), out);
 }
 
-// What a lane has of 128 of k of its row, which begin with a unit: loaded as they lie in a stage, long before
-// fragment() makes load_weights()' registers of one of the four groups.
+// A lane's part of 128 of k of its row, whole groups or a unit: load() brings them as they lie in a stage,
+// long before fragment() makes load_weights()' registers of one of the four groups.
 template <class T>
 struct StoredStage;
 template <>
