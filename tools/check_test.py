@@ -87,6 +87,19 @@ def test_clean_tree(tmp_path):
         ),
         ("src/models/other.h", "#pragma once\nvoid f(const float* x);\n", "src/models/other.h:2: float*: activations"),
         (
+            "src/device/kernels/a.cuh",
+            "#pragma once\n__global__ void add(AddArgs args) { begin_kernel(); }\n"
+            "__global__ void __launch_bounds__(32 * kWarps, 2) take(AddArgs args) {\n  args.x[0] = 1;\n}\n",
+            "src/device/kernels/a.cuh:3: take does not begin with begin_kernel()",
+        ),
+        (
+            "src/device/kernels/b.cuh",
+            "#pragma once\ntemplate <class T>\n__device__ void f(const A& args) {\n  begin_kernel();\n}\n"
+            "__device__ void g(const A& args) {\n  f<float>(args);\n}\n"
+            "__global__ void by_f(A args) {\n  f<float>(args);\n}\n__global__ void by_g(A args) { g(args); }\n",
+            "src/device/kernels/b.cuh:12: by_g does not begin with begin_kernel()",
+        ),
+        (
             "src/text/b.cc",
             "namespace pagoda {\nstruct Other : Base {\n};\n}  // namespace pagoda\n",
             "src/text/other.h:3: pagoda::Other is already defined in src/text/b.cc:2",

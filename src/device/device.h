@@ -77,6 +77,10 @@ class Device : public VirtualMemory, public PeerWindows {
   // Whether they are compiled for products of warpgroups (kernels/warpgroup_words.cuh); then it
   // has_clusters().
   virtual bool has_warpgroups() const = 0;
+  // Whether a kernel may begin while the one in front of it in its stream still runs (wait_for_earlier() in
+  // kernels/dialect.cuh): of launches and captures from now on; at first as choices.def has it. Gives what
+  // then is so: devices without clusters do without this, too.
+  virtual bool launch_early(bool early) = 0;
 
   // At multiples of 256; `name` is for messages. bytes > 0. What is in it is anybody's guess.
   virtual Result<std::byte*> allocate(std::size_t bytes, std::string_view name) = 0;

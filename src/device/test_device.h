@@ -1,6 +1,6 @@
 #pragma once
 // For tests and benches: the device that they run on: an emulated one, or, with PAGODA_TEST_DEVICE=cuda, the
-// GPU (bench/gpu/run).
+// GPU (bench/gpu/run). PAGODA_TEST_EARLY_LAUNCH=0 or 1 says how it launches (Device::launch_early).
 #include <cstdlib>
 #include <memory>
 #include <string_view>
@@ -12,7 +12,12 @@ namespace pagoda::device {
 
 inline Result<std::unique_ptr<Device>> open_test_device(const emulated::EmulatedOptions& options = {}) {
   const char* const kind = std::getenv("PAGODA_TEST_DEVICE");
-  if (kind != nullptr && std::string_view(kind) == "cuda") return open_cuda_device();
+  if (kind != nullptr && std::string_view(kind) == "cuda") {
+    auto device = open_cuda_device();
+    const char* const early = std::getenv("PAGODA_TEST_EARLY_LAUNCH");
+    if (device && early != nullptr) (*device)->launch_early(std::string_view(early) == "1");
+    return device;
+  }
   auto device = emulated::EmulatedDevice::create(options);
   if (!device) return device.error();
   return std::unique_ptr<Device>(*std::move(device));

@@ -66,5 +66,32 @@ TEST(DeviceLaunches, AStepOfMoreRowsRoundsNothingByItself) {
   EXPECT_EQ(launches["round_rows"], 0);
 }
 
+// By the device's clock: of every step but the first, replayed or not.
+TEST(DeviceLaunches, TheTimeBetweenStepsIsMeasured) {
+  for (const GraphUse graphs : {GraphUse::off, GraphUse::automatic}) {
+    auto source = ModelSource::open(fixture("llama"));
+    auto device = device::open_test_device();
+    ASSERT_TRUE(source.has_value() && device.has_value());
+    RunnerOptions options = {.dtype = "bfloat16"};
+    options.num_blocks = 8, options.max_context = 64;
+    auto runner = DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
+                                            *std::move(device), {.graphs = graphs, .measure_idle = true});
+    ASSERT_TRUE(runner.has_value());
+    Driver driver(**runner, 16);
+    TestSequence sequence = greedy({3, 14, 15, 9, 2});
+    std::vector<std::optional<double>> idle;
+    for (std::size_t i = 1; i <= 4; ++i) {
+      ASSERT_TRUE(driver.generate({&sequence}, i).ok());
+      idle.push_back(driver.idle_seconds());
+    }
+    EXPECT_FALSE(idle.front().has_value());
+    for (std::size_t i = 1; i < idle.size(); ++i) {
+      ASSERT_TRUE(idle[i].has_value());
+      EXPECT_GE(*idle[i], 0);
+      EXPECT_LT(*idle[i], 60);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pagoda::device_runner

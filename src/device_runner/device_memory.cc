@@ -138,6 +138,11 @@ Status DeviceModelRunner::prepare_sampling() {
                                         .max_rows = static_cast<std::int32_t>(drawn_rows_at_once())});
   if (!sampler) return sampler.error();
   sampler_ = *std::move(sampler);
+  if (!measures_idle_) return ok_status();
+  auto clock = StepClock::create(*device_, stream_);
+  if (!clock) return clock.error();
+  clock_ = *std::move(clock);
+  sampler_->set_clock(clock_.get());
   return ok_status();
 }
 

@@ -31,11 +31,13 @@
 
 namespace pagoda::device_runner {
 
-// Which of a device's kernels are used where there is a choice, and whether steps are replayed.
+// Which of a device's kernels are used where there is a choice, and whether steps are replayed and measured
+// (step_clock.h).
 struct DeviceKernels {
   AttentionKernels attention = AttentionKernels::automatic;
   MatrixProducts products = MatrixProducts::automatic;
   GraphUse graphs = GraphUse::automatic;
+  bool measure_idle = false;  // StepResult::idle_seconds
 };
 
 class DeviceModelRunner final : public RankRunner {
@@ -145,7 +147,9 @@ class DeviceModelRunner final : public RankRunner {
   std::byte* blocks_ = nullptr;
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;
-  std::unique_ptr<RankWindows> windows_;    // null: alone
+  std::unique_ptr<RankWindows> windows_;  // null: alone
+  bool measures_idle_ = false;
+  std::unique_ptr<StepClock> clock_;        // rank 0, where it measures
   std::unique_ptr<DeviceSampler> sampler_;  // rank 0
   // Or, instead of it; and hidden states on their way to it.
   std::optional<VectorPooler> pooler_;

@@ -198,6 +198,7 @@ Status DeviceSampler::launch_and_take() {
   PAGODA_RETURN_IF_ERROR(launches.sample_rows(sample, std::ssize(plan_.draw_rows)));
   PAGODA_RETURN_IF_ERROR(launches.score_rows(score, std::ssize(plan_.score_rows)));
 
+  if (clock_ != nullptr) PAGODA_RETURN_IF_ERROR(clock_->note_end());
   std::byte* to = results_.bytes();
   Status status;
   const auto fetch = [&]<class T>(const device::DeviceArray<T>& from, std::size_t count) {

@@ -9,6 +9,7 @@
 #include "device/kernel_launches.h"
 #include "device/step_arena.h"
 #include "device_runner/device_sampling.h"
+#include "device_runner/step_clock.h"
 #include "device_runner/token_counts.h"
 
 namespace pagoda::device_runner {
@@ -27,6 +28,8 @@ class DeviceSampler {
   std::int64_t max_rows() const { return shape_.max_rows; }
   // So many rows are scored at a time, of a sampler of `max_rows`.
   static std::int64_t prompt_rows_at_once(std::int64_t max_rows);
+  // Borrowed; null: none. Each launch is noted as the end of the step.
+  void set_clock(StepClock* clock) { clock_ = clock; }
   float* logits() { return logits_.data(); }  // [max_rows, vocabulary]
   std::int64_t size_bytes() const;
 
@@ -59,6 +62,7 @@ class DeviceSampler {
   TokenCounts counts_;
   DrawPlan plan_;
   Sampler sampler_;
+  StepClock* clock_ = nullptr;
 };
 
 }  // namespace pagoda::device_runner

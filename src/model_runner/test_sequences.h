@@ -88,6 +88,7 @@ class Driver {
   }
   const std::vector<KvGroup>& groups() const { return groups_; }
   std::int64_t num_settled_rows() const { return num_settled_rows_; }
+  std::optional<double> idle_seconds() const { return idle_seconds_; }  // before the latest step
 
   // One step: each sequence computes up to `chunk` tokens of those it has not; what is sampled is recorded
   // only.
@@ -122,6 +123,7 @@ class Driver {
     const StepResult result = runner_.run(batch);
     if (!result.status.ok()) return result.status;
     num_settled_rows_ += result.num_settled_rows;
+    idle_seconds_ = result.idle_seconds;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       TestSequence& sequence = *sequences[i];
       const SequenceResult& got = result.sequences[i];
@@ -165,6 +167,7 @@ class Driver {
   std::vector<KvGroup> groups_;
   std::int32_t next_block_ = 0;
   std::int64_t num_settled_rows_ = 0;
+  std::optional<double> idle_seconds_;
 };
 
 inline std::string fixture(const std::string& name) {

@@ -2,6 +2,7 @@
 // StepResult: what a model runner gives back for one ScheduledBatch: sampled candidates and prompt
 // log-probabilities, in batch order. Plain data; decoding/ turns it into fork, append and free.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -43,9 +44,11 @@ struct StepResult {
   std::vector<std::vector<float>> vectors;
   std::int64_t num_settled_rows = 0;  // drawn without logits, since their masks leave one token
   double swap_seconds = 0;            // that the batch's swap lists took
-  MapStats mapping;                   // since the runner's last result
-  TierNews tier_news;                 // likewise
-  Status status;                      // not ok: the device is lost, the engine ends
+  // From the end of the batch before to this one's begin, by a device's clock; none: not measured.
+  std::optional<double> idle_seconds;
+  MapStats mapping;    // since the runner's last result
+  TierNews tier_news;  // likewise
+  Status status;       // not ok: the device is lost, the engine ends
 };
 
 }  // namespace pagoda

@@ -12,6 +12,13 @@
 namespace pagoda {
 namespace {
 
+Status set_early_launch(const EngineFlags& flags, device::Device& device) {
+  if (flags.device_early_launch == "auto") return ok_status();
+  const bool wanted = flags.device_early_launch == "on";
+  if (device.launch_early(wanted) == wanted) return ok_status();
+  return unimplemented("--device-early-launch on needs compute capability 9.0 or later");
+}
+
 std::string cuda_name(std::int32_t gpu) { return gpu == 0 ? "--device cuda" : concat("--device cuda:", gpu); }
 
 }  // namespace
@@ -60,7 +67,9 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags, st
   if (flags.device == "cuda") {
     const std::int32_t gpu = gpu_of(flags, rank);
     auto device = device::open_cuda_device(gpu);
-    return device ? std::move(device) : device.error().annotate(cuda_name(gpu));
+    if (!device) return device.error().annotate(cuda_name(gpu));
+    PAGODA_RETURN_IF_ERROR(set_early_launch(flags, **device).annotate(cuda_name(gpu)));
+    return device;
   }
   const EmulatedDeviceFlags& asked = flags.emulated_device;
   // Faults on demand are the last rank's.
@@ -72,6 +81,7 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags, st
                                                 .refused_allocation = fails ? asked.refused_allocation : 0,
                                                 .lost_launch = fails ? asked.lost_launch : 0});
   if (!device) return device.error().annotate("--device emulated");
+  PAGODA_RETURN_IF_ERROR(set_early_launch(flags, **device));
   return std::unique_ptr<device::Device>(*std::move(device));
 }
 
@@ -107,7 +117,8 @@ device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
                                                           : MatrixProducts::automatic,
           .graphs = flags.enforce_eager              ? device_runner::GraphUse::off
                     : flags.device_graphs == "check" ? device_runner::GraphUse::check
-                                                     : device_runner::GraphUse::automatic};
+                                                     : device_runner::GraphUse::automatic,
+          .measure_idle = flags.device_idle};
 }
 
 }  // namespace pagoda

@@ -36,7 +36,8 @@ Status check(const BenchShape& shape, std::int32_t iterations) {
 // Runs the batch again and again, the bandwidth of the host's memory read around each run; a device has its
 // own.
 Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const EngineFlags& flags,
-                             const BenchShape& shape, std::int32_t warmup, std::int32_t iterations) {
+                             const BenchShape& shape, std::int32_t warmup, std::int32_t iterations,
+                             IdleTimes& idle) {
   const bool on_host = !uses_device(flags);
   ThreadPool probe_pool(num_threads(flags));
   ReadProbe probe(probe_pool);
@@ -48,6 +49,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
                   "tokens");
   for (std::int32_t i = -warmup; i < iterations; ++i) {
     if (i == 0) {
+      idle.clear();
       if (on_host) bandwidth.push_back(probe.bytes_per_second());
       if (auto snapshot = engine_snapshot(engine)) totals_before = (*snapshot)->totals;
     }
@@ -82,6 +84,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
   if (on_host) figures.bandwidth = spread(bandwidth);
   figures.step_bytes = step_bytes;
   if (!share.empty()) figures.share = spread(share);
+  figures.idle = idle.figures();
   figures.kv = account_between(totals_before, (*snapshot)->totals);
   figures.num_ranks = flags.tensor_parallel_size;
   return figures;
@@ -92,10 +95,13 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
   PAGODA_RETURN_IF_ERROR(check(shape, iterations));
   EngineFlags flags = given;
   flags.max_queue = std::max(flags.max_queue, shape.num_requests);
-  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+  if (flags.device_idle && !uses_device(flags)) return invalid_argument("--device-idle needs --device");
+  IdleTimes idle;
+  auto engine =
+      AssembledEngine::create(flags, AssembledEngine::Report::quiet, flags.device_idle ? &idle : nullptr);
   if (!engine) return engine.error();
   (*engine)->finish_weight_writing();
-  auto figures = measure(**engine, name, flags, shape, warmup, iterations);
+  auto figures = measure(**engine, name, flags, shape, warmup, iterations, idle);
   if (!figures) return figures.error();
   (*engine)->stop();
   figures->ranks = (*engine)->rank_steps();

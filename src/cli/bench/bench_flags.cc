@@ -20,6 +20,12 @@ void add_decoding(std::vector<Flag>& rows, BenchDecoding& args) {
                   .help = "number of prompt tokens shared by all requests"});
 }
 
+Flag device_idle(EngineFlags& engine) {
+  return {.name = "device-idle",
+          .value = flags::on(engine.device_idle),
+          .help = "measure how long the device is idle between decode steps (on a device)"};
+}
+
 Flag output_json(std::string& path) {
   return {.name = "output-json",
           .value = flags::text(path, "FILE"),
@@ -42,6 +48,7 @@ std::vector<Flag> bench_latency_flags(BenchLatencyArgs& args) {
                   .help = "number of warm-up runs before the measured ones"});
   rows.push_back(
       {.name = "num-iters", .value = flags::int32(args.num_iters, 1), .help = "number of measured runs"});
+  rows.push_back(device_idle(args.engine));
   rows.push_back(output_json(args.output_json));
   return rows;
 }
@@ -57,6 +64,7 @@ std::vector<Flag> bench_throughput_flags(BenchThroughputArgs& args) {
   add_decoding(rows, args.decoding);
   rows.push_back(
       {.name = "num-iters", .value = flags::int32(args.num_iters, 1), .help = "number of measured runs"});
+  rows.push_back(device_idle(args.engine));
   rows.push_back(output_json(args.output_json));
   return rows;
 }

@@ -20,6 +20,14 @@ boost::json::value spread_json(const std::optional<Spread>& s) {
   return s ? boost::json::value(spread_json(*s)) : boost::json::value(nullptr);
 }
 
+boost::json::value idle_json(const std::optional<IdleTimes::Figures>& idle) {
+  if (!idle) return nullptr;
+  return {{"median", 1e6 * idle->median},
+          {"p99", 1e6 * idle->p99},
+          {"worst", 1e6 * idle->worst},
+          {"steps", idle->steps}};
+}
+
 boost::json::object account_json(const KvAccount& a) {
   return {{"token", a.token},
           {"reserved", a.reserved},
@@ -113,6 +121,7 @@ Status write_figures(const BenchFigures& figures, const std::string& path) {
       {"prefill_tokens_per_s", spread_json(figures.prefill)},
       {"decode_tokens_per_s", spread_json(figures.decode)},
       {"output_tokens_per_s", spread_json(figures.total)},
+      {"device_idle_us", idle_json(figures.idle)},
       {"kv", account_json(figures.kv)},
       {"read_bandwidth", spread_json(figures.bandwidth)},
       {"decode_step_bytes", figures.step_bytes ? boost::json::value(*figures.step_bytes) : nullptr},
@@ -149,6 +158,10 @@ void print_figures(const BenchFigures& figures) {
     std::printf("%-34s %9.0f%% %9.0f%%  of the bandwidth around each run\n",
                 "weights, K and V read by decode", figures.share->median * 100, figures.share->best * 100);
   }
+  if (figures.idle)
+    std::printf("device idle between decode steps: %.1f us median, %.1f p99, %.1f worst, of %lld steps\n",
+                1e6 * figures.idle->median, 1e6 * figures.idle->p99, 1e6 * figures.idle->worst,
+                static_cast<long long>(figures.idle->steps));
   print_account(figures.kv);
   if (figures.ranks != nullptr) print_ranks(*figures.ranks, figures.num_ranks);
 }

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "cli/bench/bench_batch.h"
+#include "cli/bench/idle_times.h"
 #include "model_runner/distributed_model_runner.h"
 #include "request/engine_snapshot.h"
 
@@ -36,6 +37,7 @@ struct BenchFigures {
       bandwidth;  // bytes a second that the host's memory gave around the runs; none: a device
   std::optional<double> step_bytes;  // weights, K and V that a decode step of all requests reads, if known
   std::optional<Spread> share;       // share that decode steps used, where a step's reads are known
+  std::optional<IdleTimes::Figures> idle;  // a device was between decode steps; none: not measured
   KvAccount kv;
   const RankSteps* ranks = nullptr;  // null: one rank
   std::int32_t num_ranks = 1;

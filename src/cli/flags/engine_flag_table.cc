@@ -361,6 +361,13 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .details = "decode steps on a device are captured as graphs and replayed (`auto`). `check` also runs "
                   "each such step eagerly, from the same memory, and stops the engine if a byte that the two "
                   "write differs: slow, to find bugs ([devices](devices.md#graphs)). See `--enforce-eager`"},
+      {.name = "device-early-launch",
+       .value = flags::choice(flags.device_early_launch, {"auto", "on", "off"}),
+       .help = "let a kernel begin before the one in front of it has ended (compute capability 9.0 and up); "
+               "auto: off",
+       .details = "let a kernel begin before the one in front of it has ended, as far as its weights go "
+                  "(programmatic dependent launch, compute capability 9.0 and up); answers do not depend on "
+                  "it. `auto` is off ([devices](devices.md#graphs))"},
       {.name = "enforce-eager",
        .value = flags::on_off(flags.enforce_eager),
        .help = "launch every step's kernels one by one, without graphs (on a device)"},

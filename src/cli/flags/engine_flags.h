@@ -167,11 +167,13 @@ struct EngineFlags {
   // cuda: which of the devices that CUDA_VISIBLE_DEVICES leaves, one for each rank; none: from 0 on.
   std::vector<std::int32_t> device_indices = {};
   EmulatedDeviceFlags emulated_device;
-  std::string device_attention = "auto";  // auto, tiles, plain
-  std::string device_products = "auto";   // auto (or own), tiles, plain, cublaslt
-  std::string device_graphs = "auto";     // auto, check
-  bool enforce_eager = false;             // no graphs
-  std::int32_t threads = 0;               // 0: every core this process may use
+  std::string device_attention = "auto";     // auto, tiles, plain
+  std::string device_products = "auto";      // auto (or own), tiles, plain, cublaslt
+  std::string device_graphs = "auto";        // auto, check
+  std::string device_early_launch = "auto";  // auto, on, off
+  bool device_idle = false;                  // bench: the device's idle time between steps is measured
+  bool enforce_eager = false;                // no graphs
+  std::int32_t threads = 0;                  // 0: every core this process may use
   CpuListFlag cpu_list;
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512

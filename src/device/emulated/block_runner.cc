@@ -89,6 +89,7 @@ void BlockRunner::run_cluster() {
     products_.begin(shape_->cluster, num_threads_);
   }
   std::fill(states_.begin(), states_.end(), State::runs);
+  waited_.assign(threads, false);
   for (std::uint32_t i = 0; i < threads; ++i) stacks_.prepare(i, run_thread, this);
   while (run_all() && fault_.empty()) {
     if (counts_ != nullptr)
@@ -102,6 +103,7 @@ void BlockRunner::run_cluster() {
 void BlockRunner::run_thread(void* self) {
   auto& runner = *static_cast<BlockRunner*>(self);
   reinterpret_cast<KernelEntry>(const_cast<void*>(runner.kernel_->entry))(runner.args_.data());
+  if (!runner.waited_[runner.current_]) runner.fail("ends without waiting for earlier kernels");
   const Copies& copies = runner.copies_[runner.current_];
   if (!copies.open.empty() || !copies.arriving.empty() ||
       std::ranges::any_of(copies.groups, [](const auto& group) { return !group.empty(); }))
@@ -363,6 +365,10 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
                            .warp_phase = warps_[current_ / kWarp].phase,
                            .thread = static_cast<std::uint16_t>(thread()),
                            .kind = kind};
+  if (!waited_[current_] &&
+      (windows_.contains(address) ||
+       (memory_.contains(address) && (kind != AccessKind::read || !memory_.is_constant(address)))))
+    return concat(describe_access(kind, size), " of the device before it waits for earlier kernels");
   if (memory_.contains(address)) return memory_.access(address, size, now);
   if (const std::size_t offset = in_shared(address); offset < kMaxClusterSharedBytes) {
     if (offset + size > shape_->shared_bytes)

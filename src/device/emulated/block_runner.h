@@ -3,11 +3,12 @@
 // their threads as fibers that give control back at barriers. Every load and store of the kernel comes here
 // (access_hooks.cc), and is held against who owns the memory and who else touches it. Found: what lies
 // outside of an allocation, of the block's shared memory and of the thread's own stack; races; barriers that
-// not all threads of the block, or of the warp, reach; what an asynchronous copy may still write. Such a copy
-// is done when its thread waits for it, as late as it may be; copies to a cluster have rules of their own
-// (cluster_copies.h). The first fault ends the launch. Stricter than CUDA: warps are whole, their masks full;
-// a thread that has ended is missed at a barrier. Threads: one; a launch runs on the caller's. Owner:
-// EmulatedDevice.
+// not all threads of the block, or of the warp, reach; what an asynchronous copy may still write; memory that
+// kernels write and that a thread touches before it has waited for earlier ones, and a thread that never
+// waits. Such a copy is done when its thread waits for it, as late as it may be; copies to a cluster have
+// rules of their own (cluster_copies.h). The first fault ends the launch. Stricter than CUDA: warps are
+// whole, their masks full; a thread that has ended is missed at a barrier. Threads: one; a launch runs on the
+// caller's. Owner: EmulatedDevice.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -47,6 +48,8 @@ class BlockRunner {
   const LaunchShape& shape() const { return *shape_; }
   std::uint64_t order() const { return order_; }
   std::byte* shared() { return block().shared.data(); }
+  // ... that it has waited for earlier kernels, before which it touches no memory that any kernel writes, ...
+  void wait_for_earlier() { waited_[current_] = true; }
   // ... barriers, ...
   void block_barrier();
   std::uint32_t block_count(bool vote);  // a barrier that says how many threads brought true
@@ -180,6 +183,7 @@ class BlockRunner {
   std::vector<Block> blocks_;  // as many as the largest cluster had
   // Threads and warps are those of the whole cluster.
   std::vector<State> states_;
+  std::vector<bool> waited_;  // for earlier kernels
   std::vector<Warp> warps_;
   std::vector<Copies> copies_;
   std::vector<std::uint32_t> arrivals_, waits_;  // at the cluster's barrier, by thread

@@ -12,6 +12,7 @@ Dim3 block_index() { return BlockRunner::running().block_index(); }
 Dim3 block_size() { return BlockRunner::running().shape().block; }
 Dim3 grid_size() { return BlockRunner::running().shape().grid; }
 void* shared_memory() { return BlockRunner::running().shared(); }
+void wait_for_earlier() { BlockRunner::running().wait_for_earlier(); }
 void block_barrier() { BlockRunner::running().block_barrier(); }
 std::uint32_t block_count(bool vote) { return BlockRunner::running().block_count(vote); }
 

@@ -32,6 +32,7 @@ Dim3 block_index();
 Dim3 block_size();
 Dim3 grid_size();
 void* shared_memory();
+void wait_for_earlier();
 void block_barrier();
 std::uint32_t block_count(bool vote);
 std::uint64_t from_lane(std::uint32_t mask, std::uint64_t value, std::uint32_t lane);

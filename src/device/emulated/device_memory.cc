@@ -125,11 +125,17 @@ std::string DeviceMemory::access(std::uintptr_t address, std::size_t size, const
   if (!wrong.empty()) return concat(describe_access(now.kind, size), " ", wrong);
   Allocation& allocation = allocations_[last_found_];
   const std::size_t at = address - base() - allocation.offset;
+  if (now.kind != AccessKind::read) allocation.written = true;
   const auto race = allocation.shadow.note(at, size, now);
   if (!race) return {};
   return concat(describe_access(now.kind, size), " at offset ", at, " of '", allocation.name,
                 "' in a race with thread ", race->thread, " of block ", race->block, ", which ",
                 race->kind == AccessKind::read ? "reads" : "writes", " them");
+}
+
+bool DeviceMemory::is_constant(std::uintptr_t address) const {
+  const Allocation* const found = allocates(address) ? find(address) : nullptr;
+  return found != nullptr && !found->written;
 }
 
 std::string DeviceMemory::range(const std::byte* from, std::size_t size) const {

@@ -56,6 +56,8 @@ class DeviceMemory {
   bool contains(std::uintptr_t address) const { return allocates(address) || space_->contains(address); }
   // Notes an access; empty, or what is wrong with it. Needs contains(address).
   std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now);
+  // Whether no kernel has written to that allocation: those of weights. Needs contains(address).
+  bool is_constant(std::uintptr_t address) const;
   // The fault in touching the whole range from outside of kernels; empty: none.
   std::string range(const std::byte* from, std::size_t size) const;
 
@@ -64,6 +66,7 @@ class DeviceMemory {
     std::string name;
     std::size_t offset = 0, bytes = 0;
     bool freed = false;
+    bool written = false;  // by a kernel
     AccessShadow shadow;
   };
   static constexpr std::size_t kUnit = 256;        // alignment

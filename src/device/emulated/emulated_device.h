@@ -47,6 +47,8 @@ class EmulatedDevice final : public Device {
   std::span<const Kernel> kernels() const override;
   bool has_clusters() const override { return options_.clusters; }
   bool has_warpgroups() const override { return options_.clusters; }
+  // Nothing runs early here; what a kernel touches before it has waited is checked in any case.
+  bool launch_early(bool early) override { return early && options_.clusters; }
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
   Status free(std::byte* memory) override;
   std::size_t free_bytes() const override;

@@ -10,14 +10,16 @@ namespace {
 
 using kernels::kAllLanes;
 
-template <void (*kernel)(PlantedArgs)>
+// begins: it has not begun by itself.
+template <void (*kernel)(PlantedArgs), bool begins>
 void invoke(const void* args) {
+  if (begins) kernels::begin_kernel();
   kernel(*static_cast<const PlantedArgs*>(args));
 }
 
-template <void (*kernel)(PlantedArgs)>
+template <void (*kernel)(PlantedArgs), bool begins = true>
 Kernel entry(const char* name) {
-  return {name, reinterpret_cast<const void*>(&invoke<kernel>), sizeof(PlantedArgs)};
+  return {name, reinterpret_cast<const void*>(&invoke<kernel, begins>), sizeof(PlantedArgs)};
 }
 
 // out[t] = in[63 - t], through shared memory.
@@ -230,11 +232,45 @@ SHARED_PAIR(once)
 SHARED_PAIR(stay)
 #undef SHARED_PAIR
 
+// It touches something before it waits for earlier kernels.
+template <bool good>
+__global__ void write_before_wait(PlantedArgs args) {
+  const float x = args.in[threadIdx.x];  // nobody writes that
+  if (good) kernels::wait_for_earlier();
+  args.out[threadIdx.x] = x;
+  kernels::wait_for_earlier();
+}
+
+template <bool good>
+__global__ void count_before_wait(PlantedArgs args) {
+  if (good) kernels::begin_kernel();
+  atomicAdd(args.count, 1u);
+  kernels::begin_kernel();
+}
+
+template <bool all>
+__global__ void some_wait(PlantedArgs args) {
+  if (!all && threadIdx.x == 5) return;
+  kernels::begin_kernel();
+  args.out[threadIdx.x] = 0;
+}
+
+template <bool constant>
+__global__ void read_before_wait(PlantedArgs args) {
+  const float x = (constant ? args.in : args.out)[threadIdx.x];
+  kernels::wait_for_earlier();
+  args.out[threadIdx.x] = x;
+}
+
 #define PAIR(name, ...)                                             \
   {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {           \
     #name " (wrong)", entry<name<false>>(#name), false, __VA_ARGS__ \
   }
-const std::array<Planted, 50> planted = {{
+#define EARLY_PAIR(name, ...)                                              \
+  {#name, entry<name<true>, false>(#name), true, __VA_ARGS__}, {           \
+    #name " (wrong)", entry<name<false>, false>(#name), false, __VA_ARGS__ \
+  }
+const std::array<Planted, 58> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
     PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
     PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
@@ -260,12 +296,18 @@ const std::array<Planted, 50> planted = {{
     PAIR(share_until_free, 2, "a bulk copy to offset", 2),
     PAIR(share_bytes, 2, "waits at a barrier of copies that do not arrive", 2),
     PAIR(share_once, 2, "once more than it was made for", 2),
+    EARLY_PAIR(write_before_wait, 1, "of the device before it waits for earlier kernels"),
+    EARLY_PAIR(read_before_wait, 1, "of the device before it waits for earlier kernels"),
+    EARLY_PAIR(count_before_wait, 1, "of the device before it waits for earlier kernels"),
+    EARLY_PAIR(some_wait, 1, "thread 5: ends without waiting for earlier kernels"),
 }};
+#undef EARLY_PAIR
 #undef PAIR
 
 constexpr int kRows = 16, kColumns = 8, kDepth = 16;
 
 __global__ void product(FragmentArgs args) {
+  kernels::begin_kernel();
   PAGODA_SHARED(kernels::Bf16, shared);
   const int lane = static_cast<int>(threadIdx.x), group = lane / 4, in_group = lane % 4;
   std::uint32_t a[4], b[2];

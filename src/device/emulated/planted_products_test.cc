@@ -134,6 +134,7 @@ __global__ void product(PlantedProductArgs args) {
 
 template <Off off>
 void invoke(const void* args) {
+  kernels::begin_kernel();
   product<off>(*static_cast<const PlantedProductArgs*>(args));
 }
 

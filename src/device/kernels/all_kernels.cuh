@@ -4,6 +4,7 @@
 #include "device/kernels/attention_bulk.cuh"
 #include "device/kernels/attention_tiles.cuh"
 #include "device/kernels/attention_walk.cuh"
+#include "device/kernels/clock.cuh"
 #include "device/kernels/layer_attention.cuh"
 #include "device/kernels/layer_experts.cuh"
 #include "device/kernels/layer_rows.cuh"

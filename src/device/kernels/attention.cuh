@@ -149,6 +149,7 @@ __device__ __forceinline__ float* partial_of(const AttentionArgs& args, int head
 // 32 * query heads of a KV head. Splits that a row has nothing of are left as they are.
 template <class T>
 __device__ __forceinline__ void attend_splits(const AttentionArgs& args) {
+  begin_kernel();
   const int lane = static_cast<int>(threadIdx.x % 32), split = static_cast<int>(blockIdx.z);
   const int group = args.num_query_heads / args.cache.num_kv_heads;
   const RowAndHead at =
@@ -180,6 +181,7 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_i8(Attent
 // A thread has every blockDim.x-th element of a head. What several splits have is read at once, since it
 // comes from far. grid: (rows, query heads); block: merge_threads().
 __global__ void __launch_bounds__(kMostMergeThreads) merge_splits(AttentionArgs args) {
+  begin_kernel();
   constexpr int kAtOnce = 8, kColumns = kMaxHeadSize / kMostMergeThreads;
   const RowAndHead at = row_and_head(args, static_cast<int>(blockIdx.y));
   if (is_padding(args, at.row)) return;
@@ -218,6 +220,7 @@ __global__ void __launch_bounds__(kMostMergeThreads) merge_splits(AttentionArgs 
 // Grid and block as attend_splits, without splits.
 template <class T>
 __device__ __forceinline__ void attend_rows(const AttentionArgs& args) {
+  begin_kernel();
   const int group = args.num_query_heads / args.cache.num_kv_heads;
   const RowAndHead at =
       row_and_head(args, static_cast<int>(blockIdx.y) * group + static_cast<int>(threadIdx.x / 32));

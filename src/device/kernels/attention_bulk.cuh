@@ -265,6 +265,7 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
 
 template <int padded>
 __device__ __forceinline__ void attend_bulk(const AttentionArgs& args) {
+  begin_kernel();
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
   if (threadIdx.x == 0) AttentionRing<padded>(shared).make_barriers();
   cluster_arrive();
@@ -282,7 +283,7 @@ __device__ __forceinline__ void attend_bulk(const AttentionArgs& args) {
 
 #if defined(__CUDA_ARCH__) && !defined(PAGODA_WARPGROUPS)
 #define PAGODA_BULK_KERNEL(padded) \
-  __global__ void attend_bulk_##padded(AttentionArgs) {}
+  __global__ void attend_bulk_##padded(AttentionArgs) { begin_kernel(); }
 #else
 #define PAGODA_BULK_KERNEL(padded)                                                              \
   __global__ void __launch_bounds__(kBulkThreads, 1) attend_bulk_##padded(AttentionArgs args) { \

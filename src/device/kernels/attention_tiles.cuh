@@ -439,6 +439,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
 #define PAGODA_TILE_KERNELS(padded)                                                              \
   __global__ void __launch_bounds__(32 * split_warps(padded))                                    \
       attend_tile_splits_##padded(AttentionArgs args) {                                          \
+    begin_kernel();                                                                              \
     if constexpr (padded <= 128) {                                                               \
       PAGODA_OF_KNOWN_SIZE(padded, attend_tile_splits)                                           \
     } else { /* there are no registers for more */                                               \
@@ -446,6 +447,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     }                                                                                            \
   }                                                                                              \
   __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) { \
+    begin_kernel();                                                                              \
     PAGODA_OF_KNOWN_SIZE(padded, attend_tiles)                                                   \
   }
 PAGODA_TILE_KERNELS(64)

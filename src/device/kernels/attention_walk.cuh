@@ -174,6 +174,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
 
 #define PAGODA_WALK_KERNEL(padded)                                                                      \
   __global__ void __launch_bounds__(32 * kTileWarps, 2) attend_tile_walk_##padded(AttentionArgs args) { \
+    begin_kernel();                                                                                     \
     PAGODA_OF_KNOWN_SIZE(padded, attend_tile_walk)                                                      \
   }
 PAGODA_WALK_KERNEL(64)

@@ -27,6 +27,30 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
 }
 #endif
 
+// How a kernel follows the one in front of it in its stream. A device that launches early
+// (Device::launch_early) begins a kernel's blocks as soon as all blocks in front of them have said
+// let_next_begin(), and these may still run. Up to wait_for_earlier() a thread touches nothing but registers,
+// shared memory, its arguments, and memory that no kernel writes: weights. Behind it is all that earlier
+// kernels wrote. Every thread of every kernel waits, or who follows it could begin too early; again is for
+// nothing. A kernel begins with begin_kernel(), which is both. On devices before 9.0 none of them does
+// anything.
+__device__ __forceinline__ void let_next_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_earlier() {
+#ifndef __CUDACC__
+  emulated::wait_for_earlier();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void begin_kernel() {
+  let_next_begin();
+  wait_for_earlier();
+}
+
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 
 struct Bf16 {

@@ -326,6 +326,11 @@ struct CountRow {
   std::int64_t first = 0;            // in CountTokensArgs::tokens: of the prompt, then of the output
   std::int32_t prompt = 0, output = 0;
 };
+// When all that stands in front of it has ended, in nanoseconds of the device's clock.
+struct NoteTimeArgs {
+  std::uint64_t* time = nullptr;
+};
+
 struct CountTokensArgs {
   std::uint32_t* counts = nullptr;
   const CountRow* rows = nullptr;  // [gridDim.x]; lines differ

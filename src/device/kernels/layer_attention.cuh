@@ -54,6 +54,7 @@ __device__ __forceinline__ int position_of(const SequenceRows& sequence, int row
 
 template <class T>
 __device__ __forceinline__ void write_kv(const WriteKvArgs& args) {
+  begin_kernel();
   const int row = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   if (args.row_sequences[row] < 0) return;
   const SequenceRows& sequence = args.sequences[args.row_sequences[row]];
@@ -79,6 +80,7 @@ __device__ __forceinline__ float slot_scale(const KvPlaces& kv, Int8* slots, int
 
 template <class T>
 __device__ __forceinline__ void attend(const AttendArgs& args) {
+  begin_kernel();
   constexpr int kElements = kMostValueSize / 32;
   const KvPlaces& kv = args.kv;
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),

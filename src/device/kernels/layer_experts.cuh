@@ -7,6 +7,7 @@ namespace pagoda::device::kernels {
 
 // A warp a row, of which one lane chooses: few experts are chosen, one after the other.
 __global__ void route_sparsely(RouteSparselyArgs args) {
+  begin_kernel();
   PAGODA_SHARED(float, shared);
   if (threadIdx.x != 0) return;
   std::int64_t to = static_cast<std::int64_t>(blockIdx.x) * args.per_token;
@@ -43,6 +44,7 @@ __global__ void route_sparsely(RouteSparselyArgs args) {
 }
 
 __global__ void scale_choices(ScaleChoicesArgs args) {
+  begin_kernel();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < args.count && args.chosen[i] >= 0) args.weights[i] *= args.scales[args.chosen[i]];
 }

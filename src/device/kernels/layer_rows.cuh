@@ -21,6 +21,7 @@ __device__ __forceinline__ float xielu_of(const RowOpArgs& args, float x) {
 }
 
 __global__ void row_op(RowOpArgs args) {
+  begin_kernel();
   float* const y = row_of(args.y);
   const float* const a = args.a.data != nullptr ? row_of(args.a) : nullptr;
   const float* const b = args.b.data != nullptr ? row_of(args.b) : nullptr;
@@ -84,6 +85,7 @@ __global__ void row_op(RowOpArgs args) {
 
 // A block a group. Shared: a float a warp. A thread writes the elements that it alone reads.
 __global__ void norm_groups(NormGroupsArgs args) {
+  begin_kernel();
   PAGODA_SHARED(float, sums);
   const int size = args.size, first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.y) * size;
@@ -119,6 +121,7 @@ __global__ void norm_groups(NormGroupsArgs args) {
 
 // A warp a head: a lane has both elements of a pair.
 __global__ void turn_heads(TurnHeadsArgs args) {
+  begin_kernel();
   const int half = args.rotary_size / 2;
   float* const x = row_of(args.x) + static_cast<std::int64_t>(blockIdx.y) * args.head_size;
   const float* const turn = args.cos_sin.data + args.turns[blockIdx.x] * args.cos_sin.stride;
@@ -150,6 +153,7 @@ __device__ __forceinline__ CosineAndSine cosine_and_sine(double angle) {
 }
 
 __global__ void fill_rotations(FillRotationsArgs args) {
+  begin_kernel();
   float* const out = row_of(args.out);
   for (int i = first_of_row(); i < args.pairs; i += step_in_row()) {
     const CosineAndSine turn = cosine_and_sine(args.positions[blockIdx.x] * args.frequencies[i]);
@@ -160,6 +164,7 @@ __global__ void fill_rotations(FillRotationsArgs args) {
 
 // A block a row. Shared: a float a warp.
 __global__ void sparse_gate(SparseGateArgs args) {
+  begin_kernel();
   PAGODA_SHARED(float, sums);
   const float* const gates = row_of(args.gates);
   float* const up = row_of(args.up);
@@ -177,6 +182,7 @@ __global__ void sparse_gate(SparseGateArgs args) {
 
 // A block a row. Shared: a float a warp.
 __global__ void match_magnitude(MatchMagnitudeArgs args) {
+  begin_kernel();
   PAGODA_SHARED(float, sums);
   const float *const from = row_of(args.from), *const like = row_of(args.like);
   float* const to = row_of(args.to);
@@ -195,6 +201,7 @@ __global__ void match_magnitude(MatchMagnitudeArgs args) {
 
 // A block a row. Shared: a factor of each pair of streams.
 __global__ void predict_streams(StreamsArgs args) {
+  begin_kernel();
   PAGODA_SHARED(float, mix);
   const int streams = args.streams, first = static_cast<int>(threadIdx.x),
             step = static_cast<int>(blockDim.x);
@@ -226,6 +233,7 @@ __global__ void predict_streams(StreamsArgs args) {
 }
 
 __global__ void correct_streams(StreamsArgs args) {
+  begin_kernel();
   const float *const modes = row_of(args.modes), *const predicted = row_of(args.predicted);
   float *const x = row_of(args.x), *const others = row_of(args.others);
   for (int j = first_of_row(); j < args.width; j += step_in_row()) {
@@ -240,6 +248,7 @@ __global__ void correct_streams(StreamsArgs args) {
 }
 
 __global__ void recurrent_gates(RecurrentGatesArgs args) {
+  begin_kernel();
   float *const weight = row_of(args.weight), *const decay = row_of(args.decay);
   for (int head = first_of_row(); head < args.num_heads; head += step_in_row()) {
     if (args.delta_rule != 0) {
@@ -253,6 +262,7 @@ __global__ void recurrent_gates(RecurrentGatesArgs args) {
 }
 
 __global__ void latent_rows(LatentRowsArgs args) {
+  begin_kernel();
   const int head = static_cast<int>(blockIdx.y);
   float* const to = row_of(args.out) + static_cast<std::int64_t>(head) * (args.latent_size + args.rope_size) +
                     args.latent_size;

@@ -8,6 +8,7 @@ namespace pagoda::device::kernels {
 
 // A thread a channel. The last inputs stand at the end of `past`, the newest last.
 __global__ void causal_conv(CausalConvRows args) {
+  begin_kernel();
   const int channel = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x), kept = args.num_taps - 1;
   if (channel >= args.num_channels) return;
   constexpr int kPast = kMostTaps - 1;
@@ -55,6 +56,7 @@ __global__ void causal_conv(CausalConvRows args) {
 
 // A thread a column of a head's matrix, which lies in shared memory meanwhile. One warp.
 __global__ void linear_attention(LinearAttentionRows args) {
+  begin_kernel();
   PAGODA_SHARED(float, shared);
   const StateRows& sequence = args.states.sequences[blockIdx.x];
   if (sequence.num_rows == 0) return;

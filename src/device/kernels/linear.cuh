@@ -48,6 +48,7 @@ __device__ __forceinline__ void multiply_tile(const TileLine& at, const T* weigh
 
 template <class T>
 __device__ __forceinline__ void linear(const LinearArgs& args) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * kLinearTile + threadIdx.y;
   TileLine at = {nullptr, nullptr, 1};
   if (row < args.rows) {

@@ -243,6 +243,7 @@ __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, std::
 
 template <ProductTile tile, bool gated>
 __device__ __forceinline__ void linear_bulk(const LinearArgs& args, std::uint16_t* out) {
+  begin_kernel();
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
   if (threadIdx.x == 0) BulkRing<tile>(shared).make_barriers();
   cluster_arrive();
@@ -260,8 +261,8 @@ __device__ __forceinline__ void linear_bulk(const LinearArgs& args, std::uint16_
 
 #if defined(__CUDA_ARCH__) && !defined(PAGODA_WARPGROUPS)
 #define PAGODA_BULK_KERNEL(rows)                           \
-  __global__ void linear_bulk_##rows##_bf16(LinearArgs) {} \
-  __global__ void linear_bulk_gated_##rows##_bf16(GatedLinearArgs) {}
+  __global__ void linear_bulk_##rows##_bf16(LinearArgs) { begin_kernel(); } \
+  __global__ void linear_bulk_gated_##rows##_bf16(GatedLinearArgs) { begin_kernel(); }
 #else
 #define PAGODA_BULK_KERNEL(rows)                                                                             \
   __global__ void __launch_bounds__(kBulkThreads, 1) linear_bulk_##rows##_bf16(LinearArgs args) {            \

@@ -203,10 +203,12 @@ __device__ __forceinline__ void store_function(const LinearArgs& args, const Out
   }
 }
 
-// `lines` say which rows, `tile` which of n; args all else.
+// `lines` say which rows, `tile` which of n; args all else. The first copies of weights begin before earlier
+// kernels have ended.
 template <class T, class Lines>
 __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNorm& norm,
                                            const OutputFunction& output, const Lines& lines, int tile) {
+  let_next_begin();
   using Sizes = FewSizes<T>;
   constexpr int kDepth = kFewRows.depth, kStages = kFewRows.stages, kSteps = FewStep::kCount;
   PAGODA_SHARED(unsigned char, shared);
@@ -235,6 +237,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
     to = further(to);
   };
   for (int i = 0; i < kStages; ++i) copy(i);
+  wait_for_earlier();  // until here only weights are read
   // Lines behind the last one are products of the first, which nobody stores.
   const unsigned char* const row = inputs + (lane % 16 < count ? lane % 16 * pitch : 0) + 16 * (lane / 16);
   ProductSums<T, kFewRows> sums;
@@ -319,6 +322,7 @@ __device__ __forceinline__ void multiply_part(const LinearPartsArgs& args, const
 
 // The same, each block for the part that its tile is of. No part is gated.
 __global__ void __launch_bounds__(kFewThreads, 2) linear_few_parts(LinearPartsArgs args) {
+  let_next_begin();
   const int tile = static_cast<int>(blockIdx.y);
   LinearPart part = args.parts[0];
 #pragma unroll

@@ -22,6 +22,7 @@ __device__ __forceinline__ void copy_floats(const float* from, int count, int li
 }
 
 __global__ void __launch_bounds__(kRouterRows* kRouterColumns) linear_router(LinearArgs args) {
+  begin_kernel();
   PAGODA_SHARED(float, shared);
   constexpr int kStage = (kRouterRows + kRouterColumns) * kRouterPitch;
   const int first_row = static_cast<int>(blockIdx.y) * kRouterRows,

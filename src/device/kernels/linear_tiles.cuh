@@ -188,6 +188,7 @@ __device__ __forceinline__ void clear(ProductSums<T, tile>& sums) {
 
 template <class T, ProductTile tile>
 __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
+  begin_kernel();
   using Sizes = ProductSizes<T, tile>;
   PAGODA_SHARED(unsigned char, shared);
   constexpr int kWeightBytes = tile.columns * Sizes::kPitch;

@@ -39,6 +39,7 @@ __device__ __forceinline__ Best best_of(int count, const ValueOf& value_of, cons
 
 // A warp a row. Shared: route_shared_bytes().
 __global__ void __launch_bounds__(32) route(RouteArgs args) {
+  begin_kernel();
   PAGODA_SHARED(float, score);
   float* const rank = score + args.experts;
   float* const group_rank = rank + args.experts;
@@ -138,6 +139,7 @@ __device__ __forceinline__ unsigned lanes_of_expert(int expert, bool there, int 
 // places, and each pair goes to the next place of its warp and expert. Nothing is added by two threads at
 // once. Shared: group_shared_bytes().
 __global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsArgs args) {
+  begin_kernel();
   PAGODA_SHARED(int, counts);  // [warps][experts]; [experts]: pairs, and first tiles; and all pairs
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const int warps = static_cast<int>(blockDim.x / 32), experts = args.experts;
@@ -214,6 +216,7 @@ __global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsAr
 // grid: (tiles of n, most_tiles()); block and shared as linear.
 template <class T>
 __device__ __forceinline__ void grouped_linear(const GroupedLinearArgs& args) {
+  begin_kernel();
   const TileOfPairs pairs = args.tiles[blockIdx.y];
   if (pairs.expert < 0) return;
   const int slot = pairs.first + static_cast<int>(threadIdx.y);
@@ -238,6 +241,7 @@ __global__ void grouped_linear_q6_k(GroupedLinearArgs args) { grouped_linear<Qua
 
 // A block a row.
 __global__ void combine(CombineArgs args) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
   const float* const x = args.x + row * args.per_token * args.width;
   float* const y = args.y + row * args.width;

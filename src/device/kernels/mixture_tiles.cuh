@@ -27,6 +27,7 @@ struct PairLines {
 // grid: (most_tiles(), tiles of n); block and shared as linear_few.
 template <class T>
 __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
+  begin_kernel();
   static_assert(kFewRows.rows == kPairsOfTile);
   const TileOfPairs pairs = args.tiles[blockIdx.x];
   if (pairs.expert < 0) return;

@@ -92,6 +92,7 @@ __device__ __forceinline__ void write_slot<Int8>(const CacheArgs& cache, int blo
 // A warp a head. grid: (rows, query + 2 KV heads, kRopeWarps of them each); block: kRopeWarps warps.
 template <class T>
 __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
+  begin_kernel();
   const CacheArgs& cache = args.cache;
   const int size = cache.head_size, lane = static_cast<int>(threadIdx.x % 32),
             head = static_cast<int>(blockIdx.y * kRopeWarps + threadIdx.x / 32);
@@ -178,6 +179,7 @@ __global__ void rope_and_write_i8(RopeAndWriteArgs args) { rope_and_write<Int8>(
 
 // grid: (pairs, blocks of threads that share a pair).
 __global__ void copy_blocks(CopyBlocksArgs args) {
+  begin_kernel();
   const auto* const from =
       reinterpret_cast<const unsigned long long*>(args.cache + args.from[blockIdx.x] * args.block_bytes);
   auto* const to = reinterpret_cast<unsigned long long*>(args.cache + args.to[blockIdx.x] * args.block_bytes);

@@ -13,6 +13,7 @@ __device__ __forceinline__ float* half_of(WindowWords* window, std::int64_t half
 }
 
 __global__ void share_rows(ShareRowsArgs args) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
   WindowWords* const own = args.group.own;
   float* const to = half_of(own, args.group.half, own->rounds) + row * args.width;
@@ -24,6 +25,7 @@ __global__ void share_rows(ShareRowsArgs args) {
 // A lane for each rank: tells it that this one has arrived, and waits for it. All are told before anybody is
 // waited for.
 __global__ void meet_ranks(MeetRanksArgs args) {
+  begin_kernel();
   const int other = static_cast<int>(threadIdx.x);
   WindowWords *const own = args.group.own, *there = nullptr;
 #pragma unroll
@@ -55,6 +57,7 @@ __global__ void meet_ranks(MeetRanksArgs args) {
 // Loops over all ranks that there may be are unrolled: arguments at places that are known need no memory of a
 // thread's own.
 __global__ void collect_rows(CollectRowsArgs args) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
   const std::uint32_t round = args.group.own->rounds - 1;
   float* const out = args.out.data + row * args.out.stride;
@@ -71,6 +74,7 @@ __global__ void collect_rows(CollectRowsArgs args) {
 }
 
 __global__ void sum_rows(SumRowsArgs args) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
   const std::uint32_t round = args.group.own->rounds - 1;
   float* const out = args.out.data + row * args.out.stride;

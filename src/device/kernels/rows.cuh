@@ -59,6 +59,7 @@ __device__ __forceinline__ void store_rounded(std::uint16_t* out, int slab_rows,
 
 template <class T>
 __device__ __forceinline__ void embed_row(const EmbeddingArgs& args) {
+  begin_kernel();
   const std::int64_t row = args.ids[blockIdx.x] + args.first_row;
   const bool is_there = args.num_rows == 0 || (row >= 0 && row < args.num_rows);
   const T* const from = stored_row(static_cast<const T*>(args.table), is_there ? row : 0, args.width);
@@ -171,6 +172,7 @@ struct RowOfFours {
 
 // Shared: a float for each eight threads. A thread writes the elements that it alone reads.
 __device__ __forceinline__ void normalize_row(const NormArgs& args, bool centred) {
+  begin_kernel();
   PAGODA_SHARED(float, sums);
   const int width = args.width, stride = args.stride > 0 ? args.stride : width,
             row = static_cast<int>(blockIdx.x);
@@ -211,6 +213,7 @@ __global__ void rms_norm(NormArgs args) { normalize_row(args, false); }
 __global__ void layer_norm(NormArgs args) { normalize_row(args, true); }
 
 __global__ void gather_rows(GatherRowsArgs args) {
+  begin_kernel();
   const float* const from = args.x + static_cast<std::int64_t>(args.rows[blockIdx.x]) * args.width;
   float* const to = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
   for (int i = first_of_row(); i < args.width; i += step_in_row()) to[i] = from[i];
@@ -221,6 +224,7 @@ __device__ __forceinline__ int first_four_of_row() { return 4 * first_of_row(); 
 __device__ __forceinline__ int fours_in_row() { return 4 * step_in_row(); }
 
 __global__ void round_rows(RoundRowsArgs args) {
+  begin_kernel();
   const int row = static_cast<int>(blockIdx.x);
   const float* const x = args.x + static_cast<std::int64_t>(row) * args.width;
   const bool fours = in_fours(args.width, x, args.out);
@@ -257,6 +261,7 @@ __device__ __forceinline__ float gated(Function function, float gate, float up) 
 }
 
 __global__ void activate(ActivateArgs args) {
+  begin_kernel();
   const int width = args.width, row = static_cast<int>(blockIdx.x);
   const float* const in = args.in + static_cast<std::int64_t>(row) * (args.gated != 0 ? 2 : 1) * width;
   float* const out = args.out != nullptr ? args.out + static_cast<std::int64_t>(row) * width : nullptr;
@@ -276,6 +281,7 @@ __global__ void activate(ActivateArgs args) {
 }
 
 __global__ void add_rows(AddRowsArgs args) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
   const float share = args.gate != nullptr ? args.scale / (1.0f + expf(-args.gate[blockIdx.x])) : args.scale;
   const float* const x = args.x + row * args.width;
@@ -284,6 +290,7 @@ __global__ void add_rows(AddRowsArgs args) {
 }
 
 __global__ void softcap(SoftcapArgs args) {
+  begin_kernel();
   float* const x = args.x + static_cast<std::int64_t>(blockIdx.x) * args.width;
   for (int i = first_of_row(); i < args.width; i += step_in_row()) x[i] = args.cap * tanhf(x[i] / args.cap);
 }

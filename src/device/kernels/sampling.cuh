@@ -21,6 +21,7 @@ constexpr unsigned kInPrompt = 0x80000000u;
 
 // grid: rows of counts to bring up to date; block: kRowThreads.
 __global__ void count_tokens(CountTokensArgs args) {
+  begin_kernel();
   const CountRow& row = args.rows[blockIdx.x];
   std::uint32_t* const counts = args.counts + static_cast<std::int64_t>(row.line) * args.vocabulary;
   const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
@@ -55,6 +56,7 @@ __device__ __forceinline__ float penalized(const EditRow& row, float logit, bool
 
 // grid: rows to edit; block: sample_threads(); shared: select_shared_bytes().
 __global__ void edit_logits(EditLogitsArgs args) {
+  begin_kernel();
   const EditRow& row = args.rows[blockIdx.x];
   const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
   float* const logits = args.logits + static_cast<std::int64_t>(row.row) * args.vocabulary;
@@ -105,6 +107,7 @@ __global__ void edit_logits(EditLogitsArgs args) {
 // The best of each group of tokens, which spares sample_rows the row: it reads the groups that matter alone.
 // grid: (rows, groups / kGroupWarps); block: 32 * kGroupWarps.
 __global__ void __launch_bounds__(32 * kGroupWarps) best_of_groups(SampleRowsArgs args) {
+  begin_kernel();
   const int groups = token_groups(args.vocabulary);
   const int group = static_cast<int>(blockIdx.y) * kGroupWarps + warp_of_block();
   if (group >= groups) return;
@@ -300,6 +303,7 @@ __device__ __forceinline__ void cut_and_draw(Select& select, const RowTokens& al
 
 // Behind best_of_groups. grid: rows; block: sample_threads(); shared: sample_shared_bytes().
 __global__ void __launch_bounds__(kMostSampleThreads) sample_rows(SampleRowsArgs args) {
+  begin_kernel();
   const DrawRow& row = args.rows[blockIdx.x];
   const RowTokens all = {args.logits + static_cast<std::int64_t>(row.row) * args.vocabulary, args.vocabulary};
   Select select = begin_select();

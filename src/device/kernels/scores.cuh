@@ -27,6 +27,7 @@ __device__ __forceinline__ void write_top(Select& select, const Tokens& from, in
 
 // grid: rows; block: sample_threads(); shared: score_shared_bytes().
 __global__ void __launch_bounds__(kMostSampleThreads) score_rows(ScoreRowsArgs args) {
+  begin_kernel();
   const ScoreRow& row = args.rows[blockIdx.x];
   const float* const logits = row.copy >= 0
                                   ? args.copies + static_cast<std::int64_t>(row.copy) * args.vocabulary

@@ -106,6 +106,8 @@ def test_the_estimator_counts_the_instructions_that_there_are(build):
             "ATOMS.CAST",
         ),
         ("few", "x[0] = 1;", "has no HMMA"),
+        ("few", "x[0] = 1;", "does not wait for earlier kernels"),
+        ("few", 'x[0] = 1; asm volatile("griddepcontrol.wait;");', "touches memory before it waits"),
         ("bulk", "x[0] = 1;", "has no HGMMA"),
         ("bulk", "x[0] = 1;", "has no UBLKCP"),
     ],

@@ -1,0 +1,196 @@
+// DeviceModelRunner's steps: swaps, copies, the forward pass and draws of a batch.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "device/kernel_launches.h"
+#include "device_runner/device_model_runner.h"
+
+namespace pagoda::device_runner {
+namespace {
+
+std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+bool is_drawn(const OutputRow& row) { return row.prompt_row < 0; }
+
+}  // namespace
+
+StepResult DeviceModelRunner::run(const ScheduledBatch& batch) {
+  StepResult result;
+  result.sequences.resize(batch.sequences.size());
+  result.status = released_ && !batch.empty() ? internal_error("the weights have been released")
+                                              : step_.check(batch, ids());
+  if (result.status.ok())
+    result.status =
+        tiers_.check(batch.tier_moves, kv_plan_, mapper_ ? mapper_->arena().num_created() : num_blocks_);
+  if (result.status.ok()) result.status = step(batch, result);
+  if (clock_ && result.status.ok() && !batch.empty()) result.idle_seconds = clock_->take_idle();
+  tiers_.take_news(result.tier_news);
+  return result;
+}
+
+Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) {
+  tiers_.cancel(batch.tier_moves);
+  arena_->begin();
+  bucket_.reset();
+  if (!batch.empty()) PAGODA_RETURN_IF_ERROR(bring(batch, result));
+  if (mapper_) {
+    PAGODA_RETURN_IF_ERROR(mapper_->map(batch.page_maps));
+    if (!batch.sequences.empty()) mapper_->map_ahead(batch.page_maps_ahead);
+    result.mapping = mapper_->take_stats();
+  }
+  PAGODA_RETURN_IF_ERROR(swap(batch, result));
+  PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
+  PAGODA_RETURN_IF_ERROR(start_tier_moves(batch));
+  if (!batch.empty()) {
+    PAGODA_RETURN_IF_ERROR(forward());
+    PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : pools() ? ok_status() : sample(batch, result));
+    if (windows_) return windows_->check();
+  }
+  return device_->synchronize(stream_);
+}
+
+// One copy a block: all of its layers lie together.
+Status DeviceModelRunner::swap(const ScheduledBatch& batch, StepResult& result) {
+  if (batch.swap_out.empty() && batch.swap_in.empty()) return ok_status();
+  const SteadyClock clock;
+  const TimeNs before = clock.now();
+  const std::int64_t bytes = block_bytes_;
+  const auto there = [&](const SwapCopy& copy) { return blocks_ + index(copy.block) * bytes; };
+  const auto here = [&](const SwapCopy& copy) {
+    return swap_space_.data() + static_cast<std::int64_t>(copy.swap_block) * bytes;
+  };
+  for (const SwapCopy& copy : batch.swap_out)
+    PAGODA_RETURN_IF_ERROR(device_->copy_out(swap_stream_, here(copy), there(copy), as_size(bytes)));
+  for (const SwapCopy& copy : batch.swap_in)
+    PAGODA_RETURN_IF_ERROR(device_->copy_in(swap_stream_, there(copy), here(copy), as_size(bytes)));
+  PAGODA_RETURN_IF_ERROR(device_->record(swapped_, swap_stream_));
+  PAGODA_RETURN_IF_ERROR(device_->wait(stream_, swapped_));
+  PAGODA_RETURN_IF_ERROR(device_->synchronize(swap_stream_));
+  result.swap_seconds = to_seconds(clock.now() - before);
+  return ok_status();
+}
+
+// In goes of pairs that may run in any order; pairs of the list may chain.
+Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
+  std::vector<std::int32_t> from, to;
+  device::KernelLaunches launches(*device_, stream_);
+  const auto go = [&]() -> Status {
+    const device::CopyBlocksArgs args = {
+        .cache = blocks_, .from = arena_->put(from), .to = arena_->put(to), .block_bytes = block_bytes_};
+    const auto count = std::ssize(from);
+    from.clear();
+    to.clear();
+    PAGODA_RETURN_IF_ERROR(arena_->take_status());
+    return launches.copy_blocks(args, count);
+  };
+  const auto has = [](const std::vector<std::int32_t>& ids, BlockId id) {
+    return std::ranges::find(ids, index(id)) != ids.end();
+  };
+  for (const BlockCopy& copy : copies) {
+    if (has(to, copy.from) || has(to, copy.to) || has(from, copy.to)) PAGODA_RETURN_IF_ERROR(go());
+    from.push_back(index(copy.from));
+    to.push_back(index(copy.to));
+  }
+  return from.empty() ? ok_status() : go();
+}
+
+// Before anything else of the step is put into the arena, so that steps of a bucket have the same addresses.
+Status DeviceModelRunner::bring(const ScheduledBatch& batch, StepResult& result) {
+  step_.lay_out(batch, result);
+  bucket_ = graphs_->bucket_of(step_);
+  if (bucket_) step_.pad_rows(bucket_->rows);
+  const std::int32_t* const image = arena_->keep(step_.image(), as_size(step_.size_bytes()));
+  PAGODA_RETURN_IF_ERROR(arena_->take_status());
+  ops_->begin_step(step_.image(), image, bucket_);
+  if (keeps_nothing())
+    views_.show_whole_prompts(step_, layout_, config().num_layers());
+  else
+    views_.show_tables(step_, kv_plan_, layer_pages_);
+  if (kv_plan_.has_states())
+    views_.show_states(step_, kv_plan_, [&](std::int32_t page) { return blocks_ + page * block_bytes_; });
+  if (bucket_) ops_->bring(views_.lanes(), views_.states());
+  return ops_->take_status();
+}
+
+DecoderBatch DeviceModelRunner::decoder_batch() const {
+  return {.token_ids = step_.token_ids(),
+          .positions = step_.positions(),
+          .sequences = views_.sequences(),
+          .output_rows = step_.output_row_ids(),
+          .layout = layout_,
+          .cache = blocks_of_tables_,
+          .layers = views_.layers(),
+          .rotations = step_.rotations(),
+          .states = views_.states(),
+          .token_types = step_.token_types()};
+}
+
+// A bucket's step gives its logits, too.
+Status DeviceModelRunner::forward() {
+  if (!bucket_) {
+    if (clock_) PAGODA_RETURN_IF_ERROR(clock_->note_begin());
+    PAGODA_RETURN_IF_ERROR(model_->forward(decoder_batch()));
+    return ops_->take_status();
+  }
+  model_->prepare(decoder_batch());
+  PAGODA_RETURN_IF_ERROR(ops_->take_status());
+  const auto launch = [&]() -> Status {
+    if (clock_) PAGODA_RETURN_IF_ERROR(clock_->note_begin());
+    PAGODA_RETURN_IF_ERROR(model_->forward(decoder_batch()));
+    return logits(0, bucket_->rows);
+  };
+  // Comparing writes the whole cache.
+  TierCopies::Pause pause;
+  if (graphs_->compares() && tier_copies_) pause = tier_copies_->pause();
+  return graphs_->run(*ops_, *bucket_, launch, [&] { return written(); });
+}
+
+// Logits of so many output rows into the sampler's.
+Status DeviceModelRunner::logits(std::int64_t first, std::int64_t count) {
+  const Buffer out = sampler_ ? Buffer::of(sampler_->logits(), config().vocab_size) : Buffer();
+  PAGODA_RETURN_IF_ERROR(model_->logits(first, count, out));
+  return ops_->take_status();
+}
+
+// Rows to draw from stand before those that are only scored: one pass over the head is for all of them. Other
+// ranks than the first bring their part of the logits.
+Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
+  const std::span<const OutputRow> outputs = step_.output_rows();
+  const auto num_drawn = as_size(std::ranges::count_if(outputs, is_drawn));
+  const std::int64_t at_once = drawn_rows_at_once();
+  std::vector<DrawnRow> drawn;
+  for (std::size_t first = 0, end = 0; first < num_drawn; first = end) {
+    end = std::min(num_drawn, first + as_size(at_once));
+    if (!bucket_)
+      PAGODA_RETURN_IF_ERROR(
+          logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first)));
+    if (!samples()) continue;
+    drawn.clear();
+    for (std::size_t i = first; i < end; ++i) {
+      const OutputRow& row = outputs[i];
+      drawn.push_back({.row = sample_row(batch, result, row),
+                       .id = batch.sequences[as_size(row.sequence)].id,
+                       .sequence = as_size(row.sequence),
+                       .draft = row.draft});
+    }
+    PAGODA_RETURN_IF_ERROR(sampler_->draw(drawn));
+  }
+  std::vector<PromptRow> scored;
+  for (std::size_t first = num_drawn, end = 0; first < outputs.size(); first = end) {
+    end = std::min(outputs.size(), first + as_size(DeviceSampler::prompt_rows_at_once(at_once)));
+    PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first)));
+    if (!samples()) continue;
+    scored.clear();
+    for (std::size_t i = first; i < end; ++i) {
+      const OutputRow& row = outputs[i];
+      scored.push_back(
+          {.token = row.prompt_token,
+           .num_top = batch.sequences[as_size(row.sequence)].prompt_logprobs,
+           .result = &result.sequences[as_size(row.sequence)].prompt_logprobs[as_size(row.prompt_row)]});
+    }
+    PAGODA_RETURN_IF_ERROR(sampler_->score(scored));
+  }
+  return ok_status();
+}
+
+}  // namespace pagoda::device_runner
