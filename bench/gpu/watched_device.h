@@ -58,6 +58,7 @@ class WatchedDevice final : public Device {
   std::span<const Kernel> kernels() const override { return device_->kernels(); }
   bool has_clusters() const override { return device_->has_clusters(); }
   bool has_warpgroups() const override { return device_->has_warpgroups(); }
+  bool launch_early(bool early) override { return device_->launch_early(early); }
   Status free(std::byte* memory) override { return device_->free(memory); }
   std::size_t free_bytes() const override { return device_->free_bytes(); }
   Status free_pinned(std::byte* memory) override { return device_->free_pinned(memory); }
