@@ -253,13 +253,10 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (!rows[h].there) continue;
-    float* const out =
-        args.out + (static_cast<std::int64_t>(rows[h].row) * args.num_query_heads + rows[h].head) * padded +
-        2 * (lane % 4);
 #pragma unroll
     for (int n = 0; n < padded / 8; ++n)
-      store_whole(out + 8 * n,
-                  TwoFloats{quotient(values[n][2 * h], sum[h]), quotient(values[n][2 * h + 1], sum[h])});
+      store_attended(args, rows[h].row, rows[h].head, 8 * n + 2 * (lane % 4),
+                     TwoFloats{quotient(values[n][2 * h], sum[h]), quotient(values[n][2 * h + 1], sum[h])});
   }
 }
 
