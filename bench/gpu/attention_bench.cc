@@ -28,16 +28,16 @@ struct Sizes {
   std::int32_t moved_tokens;
   std::vector<std::pair<std::int32_t, std::int32_t>> prompts;  // how many, of so many tokens each
 };
-const Sizes kGpu = {32,
-                    8,
-                    128,
-                    32,
-                    20,
-                    {8, 32},
-                    {64, 128, 256, 1024},
-                    {1, 2, 4, 8, 16, 32, 64, 128, 256},
-                    256,
-                    {{1, 512}, {4, 512}, {1, 2048}, {1, 4096}, {1, 16384}}};
+const Sizes kGpu = {.heads = 32,
+                    .kv_heads = 8,
+                    .head_size = 128,
+                    .layers = 32,
+                    .rounds = 20,
+                    .rows = {8, 32, 256},
+                    .contexts = {64, 256, 576, 1024},
+                    .blocks = {1, 2, 4, 8, 16, 32, 64, 128, 256},
+                    .moved_tokens = 256,
+                    .prompts = {{1, 512}, {4, 512}, {1, 2048}, {1, 4096}, {1, 16384}}};
 const Sizes kRehearsal = {4, 2, 64, 2, 1, {2}, {20, 40}, {4, 16}, 16, {{2, 40}}};
 
 constexpr std::int32_t kBlockSize = 16;

@@ -75,8 +75,8 @@ class Check {
       if (!bulk) wanted.assign(pinned_.back(), pinned_.back() + bytes);
       if (std::memcmp(wanted.data(), pinned_.back(), bytes) != 0)
         return unavailable(concat(device_.describe(),
-                                  ": attention by warpgroups has other bits than that by warps; build with "
-                                  "bulk_attention 0 (src/device/kernels/choices.def)"));
+                                  ": attention by warpgroups has other bits than that by warps: use "
+                                  "--device-attention tiles"));
     }
     return ok_status();
   }
@@ -115,8 +115,6 @@ class Check {
 };
 
 }  // namespace
-
-bool takes_bulk_attention() { return choices::bulk_attention != 0; }
 
 Status check_bulk_attention(Device& device, StreamId stream) {
   Check check(device, stream);

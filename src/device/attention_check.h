@@ -9,8 +9,6 @@
 
 namespace pagoda::device {
 
-// Whether this program takes it at all: choices.def.
-bool takes_bulk_attention();
 // ok, too, where the device has no warpgroups.
 Status check_bulk_attention(Device& device, StreamId stream);
 

@@ -9,27 +9,29 @@
 namespace pagoda::device {
 namespace {
 
-Status checked(Device& device) {
+// `counts`: nobody else takes memory of the device.
+Status checked(Device& device, bool counts) {
   const StreamId stream = *device.create_stream();
   const std::size_t free = device.free_bytes();
   Status status = check_bulk_attention(device, stream);
-  EXPECT_EQ(device.free_bytes(), free);
+  if (counts) EXPECT_EQ(device.free_bytes(), free);
   return status;
 }
 
 TEST(AttentionCheck, WarpgroupsHaveTheBitsOfWarps) {
   auto device = *open_test_device();
-  const Status status = checked(*device);
+  const bool counts = dynamic_cast<emulated::EmulatedDevice*>(device.get()) != nullptr;
+  const Status status = checked(*device, counts);
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
 TEST(AttentionCheck, FindsAnotherOrderOfSums) {
   auto device = *emulated::EmulatedDevice::create({.backward_warpgroups = true});
-  const Status status = checked(*device);
+  const Status status = checked(*device, true);
   EXPECT_EQ(status.code(), StatusCode::unavailable);
   EXPECT_NE(status.message().find("attention by warpgroups has other bits"), std::string::npos);
   auto without = *emulated::EmulatedDevice::create({.clusters = false});
-  EXPECT_TRUE(checked(*without).ok());
+  EXPECT_TRUE(checked(*without, true).ok());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 # them are not instrumented, since it does not know of their stacks.
 set(device_hooked ${CMAKE_CURRENT_SOURCE_DIR}/device/emulated/kernel_entries.cc
                   ${CMAKE_CURRENT_SOURCE_DIR}/device/emulated/planted_kernels_test.cc
+                  ${CMAKE_CURRENT_SOURCE_DIR}/device/emulated/planted_lines_test.cc
                   ${CMAKE_CURRENT_SOURCE_DIR}/device/emulated/planted_products_test.cc)
 if(PAGODA_SANITIZE MATCHES "thread")
   file(GLOB_RECURSE device_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/device/*.cc)

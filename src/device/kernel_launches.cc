@@ -390,9 +390,7 @@ bool KernelLaunches::supports_bulk_attention(const CacheArgs& cache) const {
          cache.block_size % 8 == 0;
 }
 
-bool KernelLaunches::takes_bulk_attention(const CacheArgs& cache) const {
-  return choices::bulk_attention != 0 && supports_bulk_attention(cache);
-}
+bool KernelLaunches::prefers_bulk_attention() { return choices::bulk_attention != 0; }
 
 std::int32_t KernelLaunches::bulk_rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads) {
   return kBulkAttentionRows / (query_heads / kv_heads);

@@ -110,8 +110,8 @@ class KernelLaunches {
   // How many rows a tile may have.
   static std::int32_t rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size);
   bool supports_bulk_attention(const CacheArgs& cache) const;
-  // ... and this program takes it (choices.def).
-  bool takes_bulk_attention(const CacheArgs& cache) const;
+  // Whether it is to be taken there unasked (choices.def).
+  static bool prefers_bulk_attention();
   static std::int32_t bulk_rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads);
   // Bytes of a row of k weights, whole groups or units of them.
   static std::int64_t row_bytes(Element weight, std::int64_t k);

@@ -104,8 +104,6 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   }
   if (*weights == Element::bf16 && device::takes_bulk_products(options.max_num_batched_tokens))
     PAGODA_RETURN_IF_ERROR(device::check_bulk_products(there, runner->stream_));
-  if (device::takes_bulk_attention())
-    PAGODA_RETURN_IF_ERROR(device::check_bulk_attention(there, runner->stream_));
   auto event = there.create_event();
   if (!event) return event.error();
   runner->swapped_ = *event;
@@ -114,13 +112,16 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
       check_support((*model)->decoder, options.parallel.size()).annotate((*model)->architecture));
   runner->options_.model = *model;
   runner->ops_options_ = {.weights = *weights, .products = kernels.products, .attention = kernels.attention};
+  if (device_ops::takes_bulk_attention(runner->ops_options_))
+    PAGODA_RETURN_IF_ERROR(device::check_bulk_attention(there, runner->stream_));
   auto layout = plan_kv_layout(*source, **model, name_of(*weights), name_of(*cache), options.block_size);
   if (!layout) return layout.error();
-  if (kernels.attention == AttentionKernels::tiles &&
+  const bool warpgroups = kernels.attention == AttentionKernels::warpgroups;
+  if ((warpgroups || kernels.attention == AttentionKernels::tiles) &&
       !all_attend_by_tiles((*model)->decoder, layout->dtype, runner->ops_options_))
     return unimplemented(
-        "--device-attention tiles needs keys and values in bfloat16, and heads of a multiple of 8 up to "
-        "256");
+        concat("--device-attention ", warpgroups ? "warpgroups" : "tiles",
+               " needs keys and values in bfloat16, and heads of a multiple of 8 up to 256"));
   runner->identity_ = source->identity();
   PAGODA_RETURN_IF_ERROR(runner->load_model(*source));
   if (options.parallel.size() > 1) PAGODA_RETURN_IF_ERROR(runner->create_windows());

@@ -364,7 +364,7 @@ TEST(DeviceModelRunner, SleepsAndWakes) {
     for (int again = 0; again < 2; ++again) {
       ASSERT_TRUE(runner->release_memory(content).ok());
       EXPECT_GE(runner->device_free_bytes() + parts, free + plan.weight_bytes + plan.activation_bytes +
-                                                 (content == Content::drop ? plan.kv_bytes : 0));
+                                                         (content == Content::drop ? plan.kv_bytes : 0));
       TestSequence other = sampled(1, 10);
       const Status asleep = Driver(*runner, 16).step({&other}, 100);
       EXPECT_NE(asleep.message().find("the weights have been released"), std::string::npos);

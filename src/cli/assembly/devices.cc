@@ -108,9 +108,10 @@ LoadRank rank_loader(const EngineFlags& flags, std::string* describes) {
 }
 
 device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
-  return {.attention = flags.device_attention == "plain"   ? AttentionKernels::plain
-                       : flags.device_attention == "tiles" ? AttentionKernels::tiles
-                                                           : AttentionKernels::automatic,
+  return {.attention = flags.device_attention == "plain"        ? AttentionKernels::plain
+                       : flags.device_attention == "tiles"      ? AttentionKernels::tiles
+                       : flags.device_attention == "warpgroups" ? AttentionKernels::warpgroups
+                                                                : AttentionKernels::automatic,
           .products = flags.device_products == "cublaslt" ? MatrixProducts::library
                       : flags.device_products == "tiles"  ? MatrixProducts::tiles
                       : flags.device_products == "plain"  ? MatrixProducts::plain

@@ -340,10 +340,12 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
                "refused-allocation",
        .default_text = "memory=256MiB,granule=2MiB,seed=0"},
       {.name = "device-attention",
-       .value = flags::choice(flags.device_attention, {"auto", "tiles", "plain"}),
-       .help = "attention kernels on a device: tiles (bfloat16) or plain; auto: tiles where supported",
-       .details = "attention kernels on a device: `tiles` of bfloat16 products, or `plain`; `auto`: tiles "
-                  "where keys and values are bfloat16 and the head size is a multiple of 8 up to 256 "
+       .value = flags::choice(flags.device_attention, {"auto", "tiles", "warpgroups", "plain"}),
+       .help = "attention kernels on a device: tiles (bfloat16), warpgroups or plain; auto: tiles where "
+               "supported",
+       .details = "attention kernels on a device: `tiles` of bfloat16 products; `warpgroups`: the same, and "
+                  "prompts by `wgmma` on compute capability 9.0; or `plain`; `auto`: tiles where keys and "
+                  "values are bfloat16 and the head size is a multiple of 8 up to 256 "
                   "([devices](devices.md#what-it-computes))"},
       {.name = "device-products",
        .value = flags::choice(flags.device_products, {"auto", "tiles", "plain", "cublaslt", "own"}),

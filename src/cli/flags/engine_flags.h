@@ -167,7 +167,7 @@ struct EngineFlags {
   // cuda: which of the devices that CUDA_VISIBLE_DEVICES leaves, one for each rank; none: from 0 on.
   std::vector<std::int32_t> device_indices = {};
   EmulatedDeviceFlags emulated_device;
-  std::string device_attention = "auto";     // auto, tiles, plain
+  std::string device_attention = "auto";     // auto, tiles, warpgroups, plain
   std::string device_products = "auto";      // auto (or own), tiles, plain, cublaslt
   std::string device_graphs = "auto";        // auto, check
   std::string device_early_launch = "auto";  // auto, on, off

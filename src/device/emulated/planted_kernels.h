@@ -41,6 +41,9 @@ struct PlantedProduct {
   const char* message;  // part of it; null: it is right
 };
 std::span<const PlantedProduct> planted_products();
+// The same by one block of 128 threads, which have `a` in their registers: out = sum over rounds of a * b.
+// The first is right, and the second begins anew each round.
+std::span<const PlantedProduct> planted_lines();
 // Its sums are read before they are waited for.
 Kernel product_that_is_early();
 

@@ -46,14 +46,15 @@ std::vector<std::uint16_t> swizzled(const std::vector<std::uint16_t>& plain) {
   return all;
 }
 
-// A chain over all rounds' k, ascending.
-std::vector<float> naive(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b) {
+// A chain over k of all rounds from `first` on, ascending. `lines`: of b, each a k.
+std::vector<float> naive(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b,
+                         bool lines = false, std::size_t first = 0) {
   std::vector<float> out(kSide * kSide);
   for (std::size_t i = 0; i < out.size(); ++i)
-    for (std::size_t k = 0; k < kRounds * kSide; ++k) {
-      const std::size_t round = k / kSide * kSide, at = k % kSide;
+    for (std::size_t k = first * kSide; k < kRounds * kSide; ++k) {
+      const std::size_t round = k / kSide * kSide, at = k % kSide, column = i % kSide;
       out[i] = std::fma(value_of(a[(round + i / kSide) * kSide + at]),
-                        value_of(b[(round + i % kSide) * kSide + at]), out[i]);
+                        value_of(b[lines ? k * kSide + column : (round + column) * kSide + at]), out[i]);
     }
   return out;
 }
@@ -62,8 +63,11 @@ struct Outcome {
   Status status;
   std::vector<float> out;
 };
+constexpr LaunchShape kPair = {
+    .grid = {1, 2}, .block = {kProductThreads}, .shared_bytes = kProductSharedBytes, .cluster = 2};
+constexpr LaunchShape kAlone = {.block = {128}, .shared_bytes = 8192, .warpgroups = true};
 Outcome outcome(const Kernel& kernel, std::uint64_t seed, const std::vector<std::uint16_t>& a,
-                const std::vector<std::uint16_t>& b) {
+                const std::vector<std::uint16_t>& b, const LaunchShape& shape = kPair) {
   auto device = *EmulatedDevice::create({.seed = seed});
   const StreamId stream = *device->create_stream();
   const auto put = [&](const std::vector<std::uint16_t>& values) {
@@ -78,8 +82,6 @@ Outcome outcome(const Kernel& kernel, std::uint64_t seed, const std::vector<std:
                                                                           4 * kSide * kSide);
   const PlantedProductArgs args = {
       .a = put(swizzled(a)), .b = put(swizzled(b)), .out = reinterpret_cast<float*>(out), .rounds = kRounds};
-  const LaunchShape shape = {
-      .grid = {1, 2}, .block = {kProductThreads}, .shared_bytes = kProductSharedBytes, .cluster = 2};
   done.status = launch(*device, stream, kernel, shape, args);
   if (done.status.ok()) done.status = device->copy_out(stream, host, out, 4 * kSide * kSide);
   if (done.status.ok()) done.status = device->synchronize(stream);
@@ -97,18 +99,35 @@ TEST(WarpgroupProducts, AreChainsOverK) {
   }
 }
 
-TEST(WarpgroupProducts, RulesFindPlantedFaults) {
-  if (!kChecked) GTEST_SKIP() << "kernels run unchecked in this build";
+TEST(WarpgroupProducts, OfLinesAreChainsOverK) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const auto a = random_matrices(seed), b = random_matrices(seed + 100);
+    for (const bool anew : {false, true}) {
+      const Outcome done = outcome(planted_lines()[anew ? 1 : 0].kernel, seed, a, b, kAlone);
+      ASSERT_TRUE(done.status.ok()) << done.status.message();
+      const std::vector<float> wanted = naive(a, b, true, anew ? kRounds - 1 : 0);
+      EXPECT_EQ(std::memcmp(done.out.data(), wanted.data(), 4 * wanted.size()), 0);
+    }
+  }
+}
+
+void expect_faults(std::span<const PlantedProduct> all, const LaunchShape& shape) {
   const auto a = random_matrices(1), b = random_matrices(2);
-  for (const PlantedProduct& planted : planted_products())
+  for (const PlantedProduct& planted : all)
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
       SCOPED_TRACE(testing::Message() << planted.kernel.name << ", seed " << seed);
-      const Status status = outcome(planted.kernel, seed, a, b).status;
+      const Status status = outcome(planted.kernel, seed, a, b, shape).status;
       EXPECT_EQ(status.ok(), planted.message == nullptr) << status.message();
       if (planted.message == nullptr) continue;
       EXPECT_NE(status.message().find(planted.message), std::string::npos) << status.message();
       EXPECT_NE(status.message().find(planted.kernel.name), std::string::npos) << status.message();
     }
+}
+
+TEST(WarpgroupProducts, RulesFindPlantedFaults) {
+  if (!kChecked) GTEST_SKIP() << "kernels run unchecked in this build";
+  expect_faults(planted_products(), kPair);
+  expect_faults(planted_lines(), kAlone);
 }
 
 TEST(WarpgroupProducts, SumsAreNoNumbersUntilTheyAreWaitedFor) {

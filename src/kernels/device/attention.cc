@@ -275,6 +275,12 @@ void attend_plainly(DeviceOps& ops, const PagedAttentionArgs& args,
 
 }  // namespace
 
+bool takes_bulk_attention(const DeviceOps::Options& options) {
+  return options.attention == AttentionKernels::warpgroups ||
+         (options.attention == AttentionKernels::automatic &&
+          device::KernelLaunches::prefers_bulk_attention());
+}
+
 bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32_t query_heads,
                       std::int32_t kv_heads, std::int32_t head_size) {
   return options.attention != AttentionKernels::plain && cache == DType::bf16 &&
@@ -306,7 +312,8 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
   const bool by_tiles =
       attends_by_tiles(ops.options(), args.layout.dtype, args.num_query_heads, kv_heads, size) &&
       (cache.args.block_elements | cache.args.layer_offset) % 8 == 0;
-  const bool by_warpgroups = by_tiles && ops.launches().takes_bulk_attention(cache.args);
+  const bool by_warpgroups =
+      by_tiles && takes_bulk_attention(ops.options()) && ops.launches().supports_bulk_attention(cache.args);
   const DeviceOps::AttentionRows rows =
       ops.show_rows(args.sequences,
                     by_warpgroups ? device::KernelLaunches::bulk_rows_of_tile(args.num_query_heads, kv_heads)

@@ -34,8 +34,10 @@ namespace pagoda {
 
 // The kernels of attention. tiles: products of bf16 tiles, over a bf16 cache
 // (device/kernels/attention_tiles.cuh). automatic: those, where a layer's heads and the cache are made for
-// them.
-enum class AttentionKernels { automatic, plain, tiles };
+// them. warpgroups: the same, and prompts by warpgroups where the device and a layer's heads are made for
+// that (device/kernels/attention_bulk.cuh), with the same bits; choices.def says whether automatic takes
+// them, too.
+enum class AttentionKernels { automatic, plain, tiles, warpgroups };
 
 // The kernel of matrix products. tiles: products of bf16 tiles (device/kernels/linear_tiles.cuh), for weights
 // of bf16, where a matrix's rows are made for them, and else the plain kernel; automatic: those, or the plain

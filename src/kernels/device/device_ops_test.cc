@@ -407,6 +407,55 @@ TEST_F(DeviceOpsTest, AttentionIsTheReferences) {
   }
 }
 
+// Prompts beside a sequence in decode, in two chunks: by warps, and by warpgroups where the device has them.
+TEST_F(DeviceOpsTest, WarpgroupsAttendWithTheBitsOfTiles) {
+  constexpr std::int32_t kQueryHeads = 4, kHeads = 1, kHead = 64, kTokens = 90;
+  const KvLayout layout = {
+      .dtype = DType::bf16, .num_layers = 2, .num_kv_heads = kHeads, .head_size = kHead, .block_size = 16};
+  constexpr std::int64_t kQkv = (kQueryHeads + 2 * kHeads) * kHead, kOut = kQueryHeads * kHead;
+  const std::vector<std::int32_t> image = {5, 2, 0, 3,
+                                           1, 4, 6};  // six blocks of a prompt, and one of another
+  const std::vector<float> rows = random_floats(7, (kTokens + 2) * kQkv, 1.5f);
+  const auto run = [&](AttentionKernels kernels) {
+    DeviceOps ops(bench_.device(), bench_.stream(), arena_,
+                  {.weights = device::Element::bf16, .attention = kernels});
+    const KernelContext there = {.backend = Backend::device, .device = &ops};
+    std::byte* const cache = bench_.make<std::byte>(7 * layout.block_bytes());
+    float* const out = bench_.make<float>((kTokens + 2) * kOut);
+    const Buffer x = put_rows(rows, kQkv), y = Buffer::of(out, kOut);
+    std::int32_t done = 0;
+    EXPECT_TRUE(bench_.device().start_profile().ok());
+    for (const std::int32_t count : {50, 40}) {
+      arena_.begin();
+      ops.begin_step(image, *arena_.put(std::span<const std::int32_t>(image)));
+      const std::int32_t step = done == 0 ? 1 : 2;
+      const AttentionSequence sequences[] = {{0, 1, step, image.data() + 6},
+                                             {1, count, done + count, image.data()}};
+      const Buffer own = x.at(done + step - 1);
+      paged_attention(there, {.layout = layout,
+                              .cache = cache,
+                              .layer = 1,
+                              .sequences = sequences,
+                              .query = own,
+                              .key = own.at(0, kOut),
+                              .value = own.at(0, kOut + kHeads * kHead),
+                              .num_query_heads = kQueryHeads,
+                              .scale = 0.125f,
+                              .output = y.at(done + step - 1)});
+      done += count;
+      EXPECT_TRUE(bench_.device().synchronize(bench_.stream()).ok());
+    }
+    const auto launched = bench_.device().end_profile();
+    EXPECT_TRUE(launched.ok() && ops.take_status().ok());
+    EXPECT_EQ(
+        std::ranges::any_of(
+            *launched, [](const auto& line) { return std::string_view(line.kernel) == "attend_bulk_64"; }),
+        kernels == AttentionKernels::warpgroups && bench_.device().has_warpgroups());
+    return bench_.get(out, (kTokens + 2) * kOut);
+  };
+  EXPECT_TRUE(same_bits(run(AttentionKernels::tiles), run(AttentionKernels::warpgroups)));
+}
+
 // The product of queries, keys and values, every pass over heads, and attention over what was written: in
 // one kernel with the write, where it has all of them, else before it.
 TEST_F(DeviceOpsTest, HeadsAreFinishedOnTheirWayIntoTheCache) {

@@ -70,6 +70,8 @@ const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t n
 
 void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args);
 void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args);
+// Whether prompts may go by warpgroups, which the device is to be asked for: check_bulk_attention().
+bool takes_bulk_attention(const DeviceOps::Options& options);
 // Whether layers with these heads attend by tiles over such a cache.
 bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32_t query_heads,
                       std::int32_t kv_heads, std::int32_t head_size);
