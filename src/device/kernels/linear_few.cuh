@@ -23,6 +23,9 @@ struct FewSizes {
   static constexpr int kPieces = product_pieces(kFewRows, kGroupBytes<T>);
   static constexpr int kPitch = product_pitch(kFewRows, kGroupBytes<T>);
   static constexpr int kStageBytes = kLines * kPitch, kRingBytes = kFewRows.stages * kStageBytes;
+  static constexpr bool kWidens = kGroupBytes<T> != kGroupBytes<Bf16>;
+  // A turn of the loop has so many: where nothing is widened, the compiler would load the second one's late.
+  static constexpr int kStagesAtOnce = kWidens ? 2 : 1;
   // From a stage of a row of weights to the next one.
   static constexpr int kRowStep = kFewRows.depth / kQuantizedGroup * kGroupBytes<T>;
   static_assert(kFewRows.columns == kLines * kFewRows.warps_of_columns && kFewRows.rows == 16);
@@ -152,20 +155,21 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Input
   }
 }
 
-// The matrices of a step of 32 of k in registers. `x`: of this lane's row, which it loads for all.
-struct FewStep {
-  static constexpr int kCount = kFewRows.depth / 32;  // a stage has so many
-  std::uint32_t left[2][4], right[4];
+// A stage's matrices of x in registers, by steps of 32 of k. `x`: of the stage in this lane's row, which it loads
+// for all.
+struct FewInputs {
+  static constexpr int kSteps = kFewRows.depth / 32;
+  std::uint32_t at[kSteps][2][4];
 
-  __device__ __forceinline__ void load_left(const unsigned char* x) {
+  __device__ __forceinline__ void load(const unsigned char* x, int step) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      load_matrices<false>(reinterpret_cast<const Bf16*>(x + 32 * half), left[half]);
+      load_matrices<false>(reinterpret_cast<const Bf16*>(x + 64 * step + 32 * half), at[step][half]);
   }
-  __device__ __forceinline__ void multiply(float (&sum)[4]) const {
+  __device__ __forceinline__ void multiply(float (&sum)[4], int step, const std::uint32_t (&right)[4]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      multiply_matrices(sum, left[half], {right[2 * half], right[2 * half + 1]});
+      multiply_matrices(sum, at[step][half], {right[2 * half], right[2 * half + 1]});
   }
 };
 
@@ -210,7 +214,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
                                            const OutputFunction& output, const Lines& lines, int tile) {
   let_next_begin();
   using Sizes = FewSizes<T>;
-  constexpr int kDepth = kFewRows.depth, kStages = kFewRows.stages, kSteps = FewStep::kCount;
+  constexpr int kDepth = kFewRows.depth, kStages = kFewRows.stages, kSteps = FewInputs::kSteps;
   PAGODA_SHARED(unsigned char, shared);
   unsigned char* const inputs = shared;
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -243,7 +247,8 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
   ProductSums<T, kFewRows> sums;
   clear(sums);
   StoredStage<T> stored;
-  FewStep now;
+  FewInputs left;
+  std::uint32_t right[4] = {};
   if (norm.kind != InputNorm::Kind::none) find_moments(args, norm, lines, count, moments);
   for (int first = 0; first < stages; first += at_once) {
     if (first > 0) __syncthreads();  // nobody reads the part before
@@ -255,37 +260,44 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
     if (first == 0) {
       copies_wait<kStages - 1>();
       __syncwarp();  // the copies of all lanes are there
-      stored.load(ring, Sizes::kPitch);
-      stored.fragment(0, now.right);
+      load_stage(stored, ring, Sizes::kPitch);
+      if constexpr (Sizes::kWidens) stored.fragment(0, right);
     }
     const unsigned char* x = row;
-    now.load_left(x);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) left.load(x, step);
     // One sum is one chain of products. While one of them goes on, the weights of the next are widened, which
-    // came into registers with the stage before.
-#pragma unroll 2
+    // came into registers with the stage before, and the next stage comes into the registers that are free.
+#pragma unroll Sizes::kStagesAtOnce
     for (int i = first; i < behind; ++i) {
       copies_wait<kStages - 2>();
       __syncwarp();  // stage i + 1 is there, and all have loaded stage i
-      copy(i + kStages);
       if (i + 1 < stages) from = further(from);  // else it is loaded again, and not used
-      const unsigned char* const next_x = i + 1 < behind ? x + 2 * kDepth : x;
+      if (i + 1 < behind) x += 2 * kDepth;
       StoredStage<T> coming;
-      coming.load(ring + from, Sizes::kPitch);
+      coming.begin(ring + from, Sizes::kPitch);
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
-        FewStep next;
-        if (step + 1 < kSteps) {
-          next.load_left(x + 64 * (step + 1));
-          stored.fragment(step + 1, next.right);
+        if constexpr (Sizes::kWidens) {
+          std::uint32_t next[4];
+          coming.load(ring + from, Sizes::kPitch, step);
+          if (step + 1 < kSteps)
+            stored.fragment(step + 1, next);
+          else
+            coming.fragment(0, next);
+          left.multiply(sums.at[0][0], step, right);
+          left.load(x, step);
+#pragma unroll
+          for (int j = 0; j < 4; ++j) right[j] = next[j];
         } else {
-          next.load_left(next_x);
-          coming.fragment(0, next.right);
+          stored.fragment(step, right);
+          left.multiply(sums.at[0][0], step, right);
+          left.load(x, step);
+          coming.load(ring + from, Sizes::kPitch, step);
         }
-        now.multiply(sums.at[0][0]);
-        now = next;
       }
       stored = coming;
-      x = next_x;
+      copy(i + kStages);
     }
   }
   if (!has_work) return;

@@ -100,7 +100,7 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
   if constexpr (Sizes::kStoredAtOnce) {
     StoredStage<T> stored[Sizes::kN];
 #pragma unroll
-    for (int n = 0; n < Sizes::kN; ++n) stored[n].load(lines + 8 * n * Sizes::kPitch, Sizes::kPitch);
+    for (int n = 0; n < Sizes::kN; ++n) load_stage(stored[n], lines + 8 * n * Sizes::kPitch, Sizes::kPitch);
 #pragma unroll
     for (int k = 0; k < tile.depth; k += 32) {
       std::uint32_t left[Sizes::kM][2][4];

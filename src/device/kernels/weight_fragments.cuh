@@ -194,23 +194,25 @@ struct StoredStage;
 template <>
 struct StoredStage<Bf16> {
   std::uint32_t at[4][4];
-  __device__ __forceinline__ void load(const unsigned char* lines, int pitch) {
-#pragma unroll
-    for (int group = 0; group < 4; ++group)
-      load_weights(lines, pitch, static_cast<const Bf16*>(nullptr), 32 * group, 0, at[group]);
+  __device__ __forceinline__ void begin(const unsigned char*, int) {}
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
+    load_weights(lines, pitch, static_cast<const Bf16*>(nullptr), 32 * group, 0, at[group]);
   }
   __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) out[i] = at[group][i];
   }
 };
+// The place of this lane's row.
+__device__ __forceinline__ const unsigned char* line_of_lane(const unsigned char* lines, int pitch) {
+  return lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
+}
 template <class T, class Group>
 struct StoredGroups {
   Group at[4];
-  __device__ __forceinline__ void load(const unsigned char* lines, int pitch) {
-    const unsigned char* const line = lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
-#pragma unroll
-    for (int group = 0; group < 4; ++group) at[group].load(line + group * kGroupBytes<T>);
+  __device__ __forceinline__ void begin(const unsigned char*, int) {}
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
+    at[group].load(line_of_lane(lines, pitch) + group * kGroupBytes<T>);
   }
   __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
     at[group].widen_all(out);
@@ -224,11 +226,11 @@ template <>
 struct StoredStage<Quantized4K> {
   UnitFour unit;
   std::uint32_t codes[4];
-  __device__ __forceinline__ void load(const unsigned char* lines, int pitch) {
-    const unsigned char* const at = lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
-    unit.load(at);
-#pragma unroll
-    for (int group = 0; group < 4; ++group) codes[group] = UnitFour::codes(at, group);
+  __device__ __forceinline__ void begin(const unsigned char* lines, int pitch) {
+    unit.load(line_of_lane(lines, pitch));
+  }
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
+    codes[group] = UnitFour::codes(line_of_lane(lines, pitch), group);
   }
   __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
     unit.widen_all(group, codes[group], out);
@@ -238,17 +240,22 @@ template <>
 struct StoredStage<Quantized6K> {
   UnitSix unit;
   std::uint32_t low[4], high[2];
-  __device__ __forceinline__ void load(const unsigned char* lines, int pitch) {
-    const unsigned char* const at = lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
-    unit.load(at);
-#pragma unroll
-    for (int group = 0; group < 4; ++group) low[group] = UnitSix::low(at, group);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) high[i] = UnitSix::high(at, 2 * i);
+  __device__ __forceinline__ void begin(const unsigned char* lines, int pitch) {
+    unit.load(line_of_lane(lines, pitch));
+  }
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
+    low[group] = UnitSix::low(line_of_lane(lines, pitch), group);
+    if (group % 2 == 0) high[group / 2] = UnitSix::high(line_of_lane(lines, pitch), group);
   }
   __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
     unit.widen_all(group, low[group], high[group / 2], out);
   }
 };
+template <class T>
+__device__ __forceinline__ void load_stage(StoredStage<T>& stored, const unsigned char* lines, int pitch) {
+  stored.begin(lines, pitch);
+#pragma unroll
+  for (int group = 0; group < 4; ++group) stored.load(lines, pitch, group);
+}
 
 }  // namespace pagoda::device::kernels
