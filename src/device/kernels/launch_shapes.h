@@ -119,7 +119,8 @@ PAGODA_HOST_DEVICE constexpr std::int32_t few_input_bytes(std::int32_t rows, std
   const std::int64_t all = 2 * slab_elements(rows, k);
   return (all < kFewInputBytes ? static_cast<std::int32_t>(all) : kFewInputBytes) + 16 * rows;
 }
-// Weights of bfloat16 take all that x may have, and so no more than two blocks a processor: as it was measured.
+// Weights of bfloat16 take all that x may have, and so no more than two blocks a processor: as it was
+// measured.
 constexpr std::uint32_t few_shared_bytes(std::int32_t group, std::int32_t rows, std::int32_t k) {
   const std::int32_t inputs = group == 64 ? kFewInputBytes + 16 * rows : few_input_bytes(rows, k);
   return static_cast<std::uint32_t>(kFewRows.stages * kFewRows.columns * product_pitch(kFewRows, group) +

@@ -155,8 +155,8 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Input
   }
 }
 
-// A stage's matrices of x in registers, by steps of 32 of k. `x`: of the stage in this lane's row, which it loads
-// for all.
+// A stage's matrices of x in registers, by steps of 32 of k. `x`: of the stage in this lane's row, which it
+// loads for all.
 struct FewInputs {
   static constexpr int kSteps = kFewRows.depth / 32;
   std::uint32_t at[kSteps][2][4];
@@ -271,7 +271,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
 #pragma unroll Sizes::kStagesAtOnce
     for (int i = first; i < behind; ++i) {
       copies_wait<kStages - 2>();
-      __syncwarp();  // stage i + 1 is there, and all have loaded stage i
+      __syncwarp();                              // stage i + 1 is there, and all have loaded stage i
       if (i + 1 < stages) from = further(from);  // else it is loaded again, and not used
       if (i + 1 < behind) x += 2 * kDepth;
       StoredStage<T> coming;
