@@ -40,14 +40,23 @@ const Sizes kRehearsal = {{{72, 128}}, {1, 17}, 1 << 16, 1 << 30, 0};
 struct Kind {
   const char* name;
   Element element;
-  std::int64_t unit, unit_bytes;     // weights that lie together, and their bytes
+  std::int64_t unit, unit_bytes;     // weights that lie together, and their bytes; 0: a row
   std::int64_t numbers_at, numbers;  // in those: where floats begin, and how many
+
+  // The same where what lies together is a row of k weights.
+  Kind of_rows(std::int32_t k) const {
+    if (unit > 0) return *this;
+    const std::int64_t bytes = KernelLaunches::row_bytes(element, k);
+    return {name, element, k, bytes, k, element == Element::fp8 ? 1 : (bytes - k) / 4};
+  }
 };
 constexpr Kind kKinds[] = {{"q4_k", Element::q4_k, kQuantizedUnit, sizeof(Quantized4K), 0, 2},
                            {"q6_k", Element::q6_k, kQuantizedUnit, sizeof(Quantized6K), 104, 1},
                            {"bf16", Element::bf16, kQuantizedGroup, 64, 0, 0},
                            {"q4", Element::q4, kQuantizedGroup, sizeof(Quantized4), 0, 2},
-                           {"q8", Element::q8, kQuantizedGroup, sizeof(Quantized8), 0, 1}};
+                           {"q8", Element::q8, kQuantizedGroup, sizeof(Quantized8), 0, 1},
+                           {"fp8", Element::fp8, 0, 0, 0, 0},
+                           {"fp8_blocks", Element::fp8_blocks, 0, 0, 0, 0}};
 
 // The words between commas.
 std::vector<std::string> words_of(const std::string& list) {
@@ -73,7 +82,7 @@ class Bench {
     for (const auto& [n, k] : sizes_.matrices)
       for (const Kind& kind : kKinds)
         if (kinds_.empty() || std::ranges::find(kinds_, kind.name) != kinds_.end())
-          PAGODA_RETURN_IF_ERROR(matrix(kind, n, k));
+          PAGODA_RETURN_IF_ERROR(matrix(kind.of_rows(k), n, k));
     return ok_status();
   }
 
@@ -84,7 +93,8 @@ class Bench {
     const std::int64_t part = std::min(bytes, kPart / kind.unit_bytes * kind.unit_bytes);
     auto host = device_.allocate_pinned(static_cast<std::size_t>(part));
     if (!host) return host.error();
-    const float numbers[] = {0.01f, -0.08f};
+    std::vector<float> numbers(static_cast<std::size_t>(std::max<std::int64_t>(2, kind.numbers)), 0.01f);
+    if (kind.numbers == 2) numbers[1] = -0.08f;
     const bool codes = kind.element != Element::bf16;
     for (std::int64_t i = 0; i < part; i += 4) {
       const auto word = static_cast<std::uint32_t>(random_bits(3, 0, static_cast<std::uint64_t>(i))) &
@@ -92,7 +102,7 @@ class Bench {
       std::memcpy(*host + i, &word, 4);
     }
     for (std::int64_t i = 0; codes && i < part; i += kind.unit_bytes)
-      std::memcpy(*host + i + kind.numbers_at, numbers,
+      std::memcpy(*host + i + kind.numbers_at, numbers.data(),
                   static_cast<std::size_t>(kind.numbers) * sizeof(float));
     for (std::int64_t i = 0; i < bytes; i += part)
       PAGODA_RETURN_IF_ERROR(

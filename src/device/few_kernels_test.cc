@@ -148,8 +148,8 @@ std::size_t most_norms() { return static_cast<std::size_t>(KernelLaunches::few_n
 TEST(FewKernels, NormsAndFunctionsHaveTheBitsOfLaunchesOneByOne) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const NormKind norm = std::array{NormKind::rms, NormKind::layer, NormKind::none}[seed % 3];
-    const Element element = kTileElements[seed / 3 % 5];
-    const std::size_t step = element == Element::bf16 ? 8 : element == Element::q4 ? 64 : 128;
+    const Element element = tile_element(seed / 3);
+    const std::size_t step = step_of(element);
     Case of = {.rows = between(seed, 0, 1, norm == NormKind::none ? 16 : most_norms()),
                // A norm's threads are 128 or, from 1,024 elements on, 512.
                .k = step * between(seed, 1, 1, (seed % 4 == 3 ? 1700 : 400) / step),
@@ -189,7 +189,7 @@ TEST(FewKernels, MatricesOfSeveralTypesShareALaunch) {
                .accumulate = seed % 3 == 0,
                .seed = seed};
     for (std::size_t i = 0; i < count; ++i)
-      of.parts.push_back({.element = kTileElements[between(seed, 10 + i, 0, 4)],
+      of.parts.push_back({.element = tile_element(between(seed, 10 + i, 0, 4)),
                           .n = between(seed, 20 + i, 1, 40) * (seed % 5 == 0 ? 1 : 2),
                           .with_bias = (seed + i) % 2 == 0});
     if (seed % 3 == 1) of.function = Function::gelu_tanh;

@@ -41,7 +41,7 @@ Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
 }
 
 // The kernel by tiles of a matrix's element: as for_weights, from bf16 on.
-constexpr std::int32_t kTileElements = 5;
+constexpr std::int32_t kTileElements = 7;
 std::int32_t tile_element(Element weight) {
   CHECK(weight != Element::f32);
   return static_cast<std::int32_t>(for_weights(weight, KernelId{})) - 1;
@@ -52,6 +52,8 @@ KernelId for_tiles(Element weight, KernelId of_bf16) {
 
 // Bytes of 32 weights of a row.
 std::int32_t group_bytes(Element weight) {
+  if (weight == Element::fp8) return kFloat8Group;
+  if (weight == Element::fp8_blocks) return kFloat8BlocksGroup;
   return static_cast<std::int32_t>(KernelLaunches::row_bytes(weight, kQuantizedUnit) / 4);
 }
 
@@ -139,6 +141,9 @@ std::int64_t KernelLaunches::row_bytes(Element weight, std::int64_t k) {
       return k / kQuantizedUnit * std::int64_t{sizeof(Quantized4K)};
     case Element::q6_k:
       return k / kQuantizedUnit * std::int64_t{sizeof(Quantized6K)};
+    case Element::fp8:
+    case Element::fp8_blocks:
+      return float8_row_bytes(static_cast<std::int32_t>(k), weight == Element::fp8_blocks);
   }
   return 0;
 }
@@ -179,6 +184,7 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   if (args.rows == 0) return ok_status();
   if (args.stride == 0) args.stride = args.n;
   CHECK(aligned(args.x, args.weight, nullptr));
+  if (weight >= Element::fp8 && form == ProductForm::many) form = ProductForm::wide;
   const ProductTile& tile = form == ProductForm::few       ? kFewRows
                             : form == ProductForm::several ? kSeveralRows
                             : form == ProductForm::some    ? kSomeRows
@@ -196,7 +202,7 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
     CHECK(weight == Element::bf16 && device_.has_warpgroups());
     return linear_bulk(args, form);
   }
-  // Forms follow each other in kernels.def, each with kTileElements kernels.
+  // Forms follow each other in kernels.def, each with kTileElements kernels; the last one lacks those of fp8.
   const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
                                              kTileElements * static_cast<std::int32_t>(form));
   const KernelId id = for_tiles(weight, of_form);
@@ -245,6 +251,7 @@ Status KernelLaunches::linear_few(std::span<const Matrix> matrices, FewLinearArg
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     const Matrix& matrix = matrices[i];
     CHECK(supports_product_tiles(matrix.element, product.k) && aligned(product.x, matrix.weight, nullptr));
+    CHECK(matrices.size() == 1 || shares_launches(matrix.element));
     parts.parts[i] = {.weight = matrix.weight,
                       .bias = matrix.bias,
                       .n = matrix.n,

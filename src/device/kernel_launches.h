@@ -7,8 +7,8 @@
 namespace pagoda::device {
 
 // Element types: f32, bf16 and i8 for keys and values; all but i8 for weights. From q4 on they are quantised
-// with the numbers of their file (Quantized4, Quantized8, Quantized4K, Quantized6K).
-enum class Element : std::uint8_t { f32, bf16, i8, q4, q8, q4_k, q6_k };
+// with the numbers of their file (Quantized4, Quantized8, Quantized4K, Quantized6K, Float8, Float8Blocks).
+enum class Element : std::uint8_t { f32, bf16, i8, q4, q8, q4_k, q6_k, fp8, fp8_blocks };
 
 class KernelLaunches {
  public:
@@ -44,9 +44,9 @@ class KernelLaunches {
   };
   // Products of up to 16 rows in one launch, which is worth having up to few_rows(): with the norm of x, of
   // up to few_norms() rows, and with the function of y; by several matrices of the same k, whose columns
-  // follow each other in y. The bits are those of launches one by one. args.product's weight, bias and n are
-  // not read, and `rounded` is room or null; or has x already, where that is null. Gated: one matrix, whose n
-  // is half of its rows.
+  // follow each other in y, where shares_launches(). The bits are those of launches one by one.
+  // args.product's weight, bias and n are not read, and `rounded` is room or null; or has x already, where
+  // that is null. Gated: one matrix, whose n is half of its rows.
   Status linear_few(std::span<const Matrix> matrices, FewLinearArgs args);
   // Room for x in bfloat16, as any product by tiles has it.
   static std::int64_t rounded_elements(std::int64_t rows, std::int64_t k);
@@ -120,10 +120,13 @@ class KernelLaunches {
   static ProductForm bulk_form(std::int32_t rows, std::int32_t n);
   // Rows of weights of [n, k] begin at multiples of 16 bytes.
   static bool supports_product_tiles(Element weight, std::int32_t k) {
-    return weight == Element::bf16 ? k % 8 == 0
-           : weight == Element::q4 ? k % 64 == 0
-                                   : weight >= Element::q8 && k % 128 == 0;
+    return weight == Element::bf16  ? k % 8 == 0
+           : weight >= Element::fp8 ? k % 32 == 0
+           : weight == Element::q4  ? k % 64 == 0
+                                    : weight >= Element::q8 && k % 128 == 0;
   }
+  // Whether linear_few() takes them beside matrices of other types.
+  static bool shares_launches(Element weight) { return weight < Element::fp8; }
   // Tokens that the kernels of rows of logits support: they count in 21 bits.
   static bool supports_vocabulary(std::int32_t tokens) { return tokens > 0 && tokens < 1 << 21; }
   // Experts that the mixture kernels support: shared memory of a block holds numbers of each expert.

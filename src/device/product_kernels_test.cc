@@ -66,8 +66,8 @@ void expect_right(const Case& of, const std::vector<float>& got) {
 TEST(ProductKernels, AreRightOverRandomShapes) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Form form = kForms[seed % std::size(kForms)];
-    const Element element = kTileElements[seed / 5 % 5];
-    const std::size_t step = element == Element::bf16 ? 8 : element == Element::q4 ? 64 : 128;
+    const Element element = tile_element(seed / 5);
+    const std::size_t step = step_of(element);
     const Case of = {.element = element,
                      .rows = between(seed, 0, 1, form == Form::few ? 20 : 70),
                      .n = between(seed, 1, 1, 70),
@@ -95,8 +95,8 @@ TEST(ProductKernels, AreRightOverManyStages) {
 // cluster.
 TEST(ProductKernels, ClustersHaveTheBitsOfBlocksAlone) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    const Element element = kTileElements[seed % 5];
-    const std::size_t step = element == Element::bf16 ? 8 : element == Element::q4 ? 64 : 128;
+    const Element element = tile_element(seed);
+    const std::size_t step = step_of(element);
     const Case of = {.element = element,
                      .rows = between(seed, 0, 1, 150),
                      .n = between(seed, 1, 1, 150),
@@ -209,9 +209,10 @@ TEST(ProductKernels, BitsDependOnTheRowAlone) {
     const Case of = {.element = element,
                      .rows = 130,
                      .n = 10,
-                     .k = element == Element::bf16 ? 424u
-                          : element == Element::q4 ? 448u
-                                                   : 384u,  // ends in a stage
+                     .k = element == Element::bf16  ? 424u
+                          : element >= Element::fp8 ? 416u
+                          : element == Element::q4  ? 448u
+                                                    : 384u,  // ends in a stage
                      .with_bias = element != Element::q4,
                      .accumulate = true,
                      .seed = 11};
@@ -289,7 +290,7 @@ TEST(ProductKernels, RowsDoNotSeeEachOther) {
 TEST(ProductKernels, PairsOfExpertsHaveTheBitsOfTheirRowAlone) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
-    const Element element = kTileElements[seed % 5];
+    const Element element = tile_element(seed);
     const std::size_t experts = between(seed, 0, 2, 6), n = between(seed, 1, 5, 40), k = 256, per_token = 2,
                       rows = between(seed, 2, 1, 30), pairs = rows * per_token;
     const bool weighed = seed % 2 == 0, with_bias = seed < 5;
@@ -361,6 +362,8 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::q4, 192));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::q8, 192));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::q6_k, 256));
+  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::fp8, 160));
+  EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::fp8_blocks, 144));
 }
 
 }  // namespace

@@ -7,11 +7,17 @@
 
 #include "device/test_support.h"
 #include "kernels/testing.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda::device {
 
-inline constexpr Element kTileElements[] = {Element::bf16, Element::q4, Element::q8, Element::q4_k,
-                                            Element::q6_k};
+inline constexpr Element kTileElements[] = {Element::bf16, Element::q4,  Element::q8,        Element::q4_k,
+                                            Element::q6_k, Element::fp8, Element::fp8_blocks};
+inline Element tile_element(std::size_t which) { return kTileElements[which % std::size(kTileElements)]; }
+// k is a multiple of it.
+inline std::size_t step_of(Element element) {
+  return element == Element::bf16 ? 8 : element >= Element::fp8 ? 32 : element == Element::q4 ? 64 : 128;
+}
 
 inline float rounded(float value) { return bfloat16_to_float(float_to_bfloat16(value)); }
 
@@ -70,6 +76,27 @@ inline void append_unit(Weights& weights, std::uint64_t seed, std::size_t first,
     append(weights.stored, six);
 }
 
+// Rows of 8-bit floats: every code but those that are no numbers.
+inline void append_floats8(Weights& weights, std::uint64_t seed, std::size_t n, std::size_t k) {
+  const bool blocks = weights.element == Element::fp8_blocks;
+  const auto row_bytes = static_cast<std::size_t>(float8_row_bytes(static_cast<std::int32_t>(k), blocks));
+  for (std::size_t row = 0; row < n; ++row) {
+    std::vector<std::byte> line(row_bytes);
+    for (std::size_t i = 0; i < k; ++i) {
+      const std::size_t block = blocks ? i / kFloat8Scale : 0;
+      const float scale = static_cast<float>(1 + drawn(seed + 1, row * 1000 + block) % 1000) *
+                          (block % 3 == 2 ? 1e-7f : 1e-5f);
+      const auto code = static_cast<std::uint8_t>(drawn(seed, row * k + i));
+      const std::uint8_t number = (code & 0x7F) == 0x7F ? code ^ 1 : code;
+      line[i / 32 * 32 + static_cast<std::size_t>(float8_byte(static_cast<std::int32_t>(i % 32)))] =
+          static_cast<std::byte>(number);
+      std::memcpy(line.data() + k + block * sizeof scale, &scale, sizeof scale);
+      weights.values[row * k + i] = e4m3_value(number) * scale;
+    }
+    weights.stored.insert(weights.stored.end(), line.begin(), line.end());
+  }
+}
+
 inline Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::size_t k) {
   Weights weights = {.element = element, .stored = {}, .values = std::vector<float>(n * k)};
   const auto random = random_floats(seed, n * k);
@@ -78,6 +105,10 @@ inline Weights random_weights(Element element, std::uint64_t seed, std::size_t n
     weights.values[i] = rounded(random[i]);
   }
   if (element == Element::bf16) return weights;
+  if (element >= Element::fp8) {
+    append_floats8(weights, seed, n, k);
+    return weights;
+  }
   if (element >= Element::q4_k) {
     for (std::size_t first = 0; first < n * k; first += kQuantizedUnit)
       append_unit(weights, seed, first,

@@ -21,9 +21,10 @@ using namespace pagoda::testing;
 // Whose layers do what shows in long prompts alone: windows, chunks, sinks, slopes, positions, many experts.
 const std::set<std::string> kLong = {"bloom", "gemma2", "gpt_oss", "llama4_chunks", "mellum", "ministral3"};
 
-Result<std::unique_ptr<DeviceModelRunner>> open(const std::string& path, GraphUse graphs = GraphUse::check) {
+Result<std::unique_ptr<DeviceModelRunner>> open(const std::string& path, GraphUse graphs = GraphUse::check,
+                                                const std::string& dtype = "float32") {
   RunnerOptions options;
-  options.dtype = "float32";
+  options.dtype = dtype;
   options.num_blocks = 100;
   options.max_context = 128;
   options.max_num_seqs = 4;
@@ -90,9 +91,10 @@ TEST_P(Family, AgreesWithTransformers) {
   }
   std::filesystem::remove_all(folder);
 }
-// Quantised folders, whose weights are made while they are sent: as values, and in 4 bits.
+// Quantised folders, whose weights are made while they are sent: as values, in 4 bits, and as 8-bit floats
+// with scales of rows, blocks, and experts'.
 TEST(QuantisedFolder, AgreesWithTheDequantisedModel) {
-  for (const char* name : {"fp8_block", "awq", "w8a8"}) {
+  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts", "awq", "w8a8"}) {
     SCOPED_TRACE(name);
     const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
     const auto runner = open(folder);
@@ -101,6 +103,18 @@ TEST(QuantisedFolder, AgreesWithTheDequantisedModel) {
     boost::json::object line = read_json_lines(folder + "/golden.jsonl").front();
     line.at("greedy_ids").as_array().resize(2);
     expect_golden(**runner, 16, line, 2e-4);
+  }
+}
+// By tiles: codes are exact there, and inputs are rounded.
+TEST(QuantisedFolder, AgreesByTiles) {
+  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts"}) {
+    SCOPED_TRACE(name);
+    const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
+    const auto runner = open(folder, GraphUse::check, "bfloat16");
+    ASSERT_TRUE(runner) << runner.error().message();
+    boost::json::object line = read_json_lines(folder + "/golden.jsonl").front();
+    line.at("greedy_ids").as_array().resize(2);
+    expect_golden(**runner, 16, line, 0.1);
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, Family, ::testing::ValuesIn(all_families()),

@@ -131,6 +131,26 @@ PAGODA_HOST_DEVICE constexpr std::int32_t high_shift(std::int32_t i) {
   return 4 * (i / 32 % 2) + 2 * (i / 16 % 2);
 }
 
+// A row of 8-bit floats (e4m3): its k codes, a multiple of 32, and behind them their scales in f32, filled up
+// to a multiple of 16 bytes: one (Float8), or one for each kFloat8Scale of k (Float8Blocks). w = scale *
+// code. In products by tiles the codes of each kFloat8Scale of k are summed up by themselves; a scale
+// multiplies a finished sum. The code of weight i of 32 lies at float8_byte(i): a warp's lanes load eight of
+// them at once (weight_fragments.cuh).
+struct Float8 {
+  std::uint8_t bits;
+};
+struct Float8Blocks {
+  std::uint8_t bits;
+};
+inline constexpr std::int32_t kFloat8Scale = 128;
+PAGODA_HOST_DEVICE constexpr std::int32_t float8_byte(std::int32_t i) {
+  return 8 * (i % 8 / 2) + 4 * (i / 16) + 2 * (i % 2) + 1 - i / 8 % 2;
+}
+PAGODA_HOST_DEVICE constexpr std::int32_t float8_row_bytes(std::int32_t k, bool blocks) {
+  const std::int32_t scales = blocks ? (k + kFloat8Scale - 1) / kFloat8Scale : 1;
+  return k + (scales + 3) / 4 * 16;
+}
+
 // y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending; by tiles:
 // x and weights rounded to bfloat16.
 struct LinearArgs {

@@ -90,10 +90,17 @@ constexpr std::int32_t product_threads(const ProductTile& tile) {
 // Whether weights of which 32 have `group` bytes come in units of kQuantizedUnit.
 PAGODA_HOST_DEVICE constexpr bool has_units(std::int32_t group) { return group == 20 || group == 28; }
 static_assert(sizeof(Quantized4K) == 4 * 20 && sizeof(Quantized6K) == 4 * 28);
+// 8-bit floats, with a scale for a row, or for each kFloat8Scale of it: their codes are swizzled, and a stage
+// has a piece more for each row where such scales lie.
+inline constexpr std::int32_t kFloat8Group = 32, kFloat8BlocksGroup = 33;
+PAGODA_HOST_DEVICE constexpr bool is_float8(std::int32_t group) {
+  return group == kFloat8Group || group == kFloat8BlocksGroup;
+}
 // Pieces of 16 bytes that a row of weights has in a stage, where 32 weights have `group` bytes: more where a
 // stage may begin within one. Units are copied whole.
 constexpr std::int32_t product_pieces(const ProductTile& tile, std::int32_t group) {
   if (has_units(group)) return (tile.depth + kQuantizedUnit - 1) / kQuantizedUnit * group / 4;
+  if (is_float8(group)) return tile.depth / 16;
   const std::int32_t bytes = tile.depth / 32 * group;
   return (bytes + (bytes % 16 != 0 ? 8 : 0) + 15) / 16;
 }
@@ -101,10 +108,13 @@ constexpr std::int32_t product_pieces(const ProductTile& tile, std::int32_t grou
 // lie in different banks.
 constexpr std::int32_t product_pitch(const ProductTile& tile, std::int32_t group) {
   const std::int32_t pieces = product_pieces(tile, group);
-  return 16 * (group == 64 || pieces % 2 == 1 ? pieces : pieces + 1);
+  return 16 * (group == 64 || is_float8(group) || pieces % 2 == 1 ? pieces : pieces + 1);
+}
+constexpr std::int32_t product_weight_bytes(const ProductTile& tile, std::int32_t group) {
+  return tile.columns * (product_pitch(tile, group) + (group == kFloat8BlocksGroup ? 16 : 0));
 }
 constexpr std::int32_t product_stage_bytes(const ProductTile& tile, std::int32_t group) {
-  return tile.columns * product_pitch(tile, group) + 2 * tile.rows * tile.depth;
+  return product_weight_bytes(tile, group) + 2 * tile.rows * tile.depth;
 }
 // Behind the stages of blocks that share copies: two barriers for each.
 constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32_t group) {
@@ -113,18 +123,27 @@ constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32
 }
 // Blocks of few rows hold 16 rows of a stage or more.
 static_assert(kFewInputBytes >= 2 * kFewRows.rows * kFewRows.depth);
+// 8-bit floats come by stages of as many bytes as bfloat16, in which two sums go on side by side.
+PAGODA_HOST_DEVICE constexpr ProductTile few_tile(std::int32_t group) {
+  ProductTile tile = kFewRows;
+  if (is_float8(group)) tile.depth *= 2;
+  return tile;
+}
+static_assert(kFewInputBytes >= 2 * kFewRows.rows * few_tile(kFloat8Group).depth);
 // `rows` of x, or of them as much as is held at once: each 16 bytes further than its elements are, so that
 // eight lie in different banks.
-PAGODA_HOST_DEVICE constexpr std::int32_t few_input_bytes(std::int32_t rows, std::int32_t k) {
-  const std::int64_t all = 2 * slab_elements(rows, k);
+PAGODA_HOST_DEVICE constexpr std::int32_t few_input_bytes(std::int32_t group, std::int32_t rows,
+                                                          std::int32_t k) {
+  const std::int32_t depth = few_tile(group).depth;
+  const std::int64_t all = std::int64_t{2} * rows * ((k + depth - 1) / depth * depth);
   return (all < kFewInputBytes ? static_cast<std::int32_t>(all) : kFewInputBytes) + 16 * rows;
 }
 // Weights of bfloat16 take all that x may have, and so no more than two blocks a processor: as it was
 // measured.
 constexpr std::uint32_t few_shared_bytes(std::int32_t group, std::int32_t rows, std::int32_t k) {
-  const std::int32_t inputs = group == 64 ? kFewInputBytes + 16 * rows : few_input_bytes(rows, k);
-  return static_cast<std::uint32_t>(kFewRows.stages * kFewRows.columns * product_pitch(kFewRows, group) +
-                                    inputs + kFewMomentBytes);
+  const std::int32_t inputs = group == 64 ? kFewInputBytes + 16 * rows : few_input_bytes(group, rows, k);
+  return static_cast<std::uint32_t>(kFewRows.stages * product_weight_bytes(few_tile(group), group) + inputs +
+                                    kFewMomentBytes);
 }
 static_assert(kFewNorms <= kMostFewRows && kMostFewRows <= kFewRows.rows && kFewRows.rows == 16);
 

@@ -32,7 +32,7 @@ __device__ __forceinline__ void multiply_tile(const TileLine& at, const T* weigh
       const int k = first_k + i, weight_row = first_n + line;
       x_tile[line * (kLinearDepth + 1) + i] = at.x != nullptr && k < k_end ? at.x[k] * at.factor : 0.0f;
       weight_tile[line * (kLinearDepth + 1) + i] =
-          weight_row < n_end && k < k_end ? weight_of(stored_row(weight, weight_row, k_end), k) : 0.0f;
+          weight_row < n_end && k < k_end ? weight_of(stored_row(weight, weight_row, k_end), k, k_end) : 0.0f;
     }
     __syncthreads();
     const int depth = k_end - first_k < kLinearDepth ? k_end - first_k : kLinearDepth;
@@ -64,5 +64,7 @@ __global__ void linear_q4(LinearArgs args) { linear<Quantized4>(args); }
 __global__ void linear_q8(LinearArgs args) { linear<Quantized8>(args); }
 __global__ void linear_q4_k(LinearArgs args) { linear<Quantized4K>(args); }
 __global__ void linear_q6_k(LinearArgs args) { linear<Quantized6K>(args); }
+__global__ void linear_fp8(LinearArgs args) { linear<Float8>(args); }
+__global__ void linear_fp8_blocks(LinearArgs args) { linear<Float8Blocks>(args); }
 
 }  // namespace pagoda::device::kernels

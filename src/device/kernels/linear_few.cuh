@@ -20,20 +20,33 @@ inline constexpr int kFewThreads = product_threads(kFewRows);
 template <class T>
 struct FewSizes {
   static constexpr int kLines = 8;  // rows of weights of a warp
-  static constexpr int kPieces = product_pieces(kFewRows, kGroupBytes<T>);
-  static constexpr int kPitch = product_pitch(kFewRows, kGroupBytes<T>);
-  static constexpr int kStageBytes = kLines * kPitch, kRingBytes = kFewRows.stages * kStageBytes;
+  static constexpr ProductTile kTile = few_tile(kGroupBytes<T>);
+  static constexpr int kDepth = kTile.depth, kPieces = product_pieces(kTile, kGroupBytes<T>),
+                       kPitch = product_pitch(kTile, kGroupBytes<T>);
+  // Sums that go on side by side: of 8-bit floats, of kFloat8Scale of k each.
+  static constexpr int kChains = kFloats8<T> ? kDepth / kFloat8Scale : 1;
+  static constexpr int kFirstScale = kLines * kPitch;
+  static constexpr int kStageBytes = kFirstScale + (kScalesOfBlocks<T> ? 16 * kLines : 0),
+                       kRingBytes = kFewRows.stages * kStageBytes;
   static constexpr bool kWidens = kGroupBytes<T> != kGroupBytes<Bf16>;
   // A turn of the loop has so many: where nothing is widened, the compiler would load the second one's late.
   static constexpr int kStagesAtOnce = kWidens ? 2 : 1;
   // From a stage of a row of weights to the next one.
-  static constexpr int kRowStep = kFewRows.depth / kQuantizedGroup * kGroupBytes<T>;
+  static constexpr int kRowStep = kFloats8<T> ? kDepth : kDepth / kQuantizedGroup * kGroupBytes<T>;
   static_assert(kFewRows.columns == kLines * kFewRows.warps_of_columns && kFewRows.rows == 16);
   static_assert(kRowStep == 16 * kPieces);  // a stage begins with a piece, and shift_of() it is 0
 };
 
 // Columns of y that a warp makes: gated ones have two rows of the weights each.
 __device__ __forceinline__ int few_columns(const OutputFunction& output) { return output.gated != 0 ? 4 : 8; }
+
+// The row of the weights that line `line` of a warp has, or -1. Gated: four rows of the gate, then the same
+// of what it opens.
+__device__ __forceinline__ std::int64_t few_row(const LinearArgs& args, const OutputFunction& output,
+                                                int first_n, int line) {
+  const int column = first_n + (output.gated != 0 ? line % 4 : line);
+  return column >= args.n ? -1 : output.gated != 0 && line >= 4 ? args.n + column : column;
+}
 
 // A warp's copies of stages of its weights, from row `first_n` on: where this lane's pieces of the next stage
 // come from, and how much of their row is left. Zero is what copy_weights has so.
@@ -43,30 +56,35 @@ struct FewCopies {
   static constexpr int kAll = Sizes::kLines * Sizes::kPieces, kCount = (kAll + 31) / 32;
   // Rows are whole stages: supports_product_tiles().
   static constexpr bool kWhole =
-      kGroupBytes<T> != kGroupBytes<Bf16> && kGroupBytes<T> != kGroupBytes<Quantized4>;
+      kGroupBytes<T> != kGroupBytes<Bf16> && kGroupBytes<T> != kGroupBytes<Quantized4> && !kFloats8<T>;
   const unsigned char* from[kCount];
   int to[kCount], left[kCount];
+  const unsigned char* scales;  // blocks have them, and this lane a line's
+  bool has_scales;
 
-  // Gated: four rows of the gate, then the same of what it opens.
   __device__ __forceinline__ FewCopies(const LinearArgs& args, const OutputFunction& output, int first_n) {
-    const int row_bytes = row_bytes_of<T>(args.k);
+    const int row_bytes = row_bytes_of<T>(args.k), code_bytes = code_bytes_of<T>(args.k);
     const auto* const weights = static_cast<const unsigned char*>(args.weight);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const int i = 32 * j + static_cast<int>(threadIdx.x % 32);
       const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
-      const int column = first_n + (output.gated != 0 ? line % 4 : line);
-      const std::int64_t row = output.gated != 0 && line >= 4 ? args.n + column : column;
+      const std::int64_t row = few_row(args, output, first_n, line);
       // A row that is not there is row 0 where rows are whole stages: its sums are stored nowhere.
-      const bool there = i < kAll && (kWhole || column < args.n);
-      from[j] = weights + (there && column < args.n ? row * row_bytes + 16 * piece : 16 * piece);
-      to[j] = kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
-      left[j] = there ? row_bytes - 16 * piece : 0;
+      const bool there = i < kAll && (kWhole || row >= 0);
+      from[j] = weights + (there && row >= 0 ? row * row_bytes + 16 * piece : 16 * piece);
+      to[j] = place_of<T>(line, piece, Sizes::kPitch);
+      left[j] = there ? code_bytes - 16 * piece : 0;
+    }
+    if constexpr (kScalesOfBlocks<T>) {
+      const std::int64_t row = few_row(args, output, first_n, static_cast<int>(threadIdx.x % 32));
+      has_scales = threadIdx.x % 32 < Sizes::kLines && row >= 0;
+      scales = weights + (has_scales ? row * row_bytes + args.k : 0);
     }
   }
 
-  // Not `wanted`: there is no such stage.
-  __device__ __forceinline__ void start(unsigned char* stage, bool wanted) {
+  // Stage `number`. Not `wanted`: there is no such stage.
+  __device__ __forceinline__ void start(unsigned char* stage, int number, bool wanted) {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const bool mine = kAll % 32 == 0 || j + 1 < kCount || threadIdx.x % 32 < kAll % 32;
@@ -74,6 +92,9 @@ struct FewCopies {
       from[j] += Sizes::kRowStep;  // nothing is read there once `left` is over
       if (!kWhole) left[j] -= Sizes::kRowStep;
     }
+    if constexpr (kScalesOfBlocks<T>)
+      copy_async(stage + Sizes::kFirstScale + 16 * (threadIdx.x % 32),
+                 scales + scale_piece(number * Sizes::kDepth), true, has_scales && wanted);
   }
 };
 
@@ -157,9 +178,9 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Input
 
 // A stage's matrices of x in registers, by steps of 32 of k. `x`: of the stage in this lane's row, which it
 // loads for all.
+template <int steps>
 struct FewInputs {
-  static constexpr int kSteps = kFewRows.depth / 32;
-  std::uint32_t at[kSteps][2][4];
+  std::uint32_t at[steps][2][4];
 
   __device__ __forceinline__ void load(const unsigned char* x, int step) {
 #pragma unroll
@@ -170,6 +191,17 @@ struct FewInputs {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       multiply_matrices(sum, at[step][half], {right[2 * half], right[2 * half + 1]});
+  }
+};
+
+// Scales of blocks of 128 of k side by side, or of rows, in the first place.
+template <int chains>
+struct FewScales {
+  ColumnScales<1> of[chains];
+  __device__ __forceinline__ void load(const unsigned char* from, int first_k) {
+#pragma unroll
+    for (int chain = 0; chain < chains; ++chain)
+      load_stage_scales(from, first_k + chain * kFloat8Scale, of[chain]);
   }
 };
 
@@ -214,14 +246,15 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
                                            const OutputFunction& output, const Lines& lines, int tile) {
   let_next_begin();
   using Sizes = FewSizes<T>;
-  constexpr int kDepth = kFewRows.depth, kStages = kFewRows.stages, kSteps = FewInputs::kSteps;
+  constexpr int kDepth = Sizes::kDepth, kStages = kFewRows.stages, kChains = Sizes::kChains,
+                kSteps = kDepth / 32;
   PAGODA_SHARED(unsigned char, shared);
   unsigned char* const inputs = shared;
   const int lane = static_cast<int>(threadIdx.x % 32);
   // As a lane says it to all, so that the compiler knows that they go the same way.
   const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / 32), 0);
   const int count = lines.count() < kFewRows.rows ? lines.count() : kFewRows.rows;
-  unsigned char* const rings = shared + few_input_bytes(count, args.k);
+  unsigned char* const rings = shared + few_input_bytes(kGroupBytes<T>, count, args.k);
   unsigned char* const ring = rings + warp * Sizes::kRingBytes;
   auto* const moments = reinterpret_cast<float*>(rings + kFewRows.warps_of_columns * Sizes::kRingBytes);
   const int first_n = (tile * kFewRows.warps_of_columns + warp) * few_columns(output);
@@ -236,7 +269,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
     return at + Sizes::kStageBytes == Sizes::kRingBytes ? 0 : at + Sizes::kStageBytes;
   };
   const auto copy = [&](int number) {
-    copies.start(ring + to, number < stages && has_work);
+    copies.start(ring + to, number, number < stages && has_work);
     copies_commit();
     to = further(to);
   };
@@ -244,10 +277,24 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
   wait_for_earlier();  // until here only weights are read
   // Lines behind the last one are products of the first, which nobody stores.
   const unsigned char* const row = inputs + (lane % 16 < count ? lane % 16 * pitch : 0) + 16 * (lane / 16);
-  ProductSums<T, kFewRows> sums;
-  clear(sums);
+  ProductSums<T, kFewRows> sums[kChains], totals;  // totals: of 8-bit floats alone
+#pragma unroll
+  for (int chain = 0; chain < kChains; ++chain) clear(sums[chain]);
+  clear(totals);
+  FewScales<kChains> scales;
+  if constexpr (kScalesOfRows<T>)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const std::int64_t row_of = few_row(args, output, first_n, 2 * (lane % 4) + i);
+      scales.of[0].at[0][i] =
+          row_of < 0 ? 0.0f
+                     : *float8_scales(stored_row(static_cast<const T*>(args.weight), row_of, args.k), args.k);
+    }
+  // Steps of the chains in turns.
+  const auto chain_of = [](int i) { return i % kChains; };
+  const auto step_of = [](int i) { return i % kChains * (kSteps / kChains) + i / kChains; };
   StoredStage<T> stored;
-  FewInputs left;
+  FewInputs<kSteps> left;
   std::uint32_t right[4] = {};
   if (norm.kind != InputNorm::Kind::none) find_moments(args, norm, lines, count, moments);
   for (int first = 0; first < stages; first += at_once) {
@@ -262,6 +309,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
       __syncwarp();  // the copies of all lanes are there
       load_stage(stored, ring, Sizes::kPitch);
       if constexpr (Sizes::kWidens) stored.fragment(0, right);
+      if constexpr (kScalesOfBlocks<T>) scales.load(ring + Sizes::kFirstScale, 0);
     }
     const unsigned char* x = row;
 #pragma unroll
@@ -276,37 +324,47 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
       if (i + 1 < behind) x += 2 * kDepth;
       StoredStage<T> coming;
       coming.begin(ring + from, Sizes::kPitch);
+      FewScales<kChains> coming_scales = scales;
+      if constexpr (kScalesOfBlocks<T>)
+        coming_scales.load(ring + from + Sizes::kFirstScale, (i + 1 < stages ? i + 1 : i) * kDepth);
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
+      for (int turn = 0; turn < kSteps; ++turn) {
+        const int step = step_of(turn);
         if constexpr (Sizes::kWidens) {
           std::uint32_t next[4];
           coming.load(ring + from, Sizes::kPitch, step);
-          if (step + 1 < kSteps)
-            stored.fragment(step + 1, next);
+          if (turn + 1 < kSteps)
+            stored.fragment(step_of(turn + 1), next);
           else
             coming.fragment(0, next);
-          left.multiply(sums.at[0][0], step, right);
+          left.multiply(sums[chain_of(turn)].at[0][0], step, right);
           left.load(x, step);
 #pragma unroll
           for (int j = 0; j < 4; ++j) right[j] = next[j];
         } else {
           stored.fragment(step, right);
-          left.multiply(sums.at[0][0], step, right);
+          left.multiply(sums[0].at[0][0], step, right);
           left.load(x, step);
           coming.load(ring + from, Sizes::kPitch, step);
         }
       }
+      if constexpr (kFloats8<T>)
+#pragma unroll
+        for (int chain = 0; chain < kChains; ++chain) end_block(sums[chain], scales.of[chain], totals);
       stored = coming;
+      scales = coming_scales;
       copy(i + kStages);
     }
   }
   if (!has_work) return;
+  if constexpr (kScalesOfRows<T>) scale_rows(scales.of[0], totals);
+  const ProductSums<T, kFewRows>& all = kFloats8<T> ? totals : sums[0];
   if (output.is_there != 0)
-    store_function(args, output, lines, first_n, sums);
+    store_function(args, output, lines, first_n, all);
   else if (has_pairs(args))
-    store_sums<true>(args, lines, 0, first_n, sums);
+    store_sums<true>(args, lines, 0, first_n, all);
   else
-    store_sums<false>(args, lines, 0, first_n, sums);
+    store_sums<false>(args, lines, 0, first_n, all);
 }
 
 #define PAGODA_FEW_KERNEL(name, T)                                                          \
@@ -319,6 +377,8 @@ PAGODA_FEW_KERNEL(q4, Quantized4)
 PAGODA_FEW_KERNEL(q8, Quantized8)
 PAGODA_FEW_KERNEL(q4_k, Quantized4K)
 PAGODA_FEW_KERNEL(q6_k, Quantized6K)
+PAGODA_FEW_KERNEL(fp8, Float8)
+PAGODA_FEW_KERNEL(fp8_blocks, Float8Blocks)
 #undef PAGODA_FEW_KERNEL
 
 template <class T>
@@ -332,7 +392,8 @@ __device__ __forceinline__ void multiply_part(const LinearPartsArgs& args, const
                 tile - part.first_tile);
 }
 
-// The same, each block for the part that its tile is of. No part is gated.
+// The same, each block for the part that its tile is of. No part is gated, or of 8-bit floats, whose
+// registers all would have to have.
 __global__ void __launch_bounds__(kFewThreads, 2) linear_few_parts(LinearPartsArgs args) {
   let_next_begin();
   const int tile = static_cast<int>(blockIdx.y);

@@ -10,11 +10,14 @@
 // The sum of every element of y is one chain of products of 16x16x8, k ascending from zero, whatever the
 // tile, the launch or the other rows are: so all forms give the same bits, and a row has them alone or in any
 // batch. (A row of a product does not see the others: by the documented operation; kernel tests ask each
-// device for it.) Beyond the end of k both matrices are zero, which changes no sum. grid: (tiles of rows,
+// device for it.) Beyond the end of k both matrices are zero, which changes no sum. Codes of 8-bit floats are
+// exact in bfloat16: each kFloat8Scale of k has a chain of its own, which is added to the ones before, times
+// its scale; or all of them are multiplied by the row's at the end. grid: (tiles of rows,
 // tiles of n, filled up to whole clusters): blocks that share weights run side by side. block: warps of the
 // tile, and one more where blocks share; shared: product_shared_bytes().
 #include <type_traits>
 
+#include "device/kernels/product_sums.cuh"
 #include "device/kernels/tile_copies.cuh"
 
 namespace pagoda::device::kernels {
@@ -38,11 +41,6 @@ struct BatchLines {
     return args.rounded + static_cast<std::int64_t>(first + line) * args.k;
   }
   __device__ __forceinline__ float factor(int) const { return 1; }
-};
-
-template <class T, ProductTile tile>
-struct ProductSums {
-  float at[ProductSizes<T, tile>::kM][ProductSizes<T, tile>::kN][4];
 };
 
 // This lane's rows of x in a slab of a stage, by steps of 16 of k: their places are worked out once where
@@ -176,22 +174,11 @@ __device__ __forceinline__ void store_sums(const LinearArgs& args, const Lines& 
 }
 
 template <class T, ProductTile tile>
-__device__ __forceinline__ void clear(ProductSums<T, tile>& sums) {
-  using Sizes = ProductSizes<T, tile>;
-#pragma unroll
-  for (int m = 0; m < Sizes::kM; ++m)
-#pragma unroll
-    for (int n = 0; n < Sizes::kN; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums.at[m][n][i] = 0;
-}
-
-template <class T, ProductTile tile>
 __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   begin_kernel();
   using Sizes = ProductSizes<T, tile>;
   PAGODA_SHARED(unsigned char, shared);
-  constexpr int kWeightBytes = tile.columns * Sizes::kPitch;
+  constexpr int kWeightBytes = Sizes::kWeightBytes;
   const BatchLines<tile> lines(args);
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -204,7 +191,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   RowCopies<tile> row_copies(args, shared + tile.stages * Sizes::kStageBytes);
   const bool shares = row_copies.shared(), brings = shares && threadIdx.x == Sizes::kThreads;
   const int first_column = static_cast<int>(blockIdx.y) * tile.columns;
-  constexpr bool kPieces = !kPlain && tile.depth % kQuantizedUnit == 0;
+  constexpr bool kPieces = !kPlain && !kFloats8<T> && tile.depth % kQuantizedUnit == 0;
   using Copies =
       std::conditional_t<kPieces, PieceCopies<T, tile.columns, tile.depth, Sizes::kPitch, Sizes::kThreads>,
                          LineCopies<tile.columns, Sizes::kChunks, Sizes::kThreads>>;
@@ -233,8 +220,12 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   if (shares) cluster_wait();  // the barriers of all are there
   for (int i = 0; brings && i < tile.stages - 2; ++i) share(i, i);
   const LeftPlaces<T, tile> places;
-  ProductSums<T, tile> sums;
+  ProductSums<T, tile> sums, totals;  // totals: of 8-bit floats alone
   clear(sums);
+  clear(totals);
+  ColumnScales<Sizes::kN> scales;
+  if constexpr (kScalesOfRows<T>)
+    if (has_work) load_row_scales<T>(args, first_n, scales);
   int place = 0;
   unsigned parity = 0;
   for (int i = 0; i < stages; ++i) {
@@ -255,6 +246,14 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     }
     const unsigned char* const weights = shared + place * Sizes::kStageBytes;
     if (has_work) multiply_stage<T, tile>(i * tile.depth, weights, weights + kWeightBytes, places, sums);
+    if constexpr (kFloats8<T>)
+      if (has_work && ((i + 1) * tile.depth % kFloat8Scale == 0 || i + 1 == stages)) {
+        if constexpr (kScalesOfBlocks<T>)
+          load_stage_scales(
+              weights + Sizes::kFirstScale + 16 * (warp % tile.warps_of_columns * Sizes::kColumns),
+              i * tile.depth, scales);
+        end_block(sums, scales, totals);
+      }
     place = place + 1 == tile.stages ? 0 : place + 1;
     if (place == 0) parity ^= 1;
   }
@@ -263,10 +262,12 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     cluster_wait();
   }
   if (!has_work) return;
+  if constexpr (kScalesOfRows<T>) scale_rows(scales, totals);
+  const ProductSums<T, tile>& all = kFloats8<T> ? totals : sums;
   if (has_pairs(args))
-    store_sums<true>(args, lines, first_line, first_n, sums);
+    store_sums<true>(args, lines, first_line, first_n, all);
   else
-    store_sums<false>(args, lines, first_line, first_n, sums);
+    store_sums<false>(args, lines, first_line, first_n, all);
 }
 
 #define PAGODA_PRODUCT_KERNEL(name, T, tile, blocks)                                             \
@@ -277,13 +278,20 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
 #define PAGODA_PRODUCT_KERNELS(name, T)                     \
   PAGODA_PRODUCT_KERNEL(several_##name, T, kSeveralRows, 2) \
   PAGODA_PRODUCT_KERNEL(some_##name, T, kSomeRows, 2)       \
-  PAGODA_PRODUCT_KERNEL(wide_##name, T, kWideRows, 2)       \
-  PAGODA_PRODUCT_KERNEL(many_##name, T, kManyRows, 2)
+  PAGODA_PRODUCT_KERNEL(wide_##name, T, kWideRows, 2)
 PAGODA_PRODUCT_KERNELS(bf16, Bf16)
 PAGODA_PRODUCT_KERNELS(q4, Quantized4)
 PAGODA_PRODUCT_KERNELS(q8, Quantized8)
 PAGODA_PRODUCT_KERNELS(q4_k, Quantized4K)
 PAGODA_PRODUCT_KERNELS(q6_k, Quantized6K)
+PAGODA_PRODUCT_KERNELS(fp8, Float8)
+PAGODA_PRODUCT_KERNELS(fp8_blocks, Float8Blocks)
+PAGODA_PRODUCT_KERNEL(many_bf16, Bf16, kManyRows, 2)
+PAGODA_PRODUCT_KERNEL(many_q4, Quantized4, kManyRows, 2)
+PAGODA_PRODUCT_KERNEL(many_q8, Quantized8, kManyRows, 2)
+PAGODA_PRODUCT_KERNEL(many_q4_k, Quantized4K, kManyRows, 2)
+PAGODA_PRODUCT_KERNEL(many_q6_k, Quantized6K, kManyRows, 2)
+// Sums and totals of so many elements do not fit into registers: there is no many_fp8.
 #undef PAGODA_PRODUCT_KERNELS
 #undef PAGODA_PRODUCT_KERNEL
 

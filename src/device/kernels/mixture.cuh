@@ -238,6 +238,8 @@ __global__ void grouped_linear_q4(GroupedLinearArgs args) { grouped_linear<Quant
 __global__ void grouped_linear_q8(GroupedLinearArgs args) { grouped_linear<Quantized8>(args); }
 __global__ void grouped_linear_q4_k(GroupedLinearArgs args) { grouped_linear<Quantized4K>(args); }
 __global__ void grouped_linear_q6_k(GroupedLinearArgs args) { grouped_linear<Quantized6K>(args); }
+__global__ void grouped_linear_fp8(GroupedLinearArgs args) { grouped_linear<Float8>(args); }
+__global__ void grouped_linear_fp8_blocks(GroupedLinearArgs args) { grouped_linear<Float8Blocks>(args); }
 
 // A block a row.
 __global__ void combine(CombineArgs args) {

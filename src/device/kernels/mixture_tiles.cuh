@@ -50,6 +50,8 @@ PAGODA_GROUPED_KERNEL(q4, Quantized4)
 PAGODA_GROUPED_KERNEL(q8, Quantized8)
 PAGODA_GROUPED_KERNEL(q4_k, Quantized4K)
 PAGODA_GROUPED_KERNEL(q6_k, Quantized6K)
+PAGODA_GROUPED_KERNEL(fp8, Float8)
+PAGODA_GROUPED_KERNEL(fp8_blocks, Float8Blocks)
 #undef PAGODA_GROUPED_KERNEL
 
 }  // namespace pagoda::device::kernels

@@ -65,8 +65,8 @@ __device__ __forceinline__ void embed_row(const EmbeddingArgs& args) {
   const T* const from = stored_row(static_cast<const T*>(args.table), is_there ? row : 0, args.width);
   float* const to = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
   for (int i = first_of_row(); i < args.width; i += step_in_row()) {
-    float weight = is_there ? weight_of(from, i) : 0.0f;
-    if (sizeof(T) > 4 && args.rounded != 0) {
+    float weight = is_there ? weight_of(from, i, args.width) : 0.0f;
+    if ((sizeof(T) > 4 || kFloats8<T>) && args.rounded != 0) {
       Bf16 rounded;
       store(&rounded, weight);
       weight = to_float(rounded);
@@ -82,6 +82,8 @@ __global__ void embedding_q4(EmbeddingArgs args) { embed_row<Quantized4>(args); 
 __global__ void embedding_q8(EmbeddingArgs args) { embed_row<Quantized8>(args); }
 __global__ void embedding_q4_k(EmbeddingArgs args) { embed_row<Quantized4K>(args); }
 __global__ void embedding_q6_k(EmbeddingArgs args) { embed_row<Quantized6K>(args); }
+__global__ void embedding_fp8(EmbeddingArgs args) { embed_row<Float8>(args); }
+__global__ void embedding_fp8_blocks(EmbeddingArgs args) { embed_row<Float8Blocks>(args); }
 
 // The sum of a row's elements less `mean`, or of their squares, by `threads` threads that have every
 // `threads`-th element each: a thread's own ones ascending, then block_sum(). The same in all threads of the

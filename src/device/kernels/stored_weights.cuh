@@ -1,6 +1,7 @@
 #pragma once
 // Weights as they lie in memory, of every type: how many bytes they take, and what one of them is worth.
 #include "device/kernels/dialect.cuh"
+#include "device/kernels/launch_shapes.h"
 
 namespace pagoda::device::kernels {
 
@@ -13,42 +14,67 @@ template <>
 inline constexpr int kGroupBytes<Quantized4K> = static_cast<int>(sizeof(Quantized4K)) / 4;
 template <>
 inline constexpr int kGroupBytes<Quantized6K> = static_cast<int>(sizeof(Quantized6K)) / 4;
+template <>
+inline constexpr int kGroupBytes<Float8> = kFloat8Group;
+template <>
+inline constexpr int kGroupBytes<Float8Blocks> = kFloat8BlocksGroup;
+// 8-bit floats, whose scales lie behind a row: one, or one for each block of it.
+template <class T>
+inline constexpr bool kFloats8 = is_float8(kGroupBytes<T>);
+template <class T>
+inline constexpr bool kScalesOfRows = kGroupBytes<T> == kFloat8Group;
+template <class T>
+inline constexpr bool kScalesOfBlocks = kGroupBytes<T> == kFloat8BlocksGroup;
 
 // How many elements of T `k` weights of a row are.
 template <class T>
 __device__ __forceinline__ int stored_elements(int k) {
+  if constexpr (kFloats8<T>) return float8_row_bytes(k, kScalesOfBlocks<T>);
   if constexpr (sizeof(T) <= 4) return k;
   if constexpr (sizeof(T) > 4) return k / (32 * static_cast<int>(sizeof(T)) / kGroupBytes<T>);
 }
 
-// Weight i of a row, in float32, as the host's dequantiser has it.
+// Weight i of a row of k, in float32, as the host's dequantiser has it.
 template <class T>
-__device__ __forceinline__ float weight_of(const T* row, int i) {
+__device__ __forceinline__ float weight_of(const T* row, int i, int) {
   return to_float(row[i]);
 }
-__device__ __forceinline__ float weight_of(const Quantized4* row, int i) {
+__device__ __forceinline__ float weight_of(const Quantized4* row, int i, int) {
   const Quantized4& group = row[i / kQuantizedGroup];
   const int at = i % kQuantizedGroup;
   const int code = at < 16 ? group.codes[at] & 15 : group.codes[at - 16] >> 4;
   return group.scale * static_cast<float>(code) + group.minimum;
 }
-__device__ __forceinline__ float weight_of(const Quantized8* row, int i) {
+__device__ __forceinline__ float weight_of(const Quantized8* row, int i, int) {
   const Quantized8& group = row[i / kQuantizedGroup];
   return group.scale * static_cast<float>(group.codes[i % kQuantizedGroup]);
 }
-__device__ __forceinline__ float weight_of(const Quantized4K* row, int i) {
+__device__ __forceinline__ float weight_of(const Quantized4K* row, int i, int) {
   const Quantized4K& unit = row[i / kQuantizedUnit];
   const int at = i % kQuantizedUnit;
   const int code = unit.codes[code_byte(at)] >> (at % 32 < 16 ? 0 : 4) & 15;
   return unit.scale * static_cast<float>(unit.scales[at / 32]) * static_cast<float>(code) -
          unit.minimum * static_cast<float>(unit.minima[at / 32]);
 }
-__device__ __forceinline__ float weight_of(const Quantized6K* row, int i) {
+__device__ __forceinline__ float weight_of(const Quantized6K* row, int i, int) {
   const Quantized6K& unit = row[i / kQuantizedUnit];
   const int at = i % kQuantizedUnit;
   const int low = unit.codes[code_byte(at)] >> (at % 32 < 16 ? 0 : 4) & 15;
   const int high = unit.high[high_byte(at)] >> high_shift(at) & 3;
   return unit.scale * static_cast<float>(unit.scales[at / 16]) * static_cast<float>((high << 4 | low) - 32);
+}
+// The exponent and the fraction are those of a number 2^-120 times as large.
+__device__ __forceinline__ float float8_value(std::uint32_t code) {
+  return __uint_as_float((code & 0x80u) << 24 | (code & 0x7Fu) << 20) * 0x1p120f;
+}
+__device__ __forceinline__ const float* float8_scales(const void* row, int k) {
+  return reinterpret_cast<const float*>(static_cast<const unsigned char*>(row) + k);
+}
+__device__ __forceinline__ float weight_of(const Float8* row, int i, int k) {
+  return float8_value(row[i / 32 * 32 + float8_byte(i % 32)].bits) * float8_scales(row, k)[0];
+}
+__device__ __forceinline__ float weight_of(const Float8Blocks* row, int i, int k) {
+  return float8_value(row[i / 32 * 32 + float8_byte(i % 32)].bits) * float8_scales(row, k)[i / kFloat8Scale];
 }
 
 // Row `row` of [rows, k], of one matrix or of several below each other.

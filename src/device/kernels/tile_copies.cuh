@@ -20,11 +20,13 @@ struct ProductSizes {
   // As registers allow beside the sums.
   static constexpr int kStepsAtOnce = kM * kN > 16 ? 1 : tile.depth / 32,
                        kCopiesAtOnce = kM * kN > 16 ? 2 : 16;
-  static constexpr bool kStoredAtOnce = kM * kN <= 4 && tile.depth == kQuantizedUnit;
+  static constexpr bool kStoredAtOnce = kM * kN <= 4 && tile.depth == kQuantizedUnit && !kFloats8<T>;
   // Pieces of 16 bytes in a row of weights.
   static constexpr int kPieces = product_pieces(tile, kGroupBytes<T>);
   static constexpr int kPitch = product_pitch(tile, kGroupBytes<T>);
-  static constexpr int kStageBytes = product_stage_bytes(tile, kGroupBytes<T>);  // weights, then x
+  static constexpr int kStageBytes = product_stage_bytes(tile, kGroupBytes<T>);  // weights, scales, then x
+  static constexpr int kWeightBytes = product_weight_bytes(tile, kGroupBytes<T>),
+                       kFirstScale = tile.columns * kPitch;
   static constexpr int kChunks = tile.depth / 8;  // chunks of 8 elements in a row of weights
   static constexpr int kSlabs = tile.depth / kSlab;
   static_assert(tile.depth % kSlab == 0);
@@ -35,7 +37,7 @@ struct ProductSizes {
 template <class T, ProductTile tile>
 __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k, unsigned char* stage) {
   using Sizes = ProductSizes<T, tile>;
-  const int row_bytes = row_bytes_of<T>(args.k);
+  const int row_bytes = row_bytes_of<T>(args.k), code_bytes = code_bytes_of<T>(args.k);
   const int first_n = static_cast<int>(blockIdx.y) * tile.columns;
   const int first_byte = first_byte_of<T>(first_k);
   const unsigned char* const from = static_cast<const unsigned char*>(args.weight) +
@@ -46,10 +48,17 @@ __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k
     const int i = j + static_cast<int>(threadIdx.x);
     if (kAll % Sizes::kThreads != 0 && i >= kAll) continue;
     const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
-    const bool there = first_n + line < args.n && first_byte + 16 * piece < row_bytes;
-    const int to =
-        kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
-    copy_async(stage + to, from + (there ? line * row_bytes + 16 * piece : 0), there);
+    const bool there = first_n + line < args.n && first_byte + 16 * piece < code_bytes;
+    copy_async(stage + place_of<T>(line, piece, Sizes::kPitch),
+               from + (there ? line * row_bytes + 16 * piece : 0), there);
+  }
+  if constexpr (kScalesOfBlocks<T>) {
+    const int first_scale = args.k - first_byte + scale_piece(first_k);
+    for (int line = static_cast<int>(threadIdx.x); line < tile.columns; line += Sizes::kThreads) {
+      const bool there = first_n + line < args.n;
+      copy_async(stage + Sizes::kFirstScale + 16 * line, from + (there ? line * row_bytes + first_scale : 0),
+                 there);
+    }
   }
 }
 

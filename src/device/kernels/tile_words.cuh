@@ -139,4 +139,15 @@ __device__ __forceinline__ std::uint32_t pack(float low, float high) {
 __device__ __forceinline__ float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ __forceinline__ float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000u); }
 
+// Both of `pair` times one of `factors` each, rounded. Numbers below the smallest normal one count.
+__device__ __forceinline__ std::uint32_t multiply_pair(std::uint32_t pair, std::uint32_t factors) {
+#ifdef __CUDACC__
+  std::uint32_t out;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(pair), "r"(factors), "r"(0x80008000u));  // less 0
+  return out;
+#else
+  return pack(low_of(pair) * low_of(factors), high_of(pair) * high_of(factors));
+#endif
+}
+
 }  // namespace pagoda::device::kernels

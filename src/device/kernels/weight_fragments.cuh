@@ -1,33 +1,56 @@
 #pragma once
 // Weights on their way from a stage in shared memory into registers, as the right matrices of products in
 // bfloat16: eight rows of the weights, 32 of k. This lane's row is lane / 4; its k in each 8 are
-// 2 * (lane % 4) and the next. Quantised ones are widened in float32 and rounded.
+// 2 * (lane % 4) and the next. Quantised ones are widened in float32 and rounded; 8-bit floats are widened
+// exactly, without their scale.
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/stored_weights.cuh"
 #include "device/kernels/tile_words.cuh"
 
 namespace pagoda::device::kernels {
 
-// Bytes of a row of k weights; the byte of the row that a stage which begins at `first_k` is copied from; and
-// where in that copy the stage begins: bytes, or groups of 32 of a unit.
+// Bytes of a row of k weights, and those before its scales; the byte of the row that a stage which begins at
+// `first_k` is copied from; and where in that copy the stage begins: bytes, or groups of 32 of a unit.
 template <class T>
 __device__ __forceinline__ int row_bytes_of(int k) {
+  if constexpr (kFloats8<T>) return stored_elements<T>(k);
   return kGroupBytes<T> == 64 ? 2 * k : k / kQuantizedGroup * kGroupBytes<T>;
 }
 template <class T>
+__device__ __forceinline__ int code_bytes_of(int k) {
+  return kFloats8<T> ? k : row_bytes_of<T>(k);
+}
+template <class T>
 __device__ __forceinline__ int first_byte_of(int first_k) {
+  if (kFloats8<T>) return first_k;
   if (has_units(kGroupBytes<T>)) return first_k / kQuantizedUnit * static_cast<int>(sizeof(T));
   return first_k / kQuantizedGroup * kGroupBytes<T> / 16 * 16;
 }
 template <class T>
 __device__ __forceinline__ int shift_of(int first_k) {
+  if (kFloats8<T>) return 0;
   if (has_units(kGroupBytes<T>)) return first_k % kQuantizedUnit / kQuantizedGroup;
   return first_k / kQuantizedGroup * kGroupBytes<T> % 16;
 }
 
+// The byte of a row's scales at which the piece with the one of `k` begins; and its place in that.
+__device__ __forceinline__ int scale_piece(int k) { return k / (4 * kFloat8Scale) * 16; }
+__device__ __forceinline__ int scale_place(int k) { return k / kFloat8Scale % 4; }
+
 // The place of piece `piece` of line `line`: eight lines that are read at once are in different banks.
 __device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
   return line * line_bytes + 16 * (piece ^ (line & 7));
+}
+// The same of 8-bit floats, of which a warp reads two pieces of each of four lines at once.
+__device__ __forceinline__ int swizzled_twos(int line, int piece, int line_bytes) {
+  const int lines = line_bytes < 128 ? 128 / line_bytes : 1;  // that lie in all banks together
+  return line * line_bytes + 16 * (piece ^ 2 * (line / lines & (4 / lines - 1)));
+}
+// As weights of type T lie.
+template <class T>
+__device__ __forceinline__ int place_of(int line, int piece, int line_bytes) {
+  if constexpr (kFloats8<T>) return swizzled_twos(line, piece, line_bytes);
+  return kGroupBytes<T> == 64 ? swizzled(line, piece, line_bytes) : line * line_bytes + 16 * piece;
 }
 
 // `lines`: the first of the eight rows in the stage, whose next ones lie `pitch` bytes further; `first_k`:
@@ -187,6 +210,38 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   unit.widen_all(at.group, UnitSix::low(at.unit, at.group), UnitSix::high(at.unit, at.group), out);
 }
 
+// Four codes, of which the odd bytes come first, in two registers: sign, exponent and fraction go to their
+// places in bfloat16, and 2^120 makes up for the other bias, of numbers below the smallest normal one, too.
+__device__ __forceinline__ void widen_float8(std::uint32_t codes, std::uint32_t& first,
+                                             std::uint32_t& second) {
+  constexpr std::uint32_t kBias = 0x7B807B80u;
+  first = multiply_pair((codes & 0x80008000u) | (codes >> 4 & 0x07F007F0u), kBias);
+  second = multiply_pair((codes << 8 & 0x80008000u) | (codes << 4 & 0x07F007F0u), kBias);
+}
+// This lane's codes of 32 of k, of 16 in each word.
+__device__ __forceinline__ void load_codes8(const unsigned char* lines, int pitch, int first_k,
+                                            std::uint32_t (&out)[2]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int at = swizzled_twos(lane / 4, first_k / 16 + lane % 4 / 2, pitch) + 8 * (lane % 2);
+  const auto codes = load_whole<TwoWords>(lines + at);
+  out[0] = codes.at[0], out[1] = codes.at[1];
+}
+__device__ __forceinline__ void load_floats8(const unsigned char* lines, int pitch, int first_k,
+                                             std::uint32_t (&out)[4]) {
+  std::uint32_t codes[2];
+  load_codes8(lines, pitch, first_k, codes);
+  widen_float8(codes[0], out[0], out[1]);
+  widen_float8(codes[1], out[2], out[3]);
+}
+__device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Float8*,
+                                             int first_k, int, std::uint32_t (&out)[4]) {
+  load_floats8(lines, pitch, first_k, out);
+}
+__device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Float8Blocks*,
+                                             int first_k, int, std::uint32_t (&out)[4]) {
+  load_floats8(lines, pitch, first_k, out);
+}
+
 // A lane's part of 128 of k of its row, whole groups or a unit: load() brings them as they lie in a stage,
 // long before fragment() makes load_weights()' registers of one of the four groups.
 template <class T>
@@ -251,11 +306,29 @@ struct StoredStage<Quantized6K> {
     unit.widen_all(group, low[group], high[group / 2], out);
   }
 };
+// 256 of k, of which two chains of products go on side by side.
+struct StoredFloats8 {
+  std::uint32_t codes[8][2];
+  __device__ __forceinline__ void begin(const unsigned char*, int) {}
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
+    load_codes8(lines, pitch, 32 * group, codes[group]);
+  }
+  __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
+    widen_float8(codes[group][0], out[0], out[1]);
+    widen_float8(codes[group][1], out[2], out[3]);
+  }
+};
+template <>
+struct StoredStage<Float8> : StoredFloats8 {};
+template <>
+struct StoredStage<Float8Blocks> : StoredFloats8 {};
+template <class T>
+inline constexpr int kStoredGroups = kFloats8<T> ? 8 : 4;
 template <class T>
 __device__ __forceinline__ void load_stage(StoredStage<T>& stored, const unsigned char* lines, int pitch) {
   stored.begin(lines, pitch);
 #pragma unroll
-  for (int group = 0; group < 4; ++group) stored.load(lines, pitch, group);
+  for (int group = 0; group < kStoredGroups<T>; ++group) stored.load(lines, pitch, group);
 }
 
 }  // namespace pagoda::device::kernels

@@ -74,6 +74,12 @@ Result<const std::byte*> DeviceOps::place_rows(std::span<const TensorView> views
   return static_cast<const std::byte*>(*there);
 }
 
+// Experts have one type: scales of rows are those of blocks that are all the same.
+Element DeviceOps::series_element(std::span<const TensorView> views, bool exact) const {
+  const Element element = element_for(views, exact);
+  return element == Element::fp8 ? Element::fp8_blocks : element;
+}
+
 void DeviceOps::continue_series(std::size_t which, std::int64_t count) {
   next_ = &series_[which];
   if (next_->used == next_->count) *next_ = {.count = count};
@@ -84,7 +90,7 @@ Result<DevicePart> DeviceOps::place_in(Series& series, std::span<const TensorVie
                                        std::span<const float> bias, bool exact) {
   const std::int64_t rows = num_rows(views);
   if (series.used == 0) {
-    series.element = element_for(views, exact);
+    series.element = series_element(views, exact);
     auto weights =
         take(series.count * rows * device::KernelLaunches::row_bytes(series.element, views.front().columns()),
              "weights");
@@ -96,7 +102,7 @@ Result<DevicePart> DeviceOps::place_in(Series& series, std::span<const TensorVie
       series.biases = reinterpret_cast<float*>(*biases);
     }
   }
-  if (series.element > Element::bf16 && element_for(views, exact) != series.element)
+  if (series.element > Element::bf16 && series_element(views, exact) != series.element)
     return corrupt_data("experts of several types");
   const std::int64_t bytes =
       rows * device::KernelLaunches::row_bytes(series.element, views.front().columns());

@@ -218,6 +218,7 @@ class DeviceOps {
   Result<DevicePart> place_in(Series& series, std::span<const TensorView> views, std::span<const float> bias,
                               bool exact);
   device::Element element_for(std::span<const TensorView> views, bool exact) const;
+  device::Element series_element(std::span<const TensorView> views, bool exact) const;
   void refuse_capture(std::string_view why);
 
   device::Device& device_;

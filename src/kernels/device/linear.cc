@@ -165,7 +165,8 @@ bool is_few(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int6
          num_rows <= device::KernelLaunches::few_rows() && std::ssize(weight.device) <= device::kMostParts &&
          (weight.form != LinearForm::gated || weight.device.size() == 1) &&
          std::ranges::all_of(weight.device, [&](const DevicePart& part) {
-           return device::KernelLaunches::supports_product_tiles(part.element, i32(weight.k));
+           return device::KernelLaunches::supports_product_tiles(part.element, i32(weight.k)) &&
+                  (weight.device.size() == 1 || device::KernelLaunches::shares_launches(part.element));
          });
 }
 

@@ -162,6 +162,42 @@ Quantized6K unit_of_q6_k(const std::byte* row, std::int64_t unit) {
   return out;
 }
 
+// 32 weights of DType::fp8 and their scale.
+constexpr std::int64_t kStoredFloats8 = 4 + 32;
+
+// Codes, then their scales. What fills the last ones up is zero.
+void write_floats8(const std::byte* stored, std::int64_t columns, bool blocks, std::byte* out) {
+  constexpr std::array<std::uint8_t, 32> kPlaces = [] {
+    std::array<std::uint8_t, 32> from{};
+    for (std::int32_t i = 0; i < 32; ++i)
+      from[static_cast<std::size_t>(device::float8_byte(i))] = static_cast<std::uint8_t>(i);
+    return from;
+  }();
+  std::byte* const scales = out + columns;
+  const std::int64_t bytes = device::float8_row_bytes(static_cast<std::int32_t>(columns), blocks);
+  std::memset(scales, 0, static_cast<std::size_t>(bytes - columns));
+  for (std::int64_t group = 0; group < columns / 32; ++group) {
+    const std::byte* const from = stored + group * kStoredFloats8;
+    for (std::size_t i = 0; i < 32; ++i)
+      out[32 * group + static_cast<std::int64_t>(i)] = from[4 + kPlaces[i]];
+    if (blocks ? group % 4 == 0 : group == 0) std::memcpy(scales + (blocks ? group / 4 * 4 : 0), from, 4);
+  }
+}
+
+// Whether each `groups` of 32 weights have the same scale: of the whole row, if 0.
+bool share_scales(const TensorView& view, std::int64_t groups) {
+  const std::int64_t row_groups = view.columns() / 32;
+  for (std::int64_t row = 0; row < view.rows(); ++row) {
+    const std::byte* const first = view.data + row * row_groups * kStoredFloats8;
+    for (std::int64_t group = 1; group < row_groups; ++group) {
+      const std::byte* const own = first + group * kStoredFloats8;
+      const std::int64_t with = groups == 0 ? 0 : group / groups * groups;
+      if (std::memcmp(own, first + with * kStoredFloats8, sizeof(float)) != 0) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Element> quantized_element(std::span<const TensorView> views) {
@@ -174,6 +210,13 @@ std::optional<Element> quantized_element(std::span<const TensorView> views) {
   if (all([](DType dtype) { return dtype == DType::q6_k; })) return Element::q6_k;
   if (all([](DType dtype) { return has_nibbles(dtype); })) return Element::q4;
   if (all([](DType dtype) { return dtype == DType::q8_0; })) return Element::q8;
+  if (all([](DType dtype) { return dtype == DType::fp8; })) {
+    const auto share = [&](std::int64_t groups) {
+      return std::ranges::all_of(views, [&](const TensorView& view) { return share_scales(view, groups); });
+    };
+    if (share(0)) return Element::fp8;
+    if (share(device::kFloat8Scale / 32)) return Element::fp8_blocks;
+  }
   return std::nullopt;
 }
 
@@ -197,6 +240,9 @@ void write_row(Element element, const TensorView& view, std::int64_t row, std::b
     case Element::q4_k:
       return write_each<Quantized4K>(columns / kQuantizedUnit, out,
                                      [&](std::int64_t i) { return unit_of_q4_k(stored, i); });
+    case Element::fp8:
+    case Element::fp8_blocks:
+      return write_floats8(stored, columns, element == Element::fp8_blocks, out);
     default:
       CHECK(element == Element::q6_k);
       return write_each<Quantized6K>(columns / kQuantizedUnit, out,

@@ -56,6 +56,14 @@ std::vector<std::byte> plainly_on_device(Element element, const TensorView& view
     }
     return out;
   }
+  for (std::int64_t i = 0; element >= Element::fp8 && i < columns; ++i) {
+    const std::uint8_t* const group = file + i / 32 * 36;
+    const auto place = i / 32 * 32 + device::float8_byte(static_cast<std::int32_t>(i % 32));
+    out[static_cast<std::size_t>(place)] = static_cast<std::byte>(group[4 + i % 32]);
+    const std::int64_t block = element == Element::fp8 ? 0 : i / 128;
+    if (i % 128 == 0 && (i == 0 || block > 0)) std::memcpy(out.data() + columns + 4 * block, group, 4);
+  }
+  if (element >= Element::fp8) return out;
   for (std::int64_t unit = 0; unit < columns / 128; ++unit) {
     const std::int64_t half = unit % 2;
     const auto code_at = [&](std::uint8_t* codes, int i, int code) {
@@ -93,6 +101,8 @@ TEST(StoredRow, HasTheBytesOfThePlainForm) {
   std::mt19937_64 rng(5);
   for (const auto& [dtype, element] : {std::pair{DType::q4_k, Element::q4_k},
                                        {DType::q6_k, Element::q6_k},
+                                       {DType::fp8, Element::fp8},
+                                       {DType::fp8, Element::fp8_blocks},
                                        {DType::f32, Element::bf16},
                                        {DType::f16, Element::bf16},
                                        {DType::bf16, Element::bf16},
@@ -176,8 +186,17 @@ TEST_P(StoredRows, ProductsHaveTheBitsOfWidenedWeights) {
   }
 }
 
+// Between two as long, or from zero.
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  float largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i] - (b.empty() ? 0 : b.at(i))));
+  return largest;
+}
+
 // By tiles, the same bits as the same weights in bfloat16. Of 4 bits with a minimum, which the kernels add in
-// an order of their own (device/product_kernels_test.cc), all forms have the same bits.
+// an order of their own (device/product_kernels_test.cc), all forms have the same bits; 8-bit floats are not
+// rounded.
 TEST_P(StoredRows, ProductsByTilesAreThoseOfOtherForms) {
   const std::int32_t n = 19, k = 512;
   const Stored weights = stored_of(GetParam(), 3, n, k);
@@ -201,6 +220,8 @@ TEST_P(StoredRows, ProductsByTilesAreThoseOfOtherForms) {
     const std::vector<float> kept = product(*element);
     if (*element == Element::q8 || *element == Element::q6_k)
       EXPECT_TRUE(same_bits(kept, product(Element::bf16)));
+    else if (*element >= Element::fp8)
+      EXPECT_LE(largest_difference(kept, product(Element::bf16)), 0.01f * largest_difference(kept, {}));
     else
       EXPECT_TRUE(same_bits(kept, product(Element::q4)));
   }
@@ -232,7 +253,8 @@ TEST_P(StoredRows, ExpertsToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StoredRows,
-                         testing::Values(DType::q4_0, DType::q4_1, DType::q4_k, DType::q8_0, DType::q6_k),
+                         testing::Values(DType::q4_0, DType::q4_1, DType::q4_k, DType::q8_0, DType::q6_k,
+                                         DType::fp8),
                          [](const auto& info) { return std::string(dtype_info(info.param).name); });
 
 TEST(StoredRowsOf, OtherAndMixedTypesAreWidened) {
@@ -246,6 +268,25 @@ TEST(StoredRowsOf, OtherAndMixedTypesAreWidened) {
   EXPECT_EQ(of({six.view, stored_of(DType::q4_k, 2, 1, 256).view}), std::nullopt);
   EXPECT_EQ(of({stored_of(DType::q5_k, 1, 2, 256).view}), std::nullopt);
   EXPECT_EQ(of({plain.view}), std::nullopt);
+}
+
+// One scale for each row, for each 128 of its columns, or for fewer.
+TEST(StoredRowsOf, EightBitFloatsAreKeptByTheirScales) {
+  const std::int64_t rows = 3, columns = 288;
+  Stored stored = stored_of(DType::fp8, 1, rows, columns);
+  const auto element_with = [&](auto scale_of) {
+    for (std::int64_t group = 0; group < rows * columns / 32; ++group) {
+      const float scale = scale_of(group / (columns / 32), group % (columns / 32));
+      std::memcpy(stored.file.data() + 36 * group, &scale, sizeof scale);
+    }
+    return quantized_element(std::span(&stored.view, 1));
+  };
+  EXPECT_EQ(element_with([](auto, auto) { return 0.5f; }), Element::fp8);
+  EXPECT_EQ(element_with([](auto row, auto) { return 1.0f + static_cast<float>(row); }), Element::fp8);
+  EXPECT_EQ(element_with([](auto, auto group) { return 1.0f + static_cast<float>(group / 4); }),
+            Element::fp8_blocks);
+  EXPECT_EQ(element_with([](auto, auto group) { return 1.0f + static_cast<float>(group / 2); }),
+            std::nullopt);
 }
 
 }  // namespace

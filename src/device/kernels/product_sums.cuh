@@ -1,0 +1,85 @@
+#pragma once
+// The sums that a warp of a product by tiles has in its registers (linear_tiles.cuh), and what becomes of
+// those of 8-bit floats, which have scales.
+#include "device/kernels/tile_copies.cuh"
+
+namespace pagoda::device::kernels {
+
+template <class T, ProductTile tile>
+struct ProductSums {
+  float at[ProductSizes<T, tile>::kM][ProductSizes<T, tile>::kN][4];
+};
+
+template <class T, ProductTile tile>
+__device__ __forceinline__ void clear(ProductSums<T, tile>& sums) {
+  using Sizes = ProductSizes<T, tile>;
+#pragma unroll
+  for (int m = 0; m < Sizes::kM; ++m)
+#pragma unroll
+    for (int n = 0; n < Sizes::kN; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums.at[m][n][i] = 0;
+}
+
+// Scales of the columns of a warp that this lane has.
+template <int count>
+struct ColumnScales {
+  float at[count][2];
+};
+
+// Adds what 8-bit floats have summed up, which begins anew; and the scales of rows, at the end.
+template <class T, ProductTile tile>
+__device__ __forceinline__ void end_block(ProductSums<T, tile>& sums,
+                                          const ColumnScales<ProductSizes<T, tile>::kN>& scales,
+                                          ProductSums<T, tile>& totals) {
+  using Sizes = ProductSizes<T, tile>;
+#pragma unroll
+  for (int m = 0; m < Sizes::kM; ++m)
+#pragma unroll
+    for (int n = 0; n < Sizes::kN; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float &sum = sums.at[m][n][i], &total = totals.at[m][n][i];
+        total = kScalesOfBlocks<T> ? fmaf(sum, scales.at[n][i % 2], total) : total + sum;
+        sum = 0;
+      }
+}
+template <class T, ProductTile tile>
+__device__ __forceinline__ void scale_rows(const ColumnScales<ProductSizes<T, tile>::kN>& scales,
+                                           ProductSums<T, tile>& totals) {
+  using Sizes = ProductSizes<T, tile>;
+#pragma unroll
+  for (int m = 0; m < Sizes::kM; ++m)
+#pragma unroll
+    for (int n = 0; n < Sizes::kN; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) totals.at[m][n][i] *= scales.at[n][i % 2];
+}
+
+// Those of rows, from row `first_n` of the weights on; and those of a stage, whose first ones are at `from`.
+template <class T, int count>
+__device__ __forceinline__ void load_row_scales(const LinearArgs& args, int first_n,
+                                                ColumnScales<count>& scales) {
+  const int first = first_n + 2 * static_cast<int>(threadIdx.x % 4);
+#pragma unroll
+  for (int n = 0; n < count; ++n)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = first + 8 * n + i;
+      scales.at[n][i] =
+          row < args.n ? *float8_scales(stored_row(static_cast<const T*>(args.weight), row, args.k), args.k)
+                       : 0.0f;
+    }
+}
+template <int count>
+__device__ __forceinline__ void load_stage_scales(const unsigned char* from, int first_k,
+                                                  ColumnScales<count>& scales) {
+  const int first = 2 * static_cast<int>(threadIdx.x % 4);
+#pragma unroll
+  for (int n = 0; n < count; ++n)
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      scales.at[n][i] = reinterpret_cast<const float*>(from + 16 * (first + 8 * n + i))[scale_place(first_k)];
+}
+
+}  // namespace pagoda::device::kernels
