@@ -45,6 +45,10 @@ class WatchedDevice final : public Device {
     ++calls_.waits;
     return timed(calls_.waiting, [&] { return device_->synchronize(stream); });
   }
+  Status synchronize_event(EventId event) override {
+    ++calls_.waits;
+    return timed(calls_.waiting, [&] { return device_->synchronize_event(event); });
+  }
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override {
     ++calls_.allocations;
     return device_->allocate(bytes, name);

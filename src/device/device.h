@@ -97,6 +97,8 @@ class Device : public VirtualMemory, public PeerWindows {
   virtual Status wait(StreamId stream, EventId event) = 0;
   // Until all that was put into the stream has run.
   virtual Status synchronize(StreamId stream) = 0;
+  // Until the latest record() of the event has run; without one at once.
+  virtual Status synchronize_event(EventId event) = 0;
 
   // All of them return at once. Ranges of copy() do not overlap.
   virtual Status copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) = 0;

@@ -431,6 +431,11 @@ Status KernelLaunches::score_rows(const ScoreRowsArgs& args, std::int64_t rows) 
   return put(KernelId::score_rows, shape, args);
 }
 
+Status KernelLaunches::fill_in_tokens(const FillInTokensArgs& args) {
+  return put(KernelId::fill_in_tokens, {u32((args.count + kRowThreads - 1) / kRowThreads)}, {kRowThreads}, 0,
+             args);
+}
+
 Status KernelLaunches::count_tokens(const CountTokensArgs& args, std::int64_t rows) {
   return put(KernelId::count_tokens, {u32(rows)}, {kRowThreads}, 0, args);
 }

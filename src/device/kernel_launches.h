@@ -80,6 +80,7 @@ class KernelLaunches {
   // of bulk_rows_of_tile() rows.
   Status attend_bulk(const AttentionArgs& args, std::int64_t tiles);
   Status copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs);
+  Status fill_in_tokens(const FillInTokensArgs& args);
   Status count_tokens(const CountTokensArgs& args, std::int64_t rows);
   Status edit_logits(const EditLogitsArgs& args, std::int64_t rows);
   Status sample_rows(const SampleRowsArgs& args, std::int64_t rows);

@@ -1,7 +1,9 @@
 #pragma once
 // StepArena: what a step brings to the device: arrays that are put into pinned memory and copied behind each
-// other in the step's stream. They are there until the next begin(). Memory is reserved ahead, and grows
-// where a step brings more. Threads: the device's caller.
+// other in the step's stream. They are there until the next begin(). Pinned memory is of two steps, so that
+// one may be put together while the one before it still waits for its copies; the device's is of one. Memory
+// is reserved ahead, and grows where a step brings more. Threads: the device's caller.
+#include <array>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -18,11 +20,15 @@ class StepArena {
   Status reserve(std::size_t bytes);
   std::int64_t size_bytes() const;
 
-  // Needs everything of the last step to have run.
+  // Needs everything of the step before the last one to have run.
   void begin() {
-    chunk_ = 0;
-    used_ = 0;
+    side_ ^= 1;
+    chunk_ = used_ = held_ = held_end_ = 0;
+    holds_ = false;
   }
+  // Copies of what is put from now on wait for send(), where neighbours go as one.
+  void hold() { holds_ = true; }
+  Status send();
 
   // The device address that a copy of `values` will have for work put into the stream later. Null for none.
   // `capacity`: room for so many bytes is taken, so that what is put next has the same address whatever there
@@ -49,16 +55,19 @@ class StepArena {
 
  private:
   struct Chunk {
-    PinnedArray<std::byte> host;
+    std::array<PinnedArray<std::byte>, 2> host;
     DeviceArray<std::byte> there;
   };
   Status add_chunk(std::size_t bytes);
+  Status copy_held();
   Result<std::byte*> put_bytes(const std::byte* values, std::size_t bytes, std::size_t capacity);
 
   Device* device_;
   StreamId stream_;
   std::vector<Chunk> chunks_;
-  std::size_t chunk_ = 0, used_ = 0;  // the chunk that is being filled, and so much of it
+  std::size_t side_ = 0, chunk_ = 0, used_ = 0;  // the chunk that is being filled, and so much of it
+  bool holds_ = false;
+  std::size_t held_ = 0, held_end_ = 0;  // bytes of the chunk that wait for their copy
   Status status_;
 };
 

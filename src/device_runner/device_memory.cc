@@ -51,6 +51,7 @@ Status DeviceModelRunner::connect() {
 }
 
 Status DeviceModelRunner::release_memory(KvContent content) {
+  settle();
   if (!options_.reopen) return unimplemented("This model runner keeps its memory.");
   PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
   PAGODA_RETURN_IF_ERROR(graphs_->clear());
@@ -64,6 +65,7 @@ Status DeviceModelRunner::release_memory(KvContent content) {
 
 // As on the CPU (model_runner/release_memory.cc): only the same weights go with what clients were told.
 Status DeviceModelRunner::load_weights() {
+  settle();
   if (released_) {
     auto source = options_.reopen();
     if (!source) return source.error();

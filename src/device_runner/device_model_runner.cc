@@ -104,9 +104,11 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   }
   if (*weights == Element::bf16 && device::takes_bulk_products(options.max_num_batched_tokens))
     PAGODA_RETURN_IF_ERROR(device::check_bulk_products(there, runner->stream_));
-  auto event = there.create_event();
-  if (!event) return event.error();
-  runner->swapped_ = *event;
+  for (device::EventId* event : {&runner->swapped_, &runner->done_[0], &runner->done_[1]}) {
+    auto made = there.create_event();
+    if (!made) return made.error();
+    *event = *made;
+  }
   runner->arena_.emplace(there, runner->stream_);
   PAGODA_RETURN_IF_ERROR(
       check_support((*model)->decoder, options.parallel.size()).annotate((*model)->architecture));
@@ -149,6 +151,7 @@ DeviceModelRunner::~DeviceModelRunner() {
   // Memory is freed while nothing uses it: nothing runs between steps, but a step that failed may have left
   // something.
   for (const device::StreamId stream : {stream_, swap_stream_}) (void)device_->synchronize(stream).ok();
+  settle();
   if (!graphs_) return;
   (void)graphs_->clear().ok();
   if (const StepGraphs::Stats& all = graph_stats(); all.captured > 0)
@@ -156,6 +159,7 @@ DeviceModelRunner::~DeviceModelRunner() {
 }
 
 Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  settle();
   PAGODA_RETURN_IF_ERROR(graphs_->clear());
   cache_ = {};
   mapper_.reset();
@@ -181,6 +185,7 @@ Status DeviceModelRunner::create_cache() {
 
 Status DeviceModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                               std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  settle();
   auto plan = in_blocks_of(kv_plan_, layout);
   if (!plan) return plan.error();
   PAGODA_RETURN_IF_ERROR(graphs_->clear());
@@ -214,6 +219,7 @@ Status DeviceModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virt
 }
 
 Status DeviceModelRunner::create_kv_pages(std::int64_t first, std::int64_t count) {
+  settle();
   if (!mapper_ || first < 0 || count < 0 || first > num_blocks_ - count)
     return internal_error("pages to create are out of range");
   return mapper_->create_pages(first, count);
@@ -259,6 +265,7 @@ Status DeviceModelRunner::make_step_layout() {
                                             .block_size = options_.block_size,
                                             .pools = pools(),
                                             .draws = samples(),
+                                            .fills_in = true,
                                             .output = output,
                                             .tables = StepRules::Tables::by_row});
   if (!step) return step.error();

@@ -5,8 +5,11 @@
 // it owns that rank's part; their kernels exchange parts of rows (rank_windows.h), and only rank 0 samples.
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit. Streams: the
 // work has one, and swaps have one of their own, whose last event the work waits for. Between steps nothing
-// runs but what tiers copy (tier_copies.h), on threads and streams of their own. A device's error ends the
-// engine (StepResult::status). Threads: one caller, the engine thread.
+// runs but what tiers copy (tier_copies.h), on threads and streams of their own. With run_ahead() a step is
+// put into the stream while the one before it runs, whose tokens are filled in on the device; where a step
+// needs to know them here, or changes memory that the other may use (may_follow), that one is waited for
+// first. A device's error ends the engine (StepResult::status). Threads: one caller, the engine thread.
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +24,7 @@
 #include "device_runner/step_graphs.h"
 #include "device_runner/tier_copies.h"
 #include "kernels/device/device_ops.h"
+#include "model_runner/held_batch.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/page_mapper.h"
 #include "model_runner/step_layout.h"
@@ -75,6 +79,11 @@ class DeviceModelRunner final : public RankRunner {
   std::int32_t vector_size() const override { return pooler_ ? pooler_->size() : 0; }
 
   StepResult run(const ScheduledBatch& batch) override;
+  void submit(const ScheduledBatch& batch) override;
+  StepResult wait() override;
+  std::int32_t max_in_flight() const override { return runs_ahead_ ? 2 : 1; }
+  // Takes two batches at once from now on. False: it does not, as one of several ranks, or for vectors.
+  bool run_ahead();
   // Weights, activations and rooms are freed, and the pages of a paged cache where nothing of it is kept;
   // those of a virtual one stay.
   Status release_memory(KvContent content) override;
@@ -99,8 +108,22 @@ class DeviceModelRunner final : public RankRunner {
   Status create_cache();
   void plan_kv(const KvLayout& layout);
   Status reserve_rooms();
+  // A batch that it has been given.
+  struct Step {
+    StepResult result;
+    std::vector<DrawnRow> rows;  // drawn from, while it runs
+    bool planned = false;        // the rows' draws are one launch, and were put into the arena
+    bool runs = false;           // put into the stream, and not taken
+    std::vector<TokenId> drawn;  // then: by sequence
+  };
+  std::size_t slot_of(std::int64_t number) const { return static_cast<std::size_t>(number % 2); }
+  bool may_follow(const ScheduledBatch& batch) const;
+  void carry_out(const ScheduledBatch& batch, std::size_t slot);
+  void finish(std::size_t slot);
+  void settle();  // until no step runs
   // Lays out a batch and brings it there.
-  Status bring(const ScheduledBatch& batch, StepResult& result);
+  Status bring(const ScheduledBatch& batch, std::size_t slot);
+  Status fill_in_tokens(const std::int32_t* image, std::size_t slot);
   Status forward();
   Status logits(std::int64_t first, std::int64_t count);
   DecoderBatch decoder_batch() const;
@@ -108,11 +131,13 @@ class DeviceModelRunner final : public RankRunner {
   std::int32_t max_context() const;
   Status make_step_layout();
   StepIds ids() const;
-  Status step(const ScheduledBatch& batch, StepResult& result);
+  Status step(const ScheduledBatch& batch, std::size_t slot);
   Status swap(const ScheduledBatch& batch, StepResult& result);
   Status copy_blocks(std::span<const BlockCopy> copies);
   Status start_tier_moves(const ScheduledBatch& batch);
-  Status sample(const ScheduledBatch& batch, StepResult& result);
+  Status sample(const ScheduledBatch& batch, std::size_t slot);
+  Status plan_draws(const ScheduledBatch& batch, std::size_t slot);
+  Status start_draws(std::size_t slot);
   Status prepare_sampling();
   bool samples() const { return options_.parallel.rank() == 0; }
   // All ranks bring the logits of so many rows at a time.
@@ -156,6 +181,11 @@ class DeviceModelRunner final : public RankRunner {
   KernelContext host_;
   device::DeviceArray<float> hidden_;
   device::PinnedArray<float> hidden_here_;
+  bool runs_ahead_ = false;
+  std::array<Step, 2> steps_;  // number n, from 0 on, at n % 2
+  std::array<device::EventId, 2> done_{};
+  std::int64_t num_submitted_ = 0, num_waited_ = 0;
+  HeldBatch held_;
   StepLayout step_;
   std::optional<StepBucket> bucket_;         // the step's; null: it is eager
   std::optional<StepGraphs> graphs_;         // names memory of all above

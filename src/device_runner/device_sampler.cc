@@ -21,7 +21,8 @@ DeviceSampler::DeviceSampler(device::Device& device, device::StreamId stream, de
       stream_(stream),
       arena_(arena),
       shape_(shape),
-      plan_(shape.vocab_size),
+      slots_{{{.plan = DrawPlan(shape.vocab_size), .results = {}, .taken = {}, .places = {}},
+              {.plan = DrawPlan(shape.vocab_size), .results = {}, .taken = {}, .places = {}}}},
       sampler_(KernelContext{.backend = Backend::cpu}) {}
 
 Result<std::unique_ptr<DeviceSampler>> DeviceSampler::create(device::Device& device, device::StreamId stream,
@@ -55,10 +56,12 @@ Status DeviceSampler::reserve() {
   PAGODA_RETURN_IF_ERROR(make(normalizers_, rows, "normalizers of rows"));
   PAGODA_RETURN_IF_ERROR(make(scores_, tokens, "scores of tokens"));
   PAGODA_RETURN_IF_ERROR(make(top_, top, "best tokens"));
-  auto results = device::PinnedArray<std::byte>::create(
-      device_, drawn_.size_bytes() + normalizers_.size_bytes() + scores_.size_bytes() + top_.size_bytes());
-  if (!results) return results.error();
-  results_ = *std::move(results);
+  for (Slot& slot : slots_) {
+    auto results = device::PinnedArray<std::byte>::create(
+        device_, drawn_.size_bytes() + normalizers_.size_bytes() + scores_.size_bytes() + top_.size_bytes());
+    if (!results) return results.error();
+    slot.results = *std::move(results);
+  }
   auto host_logits = device::PinnedArray<float>::create(device_, std::min(rows, kHostRows) * vocabulary);
   if (!host_logits) return host_logits.error();
   host_logits_ = *std::move(host_logits);
@@ -114,7 +117,7 @@ Status DeviceSampler::draw(std::span<const DrawnRow> rows) {
       PAGODA_RETURN_IF_ERROR(launch_and_take());
       begin();
     }
-    plan_.add(rows[i], static_cast<std::int32_t>(i), counts_);
+    plan().add(rows[i], static_cast<std::int32_t>(i), counts_);
   }
   return launch_and_take();
 }
@@ -137,7 +140,7 @@ Status DeviceSampler::score(std::span<const PromptRow> rows) {
         PAGODA_RETURN_IF_ERROR(launch_and_take());
         begin();
       }
-      plan_.add(rows[i], static_cast<std::int32_t>(i));
+      plan().add(rows[i], static_cast<std::int32_t>(i));
       continue;
     }
     const auto logits = fetch(static_cast<std::int64_t>(i), of_host.size());
@@ -151,72 +154,110 @@ Status DeviceSampler::score(std::span<const PromptRow> rows) {
 }
 
 void DeviceSampler::begin() {
-  plan_.clear();
+  plan().clear();
   counts_.begin();
 }
 
 // Whether a row with so many candidates does not fit into this launch.
 bool DeviceSampler::is_full(std::int32_t candidates) const {
-  return plan_.num_copies == copies_.count() / shape_.vocab_size ||
-         plan_.num_tokens + candidates > drawn_.count() || plan_.num_top + device::kMostTop > top_.count();
+  return plan().num_copies == copies_.count() / shape_.vocab_size ||
+         plan().num_tokens + candidates > drawn_.count() || plan().num_top + device::kMostTop > top_.count();
 }
 
-Status DeviceSampler::launch_and_take() {
-  if (plan_.draw_rows.empty() && plan_.score_rows.empty()) return ok_status();
-  const std::int32_t vocabulary = shape_.vocab_size;
-  device::KernelLaunches launches(device_, stream_);
-  const device::CountTokensArgs count = {.counts = counts_.data(),
-                                         .rows = arena_.put(counts_.rows()),
-                                         .tokens = arena_.put(counts_.tokens()),
-                                         .vocabulary = vocabulary};
-  const device::EditLogitsArgs edit = {.logits = logits_.data(),
-                                       .copies = copies_.data(),
-                                       .rows = arena_.put(plan_.edit_rows),
-                                       .edits = const_cast<device::LogitEdit*>(arena_.put(plan_.edits)),
-                                       .counts = counts_.data(),
-                                       .masks = arena_.put(plan_.masks),
-                                       .best = best_.data(),
-                                       .vocabulary = vocabulary};
-  const device::SampleRowsArgs sample = {.logits = logits_.data(),
-                                         .rows = arena_.put(plan_.draw_rows),
-                                         .best = best_.data(),
-                                         .groups = groups_.data(),
-                                         .tokens = drawn_.data(),
-                                         .vocabulary = vocabulary};
-  const std::int32_t* const of_prompts = arena_.put(plan_.prompt_tokens);
-  const device::ScoreRowsArgs score = {.logits = logits_.data(),
-                                       .copies = copies_.data(),
-                                       .rows = arena_.put(plan_.score_rows),
-                                       .tokens = of_prompts != nullptr ? of_prompts : drawn_.data(),
-                                       .normalizers = normalizers_.data(),
-                                       .scores = scores_.data(),
-                                       .top = top_.data(),
-                                       .vocabulary = vocabulary};
-  PAGODA_RETURN_IF_ERROR(arena_.take_status());
-  PAGODA_RETURN_IF_ERROR(launches.count_tokens(count, std::ssize(counts_.rows())));
-  PAGODA_RETURN_IF_ERROR(launches.edit_logits(edit, std::ssize(plan_.edit_rows)));
-  PAGODA_RETURN_IF_ERROR(launches.sample_rows(sample, std::ssize(plan_.draw_rows)));
-  PAGODA_RETURN_IF_ERROR(launches.score_rows(score, std::ssize(plan_.score_rows)));
+bool DeviceSampler::draws_at_once(std::span<const DrawnRow> rows) const {
+  std::int64_t tokens = 0, copies = 0, top = device::kMostTop;
+  for (const DrawnRow& drawn : rows) {
+    const SampleRow& row = drawn.row;
+    if (!draws_on_device(row) || row.num_candidates > static_cast<std::uint32_t>(kMostCandidates))
+      return false;
+    tokens += row.num_candidates;
+    if (!row.beam && !row.params->logprobs && row.params->best_of <= row.params->n) continue;
+    ++copies;
+    top += row.params->logprobs.value_or(0) + (row.beam ? row.num_candidates : 0);
+  }
+  return std::ssize(rows) <= max_rows() && tokens <= drawn_.count() && top <= top_.count() &&
+         copies <= copies_.count() / shape_.vocab_size;
+}
 
-  if (clock_ != nullptr) PAGODA_RETURN_IF_ERROR(clock_->note_end());
-  std::byte* to = results_.bytes();
+Status DeviceSampler::plan(std::span<const DrawnRow> rows) {
+  begin();
+  std::vector<std::int32_t>& places = slots_[slot_].places;
+  places.assign(rows.empty() ? 0 : rows.back().sequence + 1, -1);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    places[rows[i].sequence] = plan().num_tokens;
+    plan().add(rows[i], static_cast<std::int32_t>(i), counts_);
+  }
+  return put_arguments();
+}
+
+void DeviceSampler::take(std::size_t slot) { slots_[slot].plan.take(slots_[slot].taken); }
+
+Status DeviceSampler::launch_and_take() {
+  if (plan().draw_rows.empty() && plan().score_rows.empty()) return ok_status();
+  arena_.hold();
+  PAGODA_RETURN_IF_ERROR(put_arguments());
+  PAGODA_RETURN_IF_ERROR(arena_.send());
+  PAGODA_RETURN_IF_ERROR(launch());
+  PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+  take(slot_);
+  return ok_status();
+}
+
+Status DeviceSampler::put_arguments() {
+  const std::int32_t vocabulary = shape_.vocab_size;
+  const std::int32_t* const of_prompts = arena_.put(plan().prompt_tokens);
+  arguments_ = {.count = {.counts = counts_.data(),
+                          .rows = arena_.put(counts_.rows()),
+                          .tokens = arena_.put(counts_.tokens()),
+                          .vocabulary = vocabulary},
+                .edit = {.logits = logits_.data(),
+                         .copies = copies_.data(),
+                         .rows = arena_.put(plan().edit_rows),
+                         .edits = const_cast<device::LogitEdit*>(arena_.put(plan().edits)),
+                         .counts = counts_.data(),
+                         .masks = arena_.put(plan().masks),
+                         .best = best_.data(),
+                         .vocabulary = vocabulary},
+                .sample = {.logits = logits_.data(),
+                           .rows = arena_.put(plan().draw_rows),
+                           .best = best_.data(),
+                           .groups = groups_.data(),
+                           .tokens = drawn_.data(),
+                           .vocabulary = vocabulary},
+                .score = {.logits = logits_.data(),
+                          .copies = copies_.data(),
+                          .rows = arena_.put(plan().score_rows),
+                          .tokens = of_prompts != nullptr ? of_prompts : drawn_.data(),
+                          .normalizers = normalizers_.data(),
+                          .scores = scores_.data(),
+                          .top = top_.data(),
+                          .vocabulary = vocabulary}};
+  return arena_.take_status();
+}
+
+Status DeviceSampler::launch() {
+  device::KernelLaunches launches(device_, stream_);
+  PAGODA_RETURN_IF_ERROR(launches.count_tokens(arguments_.count, std::ssize(counts_.rows())));
+  PAGODA_RETURN_IF_ERROR(launches.edit_logits(arguments_.edit, std::ssize(plan().edit_rows)));
+  PAGODA_RETURN_IF_ERROR(launches.sample_rows(arguments_.sample, std::ssize(plan().draw_rows)));
+  PAGODA_RETURN_IF_ERROR(launches.score_rows(arguments_.score, std::ssize(plan().score_rows)));
+
+  if (clock_ != nullptr) PAGODA_RETURN_IF_ERROR(clock_->note_end(slot_));
+  std::byte* to = slots_[slot_].results.bytes();
   Status status;
   const auto fetch = [&]<class T>(const device::DeviceArray<T>& from, std::size_t count) {
     const auto* const there = reinterpret_cast<const T*>(to);
-    if (status.ok()) status = device_.copy_out(stream_, to, from.bytes(), count * sizeof(T));
+    if (status.ok() && count > 0) status = device_.copy_out(stream_, to, from.bytes(), count * sizeof(T));
     to += from.size_bytes();
     return there;
   };
-  const bool scored = !plan_.score_rows.empty();
-  const auto tokens = static_cast<std::size_t>(plan_.num_tokens);
-  const DrawResults results = {.tokens = fetch(drawn_, plan_.draw_rows.empty() ? 0 : tokens),
-                               .normalizers = fetch(normalizers_, plan_.score_rows.size()),
-                               .scores = fetch(scores_, scored ? tokens : 0),
-                               .top = fetch(top_, static_cast<std::size_t>(plan_.num_top))};
-  PAGODA_RETURN_IF_ERROR(status);
-  PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
-  plan_.take(results);
-  return ok_status();
+  const bool scored = !plan().score_rows.empty();
+  const auto tokens = static_cast<std::size_t>(plan().num_tokens);
+  slots_[slot_].taken = {.tokens = fetch(drawn_, plan().draw_rows.empty() ? 0 : tokens),
+                         .normalizers = fetch(normalizers_, plan().score_rows.size()),
+                         .scores = fetch(scores_, scored ? tokens : 0),
+                         .top = fetch(top_, static_cast<std::size_t>(plan().num_top))};
+  return status;
 }
 
 }  // namespace pagoda::device_runner

@@ -20,11 +20,11 @@ std::int32_t num_top_of(const SampleRow& row, std::int32_t vocab_size) {
   return std::min(std::max(wanted, width), vocab_size);
 }
 
+}  // namespace
+
 bool has_penalties(const SamplingParams& params) {
   return params.repetition_penalty != 1.0f || params.frequency_penalty != 0 || params.presence_penalty != 0;
 }
-
-}  // namespace
 
 bool draws_on_device(const SampleRow& row) {
   const std::int32_t wanted = row.params->logprobs.value_or(0);

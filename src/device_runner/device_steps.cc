@@ -14,25 +14,94 @@ bool is_drawn(const OutputRow& row) { return row.prompt_row < 0; }
 
 }  // namespace
 
+bool DeviceModelRunner::run_ahead() {
+  runs_ahead_ = sampler_ != nullptr && options_.parallel.size() == 1;
+  return runs_ahead_;
+}
+
 StepResult DeviceModelRunner::run(const ScheduledBatch& batch) {
-  StepResult result;
+  submit(batch);
+  return wait();
+}
+
+void DeviceModelRunner::submit(const ScheduledBatch& batch) {
+  CHECK(num_submitted_ - num_waited_ < max_in_flight());
+  const std::size_t before = slot_of(num_submitted_ + 1), slot = slot_of(num_submitted_);
+  if (steps_[before].runs && !may_follow(batch)) finish(before);
+  Step& step = steps_[slot];
+  step.result = {};
+  step.drawn.clear();
+  // Behind a batch that failed nothing is run: what it should have drawn is not there.
+  if (num_submitted_++ > num_waited_) step.result.status = steps_[before].result.status;
+  if (!step.result.status.ok()) return;
+  const bool unknown = std::ranges::any_of(
+      batch.sequences, [](const ScheduledSequence& sequence) { return sequence.drawn_at >= 0; });
+  if (!unknown || steps_[before].runs) return carry_out(batch, slot);
+  held_.copy(batch);
+  held_.fill_in(steps_[before].drawn);
+  carry_out(held_.batch(), slot);
+}
+
+StepResult DeviceModelRunner::wait() {
+  CHECK(num_waited_ < num_submitted_);
+  const std::size_t slot = slot_of(num_waited_++);
+  if (steps_[slot].runs) finish(slot);
+  tiers_.take_news(steps_[slot].result.tier_news);
+  return std::move(steps_[slot].result);
+}
+
+void DeviceModelRunner::settle() {
+  for (std::int64_t number = num_waited_; number < num_submitted_; ++number)
+    if (steps_[slot_of(number)].runs) finish(slot_of(number));
+}
+
+// Tokens that are not known here are those of plain draws; and no memory changes hands.
+bool DeviceModelRunner::may_follow(const ScheduledBatch& batch) const {
+  if (!batch.swap_out.empty() || !batch.swap_in.empty() || !batch.page_maps.empty() ||
+      !batch.page_maps_ahead.empty() || !batch.tier_moves.empty())
+    return false;
+  return std::ranges::all_of(batch.sequences, [&](const ScheduledSequence& sequence) {
+    if (sequence.drawn_at < 0) return true;
+    if (config().layer_input || !sequence.sample) return false;
+    const SamplingParams& params = *sequence.spec.params;
+    return !has_penalties(params) && params.bad_words.empty() &&
+           params.min_tokens < sequence.spec.num_output_tokens;
+  });
+}
+
+void DeviceModelRunner::carry_out(const ScheduledBatch& batch, std::size_t slot) {
+  StepResult& result = steps_[slot].result;
   result.sequences.resize(batch.sequences.size());
   result.status = released_ && !batch.empty() ? internal_error("the weights have been released")
                                               : step_.check(batch, ids());
   if (result.status.ok())
     result.status =
         tiers_.check(batch.tier_moves, kv_plan_, mapper_ ? mapper_->arena().num_created() : num_blocks_);
-  if (result.status.ok()) result.status = step(batch, result);
-  if (clock_ && result.status.ok() && !batch.empty()) result.idle_seconds = clock_->take_idle();
-  tiers_.take_news(result.tier_news);
-  return result;
+  if (sampler_) sampler_->use(slot);
+  if (result.status.ok()) result.status = step(batch, slot);
+  if (steps_[slot].runs) return;
+  // It was waited for, and so was the one before it.
+  if (steps_[1 - slot].runs) finish(1 - slot);
+  if (clock_ && result.status.ok() && !batch.empty()) result.idle_seconds = clock_->take_idle(slot);
+  steps_[slot].drawn = drawn_tokens(result);
 }
 
-Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) {
+void DeviceModelRunner::finish(std::size_t slot) {
+  Step& step = steps_[slot];
+  step.runs = false;
+  step.result.status = device_->synchronize_event(done_[slot]);
+  if (!step.result.status.ok()) return;
+  if (!step.rows.empty()) sampler_->take(slot);
+  if (clock_) step.result.idle_seconds = clock_->take_idle(slot);
+  step.drawn = drawn_tokens(step.result);
+}
+
+Status DeviceModelRunner::step(const ScheduledBatch& batch, std::size_t slot) {
+  StepResult& result = steps_[slot].result;
   tiers_.cancel(batch.tier_moves);
   arena_->begin();
   bucket_.reset();
-  if (!batch.empty()) PAGODA_RETURN_IF_ERROR(bring(batch, result));
+  if (!batch.empty()) PAGODA_RETURN_IF_ERROR(bring(batch, slot));
   if (mapper_) {
     PAGODA_RETURN_IF_ERROR(mapper_->map(batch.page_maps));
     if (!batch.sequences.empty()) mapper_->map_ahead(batch.page_maps_ahead);
@@ -43,10 +112,10 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) 
   PAGODA_RETURN_IF_ERROR(start_tier_moves(batch));
   if (!batch.empty()) {
     PAGODA_RETURN_IF_ERROR(forward());
-    PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : pools() ? ok_status() : sample(batch, result));
+    PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : pools() ? ok_status() : sample(batch, slot));
     if (windows_) return windows_->check();
   }
-  return device_->synchronize(stream_);
+  return steps_[slot].runs ? ok_status() : device_->synchronize(stream_);
 }
 
 // One copy a block: all of its layers lie together.
@@ -95,10 +164,11 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
 }
 
 // Before anything else of the step is put into the arena, so that steps of a bucket have the same addresses.
-Status DeviceModelRunner::bring(const ScheduledBatch& batch, StepResult& result) {
-  step_.lay_out(batch, result);
+Status DeviceModelRunner::bring(const ScheduledBatch& batch, std::size_t slot) {
+  step_.lay_out(batch, steps_[slot].result);
   bucket_ = graphs_->bucket_of(step_);
   if (bucket_) step_.pad_rows(bucket_->rows);
+  arena_->hold();
   const std::int32_t* const image = arena_->keep(step_.image(), as_size(step_.size_bytes()));
   PAGODA_RETURN_IF_ERROR(arena_->take_status());
   ops_->begin_step(step_.image(), image, bucket_);
@@ -109,7 +179,26 @@ Status DeviceModelRunner::bring(const ScheduledBatch& batch, StepResult& result)
   if (kv_plan_.has_states())
     views_.show_states(step_, kv_plan_, [&](std::int32_t page) { return blocks_ + page * block_bytes_; });
   if (bucket_) ops_->bring(views_.lanes(), views_.states());
-  return ops_->take_status();
+  PAGODA_RETURN_IF_ERROR(ops_->take_status());
+  // A replayed step's draws come along; an eager one puts more before it gets to them.
+  if (bucket_) PAGODA_RETURN_IF_ERROR(plan_draws(batch, slot));
+  if (!step_.drawn_tokens().empty()) return fill_in_tokens(image, slot);
+  return arena_->send();
+}
+
+// The image's ids come with those of the step before, which has not been waited for.
+Status DeviceModelRunner::fill_in_tokens(const std::int32_t* image, std::size_t slot) {
+  std::vector<device::DrawnPlace> places;
+  for (const StepLayout::DrawnToken& token : step_.drawn_tokens())
+    places.push_back({.row = token.row, .place = sampler_->place_of(1 - slot, token.sequence)});
+  const device::FillInTokensArgs args = {
+      .ids = const_cast<std::int32_t*>(image) + (step_.token_ids().data() - step_.image().data()),
+      .drawn = sampler_->drawn(),
+      .places = arena_->put(places),
+      .count = static_cast<std::int32_t>(places.size())};
+  PAGODA_RETURN_IF_ERROR(arena_->take_status());
+  PAGODA_RETURN_IF_ERROR(arena_->send());
+  return device::KernelLaunches(*device_, stream_).fill_in_tokens(args);
 }
 
 DecoderBatch DeviceModelRunner::decoder_batch() const {
@@ -154,7 +243,14 @@ Status DeviceModelRunner::logits(std::int64_t first, std::int64_t count) {
 
 // Rows to draw from stand before those that are only scored: one pass over the head is for all of them. Other
 // ranks than the first bring their part of the logits.
-Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
+Status DeviceModelRunner::sample(const ScheduledBatch& batch, std::size_t slot) {
+  StepResult& result = steps_[slot].result;
+  if (!bucket_) {
+    arena_->hold();
+    PAGODA_RETURN_IF_ERROR(plan_draws(batch, slot));
+    PAGODA_RETURN_IF_ERROR(arena_->send());
+  }
+  if (steps_[slot].planned) return start_draws(slot);
   const std::span<const OutputRow> outputs = step_.output_rows();
   const auto num_drawn = as_size(std::ranges::count_if(outputs, is_drawn));
   const std::int64_t at_once = drawn_rows_at_once();
@@ -190,6 +286,37 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result
     }
     PAGODA_RETURN_IF_ERROR(sampler_->score(scored));
   }
+  return ok_status();
+}
+
+// A step is planned where one launch of the sampler, of rows of logits that exist together, does for all that
+// it draws, or it draws nothing.
+Status DeviceModelRunner::plan_draws(const ScheduledBatch& batch, std::size_t slot) {
+  Step& step = steps_[slot];
+  step.planned = false;
+  const std::span<const OutputRow> outputs = step_.output_rows();
+  if (sampler_ == nullptr || windows_ || std::cmp_greater(outputs.size(), drawn_rows_at_once()) ||
+      !std::ranges::all_of(outputs, is_drawn))
+    return ok_status();
+  step.rows.clear();
+  for (const OutputRow& row : outputs)
+    step.rows.push_back({.row = sample_row(batch, step.result, row),
+                         .id = batch.sequences[as_size(row.sequence)].id,
+                         .sequence = as_size(row.sequence),
+                         .draft = row.draft});
+  step.planned = sampler_->draws_at_once(step.rows);
+  return step.planned && !step.rows.empty() ? sampler_->plan(step.rows) : ok_status();
+}
+
+// finish() takes what they draw.
+Status DeviceModelRunner::start_draws(std::size_t slot) {
+  Step& step = steps_[slot];
+  if (!step.rows.empty()) {
+    if (!bucket_) PAGODA_RETURN_IF_ERROR(logits(0, std::ssize(step.rows)));
+    PAGODA_RETURN_IF_ERROR(sampler_->launch());
+  }
+  PAGODA_RETURN_IF_ERROR(device_->record(done_[slot], stream_));
+  step.runs = true;
   return ok_status();
 }
 

@@ -8,6 +8,7 @@ namespace pagoda::device_runner {
 
 Status DeviceModelRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
                                     std::unique_ptr<KvRowServer> server) {
+  settle();
   std::int32_t most_pages = 1;
   for (const KvGroup& group : kv_plan_.groups) most_pages = std::max(most_pages, group.pages_per_row);
   auto copies = TierCopies::create(*device_, kv_block_bytes(), most_pages,

@@ -10,7 +10,7 @@ Result<std::unique_ptr<StepClock>> StepClock::create(device::Device& device, dev
   std::unique_ptr<StepClock> clock(new StepClock(device, stream));
   auto there = device::DeviceArray<std::uint64_t>::create(device, 2, "times of steps");
   if (!there) return there.error();
-  auto here = device::PinnedArray<std::uint64_t>::create(device, 2);
+  auto here = device::PinnedArray<std::uint64_t>::create(device, 4);
   if (!here) return here.error();
   clock->there_ = *std::move(there);
   clock->here_ = *std::move(here);
@@ -23,16 +23,17 @@ Status StepClock::note(std::size_t which) {
                         device::NoteTimeArgs{.time = there_.data() + which});
 }
 
-Status StepClock::note_end() {
-  ended_ = true;
+Status StepClock::note_end(std::size_t slot) {
+  ended_[slot] = true;
   PAGODA_RETURN_IF_ERROR(note(1));
-  return device_->copy_out(stream_, here_.bytes(), there_.bytes(), 2 * sizeof(std::uint64_t));
+  constexpr std::size_t kBytes = 2 * sizeof(std::uint64_t);
+  return device_->copy_out(stream_, here_.bytes() + slot * kBytes, there_.bytes(), kBytes);
 }
 
-std::optional<double> StepClock::take_idle() {
+std::optional<double> StepClock::take_idle(std::size_t slot) {
   const std::optional<std::uint64_t> before = std::exchange(last_end_, std::nullopt);
-  if (!std::exchange(ended_, false)) return std::nullopt;
-  const std::uint64_t begin = here_.data()[0], end = here_.data()[1];
+  if (!std::exchange(ended_[slot], false)) return std::nullopt;
+  const std::uint64_t begin = here_.data()[2 * slot], end = here_.data()[2 * slot + 1];
   last_end_ = end;
   if (!before) return std::nullopt;
   return 1e-9 * static_cast<double>(static_cast<std::int64_t>(begin - *before));

@@ -5,6 +5,7 @@
 // waits for the host, copies results out and inputs in, and launches. Measuring adds two launches of one warp
 // and a copy of 16 bytes to a step. On the emulated device it says nothing. Errors: the device's. Threads:
 // the device's caller.
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,12 +21,13 @@ class StepClock {
 
   // Puts a note of the time into the stream.
   Status note_begin() { return note(0); }
-  // The same, and brings what was noted to the host.
-  Status note_end();
+  // The same, and brings what was noted to the host. `slot`: 0 or 1, since a step may be put into the stream
+  // before the one in front of it has been taken.
+  Status note_end(std::size_t slot);
 
-  // Behind each step, once the stream is done with it: seconds from the end of the step before to its begin;
-  // none where one of the two noted no end.
-  std::optional<double> take_idle();
+  // Behind each step, in their order, once the stream is done with it: seconds from the end of the step
+  // before to its begin; none where one of the two noted no end.
+  std::optional<double> take_idle(std::size_t slot);
 
  private:
   StepClock(device::Device& device, device::StreamId stream) : device_(&device), stream_(stream) {}
@@ -34,8 +36,8 @@ class StepClock {
   device::Device* device_;
   device::StreamId stream_;
   device::DeviceArray<std::uint64_t> there_;  // begin, end
-  device::PinnedArray<std::uint64_t> here_;
-  bool ended_ = false;  // this step has noted its end
+  device::PinnedArray<std::uint64_t> here_;   // by slot
+  std::array<bool, 2> ended_ = {};            // the step of the slot has noted its end
   std::optional<std::uint64_t> last_end_;
 };
 

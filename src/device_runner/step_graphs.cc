@@ -95,6 +95,7 @@ Result<std::optional<device::GraphId>> StepGraphs::capture(DeviceOps& ops,
 Status StepGraphs::destroy(Graphs::iterator graph) {
   const device::GraphId id = graph->second.id;
   graphs_.erase(graph);
+  PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));  // it may still run
   return device_->destroy_graph(id);
 }
 

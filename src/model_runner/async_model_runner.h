@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "model_runner/held_batch.h"
 #include "model_runner/model_runner.h"
 
 namespace pagoda {
@@ -48,16 +49,8 @@ class AsyncModelRunner final : public ModelRunner {
 
  private:
   static constexpr std::int32_t kMaxInFlight = 2;
-  // A batch with all that it points to but parameters, masks and partial vectors.
   struct Held {
-    void copy(const ScheduledBatch& from);
-    // Fills in what the batch before it has drawn.
-    void fill_in(std::span<const TokenId> drawn);
-
-    ScheduledBatch batch;
-    std::vector<TokenId> tokens;  // all_tokens of each sequence, and then a token that is not known yet
-    std::vector<BlockId> blocks;
-    std::vector<KvTable> tables;
+    HeldBatch batch;
     StepResult result;
     std::atomic<std::uint64_t>* beats = nullptr;  // the submitting thread's
   };

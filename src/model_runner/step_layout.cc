@@ -1,6 +1,7 @@
 #include "model_runner/step_layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <ranges>
 #include <type_traits>
 
@@ -17,6 +18,7 @@ static_assert(std::is_trivially_copyable_v<OutputRow> &&
               sizeof(OutputRow) == kOutputRowWords * sizeof(std::int32_t));
 
 constexpr std::int64_t kStateCopyWords = 2;  // before its pages
+constexpr std::int64_t kLine = 16;           // words; sections begin at a cache line
 
 }  // namespace
 
@@ -43,24 +45,35 @@ Result<StepLayout> StepLayout::create(const KvGroupPlan& plan, const StepRules& 
     for (const KvGroup& group : plan.groups)
       table_words = std::max(table_words, layout.num_lanes_ * group.rows_for(rules.max_context));
   }
-  std::array<std::int64_t, kNumSections> sizes = {};
-  for (const Section by_row : {kTokenIds, kPositions, kRotations, kTokenTypes, kOutputRowIds})
-    sizes[by_row] = tokens;
-  for (const Section by_sequence : {kFirstRows, kRowCounts, kDraftCounts}) sizes[by_sequence] = sequences;
-  sizes[kTableEnds] = sequences * layout.num_lanes_;
-  sizes[kOutputRows] = tokens * static_cast<std::int64_t>(kOutputRowWords);
-  sizes[kStateCopies] = layout.state_pages_ > 0 ? tokens * (kStateCopyWords + layout.state_pages_) : 0;
-  sizes[kTables] = sequences * table_words;
-  constexpr std::int64_t kLine = 16;  // words; sections begin at a cache line
-  std::int64_t total = 0;
-  for (std::size_t i = 0; i < kNumSections; ++i) {
-    layout.at_[i] = as_size(total);
-    total += (sizes[i] + kLine - 1) / kLine * kLine;
-  }
-  auto memory = Memory::reserve(as_size(total) * sizeof(std::int32_t));
+  const std::size_t total = layout.place_sections(tokens, sequences) +
+                            as_size((sequences * table_words + kLine - 1) / kLine * kLine);
+  auto memory = Memory::reserve(total * sizeof(std::int32_t));
   if (!memory) return memory.error();
   layout.memory_ = *std::move(memory);
   return layout;
+}
+
+// Gives the words in front of the tables, which are last.
+std::size_t StepLayout::place_sections(std::int64_t rows, std::int64_t sequences) {
+  std::array<std::int64_t, kNumSections> sizes = {};
+  for (const Section by_row : {kTokenIds, kPositions, kRotations, kTokenTypes, kOutputRowIds})
+    sizes[by_row] = rows;
+  for (const Section by_sequence : {kFirstRows, kRowCounts, kDraftCounts}) sizes[by_sequence] = sequences;
+  sizes[kTableEnds] = sequences * num_lanes_;
+  sizes[kOutputRows] = rows * static_cast<std::int64_t>(kOutputRowWords);
+  sizes[kStateCopies] = state_pages_ > 0 ? rows * (kStateCopyWords + state_pages_) : 0;
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < kNumSections; ++i) {
+    at_[i] = as_size(total);
+    total += (sizes[i] + kLine - 1) / kLine * kLine;
+  }
+  return at_[kTables];
+}
+
+std::int32_t StepLayout::room_for(std::int32_t count) {
+  if (count <= 8) return static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(count)));
+  const std::int32_t step = count <= 256 ? 8 : 16;
+  return (count + step - 1) / step * step;
 }
 
 Status StepLayout::check(const ScheduledBatch& batch, const StepIds& ids) const {
@@ -85,7 +98,11 @@ Status StepLayout::check_sequence(const ScheduledSequence& sequence) const {
   if (sequence.rotation < 0 || sequence.rotation > rules_.max_positions)
     return internal_error("a rotation of no length that the model has");
   if (end > rules_.max_context) return internal_error(concat("position ", end - 1, " is beyond the model's"));
+  const bool unknown = rules_.fills_in && sequence.drawn_at >= 0;
+  if (unknown && (sequence.tokens.size() != 1 || sequence.num_draft_tokens != 0 || sequence.whole_prompt))
+    return internal_error("a sequence of which more than a token is not known yet");
   for (const TokenId token : sequence.tokens) {
+    if (unknown && token == kTokenInFlight) continue;
     if (token < 0 || token >= rules_.vocab_size)
       return internal_error(concat("token id ", token, " is outside of the vocabulary"));
   }
@@ -183,6 +200,12 @@ Status StepLayout::check_state_copies(const ScheduledBatch& batch, const StepIds
 void StepLayout::lay_out(const ScheduledBatch& batch, StepResult& result) {
   num_rows_ = num_sequences_ = num_state_copies_ = table_width_ = 0;
   table_words_ = 0;
+  std::size_t num_rows = 0;
+  for (const ScheduledSequence& sequence : batch.sequences) num_rows += sequence.tokens.size();
+  room_ = std::min(room_for(static_cast<std::int32_t>(num_rows)), rules_.max_tokens);
+  place_sections(room_, std::min({room_for(static_cast<std::int32_t>(batch.sequences.size())),
+                                  rules_.max_seqs, rules_.max_tokens}));
+  drawn_tokens_.clear();
   typed_ = false;
   rotated_ =
       std::ranges::any_of(batch.sequences, [](const auto& sequence) { return sequence.rotation != 0; });
@@ -213,7 +236,7 @@ bool StepLayout::is_decode() const {
 }
 
 void StepLayout::pad_rows(std::int32_t count) {
-  CHECK(is_decode() && count >= num_rows_ && count <= rules_.max_tokens);
+  CHECK(is_decode() && count >= num_rows_ && count <= room_);
   for (; num_rows_ < count; ++num_rows_) {
     section(kTokenIds)[num_rows_] = section(kPositions)[num_rows_] = 0;
     section(kOutputRowIds)[num_rows_] = num_rows_;
@@ -227,7 +250,12 @@ void StepLayout::put_rows(const ScheduledSequence& sequence, std::int32_t index)
   const auto put = [&](Section to, std::int32_t value) {
     std::fill_n(section(to) + num_rows_, count, value);
   };
-  std::ranges::copy(sequence.tokens, section(kTokenIds) + num_rows_);
+  if (rules_.fills_in && sequence.drawn_at >= 0) {
+    drawn_tokens_.push_back({.row = num_rows_, .sequence = sequence.drawn_at});
+    section(kTokenIds)[num_rows_] = 0;
+  } else {
+    std::ranges::copy(sequence.tokens, section(kTokenIds) + num_rows_);
+  }
   for (std::int32_t row = 0; row < count; ++row)
     section(kPositions)[num_rows_ + row] = sequence.num_computed_tokens + row;
   if (rotated_) put(kRotations, sequence.rotation);

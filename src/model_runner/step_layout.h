@@ -1,11 +1,11 @@
 #pragma once
-// StepLayout: a ScheduledBatch as the inputs of a forward pass, in one flat image of 32-bit words whose
-// sections have fixed places and capacities: one copy brings a step to a device, and a recorded step finds
-// the next one's inputs at the same addresses. The CPU reads the image in place. First what each row of
-// tokens has, then what each sequence, output row and copy of a state has, the block tables last. A lane is
-// one page of a row of a KV group: there is a table for each sequence and lane. check() is the only check of
-// a batch, whatever runs it. Not here: pointers, and the copies, swaps and mappings of a batch. Threads: the
-// runner's one caller.
+// StepLayout: a ScheduledBatch as the inputs of a forward pass, in one flat image of 32-bit words: one copy
+// brings a step to a device. Places and capacities of its sections are the same for steps of as many rows and
+// sequences, rounded up (room_for), so that a recorded step finds the next one's inputs at the same
+// addresses. The CPU reads the image in place. First what each row of tokens has, then what each sequence,
+// output row and copy of a state has, the block tables last. A lane is one page of a row of a KV group: there
+// is a table for each sequence and lane. check() is the only check of a batch, whatever runs it. Not here:
+// pointers, and the copies, swaps and mappings of a batch. Threads: the runner's one caller.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -28,7 +28,8 @@ struct StepRules {
   std::int32_t block_size = 0;                     // tokens of a block of a plan without groups
   bool pools = false;                              // vectors are made of rows; else rows are drawn from
   bool draws = true;                               // this rank draws, and so needs parameters
-  OutputRowRules output = {};                      // its vocab_size is this one's
+  bool fills_in = false;       // tokens that the batch before draws are filled in later: drawn_tokens()
+  OutputRowRules output = {};  // its vocab_size is this one's
   // ragged: each table as long as its sequence. by_row: all as long as the longest, filled up with -1; rows
   // to draw from come before those that are scored.
   enum class Tables { ragged, by_row };
@@ -57,6 +58,10 @@ class StepLayout {
   // logits.
   void lay_out(const ScheduledBatch& batch, StepResult& result);
 
+  // The room that sections have for so many rows or sequences: no less than rows_of_buckets() of StepGraphs
+  // has for a step of so many.
+  static std::int32_t room_for(std::int32_t count);
+
   // Whether each sequence has one row, which is drawn from and has no rotation of its own: a decode step.
   bool is_decode() const;
   // Adds rows of token 0 at position 0, of no sequence, to a decode step, until there are so many.
@@ -79,6 +84,12 @@ class StepLayout {
   std::int32_t context_len(std::int32_t sequence) const;
   std::span<const std::int32_t> output_row_ids() const;
   std::span<const OutputRow> output_rows() const;
+
+  // Rows whose token the batch before draws for its sequence `sequence`; 0 in token_ids().
+  struct DrawnToken {
+    std::int32_t row = 0, sequence = 0;
+  };
+  std::span<const DrawnToken> drawn_tokens() const { return drawn_tokens_; }
 
   std::int32_t num_lanes() const { return num_lanes_; }
   std::int32_t first_lane(std::int32_t group) const { return first_lane_[static_cast<std::size_t>(group)]; }
@@ -125,6 +136,7 @@ class StepLayout {
   Status check_tables(const ScheduledSequence& sequence, const StepIds& ids) const;
   Status check_copies(const ScheduledBatch& batch, const StepIds& ids) const;
   Status check_state_copies(const ScheduledBatch& batch, const StepIds& ids) const;
+  std::size_t place_sections(std::int64_t rows, std::int64_t sequences);
   void put_rows(const ScheduledSequence& sequence, std::int32_t index);
   void put_pooled(const ScheduledSequence& sequence);
   void put_tables(const ScheduledBatch& batch);
@@ -145,6 +157,8 @@ class StepLayout {
   bool rotated_ = false, typed_ = false;
   std::vector<std::int32_t> output_ids_;  // as they are found; kept for their capacity
   std::vector<OutputRow> outputs_;
+  std::vector<DrawnToken> drawn_tokens_;
+  std::int32_t room_ = 0;  // rows
 };
 
 }  // namespace pagoda

@@ -121,21 +121,49 @@ TEST(StepLayout, HoldsRowsSequencesAndTables) {
   EXPECT_EQ(layout.state_copy(0).num_rows, 2);
   EXPECT_EQ(list(layout.state_copy(0).pages), (Ids{35, 37}));
 
-  // Everything lies in the image, and a later step's inputs where this one's were.
+  // Everything lies in the image, and the inputs of a later step with as many rows where this one's were.
   const auto image = layout.image();
   EXPECT_GE(layout.token_ids().data(), image.data());
   EXPECT_EQ(layout.tables().data() + layout.tables().size(), image.data() + image.size());
   const std::int32_t* const before[] = {layout.token_ids().data(), layout.output_row_ids().data(),
                                         layout.tables().data()};
-  data.batch.sequences.pop_back();
   data.batch.state_copies.clear();
-  data.batch.sequences[0].rotation = 7;
+  data.batch.sequences[0].rotation = data.batch.sequences[1].rotation = 7;
   lay_out(layout, data.batch);
   EXPECT_EQ(before[0], layout.token_ids().data());
   EXPECT_EQ(before[1], layout.output_row_ids().data());
   EXPECT_EQ(before[2], layout.tables().data());
-  EXPECT_EQ(list(layout.rotations()), (Ids{7, 7}));
+  EXPECT_EQ(list(layout.rotations()), (Ids{7, 7, 7, 7, 7}));
   EXPECT_EQ(layout.num_state_copies(), 0);
+  // A step of fewer rows has a smaller image.
+  const std::size_t size = layout.image().size();
+  data.batch.sequences.pop_back();
+  lay_out(layout, data.batch);
+  EXPECT_LT(layout.image().size(), size);
+  EXPECT_EQ(list(layout.rotations()), (Ids{7, 7}));
+}
+
+TEST(StepLayout, TokensThatTheBatchBeforeDrawsAreFilledInLater) {
+  Batch data;
+  const std::vector<TokenId> unknown = {kTokenInFlight};
+  ScheduledSequence& first = data.batch.sequences[0];
+  first.num_computed_tokens = 13;
+  first.num_draft_tokens = 0;
+  first.tokens = unknown;
+  first.drawn_at = 3;
+  StepLayout refuses = make(rules());
+  EXPECT_FALSE(refuses.check(data.batch, kIds).ok());
+  StepRules fills_in = rules();
+  fills_in.fills_in = true;
+  StepLayout layout = make(fills_in);
+  lay_out(layout, data.batch);
+  EXPECT_EQ(list(layout.token_ids()), (Ids{0, 60, 61, 62}));
+  ASSERT_EQ(layout.drawn_tokens().size(), 1u);
+  EXPECT_EQ(layout.drawn_tokens()[0].row, 0);
+  EXPECT_EQ(layout.drawn_tokens()[0].sequence, 3);
+  const std::vector<TokenId> two = {kTokenInFlight, 5};
+  first.tokens = two;
+  EXPECT_FALSE(layout.check(data.batch, kIds).ok());
 }
 
 TEST(StepLayout, TablesByRowAreOfOneWidth) {

@@ -47,6 +47,7 @@ LoadedRunner::Taken LoadedRunner::take(bool async) {
     };
     return Taken{.runner = std::move(runner), .create_pages = create};
   };
+  if (async && device_ && device_->run_ahead()) return hand_over(device_);
   Taken taken = device_ ? hand_over(device_) : group_ ? hand_over(group_) : hand_over(alone_);
   if (!async) return taken;
   auto outer = std::make_unique<AsyncModelRunner>(std::move(taken.runner));

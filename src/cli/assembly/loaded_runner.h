@@ -26,7 +26,7 @@ class LoadedRunner {
     std::unique_ptr<ModelRunner> runner;
     std::function<Status(std::int64_t first, std::int64_t count)> create_pages;
   };
-  // `async`: as an AsyncModelRunner.
+  // `async`: takes two batches at once, a device by itself and others as an AsyncModelRunner.
   Taken take(bool async);
 
   const KvGroupPlan& kv_plan() const;

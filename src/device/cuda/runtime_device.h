@@ -79,6 +79,10 @@ class CudaDevice final : public Device {
   Status synchronize(StreamId stream) override {
     return check(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
   }
+  Status synchronize_event(EventId event) override {
+    enter();
+    return check(cudaEventSynchronize(of(event)), "cudaEventSynchronize");
+  }
   Status copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) override {
     return put_copy(stream, to, pinned, bytes, cudaMemcpyHostToDevice);
   }

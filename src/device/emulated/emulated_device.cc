@@ -180,6 +180,16 @@ Status EmulatedDevice::synchronize(StreamId stream) {
   }
 }
 
+Status EmulatedDevice::synchronize_event(EventId event) {
+  for (;;) {
+    const Call call(*this);
+    PAGODA_RETURN_IF_ERROR(allowed("synchronize_event()"));
+    if (!queues_.has(event)) return lose("synchronize_event() of an event that is none");
+    if (queues_.has_reached(event)) return ok_status();
+    PAGODA_RETURN_IF_ERROR(stick(queues_.run_one()));
+  }
+}
+
 std::string EmulatedDevice::wrong_range(const std::byte* memory, Side side, std::size_t bytes) const {
   if (side == Side::device) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory);

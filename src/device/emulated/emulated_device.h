@@ -69,6 +69,7 @@ class EmulatedDevice final : public Device {
   Status record(EventId event, StreamId stream) override;
   Status wait(StreamId stream, EventId event) override;
   Status synchronize(StreamId stream) override;
+  Status synchronize_event(EventId event) override;
   Status copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) override;
   Status copy_out(StreamId stream, std::byte* pinned, const std::byte* from, std::size_t bytes) override;
   Status copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes) override;

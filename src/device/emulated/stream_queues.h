@@ -28,6 +28,8 @@ class StreamQueues {
   Status record(EventId event, StreamId stream);
   Status wait(StreamId stream, EventId event);
   bool is_empty(StreamId stream) { return queue(stream).empty(); }
+  // Whether its latest record() has run.
+  bool has_reached(EventId id) { return event(id).reached == event(id).recorded; }
   // Runs one item of a stream that the seed chooses. internal: all that have something wait for each other.
   Status run_one();
   bool idle() const;  // nothing is left to run

@@ -346,6 +346,17 @@ struct CountRow {
   std::int64_t first = 0;            // in CountTokensArgs::tokens: of the prompt, then of the output
   std::int32_t prompt = 0, output = 0;
 };
+// Rows of a step get the tokens that the step before has drawn: ids[to.row] = drawn[to.place].
+struct DrawnPlace {
+  std::int32_t row = 0, place = 0;
+};
+struct FillInTokensArgs {
+  std::int32_t* ids = nullptr;
+  const std::int32_t* drawn = nullptr;
+  const DrawnPlace* places = nullptr;  // [count]
+  std::int32_t count = 0;
+};
+
 // When all that stands in front of it has ended, in nanoseconds of the device's clock.
 struct NoteTimeArgs {
   std::uint64_t* time = nullptr;

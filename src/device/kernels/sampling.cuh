@@ -55,6 +55,13 @@ __device__ __forceinline__ float penalized(const EditRow& row, float logit, bool
 }
 
 // grid: rows to edit; block: sample_threads(); shared: select_shared_bytes().
+// A thread a row.
+__global__ void fill_in_tokens(FillInTokensArgs args) {
+  begin_kernel();
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < args.count) args.ids[args.places[i].row] = args.drawn[args.places[i].place];
+}
+
 __global__ void edit_logits(EditLogitsArgs args) {
   begin_kernel();
   const EditRow& row = args.rows[blockIdx.x];
