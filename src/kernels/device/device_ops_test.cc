@@ -446,7 +446,7 @@ TEST_F(DeviceOpsTest, WarpgroupsAttendWithTheBitsOfTiles) {
       EXPECT_TRUE(bench_.device().synchronize(bench_.stream()).ok());
     }
     const auto launched = bench_.device().end_profile();
-    EXPECT_TRUE(launched.ok() && ops.take_status().ok());
+    EXPECT_TRUE(launched.has_value() && ops.take_status().ok());
     EXPECT_EQ(
         std::ranges::any_of(
             *launched, [](const auto& line) { return std::string_view(line.kernel) == "attend_bulk_64"; }),
