@@ -60,6 +60,16 @@ const std::uint16_t* rounded_rows(DeviceOps& ops, const LinearInput& input, std:
   return out;
 }
 
+// Room for rows of `width` in slabs, with zeros behind their ends.
+std::uint16_t* room_for_slabs(DeviceOps& ops, DeviceOps::Room which, std::int64_t num_rows,
+                              std::int64_t width) {
+  const std::int64_t floats = device::slab_width(i32(width)) / 2;
+  float* const room = ops.room(which, num_rows * floats);
+  if (room != nullptr && width % device::kSlabStep != 0)
+    row_op(ops, {num_rows, floats}, {.op = RowOp::zero, .y = strided(Buffer::of(room, floats))});
+  return reinterpret_cast<std::uint16_t*>(room);
+}
+
 // y [num_rows, columns of the parts] = (accumulate: y +) x W^T, of rows that is_by_tiles() has rounded.
 void rounded_products(DeviceOps& ops, const PackedLinear::Storage& weight, const std::uint16_t* rounded,
                       std::int64_t num_rows, float* y, std::int64_t stride, bool accumulate) {
@@ -208,12 +218,11 @@ void few(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput&
 const std::uint16_t* gated_rows(DeviceOps& ops, const PackedLinear::Storage& weight, Activation activation,
                                 const LinearInput& input, std::int64_t num_rows) {
   const DevicePart& part = weight.device.front();
-  if (weight.form != LinearForm::gated || weight.device.size() > 1 || weight.n % device::kSlabStep != 0 ||
+  if (weight.form != LinearForm::gated || weight.device.size() > 1 ||
       !ops.launches().takes_gated(part.element, function_of(activation), i32(num_rows)))
     return nullptr;
   const std::uint16_t* const x = rounded_rows(ops, input, num_rows, weight.k);
-  auto* const out =
-      reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::products, num_rows * weight.n / 2));
+  std::uint16_t* const out = room_for_slabs(ops, DeviceOps::Room::products, num_rows, weight.n);
   if (x == nullptr || out == nullptr) return nullptr;  // ops has the error
   ops.keep(ops.launches().linear_gated({.product = {.weight = part.weight,
                                                     .bias = part.bias,
@@ -244,8 +253,8 @@ const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t n
 }
 
 std::uint16_t* room_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
-  if (!is_by_tiles(ops, weight, num_rows) || weight.k % device::kSlabStep != 0) return nullptr;
-  return reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::attended, num_rows * weight.k / 2));
+  if (!is_by_tiles(ops, weight, num_rows)) return nullptr;
+  return room_for_slabs(ops, DeviceOps::Room::attended, num_rows, weight.k);
 }
 
 // A function of a product that is not gated is applied in place.
