@@ -66,7 +66,9 @@ class Check {
     PAGODA_RETURN_IF_ERROR(
         device_.copy_in(stream_, memory_[1], pinned_[1], std::size_t{2} * kColumns * kDepth));
     std::vector<std::byte> wanted;
-    for (const Form form : {Form::several, Form::bulk_64, Form::bulk_128, Form::bulk_256}) {
+    for (const Form form : {Form::several, Form::bulk_64, Form::bulk_128, Form::bulk_256, Form::narrow_32,
+                            Form::narrow_48, Form::narrow_64, Form::narrow_112}) {
+      if (form >= Form::narrow_32 && choices::narrow_rows == 0) break;
       LinearArgs args = {.x = reinterpret_cast<const float*>(memory_[0]), .weight = memory_[1]};
       args.y = reinterpret_cast<float*>(memory_[2]);
       args.rounded = reinterpret_cast<std::uint16_t*>(memory_[3]);
@@ -81,7 +83,7 @@ class Check {
       if (std::memcmp(wanted.data(), pinned_[2], kOut) != 0)
         return unavailable(concat(device_.describe(),
                                   ": products by warpgroups have other bits than those by warps; "
-                                  "build with bulk_rows 0 (src/device/kernels/choices.def)"));
+                                  "build with bulk_rows and narrow_rows 0 (src/device/kernels/choices.def)"));
     }
     return ok_status();
   }
@@ -93,7 +95,11 @@ class Check {
 
 }  // namespace
 
-bool takes_bulk_products(std::int64_t rows) { return choices::bulk_rows > 0 && rows >= choices::bulk_rows; }
+bool takes_bulk_products(std::int64_t rows) {
+  return (choices::bulk_rows > 0 && rows >= choices::bulk_rows) ||
+         (choices::widened_rows > 0 && rows >= choices::widened_rows) ||
+         (choices::narrow_rows > 0 && rows >= choices::narrow_rows);
+}
 
 Status check_bulk_products(Device& device, StreamId stream) {
   return device.has_warpgroups() ? Check(device, stream).run() : ok_status();

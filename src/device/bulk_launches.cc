@@ -1,7 +1,8 @@
-// Launches of products by warpgroups (kernels/linear_bulk.cuh).
+// Launches of products by warpgroups (kernels/linear_bulk.cuh, kernels/linear_narrow.cuh), and which form is
+// made for a size.
 #include <algorithm>
-#include <limits>
-#include <utility>
+#include <iterator>
+#include <optional>
 
 #include "device/kernel_launches.h"
 #include "device/kernels/launch_shapes.h"
@@ -9,68 +10,104 @@
 namespace pagoda::device {
 namespace {
 
-constexpr bool fits_cluster(std::uint32_t shared_bytes) { return shared_bytes <= kMaxClusterSharedBytes; }
-static_assert(fits_cluster(product_shared_bytes(bulk_rows(64), 64)) &&
-              fits_cluster(product_shared_bytes(bulk_rows(128), 64)) &&
-              fits_cluster(product_shared_bytes(bulk_rows(256), 64)) &&
-              fits_cluster(bulk_attention_bytes(64)) && fits_cluster(bulk_attention_bytes(128)));
+using Form = KernelLaunches::ProductForm;
 
-std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+// A limit of choices.def.
+constexpr bool fits(const ProductTile& tile) {
+  return product_shared_bytes(tile, 64) <= kMaxClusterSharedBytes && tile.stages > 2;
+}
+static_assert(bulk_attention_bytes(64) <= kMaxClusterSharedBytes &&
+              bulk_attention_bytes(128) <= kMaxClusterSharedBytes);
+static_assert(fits(bulk_rows(64)) && fits(bulk_rows(128)) && fits(bulk_rows(256)));
+static_assert(std::ranges::all_of(kNarrowColumns, [](std::int32_t columns) {
+  return fits(narrow_tile(columns, 32)) && fits(narrow_tile(columns, 64));
+}));
 
-// Tiles of clusters of a product by warpgroups, of so many rows each.
-std::int64_t bulk_clusters(std::int32_t of_tile, std::int32_t rows, std::int32_t n) {
-  const ProductTile tile = bulk_rows(of_tile);
-  const std::int64_t of_rows = (std::int64_t{rows} + tile.rows - 1) / tile.rows;
-  const std::int64_t of_columns = (std::int64_t{n} + tile.columns - 1) / tile.columns;
-  return of_rows * ((of_columns + tile.cluster - 1) / tile.cluster);
+constexpr std::int32_t behind(Form form, Form first) {
+  return static_cast<std::int32_t>(form) - static_cast<std::int32_t>(first);
+}
+constexpr Form next(Form first, std::int32_t by) {
+  return static_cast<Form>(static_cast<std::int32_t>(first) + by);
 }
 
-// Forms follow each other: of 64 rows, of 128 and of 256.
-std::int32_t which(KernelLaunches::ProductForm form) {
-  return static_cast<std::int32_t>(form) - static_cast<std::int32_t>(KernelLaunches::ProductForm::bulk_64);
-}
-KernelId of_form(KernelLaunches::ProductForm form, KernelId of_64) {
-  return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + which(form));
+ProductTile tile_of(Form form, std::int32_t rows) {
+  if (form <= Form::bulk_256) return bulk_rows(64 << behind(form, Form::bulk_64));
+  return narrow_tile(kNarrowColumns[behind(form, Form::narrow_32)], rows <= 32 ? 32 : 64);
 }
 
-LaunchShape bulk_shape(KernelLaunches::ProductForm form, std::int32_t rows, std::int32_t n) {
-  const ProductTile tile = bulk_rows(64 << which(form));
-  const std::int64_t clusters = std::min(bulk_clusters(tile.rows, rows, n), kBulkClusters);
-  return {.grid = {1, u32(clusters * tile.cluster)},
-          .block = {u32(kBulkThreads)},
+// Tiles of clusters of a product.
+std::int64_t clusters_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
+  const std::int64_t columns = std::int64_t{tile.cluster} * tile.columns;
+  return (std::int64_t{rows} + tile.rows - 1) / tile.rows * ((n + columns - 1) / columns);
+}
+
+// A stage takes as long as the lines of both matrices take to come into shared memory, by which it is bound;
+// one of 256 rows some more.
+std::int64_t time_of(Form form, const ProductTile& tile) {
+  constexpr std::int64_t kBulk[] = {190, 260, 400};
+  return form <= Form::bulk_256 ? kBulk[behind(form, Form::bulk_64)] : tile.rows + tile.columns;
+}
+
+std::int64_t time_of(Form form, std::int32_t rows, std::int32_t n) {
+  const ProductTile tile = tile_of(form, rows);
+  return time_of(form, tile) * ((clusters_of(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
+}
+
+// The one of these whose clusters have the least to do.
+Form fastest(Form first, Form last, std::int32_t rows, std::int32_t n) {
+  Form best = last;
+  for (std::int32_t i = behind(last, first); i-- > 0;)
+    if (time_of(next(first, i), rows, n) < time_of(best, rows, n)) best = next(first, i);
+  return best;
+}
+
+KernelId kernel_after(KernelId first, std::int32_t by) {
+  return static_cast<KernelId>(static_cast<std::int32_t>(first) + by);
+}
+
+LaunchShape shape_of(Form form, std::int32_t rows, std::int32_t n) {
+  const ProductTile tile = tile_of(form, rows);
+  const std::int64_t clusters = std::min(clusters_of(tile, rows, n), kBulkClusters);
+  return {.grid = {1, static_cast<std::uint32_t>(clusters * tile.cluster)},
+          .block = {static_cast<std::uint32_t>(form <= Form::bulk_256 ? kBulkThreads : kNarrowThreads)},
           .shared_bytes = product_shared_bytes(tile, 64),
-          .cluster = u32(tile.cluster)};
+          .cluster = static_cast<std::uint32_t>(tile.cluster)};
+}
+
+// From so many rows on; 0: never. Those of fp8 have forms of their own.
+std::int32_t least_bulk_rows(Element weight) {
+  if (weight >= Element::fp8) return 0;
+  return weight == Element::bf16 ? choices::bulk_rows : choices::widened_rows;
 }
 
 }  // namespace
 
-// The one whose clusters have the least to do: of fewer rows, a stage is bound by what is copied, and takes
-// more than its share of the time of others.
-KernelLaunches::ProductForm KernelLaunches::bulk_form(std::int32_t rows, std::int32_t n) {
-  constexpr std::pair<std::int32_t, std::int64_t> kRowsAndTime[] = {{256, 10}, {128, 7}, {64, 6}};
-  ProductForm best = ProductForm::bulk_256;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (std::size_t i = 0; i < std::size(kRowsAndTime); ++i) {
-    const auto [of_tile, time] = kRowsAndTime[i];
-    const std::int64_t all = time * ((bulk_clusters(of_tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
-    if (all >= least) continue;
-    least = all;
-    best = static_cast<ProductForm>(static_cast<std::size_t>(ProductForm::bulk_256) - i);
-  }
-  return best;
+Form KernelLaunches::bulk_form(std::int32_t rows, std::int32_t n) {
+  return fastest(Form::bulk_64, Form::bulk_256, rows, n);
+}
+
+Form KernelLaunches::narrow_form(std::int32_t rows, std::int32_t n) {
+  return fastest(Form::narrow_32, Form::narrow_112, rows, n);
+}
+
+std::optional<Form> KernelLaunches::warpgroup_form(Element weight, std::int32_t rows, std::int32_t n) {
+  const std::int32_t least = least_bulk_rows(weight);
+  const bool bulk = least > 0 && rows >= std::max(least, kSomeRows.rows + 1),
+             narrow = weight == Element::bf16 && choices::narrow_rows > 0 &&
+                      rows >= std::max(choices::narrow_rows, few_rows() + 1);
+  if (bulk && narrow) return fastest(Form::bulk_64, Form::narrow_112, rows, n);
+  if (bulk) return bulk_form(rows, n);
+  return narrow ? std::optional(narrow_form(rows, n)) : std::nullopt;
 }
 
 bool KernelLaunches::takes_bulk(Element weight, std::int32_t rows) const {
-  return choices::bulk_rows > 0 && rows >= std::max(choices::bulk_rows, kSomeRows.rows + 1) &&
-         weight == Element::bf16 && device_.has_warpgroups();
-}
-
-Status KernelLaunches::linear_bulk(const LinearArgs& args, ProductForm form) {
-  return put(of_form(form, KernelId::linear_bulk_64_bf16), bulk_shape(form, args.rows, args.n), args);
+  const std::int32_t least = least_bulk_rows(weight);
+  return least > 0 && rows >= std::max(least, kSomeRows.rows + 1) && device_.has_warpgroups();
 }
 
 bool KernelLaunches::takes_gated(Element weight, Function function, std::int32_t rows) const {
-  return choices::bulk_gated > 0 && function == Function::silu && takes_bulk(weight, rows);
+  return choices::bulk_gated > 0 && function == Function::silu && weight == Element::bf16 &&
+         takes_bulk(weight, rows);
 }
 
 Status KernelLaunches::linear_gated(const GatedLinearArgs& args) {
@@ -79,9 +116,22 @@ Status KernelLaunches::linear_gated(const GatedLinearArgs& args) {
 
 // The launch of a plain product with as many rows of weights, whose clusters have half of their columns each.
 Status KernelLaunches::linear_gated(const GatedLinearArgs& args, ProductForm form) {
-  CHECK(device_.has_warpgroups());
-  return put(of_form(form, KernelId::linear_bulk_gated_64_bf16),
-             bulk_shape(form, args.product.rows, 2 * args.product.n), args);
+  CHECK(device_.has_warpgroups() && form <= Form::bulk_256);
+  return put(kernel_after(KernelId::linear_bulk_gated_64_bf16, behind(form, Form::bulk_64)),
+             shape_of(form, args.product.rows, 2 * args.product.n), args);
+}
+
+Status KernelLaunches::linear_warpgroups(Element weight, const LinearArgs& args, ProductForm form) {
+  const bool bulk = form <= Form::bulk_256;
+  CHECK((bulk || weight == Element::bf16) && weight < Element::fp8);
+  // In kernels.def each bulk one stands with all elements but f32 and i8, and each narrow one with 32 rows
+  // and with 64.
+  const std::int32_t element = static_cast<std::int32_t>(weight) - (weight > Element::i8 ? 2 : 1);
+  const KernelId id =
+      bulk ? kernel_after(KernelId::linear_bulk_64_bf16, 5 * behind(form, Form::bulk_64) + element)
+           : kernel_after(KernelId::linear_narrow_32_32_bf16,
+                          2 * behind(form, Form::narrow_32) + (args.rows <= 32 ? 0 : 1));
+  return put(id, shape_of(form, args.rows, args.n), args);
 }
 
 }  // namespace pagoda::device

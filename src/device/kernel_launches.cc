@@ -1,6 +1,7 @@
 #include "device/kernel_launches.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "device/kernels/launch_shapes.h"
 
@@ -174,9 +175,8 @@ KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std:
 }
 
 Status KernelLaunches::linear_tiles(Element weight, const LinearArgs& args) {
-  return linear_tiles(
-      weight, args,
-      takes_bulk(weight, args.rows) ? bulk_form(args.rows, args.n) : product_form(args.rows, args.n));
+  const auto form = device_.has_warpgroups() ? warpgroup_form(weight, args.rows, args.n) : std::nullopt;
+  return linear_tiles(weight, args, form.value_or(product_form(args.rows, args.n)));
 }
 
 Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm form) {
@@ -199,8 +199,8 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
           round_rows({.x = args.x, .out = args.rounded, .width = args.k, .slab_rows = args.rows}, args.rows));
   }
   if (form >= ProductForm::bulk_64) {
-    CHECK(weight == Element::bf16 && device_.has_warpgroups());
-    return linear_bulk(args, form);
+    CHECK(device_.has_warpgroups());
+    return linear_warpgroups(weight, args, form);
   }
   // Forms follow each other in kernels.def, each with kTileElements kernels; the last one lacks those of fp8.
   const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +

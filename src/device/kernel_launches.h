@@ -2,6 +2,8 @@
 // KernelLaunches: each kernel with the launch shape it is made for, in one stream. What the arguments mean is
 // in kernels/kernel_args.h. Nothing is launched for no rows. More than 25 public methods, because each is one
 // kernel. Errors: the device's. Threads: the device's caller.
+#include <optional>
+
 #include "device/kernel_table.h"
 
 namespace pagoda::device {
@@ -25,9 +27,22 @@ class KernelLaunches {
   Status linear(Element weight, LinearArgs args);
   // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room for
   // rounded_elements(), or for few rows none. All forms give the same bits, which are others than linear()'s.
-  // Bulk forms, which linear_tiles() takes as choices.def has it: of bf16 alone, on a device that
-  // has_warpgroups().
-  enum class ProductForm : std::uint8_t { few, several, some, wide, many, bulk_64, bulk_128, bulk_256 };
+  // Those from bulk_64 on, which linear_tiles() takes as choices.def has it, need a device that
+  // has_warpgroups(); narrow ones are of bf16 alone.
+  enum class ProductForm : std::uint8_t {
+    few,
+    several,
+    some,
+    wide,
+    many,
+    bulk_64,
+    bulk_128,
+    bulk_256,
+    narrow_32,
+    narrow_48,
+    narrow_64,
+    narrow_112
+  };
   Status linear_tiles(Element weight, const LinearArgs& args);
   Status linear_tiles(Element weight, LinearArgs args, ProductForm form);
   // A gate, what it opens and their function in one launch, where takes_gated(), whose n is whole slabs: the
@@ -116,9 +131,12 @@ class KernelLaunches {
   static std::int32_t bulk_rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads);
   // Bytes of a row of k weights, whole groups or units of them.
   static std::int64_t row_bytes(Element weight, std::int64_t k);
-  // The form that is made for a product of this size; and the bulk form.
+  // The form that is made for a product of this size; the bulk and the narrow one; and the one of both that
+  // is taken, if any is.
   static ProductForm product_form(std::int32_t rows, std::int32_t n);
   static ProductForm bulk_form(std::int32_t rows, std::int32_t n);
+  static ProductForm narrow_form(std::int32_t rows, std::int32_t n);
+  static std::optional<ProductForm> warpgroup_form(Element weight, std::int32_t rows, std::int32_t n);
   // Rows of weights of [n, k] begin at multiples of 16 bytes.
   static bool supports_product_tiles(Element weight, std::int32_t k) {
     return weight == Element::bf16  ? k % 8 == 0
@@ -146,7 +164,7 @@ class KernelLaunches {
 
   Status merge_splits(const AttentionArgs& args, std::int64_t rows);
   bool takes_bulk(Element weight, std::int32_t rows) const;
-  Status linear_bulk(const LinearArgs& args, ProductForm form);
+  Status linear_warpgroups(Element weight, const LinearArgs& args, ProductForm form);
   // Rounds x first where that is worth a launch, and forgets args.rounded where it is not, or there is no
   // room.
   Status round_few(LinearArgs& args, std::int32_t columns);

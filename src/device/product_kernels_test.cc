@@ -109,7 +109,8 @@ TEST(ProductKernels, ClustersHaveTheBitsOfBlocksAlone) {
   }
 }
 
-constexpr Form kBulkForms[] = {Form::bulk_64, Form::bulk_128, Form::bulk_256};
+constexpr Form kBulkForms[] = {Form::bulk_64, Form::bulk_128, Form::bulk_256},
+               kNarrowForms[] = {Form::narrow_32, Form::narrow_48, Form::narrow_64, Form::narrow_112};
 
 bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
 
@@ -117,12 +118,17 @@ bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
 // more places than there are stages.
 TEST(ProductKernels, WarpgroupsHaveTheBitsOfTiles) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
-  for (std::uint64_t seed = 0; seed < 9; ++seed) {
+  for (std::uint64_t seed = 0; seed < 21; ++seed) {
     const Form form = kBulkForms[seed % 3];
-    const std::size_t tile = std::size_t{64} << seed % 3;
-    const Case of = {.rows = between(seed, 0, 1, tile + tile / 2),
+    const Element element = seed < 9 ? Element::bf16 : kTileElements[1 + seed % 4];
+    const std::size_t tile = std::size_t{64} << seed % 3, most = seed < 3 ? 1280 : 480,
+                      step = element == Element::bf16 ? 8
+                             : element == Element::q4 ? 64
+                                                      : 128;
+    const Case of = {.element = element,
+                     .rows = between(seed, 0, 1, tile + tile / 2),
                      .n = between(seed, 1, 1, 300),
-                     .k = 8 * between(seed, 2, 1, seed < 3 ? 160 : 60),
+                     .k = step * between(seed, 2, 1, most / step),
                      .with_bias = seed % 4 < 2,
                      .accumulate = seed / 4 % 2 == 0,
                      .seed = seed};
@@ -175,11 +181,44 @@ TEST(ProductKernels, GatedOnesOfWarpgroupsHaveTheBitsOfLaunchesOneByOne) {
   }
 }
 
-// A cluster goes through all of twenty tiles, in two groups of rows, or through every other one.
+// The same with few columns: blocks of 32 rows, and of 64.
+TEST(ProductKernels, NarrowOnesHaveTheBitsOfTiles) {
+  if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    const Form form = kNarrowForms[seed % 4];
+    const bool of_32 = seed / 4 % 2 == 0;
+    const Case of = {.rows = of_32 ? between(seed, 0, 1, 32) : between(seed, 0, 33, 140),
+                     .n = between(seed, 1, 1, 300),
+                     .k = 8 * between(seed, 2, 1, seed < 8 ? 250 : 60),
+                     .with_bias = seed % 4 < 2,
+                     .accumulate = seed / 8 == 0,
+                     .seed = seed};
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    const std::vector<float> all = product(of, form, 0, of.rows);
+    expect_right(of, all);
+    EXPECT_TRUE(same_bits(all, product(of, Form::several, 0, of.rows)));
+    const std::size_t first = of.rows / 2;
+    EXPECT_TRUE(same_bits(product(of, form, first, 1), part(all, first * of.n, of.n)));
+  }
+}
+
+// A cluster goes through all of its tiles, in two groups of rows, or through every other one.
 TEST(ProductKernels, ClustersOfWarpgroupsGoFromTileToTile) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
-  for (const std::uint32_t clusters : {1u, 2u}) {
-    const Case of = {.rows = 600, .n = 300, .k = 72, .seed = 9};
+  struct Launch {
+    KernelId id;
+    ProductTile tile;
+    std::int32_t threads;
+    std::size_t rows;
+    std::uint32_t clusters;
+  };
+  const Launch all_launches[] = {
+      {KernelId::linear_bulk_64_bf16, bulk_rows(64), kBulkThreads, 600, 1},
+      {KernelId::linear_bulk_64_bf16, bulk_rows(64), kBulkThreads, 600, 2},
+      {KernelId::linear_narrow_48_64_bf16, narrow_tile(48, 64), kNarrowThreads, 140, 1},
+      {KernelId::linear_narrow_32_32_bf16, narrow_tile(32, 32), kNarrowThreads, 29, 2}};
+  for (const auto& [id, tile, threads, rows, clusters] : all_launches) {
+    const Case of = {.rows = rows, .n = 300, .k = 72, .seed = 9};
     KernelBench bench(of.seed + clusters);
     LinearArgs args = {.x = bench.put(of.x()), .weight = bench.put(of.weights().stored)};
     args.y = bench.make<float>(of.rows * of.n, "y");
@@ -192,12 +231,10 @@ TEST(ProductKernels, ClustersOfWarpgroupsGoFromTileToTile) {
                                 args.rows)
                     .ok());
     const LaunchShape shape = {.grid = {1, 2 * clusters},
-                               .block = {kBulkThreads},
-                               .shared_bytes = product_shared_bytes(bulk_rows(64), 64),
+                               .block = {static_cast<std::uint32_t>(threads)},
+                               .shared_bytes = product_shared_bytes(tile, 64),
                                .cluster = 2};
-    ASSERT_TRUE(launch(bench.device(), bench.stream(), kernel(bench.device(), KernelId::linear_bulk_64_bf16),
-                       shape, args)
-                    .ok());
+    ASSERT_TRUE(launch(bench.device(), bench.stream(), kernel(bench.device(), id), shape, args).ok());
     const std::vector<float> all = bench.get(args.y, of.rows * of.n);
     expect_right(of, all);
     EXPECT_TRUE(same_bits(all, product(of, Form::wide, 0, of.rows)));
@@ -269,7 +306,10 @@ TEST(ProductKernels, PartsOfARowLieBesideEachOther) {
 TEST(ProductKernels, RowsDoNotSeeEachOther) {
   const Case of = {.rows = 16, .n = 16, .k = 128, .seed = 3};
   std::vector<Form> forms(std::begin(kForms), std::end(kForms));
-  if (has_warpgroups()) forms.insert(forms.end(), std::begin(kBulkForms), std::end(kBulkForms));
+  if (has_warpgroups()) {
+    forms.insert(forms.end(), std::begin(kBulkForms), std::end(kBulkForms));
+    forms.insert(forms.end(), std::begin(kNarrowForms), std::end(kNarrowForms));
+  }
   for (const Form form : forms) {
     KernelBench bench(1);
     std::vector<float> x = of.x();
@@ -355,6 +395,11 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::bulk_form(512, 28672), Form::bulk_256);
   EXPECT_EQ(KernelLaunches::bulk_form(4096, 128256), Form::bulk_256);
   EXPECT_EQ(KernelLaunches::bulk_form(2048, 4096), Form::bulk_256);
+  EXPECT_EQ(KernelLaunches::narrow_form(32, 4096), Form::narrow_32);
+  EXPECT_EQ(KernelLaunches::narrow_form(32, 6144), Form::narrow_48);
+  EXPECT_EQ(KernelLaunches::narrow_form(32, 28672), Form::narrow_112);
+  EXPECT_EQ(KernelLaunches::narrow_form(64, 128256), Form::narrow_112);
+  EXPECT_EQ(KernelLaunches::narrow_form(128, 4096), Form::narrow_64);
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::f32, 128));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::bf16, 40));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::bf16, 36));

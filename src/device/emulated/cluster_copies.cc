@@ -19,9 +19,7 @@ void ClusterCopies::begin(std::uint32_t blocks, std::uint32_t threads, std::size
   pieces_.assign(blocks, std::vector<Piece>((shared_bytes + kPiece - 1) / kPiece));
   barriers_.assign(blocks, {});
   waits_.assign(threads, {});
-  known_.assign(threads, Known(blocks + threads + threads / kLanes));
-  fences_.assign(threads, {});
-  shown_.assign(threads, {});
+  known_.assign(threads, Known(blocks + 2 * threads + threads / kLanes));
   later_.clear();
   reads_.assign(blocks, {});
   has_fences_ = false;
@@ -80,7 +78,7 @@ std::string ClusterCopies::arrive(const Thread& thread, std::size_t barrier, std
   if (std::string fault = signalled(thread, rank, barrier); !fault.empty()) return fault;
   Known& mine = known_[thread.number];
   mine[thread.rank] = thread.phase;
-  ++mine[arrivals_of(thread.number)];
+  ++mine[clock_of(thread.number)];
   return arrive(*at(rank, barrier), mine);
 }
 
@@ -103,7 +101,7 @@ std::string ClusterCopies::end_later(std::uint32_t thread) {
   const auto found = std::ranges::find(later_, thread, [](const Later& of) { return of.thread.number; });
   Later later = std::move(*found);
   later_.erase(found);
-  later.known[arrivals_of(thread)] = ++known_[thread][arrivals_of(thread)];
+  later.known[clock_of(thread)] = ++known_[thread][clock_of(thread)];
   return arrive(*at(later.thread.rank, later.barrier), later.known);
 }
 
@@ -151,8 +149,10 @@ bool ClusterCopies::may_be_read(const Thread& thread, std::uint32_t rank, std::s
 
 void ClusterCopies::show_writes(const Thread& thread) {
   has_fences_ = true;
-  fences_[thread.number].push_back(known_[thread.number][arrivals_of(thread.number)]);
-  shown_[thread.number] = known_[thread.number];
+  Known& mine = known_[thread.number];
+  ++mine[clock_of(thread.number)];
+  for (std::uint32_t i = 0; i < threads_; ++i)
+    mine[shown_of(i)] = std::max(mine[shown_of(i)], mine[clock_of(i)]);
 }
 
 std::string ClusterCopies::read_by_product(const Thread& thread, std::size_t offset, std::size_t size,
@@ -169,13 +169,10 @@ std::string ClusterCopies::read_by_product(const Thread& thread, std::size_t off
       return "which a bulk copy wrote that the thread has not waited for";
     if (piece.writer > 0) {
       const std::uint32_t writer = piece.writer - 1;
-      const Known& shown = shown_[thread.number];
-      const bool by_reader = !shown.empty() && shown[arrivals_of(writer)] > piece.arrivals;
-      if (!by_reader && fences_[writer].size() <= piece.fences)
-        return "which a thread wrote without showing it to the asynchronous proxy";
-      if (!by_reader && writer != thread.number &&
-          known_[thread.number][arrivals_of(writer)] <= fences_[writer][piece.fences])
-        return "which another thread wrote for whose arrival the thread has not waited";
+      if (known_[thread.number][shown_of(writer)] <= piece.clock)
+        return known_[writer][shown_of(writer)] <= piece.clock
+                   ? "which a thread wrote without showing it to the asynchronous proxy"
+                   : "which another thread wrote for whose arrival the thread has not waited";
     }
     reads_[thread.rank][i * warps + warp] = group;
   }
@@ -192,7 +189,7 @@ void ClusterCopies::meet(std::uint32_t rank) {
   const std::uint32_t first = rank * threads_of_block_;
   Known all(known_[0].size());
   for (std::uint32_t i = first; i < first + threads_of_block_; ++i) {
-    ++known_[i][arrivals_of(i)];
+    ++known_[i][clock_of(i)];
     learn(all, known_[i]);
   }
   for (std::uint32_t i = first; i < first + threads_of_block_; ++i) known_[i] = all;
@@ -208,8 +205,7 @@ std::string ClusterCopies::touch(const Thread& thread, std::size_t offset, std::
     if (writes) {
       if (may_be_read(thread, thread.rank, i)) return "which a product may still read";
       piece.writer = thread.number + 1;
-      piece.fences = static_cast<std::uint32_t>(fences_[thread.number].size());
-      piece.arrivals = known_[thread.number][arrivals_of(thread.number)];
+      piece.clock = known_[thread.number][clock_of(thread.number)];
     }
     piece.touched = thread.phase + 1;
   }

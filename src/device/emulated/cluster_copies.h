@@ -3,10 +3,11 @@
 // (mbarrier) at which they and threads arrive. It keeps account of them and moves no byte. A phase ends once
 // as many threads have arrived as the barrier was made for, and all bytes that they expect are there. A copy
 // arrives only where no thread can run otherwise. Products of warpgroups read by the asynchronous proxy: what
-// a thread has written is there for them once it, or behind a barrier their own thread, has said so by
-// show_writes(). Each call finds faults, as src/device/README.md lists them. Stricter than PTX: bytes that
-// arrived are there for a thread once that thread has waited, and no __syncthreads() passes that on. Threads:
-// the block's runner. Source: PTX ISA, "mbarrier", "cp.async.bulk", "barrier.cluster", "Async proxy".
+// a thread has written is there for them once a thread that knows of it has said so by show_writes(), and
+// their own knows of that. Each call finds faults, as src/device/README.md lists them. Stricter than PTX:
+// bytes that arrived are there for a thread once that thread has waited, and no __syncthreads() passes that
+// on. Threads: the block's runner. Source: PTX ISA, "mbarrier", "cp.async.bulk", "barrier.cluster", "Async
+// proxy".
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -50,7 +51,8 @@ class ClusterCopies {
   std::string end_later(std::uint32_t thread);
   std::string start(const Thread& thread, Copy copy, std::uint32_t ranks);
   std::string touch(const Thread& thread, std::size_t offset, std::size_t size, bool writes);
-  // Shows what the thread has written to the asynchronous proxy, too (fence.proxy.async).
+  // Shows to the asynchronous proxy, too, what the thread has written, and what it knows that others wrote
+  // (fence.proxy.async).
   void show_writes(const Thread& thread);
   // A product of the thread's warp, of its group number `group`, from 1 on, reads these bytes.
   std::string read_by_product(const Thread& thread, std::size_t offset, std::size_t size,
@@ -72,12 +74,13 @@ class ClusterCopies {
     std::uint32_t touched = 0;  // 1 + the block's phase of the latest access
     std::uint32_t phase = 0;    // 1 + that of the barrier in which its bytes arrived
     std::size_t barrier = 0;
-    // 1 + the thread that wrote it, and its show_writes() and arrivals until then.
-    std::uint32_t writer = 0, fences = 0, arrivals = 0;
+    std::uint32_t writer = 0, clock = 0;  // 1 + the thread that wrote it, and its clock then
     bool under_way = false, holds_barrier = false;
   };
-  // A thread's knowledge of others. A phase of each block: accesses before it are known to be done. Then
-  // arrivals of each thread at barriers, and groups of products of each warp that have ended.
+  // A thread's knowledge of others. A phase of each block: accesses before it are known to be done. Then the
+  // clock of each thread, which goes on with its arrivals at barriers and its show_writes(): what it did
+  // before is known; up to which of its clock what each thread wrote has been shown; and groups of products
+  // of each warp that have ended.
   using Known = std::vector<std::uint32_t>;
   struct Barrier {
     std::uint32_t made = 0;  // the maker's number of arrivals
@@ -103,8 +106,9 @@ class ClusterCopies {
   std::string arrive(Barrier& there, const Known& known);
   void end_phase(Barrier& barrier);
   static void learn(Known& of, const Known& more);
-  std::size_t arrivals_of(std::uint32_t thread) const { return pieces_.size() + thread; }
-  std::size_t products_of(std::uint32_t warp) const { return pieces_.size() + threads_ + warp; }
+  std::size_t clock_of(std::uint32_t thread) const { return pieces_.size() + thread; }
+  std::size_t shown_of(std::uint32_t thread) const { return pieces_.size() + threads_ + thread; }
+  std::size_t products_of(std::uint32_t warp) const { return pieces_.size() + 2 * threads_ + warp; }
   // Whether a product may still read the piece, as far as the thread knows.
   bool may_be_read(const Thread& thread, std::uint32_t rank, std::size_t piece) const;
 
@@ -113,8 +117,6 @@ class ClusterCopies {
   std::vector<Wait> waits_;                               // by thread
   std::vector<Known> known_;                              // likewise
   std::vector<std::uint32_t> running_;                    // threads, by block
-  std::vector<std::vector<std::uint32_t>> fences_;        // by thread: arrivals before each show_writes()
-  std::vector<Known> shown_;                              // likewise: what it knew at the latest of those
   std::vector<Later> later_;
   // By block, piece and warp of the block: the latest group of products that reads it. Empty: none does.
   std::vector<std::vector<std::uint32_t>> reads_;

@@ -35,7 +35,7 @@ struct PlantedProductArgs {
   float* out = nullptr;                            // [64][64]
   std::int32_t rounds = 0;
 };
-inline constexpr std::uint32_t kProductThreads = 192, kProductSharedBytes = 4 * 8192 + 4 * 8;
+inline constexpr std::uint32_t kProductThreads = 192, kProductSharedBytes = 4 * 8192 + 6 * 8;
 struct PlantedProduct {
   Kernel kernel;
   const char* message;  // part of it; null: it is right

@@ -29,15 +29,18 @@ enum class Off {
   early,
   alone,
   unseen,
-  ahead
+  ahead,
+  told,
+  untold
 };
-// Copies arrive by themselves, and who multiplies fences.
+// Copies arrive by themselves, and who multiplies fences, or a thread that tells them.
 constexpr bool arrives_alone(Off off) { return off >= Off::alone; }
+constexpr bool is_told(Off off) { return off >= Off::told; }
 constexpr int kMultipliers = 128, kBringers = 64, kBytes = 64 * 128;
 
 struct Ring {
   unsigned char* stages;
-  std::uint64_t *filled, *freed;
+  std::uint64_t *filled, *freed, *arrived;
 };
 
 template <Off off>
@@ -59,7 +62,12 @@ __device__ void bring(const PlantedProductArgs& args, const Ring& ring) {
     for (int i = thread; i < kBytes / 16; i += kBringers)
       kernels::copy_async(stage + kBytes + 16 * i, from(args.b) + 16 * i, true);
     if (arrives_alone(off)) {
-      kernels::arrive_with_copies(ring.filled + place);
+      kernels::arrive_with_copies((is_told(off) ? ring.arrived : ring.filled) + place);
+      if (is_told(off) && thread == kBringers - 1) {
+        kernels::wait_for_arrivals(ring.arrived + place, static_cast<unsigned>(round / 2) % 2);
+        if (off == Off::told) kernels::show_writes();
+        kernels::arrive_here(ring.filled + place);
+      }
       continue;
     }
     kernels::copies_commit();
@@ -108,10 +116,11 @@ template <Off off>
 __global__ void product(PlantedProductArgs args) {
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
   auto* const barriers = reinterpret_cast<std::uint64_t*>(shared + 4 * kBytes);
-  const Ring ring = {shared, barriers, barriers + 2};
+  const Ring ring = {shared, barriers, barriers + 2, barriers + 4};
   if (threadIdx.x == 0)
     for (int i = 0; i < 2; ++i) {
-      kernels::make_arrivals(ring.filled + i, kBringers + 1);
+      kernels::make_arrivals(ring.filled + i, (is_told(off) ? 1 : kBringers) + 1);
+      if (is_told(off)) kernels::make_arrivals(ring.arrived + i, kBringers);
       kernels::make_arrivals(ring.freed + i, 2 * 4);
     }
   kernels::cluster_arrive();
@@ -144,7 +153,7 @@ Kernel entry(const char* name) {
 }
 
 #define WRONG(off, message) {entry<Off::off>("product_" #off), message}
-const std::array<PlantedProduct, 16> planted = {{
+const std::array<PlantedProduct, 18> planted = {{
     {entry<Off::nothing>("product"), nullptr},
     WRONG(wait, "which a bulk copy"),
     WRONG(parity, "waits for a phase of a barrier of copies that it has seen end"),
@@ -161,6 +170,8 @@ const std::array<PlantedProduct, 16> planted = {{
     {entry<Off::alone>("product_alone"), nullptr},
     WRONG(unseen, "which a thread wrote without showing it to the asynchronous proxy"),
     WRONG(ahead, "which a thread wrote without showing it to the asynchronous proxy"),
+    {entry<Off::told>("product_told"), nullptr},
+    WRONG(untold, "which a thread wrote without showing it to the asynchronous proxy"),
 }};
 #undef WRONG
 

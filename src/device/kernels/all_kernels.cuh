@@ -12,6 +12,7 @@
 #include "device/kernels/linear.cuh"
 #include "device/kernels/linear_bulk.cuh"
 #include "device/kernels/linear_few.cuh"
+#include "device/kernels/linear_narrow.cuh"
 #include "device/kernels/linear_router.cuh"
 #include "device/kernels/linear_tiles.cuh"
 #include "device/kernels/mixture.cuh"

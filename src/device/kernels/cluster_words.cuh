@@ -93,6 +93,15 @@ __device__ __forceinline__ void arrive_at(std::uint64_t* barrier, unsigned rank)
       : "memory");
 #endif
 }
+// At a barrier of this block, behind what the thread has read and written.
+__device__ __forceinline__ void arrive_here(std::uint64_t* barrier) {
+#ifndef __CUDACC__
+  emulated::arrive_at(barrier, emulated::rank_in_cluster());
+#elif defined(PAGODA_CLUSTERS)
+  const auto shared = shared_address(barrier);
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared) : "memory");
+#endif
+}
 // At a barrier of this block, once all of this thread's copy_async() so far are there: the thread does not
 // wait. They are in no group of copies_commit().
 __device__ __forceinline__ void arrive_with_copies(std::uint64_t* barrier) {

@@ -64,8 +64,20 @@ PAGODA_HOST_DEVICE constexpr ProductTile bulk_rows(std::int32_t rows) {
 }
 inline constexpr std::int32_t kBulkWarpgroups = 2, kBulkBringers = 128,
                               kBulkThreads = 128 * kBulkWarpgroups + kBulkBringers;
-// Registers of a thread that multiplies 256 rows, and of one that brings them.
-inline constexpr std::int32_t kBulkRegisters = 232, kBulkBringersRegisters = 40;
+// Threads that copy weights as they are, among those who bring; then the first of a warp that brings x, and
+// the first of one that tells.
+inline constexpr std::int32_t kBulkCopiers = 64, kBulkSharer = 64, kBulkTeller = 96;
+// The same of fewer rows, 32 or 64, and few columns (linear_narrow.cuh), with room for as many stages.
+PAGODA_HOST_DEVICE constexpr ProductTile narrow_tile(std::int32_t columns, std::int32_t rows) {
+  const std::int32_t stage = (rows + columns) * 2 * kSlabRowBytes;
+  return {rows, columns, 2 * kSlab, 4, 1, choices::bulk_kib * 1024 / stage, 2};
+}
+inline constexpr std::int32_t kNarrowColumns[] = {32, 48, 64, 112}, kNarrowThreads = 128 + kBulkBringers;
+// Registers of a thread that multiplies 256 rows, and of one that brings them: more where it widens.
+template <bool quantized>
+inline constexpr std::int32_t kBulkRegisters = quantized ? 200 : 232;
+template <bool quantized>
+inline constexpr std::int32_t kBulkBringersRegisters = quantized ? 112 : 40;
 inline constexpr std::int64_t kBulkClusters = choices::bulk_clusters;
 // The most rows of a product that takes them. More are faster by kSeveralRows, although norms and functions
 // are launches of their own then.
@@ -116,10 +128,10 @@ constexpr std::int32_t product_weight_bytes(const ProductTile& tile, std::int32_
 constexpr std::int32_t product_stage_bytes(const ProductTile& tile, std::int32_t group) {
   return product_weight_bytes(tile, group) + 2 * tile.rows * tile.depth;
 }
-// Behind the stages of blocks that share copies: two barriers for each.
+// Behind the stages of blocks that share copies: up to three barriers for each.
 constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32_t group) {
   return static_cast<std::uint32_t>(tile.stages *
-                                    (product_stage_bytes(tile, group) + (tile.cluster > 1 ? 16 : 0)));
+                                    (product_stage_bytes(tile, group) + (tile.cluster > 1 ? 24 : 0)));
 }
 // Blocks of few rows hold 16 rows of a stage or more.
 static_assert(kFewInputBytes >= 2 * kFewRows.rows * kFewRows.depth);

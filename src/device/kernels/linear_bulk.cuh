@@ -1,12 +1,13 @@
 #pragma once
-// Products of many rows by warpgroups (wgmma), with weights in bfloat16: linear_tiles.cuh for devices of
-// compute capability 9.0. A block has tile.rows rows of x, which come rounded and in slabs (launch_shapes.h),
-// and tile.columns rows of the weights; stages of kSlab of k go through a ring in shared memory. Its first
-// warps are two warpgroups that multiply 64 rows of the weights each by all of the block's x. The last ones
-// bring: weights by asynchronous copies, which arrive at the stage's barrier by themselves, and x by bulk
-// copies to all blocks of the cluster, which have the same rows. They wait for nothing but a free place in
-// the ring. Blocks stay: a cluster goes from tile to tile, and what brings is ahead of what multiplies and
-// stores.
+// Products of many rows by warpgroups (wgmma): linear_tiles.cuh for devices of compute capability 9.0. A
+// block has tile.rows rows of x, which come rounded and in slabs (launch_shapes.h), and tile.columns rows of
+// the weights; stages of kSlab of k go through a ring in shared memory. Its first warps are two warpgroups
+// that multiply 64 rows of the weights each by all of the block's x. The last ones bring: x by bulk copies to
+// all blocks of the cluster, which have the same rows; and weights in bfloat16 by asynchronous copies, which
+// arrive by themselves, or quantised ones through registers, where each thread widens a row of the block's. A
+// fence between what threads and copies write and what products read waits for all that its own thread has
+// under way. So copies have a thread that does nothing else than to wait for them, fence, and tell. Blocks
+// stay: a cluster goes from tile to tile, and what brings is ahead of what multiplies and stores.
 //
 // The sum of every element of y is the chain of linear_tiles.cuh: steps of 16 of k, ascending from zero
 // (warpgroup_words.cuh). So this is a form of the same product and gives the same bits, which each device is
@@ -19,6 +20,7 @@
 #include "device/kernels/linear_tiles.cuh"
 #include "device/kernels/rows.cuh"
 #include "device/kernels/warpgroup_words.cuh"
+#include "device/kernels/weight_lines.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -26,8 +28,7 @@ template <ProductTile tile>
 struct BulkSizes {
   static constexpr int kEights = tile.rows / 8, kRowBytes = tile.rows * kSlabRowBytes,
                        kWeightBytes = 64 * kSlabRowBytes,  // a warpgroup's
-      kStageBytes = kRowBytes + kBulkWarpgroups * kWeightBytes,
-                       kShare = tile.rows / tile.cluster;  // rows that a block brings to all
+      kStageBytes = kRowBytes + kBulkWarpgroups * kWeightBytes;
   // A stage is free once the one behind it is there: of two stages no copy is under way.
   static_assert(tile.depth == kSlab && tile.columns == 64 * kBulkWarpgroups && tile.cluster > 1);
   static_assert(tile.stages > 2);
@@ -38,7 +39,7 @@ struct BulkSizes {
 // The tiles of a cluster, one after the other: neighbours have the same columns and other rows, up to
 // kGroup, and then the next columns. So clusters which run side by side read few rows of the weights and of
 // x again and again, and the L2 holds both; all rows of x may be more than it does.
-template <ProductTile tile, bool gated>
+template <ProductTile tile, bool gated = false>
 struct BulkTiles {
   static constexpr int kOfBlock = gated ? tile.columns / 2 : tile.columns, kGroup = 8,
                        kColumns = tile.cluster * kOfBlock;
@@ -66,78 +67,194 @@ struct BulkTiles {
   }
 };
 
-// The ring: barriers at which a place is filled, and free again; and who goes from place to place.
-template <ProductTile tile>
-struct BulkRing {
+// The ring: barriers at which a place is filled, and free again, and at which asynchronous copies arrive
+// before it is filled; and who goes from place to place.
+template <int places, int stage_bytes>
+struct Ring {
   unsigned char* stages;
-  std::uint64_t *filled, *freed;
+  std::uint64_t *filled, *freed, *copied;
   int place = 0;
   unsigned parity = 0;
-  __device__ __forceinline__ explicit BulkRing(unsigned char* shared)
+  __device__ __forceinline__ explicit Ring(unsigned char* shared)
       : stages(shared),
-        filled(reinterpret_cast<std::uint64_t*>(shared + tile.stages * BulkSizes<tile>::kStageBytes)),
-        freed(filled + tile.stages) {}
-  // Those who bring weights, and who expects x; warps that multiply, of all blocks.
-  __device__ __forceinline__ void make_barriers() const {
-    for (int i = 0; i < tile.stages; ++i) {
-      make_arrivals(filled + i, kBulkBringers + 1);
-      make_arrivals(freed + i, tile.cluster * kBulkWarpgroups * 4);
+        filled(reinterpret_cast<std::uint64_t*>(shared + places * stage_bytes)),
+        freed(filled + places),
+        copied(freed + places) {}
+  // `widens`: all who bring fill a place, else who tells does; and who expects x. `readers`: warps that
+  // multiply, of all blocks.
+  __device__ __forceinline__ void make_barriers(bool widens, unsigned readers) const {
+    for (int i = 0; i < places; ++i) {
+      make_arrivals(filled + i, (widens ? kBulkBringers : 1) + 1);
+      make_arrivals(freed + i, readers);
+      if (!widens) make_arrivals(copied + i, kBulkCopiers);
     }
   }
-  __device__ __forceinline__ unsigned char* stage() const {
-    return stages + place * BulkSizes<tile>::kStageBytes;
-  }
+  __device__ __forceinline__ unsigned char* stage() const { return stages + place * stage_bytes; }
   __device__ __forceinline__ void next() {
-    place = place + 1 == tile.stages ? 0 : place + 1;
+    place = place + 1 == places ? 0 : place + 1;
     if (place == 0) parity ^= 1;
   }
 };
+template <ProductTile tile>
+using BulkRing = Ring<tile.stages, BulkSizes<tile>::kStageBytes>;
 
-// A block's weights, from row `first` of n on.
-template <ProductTile tile, bool gated>
-__device__ __forceinline__ auto bulk_weights(const LinearArgs& args, int first, int thread) {
-  const auto* const all = static_cast<const unsigned char*>(args.weight);
-  const std::int64_t row_bytes = std::int64_t{2} * args.k;
-  LineCopies<tile.columns, kSlabRowBytes / 16, kBulkBringers> copies(all + first * row_bytes, 2 * args.k,
-                                                                     args.n - first, thread);
-  if constexpr (gated) {
-    static_assert(decltype(copies)::kStep == 16);
-    const int line = thread / (kSlabRowBytes / 16), row = first + line % 8;
-    copies.from += (row + (line < 8 ? 0 : args.n) - first - line) * row_bytes;
-    copies.step = 8 * row_bytes;
-    copies.count = args.n > row ? (args.n - row + 7) / 8 : 0;
+// A block's part of x for all of its cluster, stage after stage of a tile: `slabs` of them, which lie so many
+// bytes apart.
+template <ProductTile tile, int slabs, int apart>
+struct SharedRows {
+  static constexpr int kShare = tile.rows / tile.cluster;  // rows that a block brings to all
+  const unsigned char* from;
+  std::int64_t slab;
+  int first, lines;
+  unsigned expected;
+  __device__ __forceinline__ SharedRows(const LinearArgs& args, int first_row)
+      : slab(static_cast<std::int64_t>(args.rows) * kSlabRowBytes),
+        first(static_cast<int>(rank_in_cluster()) * kShare) {
+    const int rows = args.rows - first_row, there = rows < tile.rows ? rows : tile.rows;
+    from = reinterpret_cast<const unsigned char*>(args.rounded) +
+           static_cast<std::int64_t>(first_row + first) * kSlabRowBytes;
+    lines = there - first < kShare ? there - first : kShare;
+    expected = static_cast<unsigned>(slabs * there * kSlabRowBytes);
   }
-  return copies;
+  // By one thread, to whom the stage is free in all blocks.
+  __device__ __forceinline__ void start(unsigned char* stage, std::uint64_t* barrier) {
+    expect_arrivals(barrier, expected);
+    if (lines > 0)
+#pragma unroll
+      for (int i = 0; i < slabs; ++i)
+        copy_to_cluster(stage + i * apart + first * kSlabRowBytes, from + i * slab,
+                        static_cast<unsigned>(lines * kSlabRowBytes), barrier, (1u << tile.cluster) - 1);
+    from += slabs * slab;
+  }
+};
+
+// Brings x, by one thread.
+template <ProductTile tile, bool gated, int slabs, int apart, class Ring>
+__device__ __forceinline__ void bring_rows(const LinearArgs& args, Ring ring) {
+  const int stages = (args.k + tile.depth - 1) / tile.depth;
+  int started = 0;
+  for (BulkTiles<tile, gated> tiles(args); tiles.is_there(); tiles.next()) {
+    SharedRows<tile, slabs, apart> x(args, tiles.first_row());
+    for (int i = 0; i < stages; ++i, ++started) {
+      if (started >= tile.stages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
+      x.start(ring.stage(), ring.filled + ring.place);
+      ring.next();
+    }
+  }
 }
 
+// Tells of copies that are there, by one thread.
+template <ProductTile tile, bool gated, class Ring>
+__device__ __forceinline__ void tell(const LinearArgs& args, Ring ring) {
+  const int stages = (args.k + tile.depth - 1) / tile.depth;
+  for (int left = BulkTiles<tile, gated>(args).left() * stages; left > 0; --left) {
+    wait_for_arrivals(ring.copied + ring.place, ring.parity);
+    show_writes();
+    arrive_here(ring.filled + ring.place);
+    ring.next();
+  }
+}
+
+// A thread's copies of a block's weights, stage after stage: its piece of every kLines-th line, from row
+// `first` of n on.
 template <ProductTile tile, bool gated>
-__device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* shared) {
+struct BulkCopies {
+  static constexpr int kPieces = kSlabRowBytes / 16, kLines = kBulkCopiers / kPieces,
+                       kCount = tile.columns / kLines;
+  static_assert(kLines == 8);  // and eight rows of a gate lie before those of what it opens
+  const unsigned char* from;
+  std::int64_t step, opened;
+  int to, count, left;  // count: lines of this thread that there are; left: bytes of a line
+
+  __device__ __forceinline__ BulkCopies(const LinearArgs& args, const Bf16* weight, int first, int thread) {
+    const int line = thread / kPieces, piece = thread % kPieces, row = first + line;
+    const std::int64_t row_bytes = std::int64_t{2} * args.k;
+    from = reinterpret_cast<const unsigned char*>(weight) + row * row_bytes + 16 * piece;
+    step = kLines * row_bytes;
+    opened = args.n * row_bytes;
+    to = swizzled(line, piece, kSlabRowBytes);
+    count = args.n > row ? (args.n - row + kLines - 1) / kLines : 0;
+    left = 2 * args.k - 16 * piece;
+  }
+  __device__ __forceinline__ void start(unsigned char* stage) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {  // nothing is read where no line is there
+      const int which = gated ? j / 2 : j;
+      copy_async(stage + to + j * kLines * kSlabRowBytes, from + which * step + (gated ? j % 2 * opened : 0),
+                 which < count && left > 0);
+    }
+    from += kSlabRowBytes;
+    left -= kSlabRowBytes;
+  }
+};
+
+template <ProductTile tile, bool gated>
+__device__ __forceinline__ void bring(const LinearArgs& args, const Bf16* weight, unsigned char* shared) {
   using Sizes = BulkSizes<tile>;
   const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups;
   const int stages = (args.k + tile.depth - 1) / tile.depth;
-  const std::int64_t slab = static_cast<std::int64_t>(args.rows) * kSlabRowBytes;
-  const int first = static_cast<int>(rank_in_cluster()) * Sizes::kShare;
   BulkRing<tile> ring(shared);
+  if (thread == kBulkSharer) bring_rows<tile, gated, 1, 0>(args, ring);
+  if (thread == kBulkTeller) tell<tile, gated>(args, ring);
+  __syncwarp();  // with those who did
+  if (thread >= kBulkCopiers) return;
   int started = 0;
   for (BulkTiles<tile, gated> tiles(args); tiles.is_there(); tiles.next()) {
-    auto weights = bulk_weights<tile, gated>(args, tiles.first_column(), thread);
-    const unsigned char* x = reinterpret_cast<const unsigned char*>(args.rounded) +
-                             static_cast<std::int64_t>(tiles.first_row() + first) * kSlabRowBytes;
-    const int rows = args.rows - tiles.first_row(), there = rows < tile.rows ? rows : tile.rows,
-              lines = there - first < Sizes::kShare ? there - first : Sizes::kShare;
+    BulkCopies<tile, gated> weights(args, weight, tiles.first_column(), thread);
     for (int i = 0; i < stages; ++i, ++started) {
       if (started >= tile.stages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
-      if (thread == 0) {
-        expect_arrivals(ring.filled + ring.place, static_cast<unsigned>(there * kSlabRowBytes));
-        if (lines > 0)
-          copy_to_cluster(ring.stage() + first * kSlabRowBytes, x,
-                          static_cast<unsigned>(lines * kSlabRowBytes), ring.filled + ring.place,
-                          (1u << tile.cluster) - 1);
-      }
-      x += slab;
       weights.start(ring.stage() + Sizes::kRowBytes);
-      arrive_with_copies(ring.filled + ring.place);
+      arrive_with_copies(ring.copied + ring.place);
       ring.next();
+    }
+  }
+}
+
+// Quantised: a thread has a row, of which the next 128 weights are on their way while these are widened.
+template <ProductTile tile, bool gated, class T>
+__device__ __forceinline__ void bring(const LinearArgs& args, const T* weight, unsigned char* shared) {
+  using Sizes = BulkSizes<tile>;
+  constexpr int kHalves = kQuantizedUnit / tile.depth, kGroups = tile.depth / kQuantizedGroup;
+  static_assert(tile.columns == kBulkBringers && !gated);
+  const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups;
+  const int stages = args.k / tile.depth, row_bytes = row_bytes_of<T>(args.k);
+  BulkRing<tile> ring(shared);
+  int started = 0;
+  for (BulkTiles<tile> tiles(args); tiles.is_there(); tiles.next()) {
+    const int column = tiles.first_column() + thread;
+    const unsigned char* from = reinterpret_cast<const unsigned char*>(weight) +
+                                (column < args.n ? column * static_cast<std::int64_t>(row_bytes) : 0);
+    int left = column < args.n ? row_bytes : 0;  // no line: what is multiplied there is not stored
+    SharedRows<tile, 1, 0> x(args, tiles.first_row());
+    WeightUnit<T> next;
+    const auto load = [&] {
+      next.load(from, left);
+      from += WeightUnit<T>::kBytes;
+      left -= WeightUnit<T>::kBytes;
+    };
+    load();
+    for (int i = 0; i < stages; i += kHalves) {
+      const WeightUnit<T> unit = next;
+      const bool there = column < args.n;
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        if (i + half >= stages) break;
+        if (started++ >= tile.stages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
+        if (thread == 0) x.start(ring.stage(), ring.filled + ring.place);
+        unsigned char* const line = ring.stage() + Sizes::kRowBytes;
+#pragma unroll
+        for (int group = 0; there && group < kGroups; ++group) {
+          WidePieces pieces;
+          widen_group(unit, half * kGroups + group, pieces);
+#pragma unroll
+          for (int piece = 0; piece < 4; ++piece)
+            store_whole(line + swizzled(thread, 4 * group + piece, kSlabRowBytes), pieces[piece]);
+        }
+        show_writes();
+        arrive_here(ring.filled + ring.place);
+        ring.next();
+        if (half == 0) load();  // behind the first fence, and a half in front of the next one
+      }
     }
   }
 }
@@ -219,7 +336,6 @@ __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, std::
       for (int i = 0; i < 4; ++i) sums[n][i] = 0;
     for (int i = 0; i < stages; ++i) {
       wait_for_arrivals(ring.filled + ring.place, ring.parity);
-      show_writes();  // those of who brings: its copies do not wait for a fence of its own
       const unsigned char *const x = ring.stage(), *const weights =
                                                        x + Sizes::kRowBytes + warpgroup * Sizes::kWeightBytes;
       fence_products(sums);
@@ -241,40 +357,52 @@ __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, std::
   }
 }
 
-template <ProductTile tile, bool gated>
+template <class T, ProductTile tile, bool gated>
 __device__ __forceinline__ void linear_bulk(const LinearArgs& args, std::uint16_t* out) {
   begin_kernel();
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
-  if (threadIdx.x == 0) BulkRing<tile>(shared).make_barriers();
+  constexpr bool kQuantized = kGroupBytes<T> != kGroupBytes<Bf16>;
+  if (threadIdx.x == 0) BulkRing<tile>(shared).make_barriers(kQuantized, tile.cluster * kBulkWarpgroups * 4);
   cluster_arrive();
   cluster_wait();  // the barriers of all are there
   if (threadIdx.x < 128 * kBulkWarpgroups) {
-    if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkRegisters, true>();
+    if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkRegisters<kQuantized>, true>();
     multiply_and_store<tile, gated>(args, out, shared);
   } else {
-    if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkBringersRegisters, false>();
-    bring<tile, gated>(args, shared);
+    if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkBringersRegisters<kQuantized>, false>();
+    bring<tile, gated>(args, static_cast<const T*>(args.weight), shared);
   }
   cluster_arrive();  // a block stays until all have what it brought
   cluster_wait();
 }
 
 #if defined(__CUDA_ARCH__) && !defined(PAGODA_WARPGROUPS)
-#define PAGODA_BULK_KERNEL(rows)                           \
-  __global__ void linear_bulk_##rows##_bf16(LinearArgs) { begin_kernel(); } \
+#define PAGODA_BULK_KERNEL(rows, name, T) \
+  __global__ void linear_bulk_##rows##_##name(LinearArgs) { begin_kernel(); }
+#define PAGODA_GATED_KERNEL(rows) \
   __global__ void linear_bulk_gated_##rows##_bf16(GatedLinearArgs) { begin_kernel(); }
 #else
-#define PAGODA_BULK_KERNEL(rows)                                                                             \
-  __global__ void __launch_bounds__(kBulkThreads, 1) linear_bulk_##rows##_bf16(LinearArgs args) {            \
-    linear_bulk<bulk_rows(rows), false>(args, nullptr);                                                      \
-  }                                                                                                          \
+#define PAGODA_BULK_KERNEL(rows, name, T)                                                           \
+  __global__ void __launch_bounds__(kBulkThreads, 1) linear_bulk_##rows##_##name(LinearArgs args) { \
+    linear_bulk<T, bulk_rows(rows), false>(args, nullptr);                                          \
+  }
+#define PAGODA_GATED_KERNEL(rows)                                                                            \
   __global__ void __launch_bounds__(kBulkThreads, 1) linear_bulk_gated_##rows##_bf16(GatedLinearArgs args) { \
-    linear_bulk<bulk_rows(rows), true>(args.product, args.out);                                              \
+    linear_bulk<Bf16, bulk_rows(rows), true>(args.product, args.out);                                        \
   }
 #endif
-PAGODA_BULK_KERNEL(64)
-PAGODA_BULK_KERNEL(128)
-PAGODA_BULK_KERNEL(256)
+#define PAGODA_BULK_KERNELS(rows)             \
+  PAGODA_GATED_KERNEL(rows)                   \
+  PAGODA_BULK_KERNEL(rows, bf16, Bf16)        \
+  PAGODA_BULK_KERNEL(rows, q4, Quantized4)    \
+  PAGODA_BULK_KERNEL(rows, q8, Quantized8)    \
+  PAGODA_BULK_KERNEL(rows, q4_k, Quantized4K) \
+  PAGODA_BULK_KERNEL(rows, q6_k, Quantized6K)
+PAGODA_BULK_KERNELS(64)
+PAGODA_BULK_KERNELS(128)
+PAGODA_BULK_KERNELS(256)
+#undef PAGODA_BULK_KERNELS
+#undef PAGODA_GATED_KERNEL
 #undef PAGODA_BULK_KERNEL
 
 }  // namespace pagoda::device::kernels

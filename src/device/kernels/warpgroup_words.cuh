@@ -101,6 +101,35 @@ __device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes
 #define PAGODA_EIGHTS(i)                                                                               \
   PAGODA_EIGHT(i), PAGODA_EIGHT(i + 1), PAGODA_EIGHT(i + 2), PAGODA_EIGHT(i + 3), PAGODA_EIGHT(i + 4), \
       PAGODA_EIGHT(i + 5), PAGODA_EIGHT(i + 6), PAGODA_EIGHT(i + 7)
+__device__ __forceinline__ void multiply_warpgroup(float (&s)[4][4], const void* a, const void* b) {
+#ifndef __CUDACC__
+  emulated::multiply_warpgroup(&s[0][0], 32, true, a, b);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile(
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+      "%16, %17, add, 1, 1, 0, 0;\n\t}"
+      : PAGODA_EIGHT(0), PAGODA_EIGHT(1), PAGODA_EIGHT(2), PAGODA_EIGHT(3)
+      : "l"(matrix_at(a)), "l"(matrix_at(b))
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void multiply_warpgroup(float (&s)[6][4], const void* a, const void* b) {
+#ifndef __CUDACC__
+  emulated::multiply_warpgroup(&s[0][0], 48, true, a, b);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile(
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23}, "
+      "%24, %25, add, 1, 1, 0, 0;\n\t}"
+      : PAGODA_EIGHT(0), PAGODA_EIGHT(1), PAGODA_EIGHT(2), PAGODA_EIGHT(3), PAGODA_EIGHT(4), PAGODA_EIGHT(5)
+      : "l"(matrix_at(a)), "l"(matrix_at(b))
+      : "memory");
+#endif
+}
 // `at`: so many bytes from a and b on.
 template <bool adds = true>
 __device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void* a, const void* b,
@@ -117,6 +146,24 @@ __device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void*
       "%32, %33, add, 1, 1, 0, 0;\n\t}"
       : PAGODA_EIGHTS(0)
       : "l"(further(matrix_at(a), at)), "l"(further(matrix_at(b), at)), "n"(adds ? 1 : 0)
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void multiply_warpgroup(float (&s)[14][4], const void* a, const void* b) {
+#ifndef __CUDACC__
+  emulated::multiply_warpgroup(&s[0][0], 112, true, a, b);
+#elif defined(PAGODA_WARPGROUPS)
+  asm volatile(
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n112k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55}, "
+      "%56, %57, add, 1, 1, 0, 0;\n\t}"
+      : PAGODA_EIGHTS(0), PAGODA_EIGHT(8), PAGODA_EIGHT(9), PAGODA_EIGHT(10), PAGODA_EIGHT(11),
+        PAGODA_EIGHT(12), PAGODA_EIGHT(13)
+      : "l"(matrix_at(a)), "l"(matrix_at(b))
       : "memory");
 #endif
 }
