@@ -56,6 +56,7 @@ __global__ void product_of_lines(PlantedProductArgs args) {
 
 template <Off off>
 void invoke(const void* args) {
+  kernels::begin_kernel();
   product_of_lines<off>(*static_cast<const PlantedProductArgs*>(args));
 }
 
