@@ -344,7 +344,8 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .help = "attention kernels on a device: tiles (bfloat16), warpgroups or plain; auto: tiles where "
                "supported",
        .details = "attention kernels on a device: `tiles` of bfloat16 products; `warpgroups`: the same, and "
-                  "prompts by `wgmma` on compute capability 9.0; or `plain`; `auto`: tiles where keys and "
+                  "prompts by `wgmma` on compute capability 9.0; or `plain`; `auto`: those, or tiles, where "
+                  "keys and "
                   "values are bfloat16 and the head size is a multiple of 8 up to 256 "
                   "([devices](devices.md#what-it-computes))"},
       {.name = "device-products",

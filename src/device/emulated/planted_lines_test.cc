@@ -16,6 +16,7 @@ constexpr int kBytes = 64 * 128;
 
 template <Off off>
 __global__ void product_of_lines(PlantedProductArgs args) {
+  kernels::begin_kernel();
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
   const unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4;
   float sums[8][4] = {};
