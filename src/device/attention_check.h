@@ -4,12 +4,14 @@
 // document says so; a device that differs must not use both, since a token's bits would depend on whether it
 // was a prompt's or decode's. Errors: unavailable: they differ; or the device's. What it allocates is free
 // again when it returns.
+#include <cstdint>
+
 #include "base/status.h"
 #include "device/device.h"
 
 namespace pagoda::device {
 
-// ok, too, where the device has no warpgroups.
-Status check_bulk_attention(Device& device, StreamId stream);
+// ok, too, where the device or heads of this size do not attend by warpgroups.
+Status check_bulk_attention(Device& device, StreamId stream, std::int32_t head_size);
 
 }  // namespace pagoda::device

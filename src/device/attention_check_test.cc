@@ -13,7 +13,8 @@ namespace {
 Status checked(Device& device, bool counts) {
   const StreamId stream = *device.create_stream();
   const std::size_t free = device.free_bytes();
-  Status status = check_bulk_attention(device, stream);
+  Status status = check_bulk_attention(device, stream, 64);
+  if (status.ok()) status = check_bulk_attention(device, stream, 128);
   if (counts) EXPECT_EQ(device.free_bytes(), free);
   return status;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -57,6 +58,13 @@ Status check_support(const DecoderConfig& config, std::int32_t num_ranks) {
       return refused("so many experts");
   }
   return ok_status();
+}
+
+std::set<std::int32_t> sizes_of_heads(const DecoderConfig& config) {
+  std::set<std::int32_t> sizes;
+  for (const LayerConfig& layer : config.layers)
+    if (const AttentionConfig* const attention = layer.attention()) sizes.insert(attention->head_size);
+  return sizes;
 }
 
 bool all_attend_by_tiles(const DecoderConfig& config, DType cache, const DeviceOps::Options& options) {
@@ -115,7 +123,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->options_.model = *model;
   runner->ops_options_ = {.weights = *weights, .products = kernels.products, .attention = kernels.attention};
   if (device_ops::takes_bulk_attention(runner->ops_options_))
-    PAGODA_RETURN_IF_ERROR(device::check_bulk_attention(there, runner->stream_));
+    for (const std::int32_t size : sizes_of_heads((*model)->decoder))
+      PAGODA_RETURN_IF_ERROR(device::check_bulk_attention(there, runner->stream_, size));
   auto layout = plan_kv_layout(*source, **model, name_of(*weights), name_of(*cache), options.block_size);
   if (!layout) return layout.error();
   const bool warpgroups = kernels.attention == AttentionKernels::warpgroups;
