@@ -75,9 +75,17 @@ PAGODA_HOST_DEVICE constexpr ProductTile narrow_tile(std::int32_t columns, std::
 inline constexpr std::int32_t kNarrowColumns[] = {32, 48, 64, 112}, kNarrowThreads = 128 + kBulkBringers;
 // Registers of a thread that multiplies 256 rows, and of one that brings them: more where it widens.
 template <bool quantized>
-inline constexpr std::int32_t kBulkRegisters = quantized ? 200 : 232;
+inline constexpr std::int32_t kBulkRegisters = quantized ? 192 : 232;
 template <bool quantized>
 inline constexpr std::int32_t kBulkBringersRegisters = quantized ? 112 : 40;
+// A block of two warpgroups that multiply and one that brings begins with equal shares. What the first two
+// take more, the last one has to give: else they wait for it for ever.
+constexpr bool shares_registers(std::int32_t multiplies, std::int32_t brings) {
+  constexpr std::int32_t kEqual = 65536 / (3 * 128) / 8 * 8;
+  return 2 * (multiplies - kEqual) <= kEqual - brings;
+}
+static_assert(shares_registers(kBulkRegisters<true>, kBulkBringersRegisters<true>) &&
+              shares_registers(kBulkRegisters<false>, kBulkBringersRegisters<false>));
 inline constexpr std::int64_t kBulkClusters = choices::bulk_clusters;
 // The most rows of a product that takes them. More are faster by kSeveralRows, although norms and functions
 // are launches of their own then.
@@ -188,6 +196,7 @@ inline constexpr std::int32_t kBulkAttentionRows = 64 * kBulkWarpgroups;
 inline constexpr bool kBulkTurns = choices::bulk_turns != 0;
 // Registers of a thread that multiplies, and of one that brings.
 inline constexpr std::int32_t kAttentionRegisters = 224, kAttentionBringersRegisters = 56;
+static_assert(shares_registers(kAttentionRegisters, kAttentionBringersRegisters));
 constexpr std::int32_t bulk_attention_stages(std::int32_t padded) { return 1280 / padded; }
 constexpr std::uint32_t bulk_attention_bytes(std::int32_t padded) {
   return static_cast<std::uint32_t>(2 * padded *
