@@ -114,6 +114,16 @@ constexpr Form kBulkForms[] = {Form::bulk_64, Form::bulk_128, Form::bulk_256},
 
 bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
 
+// A form by warpgroups is right, has the bits of tiles, and a row alone has those that it has among others.
+void expect_bits_of_tiles(const Case& of, Form form) {
+  SCOPED_TRACE(testing::Message() << "seed " << of.seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+  const std::vector<float> all = product(of, form, 0, of.rows);
+  expect_right(of, all);
+  EXPECT_TRUE(same_bits(all, product(of, Form::several, 0, of.rows)));
+  const std::size_t first = of.rows / 2;
+  EXPECT_TRUE(same_bits(product(of, form, first, 1), part(all, first * of.n, of.n)));
+}
+
 // By warpgroups: tiles of rows and of columns that are there in part, rings that are filled again, or have
 // more places than there are stages.
 TEST(ProductKernels, WarpgroupsHaveTheBitsOfTiles) {
@@ -132,12 +142,7 @@ TEST(ProductKernels, WarpgroupsHaveTheBitsOfTiles) {
                      .with_bias = seed % 4 < 2,
                      .accumulate = seed / 4 % 2 == 0,
                      .seed = seed};
-    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
-    const std::vector<float> all = product(of, form, 0, of.rows);
-    expect_right(of, all);
-    EXPECT_TRUE(same_bits(all, product(of, Form::several, 0, of.rows)));
-    const std::size_t first = of.rows / 2;
-    EXPECT_TRUE(same_bits(product(of, form, first, 1), part(all, first * of.n, of.n)));
+    expect_bits_of_tiles(of, form);
   }
 }
 
@@ -193,12 +198,7 @@ TEST(ProductKernels, NarrowOnesHaveTheBitsOfTiles) {
                      .with_bias = seed % 4 < 2,
                      .accumulate = seed / 8 == 0,
                      .seed = seed};
-    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
-    const std::vector<float> all = product(of, form, 0, of.rows);
-    expect_right(of, all);
-    EXPECT_TRUE(same_bits(all, product(of, Form::several, 0, of.rows)));
-    const std::size_t first = of.rows / 2;
-    EXPECT_TRUE(same_bits(product(of, form, first, 1), part(all, first * of.n, of.n)));
+    expect_bits_of_tiles(of, form);
   }
 }
 
