@@ -31,7 +31,7 @@ struct BulkAttention {
 template <int padded>
 struct AttentionRing {
   unsigned char *queries, *pieces;
-  std::uint64_t *filled, *freed, *queried, *turns;
+  std::uint64_t *filled, *freed, *queried;
   int place = 0;
   unsigned parity = 0;
   __device__ __forceinline__ explicit AttentionRing(unsigned char* shared)
@@ -40,16 +40,13 @@ struct AttentionRing {
         filled(reinterpret_cast<std::uint64_t*>(pieces + BulkAttention<padded>::kStages *
                                                              BulkAttention<padded>::kPieceBytes)),
         freed(filled + BulkAttention<padded>::kStages),
-        queried(freed + BulkAttention<padded>::kStages),
-        turns(queried + kBulkWarpgroups) {}
+        queried(freed + BulkAttention<padded>::kStages) {}
   __device__ __forceinline__ void make_barriers() const {
     for (int i = 0; i < BulkAttention<padded>::kStages; ++i) {
       make_arrivals(filled + i, kBulkBringers);
       make_arrivals(freed + i, kBulkWarpgroups * 4);
     }
     for (int i = 0; i < kBulkWarpgroups; ++i) make_arrivals(queried + i, 128);
-    if constexpr (kBulkTurns)
-      for (int i = 0; i < kBulkWarpgroups; ++i) make_arrivals(turns + i, 4);
   }
   __device__ __forceinline__ unsigned char* piece() const {
     return pieces + place * BulkAttention<padded>::kPieceBytes;
@@ -196,24 +193,10 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
     return piece;
   };
   wait_for_arrivals(ring.queried + warpgroup, 0);
-  // The warpgroups multiply by turns, so that one weighs while the other multiplies: left to themselves,
-  // their products share the units, and then nobody multiplies. The first begins.
-  unsigned turn = 0;
-  const auto take_turn = [&] {
-    if constexpr (kBulkTurns) {
-      wait_for_arrivals(ring.turns + warpgroup, turn);
-      turn ^= 1;
-    }
-  };
-  const auto pass_turn = [&](bool last) {
-    if constexpr (kBulkTurns)
-      if (lane == 0 && !(last && warpgroup == 1)) arrive_at(ring.turns + (warpgroup ^ 1), 0);
-  };
   SplitWeights weights;
   const auto weigh = [&] {
     wait_for_products<0>();
     take_products(scores);
-    pass_turn(false);
     free();
     weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores);
   };
@@ -242,21 +225,17 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
       for (int i = 0; i < 4; ++i) values[n][i] = merged(values[n][i], part[n][i], shares[i / 2]);
   };
   // Nothing is under way from one turn to the next, which the compiler could not follow.
-  if (warpgroup > 0) take_turn();
   start_scores<padded>(queries, next_piece(), scores);
   weigh();
   for (token += kSplitTokens; token <= tile.high; token += kSplitTokens) {
-    take_turn();
     start_part();
     start_scores<padded>(queries, next_piece(), scores);
     wait_for_products<1>();
     add_part();
     weigh();
   }
-  take_turn();
   start_part();
   wait_for_products<0>();
-  pass_turn(true);
   add_part();
 #pragma unroll
   for (int h = 0; h < 2; ++h) {

@@ -190,10 +190,8 @@ constexpr std::uint32_t walk_shared_bytes(std::int32_t padded, std::int32_t grou
 }
 // A block that attends by warpgroups (attention_bulk.cuh), for heads of 64 and of 128: rows of a tile, and
 // pieces in its ring, each the keys or the values of a split. Shared: queries, pieces, two barriers for each
-// piece and for each warpgroup.
+// piece and one for each warpgroup.
 inline constexpr std::int32_t kBulkAttentionRows = 64 * kBulkWarpgroups;
-// Whether its warpgroups multiply by turns.
-inline constexpr bool kBulkTurns = choices::bulk_turns != 0;
 // Registers of a thread that multiplies, and of one that brings.
 inline constexpr std::int32_t kAttentionRegisters = 224, kAttentionBringersRegisters = 56;
 static_assert(shares_registers(kAttentionRegisters, kAttentionBringersRegisters));
@@ -201,7 +199,7 @@ constexpr std::int32_t bulk_attention_stages(std::int32_t padded) { return 1280 
 constexpr std::uint32_t bulk_attention_bytes(std::int32_t padded) {
   return static_cast<std::uint32_t>(2 * padded *
                                         (kBulkAttentionRows + kSplitTokens * bulk_attention_stages(padded)) +
-                                    8 * (2 * bulk_attention_stages(padded) + 2 * kBulkWarpgroups));
+                                    8 * (2 * bulk_attention_stages(padded) + kBulkWarpgroups));
 }
 inline constexpr std::int64_t kWalkBlocks = choices::walk_blocks;
 // Threads that add the splits of a row and head.
