@@ -43,6 +43,15 @@ bool uses_int8(const ModelSource& source, std::string_view dtype) {
   });
 }
 
+// Whether a quantised folder is of a model in bfloat16, as what was left in its own type says.
+bool is_bfloat16_folder(const ModelSource& source, const WeightNames& names) {
+  if (source.format() != ModelFormat::hugging_face) return false;
+  const std::string end = concat(names.token_embedding, ".weight");
+  return std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
+    return name.ends_with(end) && source.find(name)->dtype == DType::bf16;
+  });
+}
+
 Result<DType> kv_dtype(const ModelSource& source, const ModelInfo& model, std::string_view dtype,
                        std::string_view kv_cache_dtype, std::int32_t head_size, bool latent) {
   if (kv_cache_dtype == "auto") return automatic_kv_dtype(source, model, dtype);
@@ -70,11 +79,14 @@ DType automatic_kv_dtype(const ModelSource& source, const ModelInfo& model, std:
   if (dtype == "float16") return DType::f16;
   // bfloat16 rounds what is as large as this by more than what keys are about. float16 has three bits more,
   // and an end, from which the upper bound keeps away. Beside 8-bit products, which lose little, bfloat16's
-  // rounding of any keys and values is up to a fifth of all that is lost.
+  // rounding of any keys and values is up to a fifth of all that is lost; a model in bfloat16 is computed
+  // with it where it comes from.
   constexpr float kLarge = 8, kTooLarge = 4096;
-  const float largest = largest_in_keys(source, model.names(source.format()));
+  const WeightNames names = model.names(source.format());
+  const float largest = largest_in_keys(source, names);
   if (largest > kTooLarge) return DType::bf16;
-  return largest >= kLarge || uses_int8(source, dtype) ? DType::f16 : DType::bf16;
+  if (largest >= kLarge) return DType::f16;
+  return uses_int8(source, dtype) && !is_bfloat16_folder(source, names) ? DType::f16 : DType::bf16;
 }
 
 Result<KvLayout> plan_kv_layout(const ModelSource& source, const ModelInfo& model, std::string_view dtype,

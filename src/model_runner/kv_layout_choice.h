@@ -12,9 +12,10 @@
 namespace pagoda {
 
 // The meaning of kv_cache_dtype "auto": float32 and float16 with the dtype of that name; else float16 beside
-// matrices that are multiplied in 8 bits (llama.cpp's default), and if biases or norms make some channels of
-// keys so large that bfloat16's rounding of them counts (Qwen2: biases of hundreds); otherwise bfloat16.
-// Never int8: one scale a head loses the small values beside such channels.
+// matrices that are multiplied in 8 bits (llama.cpp's default), unless they are a folder's whose other
+// weights are bfloat16 (vLLM's), and if biases or norms make some channels of keys so large that bfloat16's
+// rounding of them counts (Qwen2: biases of hundreds); otherwise bfloat16. Never int8: one scale a head loses
+// the small values beside such channels.
 DType automatic_kv_dtype(const ModelSource& source, const ModelInfo& model, std::string_view dtype);
 
 // Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes.

@@ -44,6 +44,8 @@ TEST(KvLayoutChoice, KvIsStoredInSixteenBitsWhateverTheMatricesAre) {
   EXPECT_EQ(stored("llama", "int8"), DType::f16);
   EXPECT_EQ(stored("llama", "float16"), DType::f16);
   EXPECT_EQ(stored("llama", "float32", "int8"), DType::i8);
+  for (const char* folder : {"../quantized/w8a8", "../quantized/awq", "../quantized/fp8_token"})
+    EXPECT_EQ(stored(folder, "auto"), DType::bf16) << folder;  // their embeddings are bfloat16
 }
 
 // A model whose first layer's key biases, or key norms, have one number of a given size.

@@ -100,8 +100,9 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
        .help = "data type of the KV cache",
        .details =
            "data type of the KV cache. `auto`: `float32` or `float16` with that `--dtype`; `float16` where "
-           "matrices are computed in 8 bits, as those of quantised files, and for models whose keys have "
-           "large biases or norms (Qwen2, Qwen2.5); otherwise `bfloat16`. The memory table at start and "
+           "matrices are computed in 8 bits, as those of quantised files (not of quantised folders in "
+           "bfloat16), and for models whose keys have large biases or norms (Qwen2, Qwen2.5); otherwise "
+           "`bfloat16`. The memory table at start and "
            "`pagoda inspect` show which. `int8` takes 53 % of the memory of 16-bit types, with one scale per "
            "token and head for keys and for values. It is as reproducible as the others and supports head "
            "sizes up to 512; quality suffers where some channels of keys are large ([its cost in "
