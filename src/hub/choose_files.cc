@@ -88,6 +88,11 @@ bool is_of_module(std::string_view file) {
   return name == "config.json" || name == "model.safetensors";
 }
 
+// "MODEL-imatrix.gguf", which is no model; "MODEL-imatrix-Q4_K_M.gguf" is one.
+bool is_importance_matrix_name(std::string_view name) {
+  return lower(name).find("imatrix") != std::string::npos && tag_of(name) == name;
+}
+
 // A projector is left out unless it is asked for.
 Result<std::vector<std::string>> choose_projector(const std::vector<std::string>& projectors,
                                                   std::string_view tag, const std::vector<std::string>& all) {
@@ -153,6 +158,7 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     const std::string_view name = base_name(file);
     const bool top = file.find('/') == file.npos;
     if (name.ends_with(".gguf")) {
+      if (is_importance_matrix_name(name) && file != tag) continue;
       (is_projector_name(name) ? projectors : gguf).push_back(file);
     } else if (top && name.ends_with(".safetensors")) {
       if (!name.starts_with("consolidated") && !name.starts_with("adapter")) safetensors.push_back(file);

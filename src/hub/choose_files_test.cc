@@ -44,6 +44,12 @@ TEST(ChooseFiles, WhatSeesIsLeftOutUnlessAskedFor) {
   EXPECT_FALSE(choose_files(all, "mmproj-Q4"));
 }
 
+TEST(ChooseFiles, WhatAQuantiserMeasuredIsNoModel) {
+  EXPECT_EQ(*choose_files({"m-Q6_K.gguf", "m-imatrix.gguf"}, ""), (Names{"m-Q6_K.gguf"}));
+  EXPECT_EQ(*choose_files({"m-imatrix-Q6_K.gguf", "imatrix.gguf"}, ""), (Names{"m-imatrix-Q6_K.gguf"}));
+  EXPECT_EQ(*choose_files({"m-Q6_K.gguf", "m-imatrix.gguf"}, "m-imatrix.gguf"), (Names{"m-imatrix.gguf"}));
+}
+
 TEST(ChooseFiles, ChatTemplatesBesideTheDefaultOne) {
   const Names wanted = {"model.safetensors", "config.json", "chat_template.jinja",
                         "additional_chat_templates/tool_use.jinja"};

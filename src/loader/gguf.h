@@ -56,8 +56,10 @@ class GgufFile : public TensorFile {
   Status add_part(const GgufFile& part);
   // unimplemented, naming the first tensor that is not of a supported type and what is supported.
   Status check_supported() const;
-  // unimplemented: it is no model, but an adapter, or the vision or audio part of a model.
+  // unimplemented: it is no model, but an adapter, the vision or audio part of a model, what a quantiser
+  // measured (imatrix), or a control vector.
   Status check_is_model() const;
+  bool is_importance_matrix() const;
 
   std::uint32_t version() const { return version_; }
 

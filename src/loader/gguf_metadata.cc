@@ -50,11 +50,19 @@ Status GgufFile::check_is_model() const {
                                 of != nullptr ? concat(" of ", printable(*of)) : "",
                                 ", not a model; adapters are not supported: merge it into its model"));
   }
-  if (const std::string* own = string("general.architecture"); own != nullptr && *own == "clip")
-    return unimplemented(
-        "the file is the vision or audio part of a model (mmproj), not the model: give the model's own .gguf "
-        "file");
+  const auto not_the_model = [](std::string_view what) {
+    return unimplemented(concat("the file is ", what, ", not the model: give the model's own .gguf file"));
+  };
+  if (is_importance_matrix()) return not_the_model("an importance matrix (imatrix) for quantising a model");
+  const std::string* const own = string("general.architecture");
+  if (own != nullptr && *own == "clip") return not_the_model("the vision or audio part of a model (mmproj)");
+  if (own != nullptr && *own == "controlvector") return not_the_model("a control vector");
   return ok_status();
+}
+
+bool GgufFile::is_importance_matrix() const {
+  const std::string* const type = string("general.type");
+  return type != nullptr && *type == "imatrix";
 }
 
 }  // namespace pagoda

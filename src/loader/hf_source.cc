@@ -46,7 +46,8 @@ class HuggingFaceSource final : public FileSource {
     // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
     std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
                               xxh64(side_file("model.safetensors.index.json").value_or("")));
-    if (const auto beside = side_file("hf_quant_config.json")) text += concat(" quantised ", xxh64(*beside));
+    for (const std::string_view each : kQuantizationFiles)
+      if (const auto beside = side_file(each)) text += concat(" quantised ", xxh64(*beside));
     if (!parts_.quantize_activations) text += " activations as they are";
     if (!parts_.overrides.empty()) text += concat(" overrides ", xxh64(parts_.overrides));
     return text + identities("\n");
@@ -137,7 +138,7 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
 }
 
 Result<std::map<std::string, std::string>> read_safetensors_index(const std::string& path) {
-  constexpr std::size_t kMaxIndexBytes = std::size_t{16} << 20;
+  constexpr std::size_t kMaxIndexBytes = std::size_t{128} << 20;  // a mixture's has 200,000 tensors and more
   const Result<std::string> text = read_text_file(path, kMaxIndexBytes);
   if (!text) return text.error();
   auto index = parse_safetensors_index(*text);
@@ -179,8 +180,9 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   if (!config) return config.error();
 
   Weights weights;
-  Result<Quantization> said = read_quantization_files(
-      *config, optional_text_file(in_folder(files.path, "hf_quant_config.json"), kMaxConfigBytes));
+  Result<Quantization> said = read_quantization_files(*config, [&](std::string_view name) {
+    return optional_text_file(in_folder(files.path, name), kMaxConfigBytes);
+  });
   if (!said) return said.error().annotate(printable(files.path));
   PAGODA_RETURN_IF_ERROR(files.index.empty() ? open_files(files, weights) : open_shards(files, weights));
   Result<ReadableTensors> readable = readable_tensors(*said, weights.stored);

@@ -24,7 +24,8 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
 // The same of the file.
 Result<std::map<std::string, std::string>> read_safetensors_index(const std::string& path);
 
-constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;  // read of config.json and files like it
+// Read of config.json and files like it, some of which list every module of a mixture.
+constexpr std::size_t kMaxConfigBytes = std::size_t{64} << 20;
 
 // The tensors of a folder as a model is read from them.
 struct ReadableTensors {

@@ -6,10 +6,12 @@
 #include <fstream>
 
 #include "base/strings.h"
+#include "loader/gguf.h"
 #include "loader/hub_cache.h"
 #include "loader/json_object.h"
 #include "loader/mapped_file.h"
 #include "loader/printable.h"
+#include "loader/quantization.h"
 
 namespace pagoda {
 namespace {
@@ -18,6 +20,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr std::size_t kMaxFolderEntries = 10'000;
+
+// `word` in small letters.
+bool is_gguf_named(std::string_view name, std::string_view word) {
+  const auto same = [](char a, char b) { return (a | 0x20) == b; };
+  return name.ends_with(".gguf") && !std::ranges::search(name, word, same).empty();
+}
 
 // Formats that run code when read (pickle) or that other engines keep to themselves.
 bool foreign_weights(std::string_view extension) {
@@ -33,6 +41,13 @@ Status refuse_foreign(const std::string& path) {
       concat("'", printable(path),
              "' is not a supported weight format; supported: .safetensors and .gguf (convert "
              "pickled weights with transformers' save_pretrained)"));
+}
+
+// "MODEL-imatrix.gguf": what a quantiser measured, which stands beside the models.
+bool is_importance_matrix(const std::string& path) {
+  if (!is_gguf_named(fs::path(path).filename().string(), "imatrix")) return false;
+  const Result<GgufFile> file = GgufFile::open(path);
+  return file && file->is_importance_matrix();
 }
 
 bool exists(const std::string& path) {
@@ -140,11 +155,7 @@ bool has_gguf_magic(const std::string& path) {
   return file.read(magic, sizeof magic) && std::string_view(magic, sizeof magic) == "GGUF";
 }
 
-bool is_projector_name(std::string_view name) {
-  constexpr std::string_view kWord = "mmproj";
-  const auto same = [](char a, char b) { return (a | 0x20) == b; };
-  return name.ends_with(".gguf") && !std::ranges::search(name, kWord, same).empty();
-}
+bool is_projector_name(std::string_view name) { return is_gguf_named(name, "mmproj"); }
 
 bool plain_file_name(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name != "." && name != ".." && name.find('/') == name.npos &&
@@ -194,6 +205,8 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
       return files;
     }
   }
+  if (gguf.size() > 1)
+    std::erase_if(gguf, [&](const std::string& name) { return is_importance_matrix(full(name)); });
   if (gguf.empty() && !projectors.empty())
     return not_found(concat(shown, " holds only the vision part of a model: ", join(projectors)));
   if (gguf.size() == 1) return from_file(full(gguf.front()));
@@ -208,6 +221,10 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
   if (exists(full("adapter_config.json"))) return refuse_adapter(full("adapter_config.json"));
   if (!safetensors.empty()) return not_found(concat(shown, " has no config.json"));
   if (!foreign.empty()) {
+    // A method that is not supported is not supported in other files either.
+    const std::string config = optional_text_file(full("config.json")).value_or("{}");
+    const auto how = read_quantization_files(config, [](std::string_view) { return std::nullopt; });
+    if (!how && how.error().code() == StatusCode::unimplemented) return how.error().annotate(shown);
     std::sort(foreign.begin(), foreign.end());
     return refuse_foreign(full(foreign.front()));
   }

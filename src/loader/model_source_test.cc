@@ -155,6 +155,33 @@ TEST(ModelSource, AVisionPartBesideAModelIsNotASecondOne) {
   EXPECT_TRUE((*source)->path().ends_with("model-Q8.gguf"));
 }
 
+TEST(ModelSource, WhatAQuantiserMeasuredIsNoModel) {
+  const ScratchFolder scratch;
+  const std::string matrix = GgufBuilder().string("general.type", "imatrix").build();
+  expect_refused(scratch.write("Tiny-imatrix.gguf", matrix), "an importance matrix (imatrix)");
+  expect_refused(scratch.path(), "an importance matrix (imatrix)");
+  expect_refused(
+      scratch.write("other/v.gguf", GgufBuilder().string("general.architecture", "controlvector").build()),
+      "a control vector, not the model");
+  scratch.write("Tiny-Q8_0.gguf", read_binary(fixture("all_types.gguf")));
+  const auto source = ModelSource::open(scratch.path());
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_TRUE((*source)->path().ends_with("Tiny-Q8_0.gguf"));
+  // A model that was made with one may say so in its name.
+  scratch.write("Tiny-imatrix-Q4_0.gguf", read_binary(fixture("all_types.gguf")));
+  expect_refused(scratch.path(), "several .gguf files; name one of: Tiny-Q8_0.gguf, Tiny-imatrix-Q4_0.gguf");
+}
+
+// In whatever files its weights are.
+TEST(ModelSource, NamesAMethodBeforeTheFormatOfItsFiles) {
+  const ScratchFolder scratch;
+  scratch.write("config.json", R"({"model_type":"llama","quantization_config":{"quant_method":"torchao"}})");
+  scratch.write("pytorch_model.bin", "");
+  expect_refused(scratch.path(), "weights quantised by torchao are not supported; supported: AWQ");
+  scratch.write("config.json", R"({"model_type":"llama","quantization_config":{"quant_method":"awq"}})");
+  expect_refused(scratch.path(), "pytorch_model.bin' is not a supported weight format");
+}
+
 TEST(ModelSource, OpensShardsWithoutAnIndex) {
   const ScratchFolder scratch;
   for (const char* file : {"config.json", "model-00001-of-00002.safetensors"})

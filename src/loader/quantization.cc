@@ -94,7 +94,7 @@ void set_group(WeightScheme& scheme, std::int64_t group, const Fields& fields) {
 }
 
 Status read_awq(const Fields& fields, Quantization& out) {
-  const std::string version = fields.string({"version", "format"}, "gemm");
+  const std::string version = fields.string({"version", "checkpoint_format", "format"}, "gemm");
   if (version != "gemm") return refuse(out.method, concat("in the '", printable(version, 40), "' layout"));
   if (const std::int64_t bits = fields.integer({"bits", "w_bit"}, 4); bits != 4)
     return refuse(out.method, concat("in ", bits, " bits"));
@@ -123,6 +123,8 @@ Status read_gptq(const Fields& fields, Quantization& out) {
   const std::string format = fields.string({"checkpoint_format", "format"}, "gptq");
   if (format != "gptq" && format != "gptq_v2")
     return refuse(out.method, concat("in the '", printable(format, 40), "' layout"));
+  if (fields.boolean({"is_marlin_format"}, false)) return refuse(out.method, "in the 'marlin' layout");
+  if (fields.boolean({"is_bitblas_format"}, false)) return refuse(out.method, "in the 'bitblas' layout");
   out.zeros_less_one = format == "gptq";
   PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
   // GPTQModel: "-:PATTERN" is not quantised, "+:PATTERN" or PATTERN otherwise.
@@ -152,6 +154,12 @@ Status read_auto_round(const Fields& fields, Quantization& out) {
   out.zeros_less_one = packing == "auto_round:auto_gptq" || packing == "auto_round:gptq";
   if (!out.zeros_less_one && packing != "auto_round:gptqmodel" && packing != "auto_round")
     return unsupported_quantization(concat("AutoRound in the '", printable(packing, 40), "' layout"));
+  const auto check_bits = [](const Fields& of) {
+    const std::int64_t bits = of.integer({"bits"}, 4);
+    return bits == 4 || bits >= 8 ? ok_status()
+                                  : unsupported_quantization(concat("AutoRound in ", bits, " bits"));
+  };
+  PAGODA_RETURN_IF_ERROR(check_bits(fields));
   PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
   const json::object* overrides = fields.object({"extra_config"});
   if (overrides == nullptr) return ok_status();
@@ -159,6 +167,7 @@ Status read_auto_round(const Fields& fields, Quantization& out) {
   for (const auto& [name, values] : *overrides) {
     if (!values.is_object()) continue;
     const Fields layer(values.get_object(), status);
+    PAGODA_RETURN_IF_ERROR(check_bits(layer));
     if (layer.integer({"bits"}, 4) < 16)
       PAGODA_RETURN_IF_ERROR(read_gptq_scheme(layer, out.schemes.front(), out));
   }
@@ -232,7 +241,7 @@ Status read_arguments(const json::object& args, QuantizationMethod method, Weigh
   const std::int64_t bits = fields.integer({"num_bits"}, 8);
   const std::string type = fields.string({"type"}, "int");
   const std::int64_t group = fields.integer({"group_size"}, 0);
-  std::string strategy = fields.string({"strategy"}, group > 0 ? "group" : "tensor");
+  std::string strategy = fields.string({"strategy"}, group > 0 ? "group" : group < 0 ? "channel" : "tensor");
   if (!status.ok()) return status;
   if (type == "int" && (bits == 4 || bits == 8)) {
     scheme.number = bits == 4 ? QuantizedNumber::int4 : QuantizedNumber::int8;
@@ -249,7 +258,7 @@ Status read_arguments(const json::object& args, QuantizationMethod method, Weigh
   scheme.zero_points = !fields.boolean({"symmetric"}, true);
   if (const json::value* order = fields.find({"actorder"}))
     scheme.activation_order =
-        order->is_string() && (order->get_string() == "group" || order->get_string() == "dynamic");
+        *order == json::value(true) || *order == json::value("group") || *order == json::value("dynamic");
   if (strategy == "group" || strategy == "tensor_group") {
     set_group(scheme, group, fields);
   } else if (strategy == "tensor" || strategy == "channel") {
@@ -293,6 +302,11 @@ Status read_compressed_tensors(const Fields& fields, Quantization& out) {
     const json::value* groups = transform->if_contains("config_groups");
     if (groups != nullptr && groups->is_object() && !groups->get_object().empty())
       return refuse(out.method, "with transforms (transform_config)");
+  }
+  if (const json::object* sparsity = fields.object({"sparsity_config"})) {
+    Status status;
+    const std::string format = Fields(*sparsity, status).string({"format"}, "dense");
+    if (format != "dense") return refuse(out.method, concat("in the format '", printable(format, 40), "'"));
   }
   constexpr std::string_view kFormats[] = {
       "pack-quantized",       "int-quantized",   "float-quantized",      "naive-quantized",
@@ -350,7 +364,11 @@ Status read_modelopt(const Fields& whole, Quantization& out) {
   }
   const std::int64_t group = fields.integer({"group_size"}, 16);
   PAGODA_RETURN_IF_ERROR(status);
-  return read_algorithm(algorithm, group, out);
+  if (!algorithm.empty()) return read_algorithm(algorithm, group, out);
+  if (fields.find({"kv_cache_quant_algo", "kv_cache_scheme"}) == nullptr)
+    return corrupt_data("modelopt's 'quant_algo' is missing");
+  out.method = QuantizationMethod::none;  // the KV cache alone
+  return ok_status();
 }
 
 // Weights of -1, 0 and 1, and activations of 8 bits.
@@ -399,27 +417,17 @@ constexpr Method kMethods[] = {
     {"gptq", QuantizationMethod::gptq, read_gptq},
     {"intel/auto-round", QuantizationMethod::gptq, read_auto_round},
     {"modelopt", QuantizationMethod::modelopt, read_modelopt},
-    {"modelopt_fp4", QuantizationMethod::modelopt, read_modelopt},
     {"mxfp4", QuantizationMethod::mxfp4, read_mxfp4},
 };
-
-// "fp8", "awq", ...; MLX has a field of its own, or none of the method.
-std::string method_name(const json::object& how) {
-  const json::value* method = how.if_contains("quant_method");
-  if (method != nullptr && method->is_string()) return Fields::lower(method->get_string());
-  if (how.contains("quant_algo") || how.contains("producer")) return "modelopt";
-  if (how.contains("config_groups")) return "compressed-tensors";
-  if (how.contains("load_in_4bit") || how.contains("load_in_8bit")) return "bitsandbytes";
-  return how.contains("group_size") && how.contains("bits") ? "mlx" : "an unnamed method";
-}
 
 }  // namespace
 
 Result<Quantization> read_quantization(const json::object& how) {
   Quantization out;
-  const std::string written = method_name(how);
+  const std::string written = quantization_method(how);
   if (how.empty() || written == "none") return out;
-  const auto method = std::ranges::find(kMethods, written, &Method::written);
+  const auto method =
+      std::ranges::find(kMethods, written.starts_with("modelopt") ? "modelopt" : written, &Method::written);
   if (method == std::end(kMethods)) return unsupported_quantization(printable(written, 40));
   out.method = method->method;
   Status status;

@@ -1,12 +1,15 @@
 #pragma once
 // Quantization: how a Hugging Face folder says that its weights are quantised, one description for all
-// methods: config.json's `quantization_config` (older compressed-tensors: `compression_config`) or modelopt's
-// hf_quant_config.json. It says which numbers the weights are, and how scales are shared; which tensors are
-// quantised, the file's tensors say themselves (quantized_tensors.h), so that lists of ignored modules need
-// no names of families. Anything that is not understood is refused by the method's name. Source:
-// transformers 5.24 utils/quantization_config.py, compressed-tensors 0.20, vLLM's documentation.
+// methods: config.json's `quantization_config` (older compressed-tensors: `compression_config`), modelopt's
+// hf_quant_config.json, or what AutoAWQ and AutoGPTQ wrote beside config.json at first. It says which numbers
+// the weights are, and how scales are shared; which tensors are quantised, the file's tensors say themselves
+// (quantized_tensors.h), so that lists of ignored modules need no names of families. Anything that is not
+// understood is refused by the method's name. Source: transformers 5.24 utils/quantization_config.py,
+// compressed-tensors 0.20, vLLM's documentation.
+#include <array>
 #include <boost/json.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,9 +78,15 @@ std::string_view quantization_name(QuantizationMethod method);
 // corrupt_data: a field that cannot be.
 Result<Quantization> read_quantization(const boost::json::object& how);
 
-// Reads config.json and, where the folder has it and config.json says nothing, hf_quant_config.json.
-Result<Quantization> read_quantization_files(std::string_view config_json,
-                                             std::optional<std::string_view> hf_quant_config);
+// Files beside config.json that say it where config.json does not: modelopt's, AutoAWQ's and AutoGPTQ's.
+inline constexpr std::array<std::string_view, 3> kQuantizationFiles = {
+    "hf_quant_config.json", "quant_config.json", "quantize_config.json"};
+// The text of a file of the folder; nullopt: there is none.
+using SideFile = std::function<std::optional<std::string>(std::string_view name)>;
+Result<Quantization> read_quantization_files(std::string_view config_json, const SideFile& side_file);
+
+// The method's name in small letters, as it is written or, where it is not, as the other fields tell.
+std::string quantization_method(const boost::json::object& how);
 
 // The object of config.json that says it; null: there is none.
 const boost::json::object* quantization_object(const boost::json::object& config);

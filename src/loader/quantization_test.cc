@@ -3,11 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace pagoda {
 namespace {
 
+// A folder's files beside config.json.
+SideFile beside(std::map<std::string, std::string, std::less<>> files = {}) {
+  return [files = std::move(files)](std::string_view name) -> std::optional<std::string> {
+    const auto found = files.find(name);
+    return found == files.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
 Result<Quantization> read(const std::string& how) {
-  return read_quantization_files(R"({"quantization_config":)" + how + "}", {});
+  return read_quantization_files(R"({"quantization_config":)" + how + "}", beside());
 }
 
 std::string text_of(const std::string& how) {
@@ -67,6 +77,23 @@ TEST(Quantization, OfCompressedTensorsHasGroups) {
                                             .scales = ScaleShape::group,
                                             .group_size = 64,
                                             .zero_points = true}));
+}
+
+// Fields that are not given follow from others, as compressed-tensors' own validation has them.
+TEST(Quantization, OfCompressedTensorsHasDefaults) {
+  const auto weights = [](const std::string& more) {
+    return text_of(
+        R"({"quant_method":"compressed-tensors","sparsity_config":{"format":"dense"},"config_groups":
+        {"g":{"targets":["Linear"],"weights":{"type":"int",)" +
+        more + "}}}}");
+  };
+  EXPECT_EQ(weights(R"("num_bits":8)"), "compressed-tensors (int8 by tensor)");
+  EXPECT_EQ(weights(R"("num_bits":8,"group_size":-1)"), "compressed-tensors (int8 by channel)");
+  EXPECT_EQ(weights(R"("num_bits":4,"group_size":64)"), "compressed-tensors (int4 in groups of 64)");
+  EXPECT_EQ(weights(R"("num_bits":4,"group_size":128,"strategy":"group","actorder":"weight")"),
+            "compressed-tensors (int4 in groups of 128)");
+  EXPECT_EQ(weights(R"("num_bits":4,"group_size":128,"actorder":true)"),
+            "compressed-tensors (int4 in groups of 128, activation order)");
 }
 
 TEST(Quantization, OfGptqHasOverrides) {
@@ -135,20 +162,68 @@ TEST(Quantization, NamesTheArithmeticOfActivations) {
 }
 
 TEST(Quantization, StandsInOtherPlaces) {
-  const auto of = [](std::string_view config, std::optional<std::string_view> beside = {}) {
-    const auto made = read_quantization_files(config, beside);
+  const auto of = [](std::string_view config, const SideFile& files = beside()) {
+    const auto made = read_quantization_files(config, files);
     return made ? made->text() : made.error().message();
   };
   EXPECT_EQ(of(R"({"text_config":{"quantization_config":{"quant_method":"fp8"}}})"), "FP8 (e4m3 by tensor)");
   EXPECT_EQ(
       of(R"({"compression_config":{"config_groups":{"g":{"weights":{"num_bits":8,"type":"float","strategy":"channel"}}}}})"),
       "compressed-tensors (e4m3 by channel)");
-  const std::string beside =
+  // One deeper, as the first versions wrote it; and beside an older name of the same.
+  EXPECT_EQ(of(R"({"compression_config":{"sparsity_config":{"format":"dense"},"quantization_config":
+      {"quant_method":"compressed-tensors","format":"pack-quantized",
+       "config_groups":{"g":{"weights":{"num_bits":4,"group_size":128}}}}}})"),
+            "compressed-tensors (int4 in groups of 128)");
+  EXPECT_EQ(
+      of(R"({"quantization_config":{"quant_method":"awq"},"compression_config":{"quant_method":"fp8"}})"),
+      "AWQ (int4 in groups of 128, zero points)");
+  EXPECT_EQ(of(R"({"quantization_config":{},"compression_config":{"quant_method":"fp8"}})"),
+            "FP8 (e4m3 by tensor)");
+  const std::string mixed =
       R"({"producer":{"name":"modelopt"},"quantization":{"quant_algo":"MIXED_PRECISION","quantized_layers":
          {"a":{"quant_algo":"FP8"},"b":{"quant_algo":"NVFP4","group_size":16},"c":{"quant_algo":"FP8"}}}})";
-  EXPECT_EQ(of("{}", beside), "modelopt (e4m3 by tensor)");
-  EXPECT_EQ(read_quantization_files("{}", beside)->schemes.size(), 2u);
+  EXPECT_EQ(of("{}", beside({{"hf_quant_config.json", mixed}})), "modelopt (e4m3 by tensor)");
+  EXPECT_EQ(read_quantization_files("{}", beside({{"hf_quant_config.json", mixed}}))->schemes.size(), 2u);
   EXPECT_EQ(of("{}"), "");
+}
+
+// AutoAWQ and AutoGPTQ wrote files of their own before config.json had a place for it, without a method.
+TEST(Quantization, StandsInFilesOfItsOwn) {
+  const auto of = [](const std::string& name, const std::string& text, std::string_view config = "{}") {
+    const auto made = read_quantization_files(config, beside({{name, text}}));
+    return made ? made->text() : made.error().message();
+  };
+  const std::string awq = R"({"zero_point":true,"q_group_size":64,"w_bit":4,"version":"GEMM"})";
+  const std::string gptq =
+      R"({"bits":4,"group_size":-1,"damp_percent":0.01,"desc_act":true,"static_groups":false,"sym":true,
+          "true_sequential":true,"model_name_or_path":null,"model_file_base_name":"model"})";
+  EXPECT_EQ(of("quant_config.json", awq), "AWQ (int4 in groups of 64, zero points)");
+  EXPECT_EQ(of("quantize_config.json", gptq), "GPTQ (int4 by channel, activation order)");
+  EXPECT_EQ(of("quantize_config.json", R"({"bits":4,"quant_method":"gptq","group_size":32})"),
+            "GPTQ (int4 in groups of 32)");
+  // config.json is heard first, and files of these names that mean something else are not.
+  EXPECT_EQ(of("quant_config.json", awq, R"({"quantization_config":{"quant_method":"fp8"}})"),
+            "FP8 (e4m3 by tensor)");
+  EXPECT_EQ(of("quant_config.json", R"({"bits":4,"group_size":64})"), "");
+  EXPECT_EQ(of("quant_config.json", "no JSON"), "");
+  EXPECT_EQ(of("quantize_config.json", R"({"bits":3,"desc_act":false,"group_size":128})")
+                .find("weights quantised by GPTQ in 3 bits are not supported"),
+            0u);
+}
+
+// A KV cache alone is no business of the weights.
+TEST(Quantization, OfModeloptMayBeTheCachesAlone) {
+  const auto beside_config = [](const std::string& text) {
+    return read_quantization_files("{}", beside({{"hf_quant_config.json", text}}));
+  };
+  const auto cache = beside_config(R"({"producer":{"name":"modelopt","version":"0.23.0"},"quantization":
+      {"quant_algo":null,"kv_cache_quant_algo":"FP8"}})");
+  ASSERT_TRUE(cache) << cache.error().message();
+  EXPECT_EQ(cache->method, QuantizationMethod::none);
+  EXPECT_EQ(beside_config(R"({"producer":{"name":"modelopt"},"quantization":{}})").error().code(),
+            StatusCode::corrupt_data);
+  EXPECT_EQ(text_of(R"({"quant_method":"modelopt_mixed","quant_algo":"NVFP4"})"), "modelopt (NVFP4)");
 }
 
 TEST(Quantization, IsRefusedByName) {
@@ -166,12 +241,22 @@ TEST(Quantization, IsRefusedByName) {
   refused(R"({"quant_method":"awq","bits":3})", "AWQ in 3 bits");
   refused(R"({"quant_method":"gptq","bits":2})", "GPTQ in 2 bits");
   refused(R"({"quant_method":"gptq","checkpoint_format":"marlin"})", "GPTQ in the 'marlin' layout");
+  refused(R"({"quant_method":"gptq","is_marlin_format":true})", "GPTQ in the 'marlin' layout");
+  refused(R"({"quant_method":"gptq","is_bitblas_format":true})", "GPTQ in the 'bitblas' layout");
+  refused(R"({"quant_method":"awq","checkpoint_format":"gemv_fast"})", "AWQ in the 'gemv_fast' layout");
+  refused(R"({"quant_method":"auto-round","bits":2})", "AutoRound in 2 bits");
+  refused(R"({"quant_method":"auto-round","bits":4,"extra_config":{"a":{"bits":3}}})", "AutoRound in 3 bits");
   refused(R"({"quant_method":"bitnet","quantization_mode":"online"})", "BitNet in the mode 'online'");
   refused(R"({"quant_method":"bitnet","use_rms_norm":true})", "BitNet with its own norms (use_rms_norm)");
   refused(R"({"quant_method":"fp8","fmt":"e5m2"})", "FP8 in e5m2");
   refused(R"({"quant_method":"modelopt","quant_algo":"W4A8_AWQ"})", "modelopt w4a8_awq");
   refused(R"({"quant_method":"compressed-tensors","format":"marlin-24"})",
           "compressed-tensors in the format 'marlin-24'");
+  for (const char* method : {R"("quant_method":"compressed-tensors",)", ""})
+    refused(
+        std::string("{") + method +
+            R"("format":"dense","sparsity_config":{"format":"sparse-24-bitmask","sparsity_structure":"2:4"}})",
+        "compressed-tensors in the format 'sparse-24-bitmask'");
   refused(R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"num_bits":3}}}})",
           "compressed-tensors in 3-bit int");
   refused(R"({"quant_method":"compressed-tensors","transform_config":{"config_groups":{"R1":{}}}})",

@@ -1,14 +1,11 @@
-// Quantization: the files of a folder that say it, and how it is said in words.
+// Quantization: how it is said in words.
 #include <algorithm>
 
 #include "base/strings.h"
-#include "loader/json_object.h"
 #include "loader/quantization.h"
 
 namespace pagoda {
 namespace {
-
-namespace json = boost::json;
 
 std::string number_text(const WeightScheme& scheme) {
   switch (scheme.number) {
@@ -45,29 +42,6 @@ std::string scheme_text(const WeightScheme& scheme) {
 }
 
 }  // namespace
-
-const json::object* quantization_object(const json::object& config) {
-  const json::object* const part = language_part(config);
-  for (const json::object* each : {&config, part}) {
-    if (each == nullptr) continue;
-    for (const std::string_view name : {"quantization_config", "compression_config", "quantization"}) {
-      const json::value* how = each->if_contains(name);
-      if (how != nullptr && how->is_object() && !how->get_object().empty()) return &how->get_object();
-    }
-  }
-  return nullptr;
-}
-
-Result<Quantization> read_quantization_files(std::string_view config_json,
-                                             std::optional<std::string_view> hf_quant_config) {
-  const Result<json::object> config = parse_json_object(config_json, "config.json");
-  if (!config) return config.error();
-  if (const json::object* how = quantization_object(*config)) return read_quantization(*how);
-  if (!hf_quant_config) return Quantization{};
-  const Result<json::object> beside = parse_json_object(*hf_quant_config, "hf_quant_config.json");
-  if (!beside) return beside.error();
-  return read_quantization(*beside);
-}
 
 std::string_view quantization_name(QuantizationMethod method) {
   switch (method) {

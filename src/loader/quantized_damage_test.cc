@@ -41,6 +41,13 @@ std::string_view other_type(std::string_view type) {
   }
 }
 
+// hf_quant_config.json alone.
+SideFile only(std::optional<std::string> text) {
+  return [text = std::move(text)](std::string_view name) {
+    return name == kQuantizationFiles.front() ? text : std::nullopt;
+  };
+}
+
 class DamagedFolder : public ::testing::TestWithParam<std::string> {
  protected:
   DamagedFolder()
@@ -50,7 +57,7 @@ class DamagedFolder : public ::testing::TestWithParam<std::string> {
     const std::string beside = kFolder + GetParam() + "/hf_quant_config.json";
     if (fs::exists(beside)) beside_ = testing::read_binary(beside);
     for (const FileTensor& tensor : file_.tensor_list()) stored_.emplace(tensor.name, tensor);
-    const auto whole = readable_tensors(*read_quantization_files(config_, beside_), stored_);
+    const auto whole = readable_tensors(*read_quantization_files(config_, only(beside_)), stored_);
     EXPECT_TRUE(whole) << whole.error().message();
     for (const auto& [name, tensor] : whole->quantized->tensors()) shapes_.emplace(name, tensor.shape);
     parts_ = whole->quantized->parts();
@@ -66,7 +73,7 @@ class DamagedFolder : public ::testing::TestWithParam<std::string> {
           << status.message();
       return true;
     };
-    const auto how = read_quantization_files(config, beside);
+    const auto how = read_quantization_files(config, only(beside));
     if (!how) return clean(how.error());
     const auto readable = readable_tensors(*how, stored);
     if (!readable) return clean(readable.error());

@@ -312,6 +312,8 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
   std::int64_t count = 1;
   for (const std::int64_t extent : tensor.shape) count *= extent;
   if (tensor.type == "I8" && count == of.scales.count()) {
+    of.symmetric = std::all_of(tensor.data, tensor.data + tensor.bytes,
+                               [](std::byte value) { return value == std::byte{0}; });
     of.zero = [tensor, middle, by_row = of.by_row, by_group = of.by_group](std::int64_t row,
                                                                            std::int64_t group) {
       const auto value = static_cast<std::int8_t>(tensor.data[row * by_row + group * by_group]);
@@ -328,6 +330,13 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
     return static_cast<float>(word >> (row % in_word * bits) & (bits == 8 ? 255u : 15u));
   };
   return ok_status();
+}
+
+// Indices of groups that nobody set are all -1.
+bool is_unset(const FileTensor& indices) {
+  return indices.type == "I32" && indices.bytes > 0 &&
+         std::all_of(indices.data, indices.data + indices.bytes,
+                     [](std::byte byte) { return byte == std::byte{255}; });
 }
 
 // A shape that is written as a tensor.
@@ -366,8 +375,12 @@ Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTenso
   std::vector<std::string> parts = {weight.name, name + "_shape", name + "_scale"};
   PAGODA_RETURN_IF_ERROR(take_scales(how, stored, name + "_scale", of));
   PAGODA_RETURN_IF_ERROR(take_zero_points(how, stored, name + "_zero_point", of, parts));
-  if (stored.contains(name + "_g_idx"))
-    PAGODA_RETURN_IF_ERROR(read_group_indices(stored, name + "_g_idx", of, parts, how));
+  if (const auto indices = stored.find(name + "_g_idx"); indices != stored.end()) {
+    if (is_unset(indices->second))
+      parts.push_back(indices->first);
+    else
+      PAGODA_RETURN_IF_ERROR(read_group_indices(stored, indices->first, of, parts, how));
+  }
   of.codes = [codes = *std::move(codes), words, columns = of.columns, bits = of.bits](
                  std::int64_t first, std::int64_t count, std::uint8_t* to) {
     const std::int64_t in_word = 32 / bits;

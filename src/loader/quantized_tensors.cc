@@ -33,9 +33,19 @@ std::string without(std::string_view name, std::string_view end) {
 
 constexpr std::string_view kQweight = ".qweight", kPacked = "_packed";
 
+// The first compressed-tensors wrote zero points of 8-bit floats, which are zeros.
+bool is_no_zero_point(const FileTensor& tensor) {
+  return tensor.type == "F8_E4M3" && tensor.name.ends_with("_zero_point") &&
+         std::all_of(tensor.data, tensor.data + tensor.bytes,
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 Found found_in(const Quantization& how, const StoredTensors& stored, const FileTensor& tensor) {
   const std::string& name = tensor.name;
   const auto has = [&](std::string_view end) { return stored.contains(concat(name, end)); };
+  if ((tensor.type == "U8" || tensor.dtype) &&  // bytes of any type: bnb_4bit_quant_storage
+      (has(".quant_state.bitsandbytes__nf4") || has(".quant_state.bitsandbytes__fp4")))
+    return {bitsandbytes_weight, name};
   if (name.ends_with(kQweight))
     return {how.method == QuantizationMethod::awq ? awq_weight : gptq_weight,
             concat(without(name, kQweight), ".weight")};
@@ -43,10 +53,9 @@ Found found_in(const Quantization& how, const StoredTensors& stored, const FileT
     return tensor.type == "U8" && name.ends_with(".weight") ? Found{ternary_weight, name} : Found{};
   if (name.ends_with(kPacked) && tensor.type == "I32") return {packed_weight, without(name, kPacked)};
   if (name.ends_with(kPacked) && tensor.type == "U8") return {float4_weight, without(name, kPacked)};
-  if (tensor.type == "F8_E4M3" && !name.ends_with("_scale")) return {float8_weight, name};
+  if (tensor.type == "F8_E4M3" && !name.ends_with("_scale") && !is_no_zero_point(tensor))
+    return {float8_weight, name};
   if (tensor.type == "I8" && name.ends_with(".weight")) return {int8_weight, name};
-  if (tensor.type == "U8" && (has(".quant_state.bitsandbytes__nf4") || has(".quant_state.bitsandbytes__fp4")))
-    return {bitsandbytes_weight, name};
   if (tensor.type == "U8" && has("_scale")) return {float4_weight, name};
   return {};
 }
@@ -56,8 +65,13 @@ bool is_no_weight(std::string_view name) {
   constexpr auto kEnds = std::to_array<std::string_view>(
       {".input_scale", ".input_global_scale", ".activation_scale", ".input_scale_ub", ".output_scale",
        ".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_scale", ".weight_format", "_input_scale",
-       "_activation_scale"});
+       "_activation_scale", ".input_zero_point", ".output_zero_point"});
   return std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+// Factors of activations, which AWQ's searches leave where no matrix before takes them.
+bool scales_activations(std::string_view name) {
+  return name.ends_with(".pre_quant_scale") || name.ends_with(".act.scales");
 }
 
 }  // namespace
@@ -90,7 +104,10 @@ Result<std::unique_ptr<QuantizedTensors>> QuantizedTensors::find(const Quantizat
   if (how.method == QuantizationMethod::none) return out;
   std::vector<std::string> names;
   for (const auto& [name, tensor] : stored) {
-    if (is_no_weight(name)) out->parts_.insert(name);
+    if (scales_activations(name))
+      return unsupported_quantization(
+          concat(quantization_name(how.method), " with factors of activations ('", printable(name), "')"));
+    if (is_no_weight(name) || is_no_zero_point(tensor)) out->parts_.insert(name);
     const Found found = found_in(how, stored, tensor);
     if (found.make == nullptr) continue;
     Result<QuantizedWeight> weight = found.make(how, stored, tensor);

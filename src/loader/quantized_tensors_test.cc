@@ -268,6 +268,78 @@ TEST(QuantizedTensors, ThatAreDamagedAreRefused) {
          "tensor 'w.qweight' is quantised by GPTQ or AWQ, and config.json has no quantization_config");
 }
 
+// Tensors that packages leave beside weights and that say nothing.
+TEST(QuantizedTensors, MayHavePartsThatSayNothing) {
+  const std::string bytes(32, '\x11'), shape("\x08\0\0\0\x08\0\0\0", 8);
+  const std::vector<float> ones(8, 1.0f);
+  const auto packed = [&](const std::string& indices) {
+    return Parts()
+        .add("w.weight_packed", "I32", "[8,1]", bytes)
+        .add("w.weight_shape", "I32", "[2]", shape)
+        .floats("w.weight_scale", "[8,1]", ones)
+        .add("w.weight_g_idx", "I32", "[8]", indices)
+        .refused(kPacked);
+  };
+  EXPECT_EQ(packed(std::string(32, '\xff')), "");
+  EXPECT_NE(packed(std::string(28, '\0') + std::string(4, '\xff')), "");
+  // Zero points of 8-bit floats.
+  const auto float8 = [](char zero) {
+    return Parts()
+        .add("w.weight", "F8_E4M3", "[2,2]", std::string(4, '\x38'))
+        .floats("w.weight_scale", "[1]", {1})
+        .add("w.weight_zero_point", "F8_E4M3", "[1]", std::string(1, zero))
+        .add("w.input_zero_point", "F8_E4M3", "[1]", std::string(1, '\0'))
+        .refused(R"({"quant_method":"fp8"})");
+  };
+  EXPECT_EQ(float8('\0'), "");
+  EXPECT_NE(float8('\x38'), "");
+  // Symmetric integers and inputs may have them, too.
+  constexpr const char* kInt8 = R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":
+      {"num_bits":8,"strategy":"channel"}}}})";
+  const auto int8 = [&](char zero) {
+    Parts parts;
+    parts.add("w.weight", "I8", "[1,32]", bytes)
+        .floats("w.weight_scale", "[1,1]", {1})
+        .add("w.weight_zero_point", "I8", "[1,1]", std::string(1, zero))
+        .add("w.input_zero_point", "I8", "[1]", std::string(1, '\x03'));
+    const auto source = parts.open(kInt8);
+    return source ? (*source)->find("w.weight")->dtype : DType::bf16;
+  };
+  EXPECT_EQ(int8('\0'), DType::int8);
+  EXPECT_EQ(int8('\x01'), DType::f32);
+}
+
+TEST(QuantizedTensors, ThatNeedFactorsOfActivationsAreRefused) {
+  for (const char* name : {"w.pre_quant_scale", "w.act.scales"}) {
+    const std::string why = Parts()
+                                .add("w.weight", "F8_E4M3", "[2,2]", std::string(4, '\x38'))
+                                .floats("w.weight_scale", "[]", {1})
+                                .floats(name, "[2]", {1, 1})
+                                .refused(R"({"quant_method":"modelopt","quant_algo":"FP8"})");
+    EXPECT_NE(why.find(std::string("modelopt with factors of activations ('") + name +
+                       "') are not supported; supported: "),
+              std::string::npos)
+        << why;
+  }
+}
+
+// bnb_4bit_quant_storage: the same bytes as another type.
+TEST(QuantizedTensors, OfBitsandbytesMayLieInOtherTypes) {
+  for (const auto& [type, shape] : {std::pair{"BF16", "[16,1]"}, {"F16", "[16,1]"}, {"F32", "[8,1]"}}) {
+    const std::string state = R"({"blocksize":64,"shape":[4,16]})";
+    const std::string why =
+        Parts()
+            .add("w.weight", type, shape, std::string(32, '\x12'))
+            .add("w.weight.quant_state.bitsandbytes__nf4", "U8", "[" + std::to_string(state.size()) + "]",
+                 state)
+            .floats("w.weight.quant_map", "[16]", std::vector<float>(16, 0.5f))
+            .floats("w.weight.absmax", "[1]", {1})
+            .refused(
+                R"({"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_quant_storage":"bfloat16"})");
+    EXPECT_EQ(why, "") << type;
+  }
+}
+
 TEST(QuantizedTensors, OfBitsandbytesAreDescribedByTheFile) {
   const auto refused = [](const std::string& state, const std::string& magnitudes) {
     Parts parts;

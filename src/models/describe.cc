@@ -122,9 +122,9 @@ Result<Description> describe_folder(const ModelFiles& files) {
   }
   StoredTensors stored;
   for (const std::string& path : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
-  const auto said =
-      read_quantization_files(optional_text_file(inside("config.json"), kMaxConfigBytes).value_or("{}"),
-                              optional_text_file(inside("hf_quant_config.json"), kMaxConfigBytes));
+  const auto said = read_quantization_files(
+      optional_text_file(inside("config.json"), kMaxConfigBytes).value_or("{}"),
+      [&](std::string_view name) { return optional_text_file(inside(name), kMaxConfigBytes); });
   if (!said) {
     unsupported(out, said.error());
   } else if (const auto readable = readable_tensors(*said, stored); !readable) {

@@ -204,7 +204,9 @@ Status copy_side_files(const std::string& from, const NewFolder& to) {
     const std::string name = entry.path().filename().string();
     const bool weights =
         std::ranges::any_of(kWeights, [&](std::string_view end) { return name.ends_with(end); });
-    if (weights || name == "config.json" || name == "hf_quant_config.json" || name.starts_with(".")) continue;
+    if (weights || name == "config.json" ||
+        std::ranges::find(kQuantizationFiles, name) != kQuantizationFiles.end() || name.starts_with("."))
+      continue;
     const bool settings = entry.is_directory(error) && fs::exists(entry.path() / "config.json", error) &&
                           name.find("Pooling") != name.npos;
     if (!settings && !entry.is_regular_file(error)) continue;
@@ -249,7 +251,8 @@ Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& sc
   const WeightNames names = info->names(ModelFormat::hugging_face);
   if (names.transposed)
     return unimplemented("a model that stores its matrices [in, out] cannot be quantised");
-  const auto how = read_quantization_files(source.config_json(), source.side_file("hf_quant_config.json"));
+  const auto how = read_quantization_files(source.config_json(),
+                                           [&](std::string_view name) { return source.side_file(name); });
   if (!how) return how.error();
   if (how->method != QuantizationMethod::none)
     return unimplemented(concat("the model is quantised already: ", how->text()));

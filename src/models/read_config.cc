@@ -19,6 +19,8 @@ namespace {
 // Its own class, or the same model without a head or with another.
 bool names_config(std::string_view name, const FamilyConfig& config) {
   if (name == config.class_name) return true;
+  // As the first folders of Llama have it.
+  if (name == "LLaMAForCausalLM") return config.class_name == "LlamaForCausalLM";
   const std::string_view stem = config.stem();
   if (!name.starts_with(stem)) return false;
   constexpr std::string_view kEnds[] = {"Model", "TextModel", "ForSequenceClassification",

@@ -99,5 +99,18 @@ TEST(WeightLoader, Nvfp4WeightsAreTimesTheirFactors) {
     EXPECT_NEAR(scaled[i], plain[i], 1e-4f * (1 + std::fabs(plain[i]))) << "product " << i;
 }
 
+// AutoGPTQ gives every matrix a bias, of zeros where the model has none.
+TEST(WeightReader, DoesNotMissABiasOfZeros) {
+  const testing::ScratchFolder scratch;
+  scratch.write("config.json", "{}");
+  scratch.write("model.safetensors",
+                testing::safetensors(R"({"a.bias":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},
+                                         "b.bias":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}})",
+                                     std::string_view("\0\0\0\0\0\0\0\x3c", 8)));
+  const auto source = ModelSource::open(scratch.path());
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_EQ(WeightReader(**source, "", {}).unused(), (std::vector<std::string>{"b.bias"}));
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -21,6 +21,17 @@ bool same_shape(const std::vector<std::int64_t>& a, const std::vector<std::int64
   return std::ranges::equal(inner_shape(a), inner_shape(b));
 }
 
+// Adds nothing; AutoGPTQ gives every matrix one.
+bool is_zero_bias(const ModelSource& source, const std::string& name) {
+  if (!name.ends_with(".bias")) return false;
+  const TensorView& bias = *source.find(name);
+  if (!source.bring_in(bias).ok()) return false;
+  const bool zero =
+      std::all_of(bias.data, bias.data + bias.bytes(), [](std::byte byte) { return byte == std::byte{0}; });
+  source.give_back(bias);
+  return zero;
+}
+
 }  // namespace
 
 std::span<const std::string_view> wrapper_prefixes() {
@@ -145,7 +156,7 @@ std::vector<std::string> WeightReader::unused() const {
   for (const std::string& name : source_.tensor_names()) {
     const bool buffer = std::any_of(kBuffers.begin(), kBuffers.end(),
                                     [&](std::string_view suffix) { return name.ends_with(suffix); });
-    if (!buffer && !taken_.contains(name)) names.push_back(name);
+    if (!buffer && !taken_.contains(name) && !is_zero_bias(source_, name)) names.push_back(name);
   }
   return names;
 }

@@ -104,6 +104,18 @@ TEST(Architectures, ARefusalNamesTheNearest) {
             "architecture 'RwkvForCausalLM' is not supported; docs/models.md lists all that are");
 }
 
+// The first folders of Llama: no grouped heads, and no theta.
+TEST(Architectures, AnOldSpellingIsKnown) {
+  for (const char* type : {"", R"("model_type":"llama",)"}) {
+    const auto config =
+        read_config_json(std::string("{") + type + R"("architectures":["LLaMAForCausalLM"],"hidden_size":64,
+        "intermediate_size":128,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":96,
+        "max_sequence_length":2048,"rms_norm_eps":1e-6})");
+    ASSERT_TRUE(config) << config.error().message();
+    EXPECT_EQ(config->architecture, "llama");
+  }
+}
+
 TEST(Quantization, IsRefusedByTheMethodsName) {
   const auto method = [](const std::string& field) {
     return refused(R"({"model_type":"llama",)" + field + "}");

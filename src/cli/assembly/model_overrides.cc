@@ -45,10 +45,13 @@ struct QuantizationValue {
   std::string_view name;
   QuantizationMethod method;
   std::string_view types = {};
+  QuantizationMethod other = method;  // a package that has the layouts of two methods
 };
 constexpr QuantizationValue kQuantizations[] = {
+    {"auto-round", QuantizationMethod::gptq, {}, QuantizationMethod::awq},
     {"awq", QuantizationMethod::awq},
     {"awq_marlin", QuantizationMethod::awq},
+    {"bitnet", QuantizationMethod::bitnet},
     {"bitsandbytes", QuantizationMethod::bitsandbytes},
     {"compressed-tensors", QuantizationMethod::compressed_tensors, "w8a8|w4a16|fp8|mxfp4"},
     {"fbgemm_fp8", QuantizationMethod::fp8, "fp8"},
@@ -57,12 +60,15 @@ constexpr QuantizationValue kQuantizations[] = {
     {"gptq_marlin", QuantizationMethod::gptq},
     {"modelopt", QuantizationMethod::modelopt},
     {"modelopt_fp4", QuantizationMethod::modelopt},
+    {"modelopt_mixed", QuantizationMethod::modelopt},
+    {"moe_wna16", QuantizationMethod::gptq, {}, QuantizationMethod::awq},
     {"mxfp4", QuantizationMethod::mxfp4, "mxfp4"},
 };
 
 // How config.json, or else the tensors alone, say that a folder is quantised.
 bool is_quantized_by(QuantizationMethod method, const ModelSource& source) {
-  const auto how = read_quantization_files(source.config_json(), source.side_file("hf_quant_config.json"));
+  const auto how = read_quantization_files(source.config_json(),
+                                           [&](std::string_view name) { return source.side_file(name); });
   if (how && how->method != QuantizationMethod::none) return how->method == method;
   return source.weight_type().starts_with(quantization_name(method));
 }
@@ -100,7 +106,9 @@ Status check_quantization(std::string_view quantization, const ModelSource& sour
                : refused(source.gguf() != nullptr ? "is a GGUF file, whose tensors say their types"
                                                   : "is no GGUF file");
   const auto value = std::ranges::find(kQuantizations, quantization, &QuantizationValue::name);
-  if (value == std::end(kQuantizations) || is_quantized_by(value->method, source)) return ok_status();
+  if (value == std::end(kQuantizations) || is_quantized_by(value->method, source) ||
+      is_quantized_by(value->other, source))
+    return ok_status();
   if (value->types.empty()) return refused("has ", source.weight_type(), " weights, used as they are stored");
   return refused("has ", source.weight_type(), " weights, used as they are stored: `pagoda quantize --type ",
                  value->types, "` makes a folder quantised so");

@@ -1,0 +1,70 @@
+// Quantization: the files of a folder that say it, and the method that they mean where they do not name it.
+#include "base/strings.h"
+#include "loader/json_object.h"
+#include "loader/quantization.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+const json::object* object_at(const json::object& of, std::string_view name) {
+  const json::value* const value = of.if_contains(name);
+  return value != nullptr && value->is_object() && !value->get_object().empty() ? &value->get_object()
+                                                                                : nullptr;
+}
+
+}  // namespace
+
+const json::object* quantization_object(const json::object& config) {
+  const json::object* const part = language_part(config);
+  for (const json::object* each : {&config, part}) {
+    if (each == nullptr) continue;
+    for (const std::string_view name : {"quantization_config", "compression_config", "quantization"}) {
+      const json::object* const how = object_at(*each, name);
+      if (how == nullptr) continue;
+      // The first compressed-tensors had it one deeper, beside `sparsity_config`.
+      const json::object* const inner = object_at(*how, "quantization_config");
+      return inner != nullptr ? inner : how;
+    }
+  }
+  return nullptr;
+}
+
+std::string quantization_method(const json::object& how) {
+  const auto has = [&](std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names)
+      if (how.contains(name)) return true;
+    return false;
+  };
+  const json::value* const method = how.if_contains("quant_method");
+  if (method != nullptr && method->is_string()) {
+    std::string name(method->get_string());
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return name;
+  }
+  if (has({"quant_algo", "producer"})) return "modelopt";
+  if (has({"config_groups", "sparsity_config"})) return "compressed-tensors";
+  if (has({"load_in_4bit", "load_in_8bit"})) return "bitsandbytes";
+  if (has({"w_bit", "q_group_size", "zero_point"})) return "awq";
+  if (has({"desc_act", "damp_percent", "true_sequential"})) return "gptq";
+  return has({"group_size"}) && has({"bits"}) ? "mlx" : "an unnamed method";
+}
+
+Result<Quantization> read_quantization_files(std::string_view config_json, const SideFile& side_file) {
+  const Result<json::object> config = parse_json_object(config_json, "config.json");
+  if (!config) return config.error();
+  if (const json::object* how = quantization_object(*config)) return read_quantization(*how);
+  for (const std::string_view name : kQuantizationFiles) {
+    const std::optional<std::string> text = side_file(name);
+    if (!text) continue;
+    const Result<json::object> how = parse_json_object(*text, name);
+    if (name == kQuantizationFiles.front()) return how ? read_quantization(*how) : how.error();
+    // Others use these names, too, for files of their own.
+    if (how && (quantization_method(*how) == "awq" || quantization_method(*how) == "gptq"))
+      return read_quantization(*how);
+  }
+  return Quantization{};
+}
+
+}  // namespace pagoda
