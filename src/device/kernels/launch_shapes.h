@@ -151,19 +151,18 @@ PAGODA_HOST_DEVICE constexpr ProductTile few_tile(std::int32_t group) {
 }
 static_assert(kFewInputBytes >= 2 * kFewRows.rows * few_tile(kFloat8Group).depth);
 // `rows` of x, or of them as much as is held at once: each 16 bytes further than its elements are, so that
-// eight lie in different banks.
+// eight lie in different banks. Beside weights of bfloat16 rows are swizzled, and have all room that x may
+// have: blocks with less, of which a processor holds more, were not measured.
 PAGODA_HOST_DEVICE constexpr std::int32_t few_input_bytes(std::int32_t group, std::int32_t rows,
                                                           std::int32_t k) {
+  if (group == 64) return kFewInputBytes;
   const std::int32_t depth = few_tile(group).depth;
   const std::int64_t all = std::int64_t{2} * rows * ((k + depth - 1) / depth * depth);
   return (all < kFewInputBytes ? static_cast<std::int32_t>(all) : kFewInputBytes) + 16 * rows;
 }
-// Weights of bfloat16 take all that x may have, and so no more than two blocks a processor: as it was
-// measured.
 constexpr std::uint32_t few_shared_bytes(std::int32_t group, std::int32_t rows, std::int32_t k) {
-  const std::int32_t inputs = group == 64 ? kFewInputBytes + 16 * rows : few_input_bytes(group, rows, k);
-  return static_cast<std::uint32_t>(kFewRows.stages * product_weight_bytes(few_tile(group), group) + inputs +
-                                    kFewMomentBytes);
+  return static_cast<std::uint32_t>(kFewRows.stages * product_weight_bytes(few_tile(group), group) +
+                                    few_input_bytes(group, rows, k) + kFewMomentBytes);
 }
 static_assert(kFewNorms <= kMostFewRows && kMostFewRows <= kFewRows.rows && kFewRows.rows == 16);
 

@@ -1,0 +1,305 @@
+#pragma once
+// A warp's part of a product of few rows (linear_few.cuh): the ring into which its weights are copied, and
+// the sums that go through it (FewChain), of weights that are widened and of those that are not.
+#include "device/kernels/linear_tiles.cuh"
+
+namespace pagoda::device::kernels {
+
+template <class T>
+struct FewSizes {
+  static constexpr int kLines = 8;  // rows of weights of a warp
+  static constexpr ProductTile kTile = few_tile(kGroupBytes<T>);
+  static constexpr int kDepth = kTile.depth, kPieces = product_pieces(kTile, kGroupBytes<T>),
+                       kPitch = product_pitch(kTile, kGroupBytes<T>);
+  // Sums that go on side by side: of 8-bit floats, of kFloat8Scale of k each.
+  static constexpr int kChains = kFloats8<T> ? kDepth / kFloat8Scale : 1;
+  static constexpr int kFirstScale = kLines * kPitch;
+  static constexpr int kStageBytes = kFirstScale + (kScalesOfBlocks<T> ? 16 * kLines : 0),
+                       kRingBytes = kFewRows.stages * kStageBytes;
+  // Whether weights are widened on their way into products. It decides about the loop (FewChain), and with it
+  // where x lies in shared memory, and how copies are left out.
+  static constexpr bool kWidens = kGroupBytes<T> != kGroupBytes<Bf16>;
+  // From a stage of a row of weights to the next one.
+  static constexpr int kRowStep = kFloats8<T> ? kDepth : kDepth / kQuantizedGroup * kGroupBytes<T>;
+  static_assert(kFewRows.columns == kLines * kFewRows.warps_of_columns && kFewRows.rows == 16);
+  static_assert(kRowStep == 16 * kPieces);  // a stage begins with a piece, and shift_of() it is 0
+};
+
+// Columns of y that a warp makes: gated ones have two rows of the weights each.
+__device__ __forceinline__ int few_columns(const OutputFunction& output) { return output.gated != 0 ? 4 : 8; }
+
+// The row of the weights that line `line` of a warp has, or -1. Gated: four rows of the gate, then the same
+// of what it opens.
+__device__ __forceinline__ std::int64_t few_row(const LinearArgs& args, const OutputFunction& output,
+                                                int first_n, int line) {
+  const int column = first_n + (output.gated != 0 ? line % 4 : line);
+  return column >= args.n ? -1 : output.gated != 0 && line >= 4 ? args.n + column : column;
+}
+
+// A warp's copies of stages of its weights, from row `first_n` on: where this lane's pieces of the next stage
+// come from, and how much of their row is left. Zero is what copy_weights has so.
+template <class T>
+struct FewCopies {
+  using Sizes = FewSizes<T>;
+  static constexpr int kAll = Sizes::kLines * Sizes::kPieces, kCount = (kAll + 31) / 32;
+  // Rows are whole stages: supports_product_tiles().
+  static constexpr bool kWhole =
+      kGroupBytes<T> != kGroupBytes<Bf16> && kGroupBytes<T> != kGroupBytes<Quantized4> && !kFloats8<T>;
+  const unsigned char* from[kCount];
+  int to[kCount], left[kCount];
+  const unsigned char* scales;  // blocks have them, and this lane a line's
+  bool has_scales;
+
+  __device__ __forceinline__ FewCopies(const LinearArgs& args, const OutputFunction& output, int first_n) {
+    const int row_bytes = row_bytes_of<T>(args.k), code_bytes = code_bytes_of<T>(args.k);
+    const auto* const weights = static_cast<const unsigned char*>(args.weight);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const int i = 32 * j + static_cast<int>(threadIdx.x % 32);
+      const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
+      const std::int64_t row = few_row(args, output, first_n, line);
+      // A row that is not there is row 0 where rows are whole stages: its sums are stored nowhere.
+      const bool there = i < kAll && (kWhole || row >= 0);
+      from[j] = weights + (there && row >= 0 ? row * row_bytes + 16 * piece : 16 * piece);
+      to[j] = place_of<T>(line, piece, Sizes::kPitch);
+      left[j] = there ? code_bytes - 16 * piece : 0;
+    }
+    if constexpr (kScalesOfBlocks<T>) {
+      const std::int64_t row = few_row(args, output, first_n, static_cast<int>(threadIdx.x % 32));
+      has_scales = threadIdx.x % 32 < Sizes::kLines && row >= 0;
+      scales = weights + (has_scales ? row * row_bytes + args.k : 0);
+    }
+  }
+
+  // Stage `number`. Not `wanted`: there is no such stage.
+  __device__ __forceinline__ void start(unsigned char* stage, int number, bool wanted) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const bool mine = kAll % 32 == 0 || j + 1 < kCount || threadIdx.x % 32 < kAll % 32;
+      copy_async(stage + to[j], from[j], kWhole || left[j] > 0, mine && wanted);
+      from[j] += Sizes::kRowStep;  // nothing is read there once `left` is over
+      if (!kWhole) left[j] -= Sizes::kRowStep;
+    }
+    if constexpr (kScalesOfBlocks<T>)
+      copy_async(stage + Sizes::kFirstScale + 16 * (threadIdx.x % 32),
+                 scales + scale_piece(number * Sizes::kDepth), true, has_scales && wanted);
+  }
+};
+
+// Bytes from a row of x to the next in shared memory, where `stages` of it are held; and the place of 16
+// bytes of it. Eight rows that are read at once lie in different banks, by an odd number of pieces or
+// swizzled.
+template <class T>
+__device__ __forceinline__ int input_pitch(int stages) {
+  return 2 * FewSizes<T>::kDepth * stages + (FewSizes<T>::kWidens ? 16 : 0);
+}
+template <class T>
+__device__ __forceinline__ int input_place(int line, int piece, int pitch) {
+  return FewSizes<T>::kWidens ? line * pitch + 16 * piece : swizzled(line, piece, pitch);
+}
+
+// A stage's matrices of x in registers, by steps of 32 of k. `low`, `high`: where the step's halves of 16
+// begin in this lane's row of x, which it loads for all.
+template <int steps>
+struct FewInputs {
+  std::uint32_t at[steps][2][4];
+
+  __device__ __forceinline__ void load(int step, const unsigned char* low, const unsigned char* high) {
+    load_matrices<false>(reinterpret_cast<const Bf16*>(low), at[step][0]);
+    load_matrices<false>(reinterpret_cast<const Bf16*>(high), at[step][1]);
+  }
+  __device__ __forceinline__ void multiply(float (&sum)[4], int step, const std::uint32_t (&right)[4]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      multiply_matrices(sum, at[step][half], {right[2 * half], right[2 * half + 1]});
+  }
+};
+
+// Scales of blocks of 128 of k side by side, or of rows, in the first place.
+template <int chains>
+struct FewScales {
+  ColumnScales<1> of[chains];
+  __device__ __forceinline__ void load(const unsigned char* from, int first_k) {
+#pragma unroll
+    for (int chain = 0; chain < chains; ++chain)
+      load_stage_scales(from, first_k + chain * kFloat8Scale, of[chain]);
+  }
+};
+
+// A warp's ring of stages. It is filled in order, and emptied by who reads at `from`.
+template <class T>
+struct FewRing {
+  using Sizes = FewSizes<T>;
+  FewCopies<T> copies;
+  unsigned char* ring;
+  int stages;  // a row has so many
+  bool has_work;
+  int to = 0, from = 0;  // bytes
+
+  static __device__ __forceinline__ int further(int at) {
+    return at + Sizes::kStageBytes == Sizes::kRingBytes ? 0 : at + Sizes::kStageBytes;
+  }
+  // Starts the copies of stage `number`: none where there is no such stage.
+  __device__ __forceinline__ void copy(int number) {
+    const bool wanted = number < stages && has_work;
+    if (Sizes::kWidens || wanted) copies.start(ring + to, number, wanted);
+    copies_commit();
+    to = further(to);
+  }
+  __device__ __forceinline__ const unsigned char* stage() const { return ring + from; }
+};
+
+// The sums of a warp, part after part of x: one is one chain of products. While it goes on, the weights of
+// the next product are widened, which came into registers with the stage before, and the next stage comes
+// into the registers that are free.
+template <class T>
+struct FewChain {
+  using Sizes = FewSizes<T>;
+  static constexpr int kDepth = Sizes::kDepth, kSteps = kDepth / 32, kStages = kFewRows.stages,
+                       kChains = Sizes::kChains;
+  ProductSums<T, kFewRows> sums[kChains], totals;  // totals: of 8-bit floats alone
+  FewScales<kChains> scales;
+  StoredStage<T> stored;
+  FewInputs<kSteps> left;
+  std::uint32_t right[4] = {};
+  const unsigned char* row;
+
+  // `line`: this lane's of x, whose rows lie at `inputs`.
+  __device__ __forceinline__ FewChain(const LinearArgs& args, const OutputFunction& output, int first_n,
+                                      const unsigned char* inputs, int line, int pitch)
+      : row(inputs + input_place<T>(line, static_cast<int>(threadIdx.x % 32) / 16, pitch)) {
+#pragma unroll
+    for (int chain = 0; chain < kChains; ++chain) clear(sums[chain]);
+    clear(totals);
+    if constexpr (kScalesOfRows<T>)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const std::int64_t row_of = few_row(args, output, first_n, 2 * static_cast<int>(threadIdx.x % 4) + i);
+        scales.of[0].at[0][i] =
+            row_of < 0
+                ? 0.0f
+                : *float8_scales(stored_row(static_cast<const T*>(args.weight), row_of, args.k), args.k);
+      }
+  }
+
+  // Steps of the chains in turns.
+  static __device__ __forceinline__ int chain_of(int i) { return i % kChains; }
+  static __device__ __forceinline__ int step_of(int i) {
+    return i % kChains * (kSteps / kChains) + i / kChains;
+  }
+  __device__ __forceinline__ void load_left(const unsigned char* x, int step) {
+    left.load(step, x + 64 * step, x + 64 * step + 32);
+  }
+
+  // Stages [first, behind), of which x is in shared memory.
+  __device__ __forceinline__ void multiply(FewRing<T>& ring, int first, int behind) {
+    if (first == 0) {
+      copies_wait<kStages - 1>();
+      __syncwarp();  // the copies of all lanes are there
+      load_stage(stored, ring.stage(), Sizes::kPitch);
+      stored.fragment(0, right);
+      if constexpr (kScalesOfBlocks<T>) scales.load(ring.stage() + Sizes::kFirstScale, 0);
+    }
+    const unsigned char* x = row;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) load_left(x, step);
+#pragma unroll 2
+    for (int i = first; i < behind; ++i) {
+      copies_wait<kStages - 2>();
+      __syncwarp();  // stage i + 1 is there, and all have loaded stage i
+      ring.from = i + 1 < ring.stages ? ring.further(ring.from) : ring.from;  // else it is loaded for nothing
+      if (i + 1 < behind) x += 2 * kDepth;
+      const unsigned char* const next_stage = ring.stage();
+      StoredStage<T> coming;
+      coming.begin(next_stage, Sizes::kPitch);
+      FewScales<kChains> coming_scales = scales;
+      if constexpr (kScalesOfBlocks<T>)
+        coming_scales.load(next_stage + Sizes::kFirstScale, (i + 1 < ring.stages ? i + 1 : i) * kDepth);
+#pragma unroll
+      for (int turn = 0; turn < kSteps; ++turn) {
+        const int step = step_of(turn);
+        std::uint32_t next[4];
+        coming.load(next_stage, Sizes::kPitch, step);
+        if (turn + 1 < kSteps)
+          stored.fragment(step_of(turn + 1), next);
+        else
+          coming.fragment(0, next);
+        left.multiply(sums[chain_of(turn)].at[0][0], step, right);
+        load_left(x, step);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) right[j] = next[j];
+      }
+      if constexpr (kFloats8<T>)
+#pragma unroll
+        for (int chain = 0; chain < kChains; ++chain) end_block(sums[chain], scales.of[chain], totals);
+      stored = coming;
+      scales = coming_scales;
+      ring.copy(i + kStages);
+    }
+  }
+
+  __device__ __forceinline__ const ProductSums<T, kFewRows>& finish() {
+    if constexpr (kScalesOfRows<T>) scale_rows(scales.of[0], totals);
+    if constexpr (kFloats8<T>)
+      return totals;
+    else
+      return sums[0];
+  }
+};
+
+// Weights that are multiplied as they lie leave nothing to do between products but to load: a stage
+// goes through the registers of the one before, and the next copies start as soon as it is there.
+template <>
+struct FewChain<Bf16> {
+  using Sizes = FewSizes<Bf16>;
+  static constexpr int kSteps = Sizes::kDepth / 32, kStages = kFewRows.stages;
+  ProductSums<Bf16, kFewRows> sums;
+  StoredStage<Bf16> right;
+  FewInputs<kSteps> left;
+  const unsigned char* rows[4];  // places of halves of two steps in a stage, which repeat after that
+
+  __device__ __forceinline__ FewChain(const LinearArgs&, const OutputFunction&, int,
+                                      const unsigned char* inputs, int line, int pitch) {
+    const int half = static_cast<int>(threadIdx.x % 32) / 16;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) rows[i] = inputs + input_place<Bf16>(line, 2 * i + half, pitch);
+    clear(sums);
+  }
+
+  // `x`: the byte of the stage in a row.
+  __device__ __forceinline__ void load(const unsigned char* stage, int x, int step) {
+    const int at = x + 128 * (step / 2);
+    left.load(step, rows[2 * (step % 2)] + at, rows[2 * (step % 2) + 1] + at);
+    right.load(stage, Sizes::kPitch, step);
+  }
+  __device__ __forceinline__ void multiply(int step) { left.multiply(sums.at[0][0], step, right.at[step]); }
+  // Stage i is in registers.
+  __device__ __forceinline__ void next_stage(FewRing<Bf16>& ring, int i) {
+    copies_wait<kStages - 2>();
+    __syncwarp();  // stage i + 1 is there, and all have loaded stage i
+    ring.copy(i + kStages);
+    ring.from = ring.further(ring.from);
+  }
+
+  __device__ __forceinline__ void multiply(FewRing<Bf16>& ring, int first, int behind) {
+    copies_wait<kStages - 1>();
+    __syncwarp();  // the copies of all lanes are there
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) load(ring.stage(), 0, step);
+    for (int i = first; i + 1 < behind; ++i) {
+      next_stage(ring, i);
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        multiply(step);
+        load(ring.stage(), 2 * Sizes::kDepth * (i + 1 - first), step);
+      }
+    }
+    next_stage(ring, behind - 1);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) multiply(step);
+  }
+
+  __device__ __forceinline__ const ProductSums<Bf16, kFewRows>& finish() const { return sums; }
+};
+
+}  // namespace pagoda::device::kernels
