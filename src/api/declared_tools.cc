@@ -72,8 +72,11 @@ void DeclaredTools::read_list(FieldReader& owner, std::string_view name, const j
 
 void DeclaredTools::read_tool(FieldReader& tool, const json::object& value, std::string_view group,
                               Warnings& warnings) {
-  const std::string type =
-      tool.string("type", 128).value_or(protocol_ == ToolProtocol::messages ? "custom" : "");
+  const bool plain = protocol_ == ToolProtocol::chat && value.contains("function");  // vLLM's default
+  const std::string type = tool.string("type", 128)
+                               .value_or(protocol_ == ToolProtocol::messages ? "custom"
+                                         : plain                             ? "function"
+                                                                             : "");
   if (tool.ok() && type.empty()) tool.fail("type", "is required");
   if (!tool.ok()) return;
   const ToolType* known = find_tool_type(type);

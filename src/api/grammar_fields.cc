@@ -91,13 +91,15 @@ std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string
   FieldReader inner(*format, fields.path_of(name));
   const std::string type = inner.string("type", 64).value_or("");
   std::optional<GrammarSpec> spec;
-  if (type == "json_object") {
-    // llama.cpp's servers take a schema here, too.
+  if (type == "json_object" || type == "json") {
+    // llama.cpp's servers take a schema here, too; TGI's clients call it `value`.
     spec = read_kind(inner, "schema", Kind::json_schema);
+    if (!spec) spec = read_kind(inner, "value", Kind::json_schema);
     if (!spec) spec = GrammarSpec{.kind = Kind::json_object, .text = {}, .param = fields.path_of(name)};
   } else if (type == "json_schema") {
-    if (const json::object* nested = inner.object("json_schema")) {
-      FieldReader schema(*nested, inner.path_of("json_schema"));
+    const std::string_view place = inner.has("json_schema") ? "json_schema" : "value";
+    if (const json::object* nested = inner.object(place)) {
+      FieldReader schema(*nested, inner.path_of(place));
       spec = read_kind(schema, "schema", Kind::json_schema);
       if (!spec && schema.ok()) schema.fail("schema", "is required");
       const bool strict = schema.boolean("strict").value_or(true);
@@ -114,8 +116,13 @@ std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string
                        .text = json::serialize(*format),
                        .param = fields.path_of(name),
                        .special_tokens = true};
+  } else if (type == "regex" || type == "grammar") {  // TGI's, Fireworks'
+    const std::string place = inner.has("value") ? "value" : type;
+    spec = read_kind(inner, place, type == "regex" ? Kind::regex : Kind::grammar);
+    if (!spec && inner.ok()) inner.fail(place, "is required");
   } else if (type != "text" && inner.ok()) {
-    inner.fail("type", "must be 'text', 'json_object', 'json_schema' or 'structural_tag'");
+    inner.fail("type",
+               "must be 'text', 'json_object', 'json_schema', 'regex', 'grammar' or 'structural_tag'");
   }
   if (!inner.ok()) fields.fail(inner.status());
   return spec;

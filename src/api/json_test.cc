@@ -47,6 +47,13 @@ TEST(ParseJson, RefusesWhatIsNot) {
   }
 }
 
+// As Python's parser does with bytes.
+TEST(ParseJson, ABodyMayBeginWithAByteOrderMark) {
+  EXPECT_TRUE(parse_json_body("\xEF\xBB\xBF{}"));
+  EXPECT_FALSE(parse_json_body("\xEF\xBB\xBF\xEF\xBB\xBF{}"));
+  EXPECT_FALSE(parse_json_body("\xEF\xBB{}"));
+}
+
 TEST(ParseJson, WhatSchemasNeedIsAllowed) {
   EXPECT_TRUE(parse_json(std::string(128, '[') + std::string(128, ']')).has_value());
   std::string many = "{";

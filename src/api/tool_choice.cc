@@ -15,7 +15,7 @@ using Kind = ToolChoice::Kind;
 std::optional<Kind> kind_of(std::string_view word) {
   if (word == "auto") return Kind::automatic;
   if (word == "none") return Kind::none;
-  if (word == "required") return Kind::required;
+  if (word == "required" || word == "any") return Kind::required;  // any: Mistral's word
   return std::nullopt;
 }
 

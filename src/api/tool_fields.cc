@@ -24,10 +24,12 @@ ToolSpec read_function_tool(FieldReader& tool, const json::object& value) {
     tool.fail(inner.status());
     return {};
   }
-  return {.name = *std::move(name),
-          .parameters = parameters == nullptr ? json::object() : *parameters,
-          .strict = strict,
-          .shown = value};
+  ToolSpec out{.name = *std::move(name),
+               .parameters = parameters == nullptr ? json::object() : *parameters,
+               .strict = strict,
+               .shown = value};
+  out.shown["type"] = "function";
+  return out;
 }
 
 ToolArguments read_call_arguments(FieldReader& call, std::string_view name, std::size_t& keys_left) {

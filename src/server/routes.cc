@@ -63,6 +63,19 @@ const RouteTable::Place* RouteTable::place_of(std::string_view path) const {
   return place == places_.end() ? nullptr : &*place;
 }
 
+const Protocol* RouteTable::nearest_protocol(std::string_view path) const {
+  const Protocol* nearest = nullptr;
+  std::size_t most = 0;
+  for (const Place& place : places_) {
+    const auto end = std::ranges::mismatch(path, place.path).in1;
+    const std::size_t folder = path.substr(0, static_cast<std::size_t>(end - path.begin())).rfind('/');
+    if (folder == std::string_view::npos || folder <= most) continue;
+    most = folder;
+    nearest = place.routes.front().protocol;
+  }
+  return nearest;
+}
+
 RouteTable::Match RouteTable::find(std::string_view method, std::string_view path) const {
   const Place* place = place_of(path);
   std::size_t length = path.size();
@@ -72,7 +85,10 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
     length = other.size();
   }
   Match match;
-  if (place == nullptr) return match;
+  if (place == nullptr) {
+    match.protocol = nearest_protocol(path);
+    return match;
+  }
   match.path = place->path;
   match.allow = place->allow;
   const std::size_t rest = place->prefix.empty() ? 0 : length - place->prefix.size();

@@ -59,12 +59,12 @@ class RouteTable {
   explicit RouteTable(std::vector<Route> routes);
 
   struct Match {
-    const Route* route = nullptr;    // null: no such path (404), or not with this method (405)
-    std::string_view path = "none";  // for metrics and logs: no text of the client's
-    std::string_view allow = {};     // the Allow header of the path; empty: no such path
-    std::string_view rest = {};      // the path's part in braces, as sent
-    Role role = Role::user;          // others are told that there is no such route
-    const Protocol* protocol = nullptr;
+    const Route* route = nullptr;        // null: no such path (404), or not with this method (405)
+    std::string_view path = "none";      // for metrics and logs: no text of the client's
+    std::string_view allow = {};         // the Allow header of the path; empty: no such path
+    std::string_view rest = {};          // the path's part in braces, as sent
+    Role role = Role::user;              // others are told that there is no such route
+    const Protocol* protocol = nullptr;  // whose errors are answered with; null: the default one's
   };
   Match find(std::string_view method, std::string_view path) const;
 
@@ -80,6 +80,8 @@ class RouteTable {
     std::string allow;
   };
   const Place* place_of(std::string_view path) const;  // null: no such path
+  // A path that is not there is answered in the form of the route that shares most of its folders.
+  const Protocol* nearest_protocol(std::string_view path) const;
 
   std::vector<Place> places_;
 };

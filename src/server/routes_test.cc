@@ -30,6 +30,23 @@ TEST(Routes, MatchExactlyOrNotAtAll) {
   }
 }
 
+// A client of a protocol reads in its form what is not there, too.
+TEST(Routes, ThatAreNotThereAreAnsweredInTheFormOfTheNearest) {
+  for (const auto& [path, name] : std::initializer_list<std::pair<const char*, std::string_view>>{
+           {"/api/pull", "ollama"},
+           {"/api/blobs/sha256:1", "ollama"},
+           {"/api/v1/models/download", "lmstudio"},
+           {"/v1/messages/batches", "anthropic"},
+           {"/v1/audio/transcriptions", "openai"},
+           {"/v1/responses/a/b/c", "responses"}}) {
+    const RouteTable::Match match = table().find("POST", path);
+    ASSERT_NE(match.protocol, nullptr) << path;
+    EXPECT_EQ(match.protocol->name, name) << path;
+  }
+  EXPECT_EQ(table().find("POST", "/nowhere").protocol, nullptr);
+  EXPECT_EQ(table().find("POST", "").protocol, nullptr);
+}
+
 TEST(Routes, AreServedWithAndWithoutTheVersion) {
   for (const auto& [path, known] : std::initializer_list<std::pair<const char*, const char*>>{
            {"/chat/completions", "/v1/chat/completions"},

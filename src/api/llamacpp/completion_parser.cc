@@ -1,6 +1,8 @@
 #include "api/llamacpp/completion_parser.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
+#include <charconv>
 
 #include "api/fill_in_middle.h"
 #include "api/grammar_fields.h"
@@ -14,10 +16,20 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
+constexpr std::size_t kMaxBiases = 1024;
+constexpr std::string_view kTextOnly = "this model takes text only";
+constexpr std::string_view kNotBuilt = "this server does not implement it";
 
-// A text, or a list of token ids and texts.
+// A text, a list of token ids and texts, or an object with a text beside what is seen.
 Result<std::vector<TokenId>> read_prompt(FieldReader& fields, const ApiContext& context) {
-  const json::value* prompt = fields.raw("prompt", {"string", "array"});
+  const json::value* prompt = fields.raw("prompt", {"string", "array", "object"});
+  if (prompt != nullptr && prompt->is_object()) {
+    FieldReader inner(prompt->get_object(), "prompt");
+    inner.not_built("multimodal_data", kTextOnly);
+    prompt = inner.raw("prompt_string", {"string"});
+    if (prompt == nullptr || !prompt->is_string()) inner.fail("prompt_string", "must be a string");
+    if (!inner.ok()) return inner.status();
+  }
   if (prompt == nullptr) fields.fail("prompt", "is required");
   if (!fields.ok()) return fields.status();
   const auto encode = [&context](const json::value& text, const std::string& path, bool first) {
@@ -80,18 +92,62 @@ Result<std::vector<TokenId>> read_infill(FieldReader& fields, const ApiContext& 
   return fill_in_middle_tokens(context, "input_suffix", before, after);
 }
 
+// Pairs, or an object, of a token's id, or a text whose tokens are meant, and a number, or false: never said.
+void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
+  constexpr float kNever = -1e9f;
+  const json::value* biases = fields.raw("logit_bias", {"array", "object"});
+  if (biases == nullptr) return;
+  const auto fail = [&](std::string_view problem) { fields.fail("logit_bias", problem); };
+  const auto add = [&](const json::value& what, const json::value& value) {
+    const bool never = value == json::value(false);
+    if (!never && !value.is_number()) return fail("must have a number or false for each token");
+    const float bias = never ? kNever : std::clamp(value.to_number<float>(), kNever, -kNever);
+    std::vector<TokenId> ids;
+    if (const std::optional<std::int64_t> id = whole_number(what)) {
+      if (*id < 0 || *id >= context.vocab_size)
+        return fail(concat("must have token ids below ", context.vocab_size));
+      ids.push_back(static_cast<TokenId>(*id));
+    } else if (what.is_string()) {
+      auto encoded = context.tokenizer->encode(std::string_view(what.get_string()));
+      if (!encoded) return fail("has a text that cannot be tokenized");
+      ids = *std::move(encoded);
+    } else {
+      return fail("must have token ids or texts");
+    }
+    for (const TokenId id : ids) sampling.logit_bias.emplace_back(id, bias);
+    if (sampling.logit_bias.size() > kMaxBiases) fail(concat("must have at most ", kMaxBiases, " tokens"));
+  };
+  if (biases->is_object()) {
+    for (const auto& [key, value] : biases->get_object()) {
+      std::int64_t id = 0;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      const bool number = error == std::errc() && end == key.data() + key.size();
+      add(number ? json::value(id) : json::value(key), value);
+      if (!fields.ok()) return;
+    }
+    return;
+  }
+  if (!biases->is_array()) return fail("must be a list of pairs, or an object");
+  for (const json::value& each : biases->get_array()) {
+    const json::array* pair = each.if_array();
+    if (pair == nullptr || pair->size() != 2) return fail("must be a list of pairs, or an object");
+    add((*pair)[0], (*pair)[1]);
+    if (!fields.ok()) return;
+  }
+}
+
 void refuse_what_is_not_built(FieldReader& fields) {
   if (fields.integer("n_probs", 0, 1000).value_or(0) > 0)
     fields.not_built("n_probs", "for log-probabilities use /v1/completions");
-  if (fields.integer("mirostat", 0, 2).value_or(0) != 0)
-    fields.not_built("mirostat", "this server does not implement it");
-  if (fields.number("typical_p", 0, 1).value_or(1) < 1)
-    fields.not_built("typical_p", "this server does not implement it");
-  if (fields.number("dry_multiplier", 0, 100).value_or(0) > 0)
-    fields.not_built("dry_multiplier", "this server does not implement it");
-  if (fields.number("xtc_probability", 0, 1).value_or(0) > 0)
-    fields.not_built("xtc_probability", "this server does not implement it");
-  fields.not_built("lora", "this server does not implement it");
+  if (fields.integer("n_cmpl", 1, 1000).value_or(1) > 1)
+    fields.not_built("n_cmpl", "for several answers use /v1/completions");
+  if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.not_built("mirostat", kNotBuilt);
+  if (fields.number("typical_p", 0, 1).value_or(1) < 1) fields.not_built("typical_p", kNotBuilt);
+  for (const char* name : {"dry_multiplier", "xtc_probability", "dynatemp_range"})
+    if (fields.number(name, 0, 100).value_or(0) > 0) fields.not_built(name, kNotBuilt);
+  if (fields.number("top_n_sigma", -1, 1000).value_or(-1) > 0) fields.not_built("top_n_sigma", kNotBuilt);
+  fields.not_built("image_data", kTextOnly);
+  fields.not_built("lora", kNotBuilt);
 }
 
 }  // namespace
@@ -116,9 +172,11 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   read_stops(fields, "stop", call.answer);
   call.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   call.answer.return_token_ids = fields.boolean("return_tokens").value_or(false);
-  // -1: as many as there is room for.
-  if (const auto count = fields.integer("n_predict", -1, 1 << 30); count && *count > 0)
-    call.max_tokens = *count;
+  // -1: as many as there is room for; 0: the prompt is only computed, and cached for what comes then.
+  const auto count = fields.integer("n_predict", -1, 1 << 30);
+  if (count && *count >= 0) call.max_tokens = std::max<std::int64_t>(*count, 1);
+  call.answer.without_generation = count == 0;
+  read_logit_bias(fields, context, call.sampling);
   call.form = read_llamacpp_grammar(fields);
   refuse_what_is_not_built(fields);
   if (!fields.ok()) return fields.status();

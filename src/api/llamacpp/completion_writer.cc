@@ -26,7 +26,10 @@ void LlamaCompletionWriter::write_end(JsonWriter& json) const {
   const Usage usage = state_.usage();
   const auto* word = std::get_if<std::string>(&choice.stop_reason);
   json.key("model").string(context_.model_names.front()).key("prompt").string(prompt_);
-  json.key("generation_settings").begin_object().key("n_predict").integer(sampling_.max_tokens);
+  json.key("generation_settings")
+      .begin_object()
+      .key("n_predict")
+      .integer(options_.without_generation ? 0 : sampling_.max_tokens);
   json.key("n_ctx").integer(context_.max_model_len);
   json.key("temperature").float32(sampling_.temperature).key("top_k").integer(sampling_.top_k);
   json.key("top_p").float32(sampling_.top_p).key("min_p").float32(sampling_.min_p);
@@ -38,9 +41,9 @@ void LlamaCompletionWriter::write_end(JsonWriter& json) const {
   json.end_array().key("stream").boolean(streaming()).end_object();
   json.key("has_new_line").boolean(has_new_line_).key("truncated").boolean(false);
   json.key("stop_type")
-      .string(word != nullptr                                ? "word"
-              : choice.finish_reason == FinishReason::length ? "limit"
-                                                             : "eos");
+      .string(word != nullptr                                                               ? "word"
+              : options_.without_generation || choice.finish_reason == FinishReason::length ? "limit"
+                                                                                            : "eos");
   json.key("stopping_word").string(word == nullptr ? "" : *word);
   json.key("tokens_cached").integer(usage.cached_tokens).key("timings");
   write_timings(json, state_);
@@ -48,7 +51,8 @@ void LlamaCompletionWriter::write_end(JsonWriter& json) const {
 
 void LlamaCompletionWriter::write_piece(std::string& out) {
   const bool last = state_.finished();
-  const ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
+  ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
+  if (options_.without_generation) fresh = {};
   const Usage usage = state_.usage();
   has_new_line_ = has_new_line_ || fresh.text.find('\n') != std::string::npos;
   JsonWriter json(out);
@@ -66,7 +70,8 @@ void LlamaCompletionWriter::write_events(std::string& out) {
   const ChoiceState::Fresh& fresh = state_.choices.front().fresh;
   if (!state_.error().ok()) {
     out.append("data: ").append(llamacpp_error_body(api_error(state_.error()))).append("\n\n");
-  } else if (state_.finished() || !fresh.text.empty() || !fresh.token_ids.empty()) {
+  } else if (state_.finished() ||
+             (!options_.without_generation && (!fresh.text.empty() || !fresh.token_ids.empty()))) {
     out.append("data: ");
     write_piece(out);
     out.append("\n\n");

@@ -71,10 +71,45 @@ TEST(LlamaCompletion, AStreamEndsWithTheCounts) {
   EXPECT_EQ(last.at("stopping_word"), "c");
 }
 
+// As editors send it to have the prompt in the cache.
+TEST(LlamaCompletion, OfNoTokensComputesThePromptAlone) {
+  for (const bool stream : {false, true}) {
+    Asked asked(concat(R"("prompt":"hi","n_predict":0,"stream":)", stream ? "true" : "false"));
+    ASSERT_TRUE(*asked.call);
+    EXPECT_EQ((*asked.call)->request.sampling.max_tokens, 1);
+    asked.say("x");
+    const std::string_view body = asked.out;
+    const json::value got = *parse_json(stream ? body.substr(6, body.size() - 8) : body);
+    EXPECT_EQ(got.at("content"), "");
+    EXPECT_EQ(got.at("tokens_predicted"), 0);
+    EXPECT_EQ(got.at("tokens_evaluated"), 3);
+    EXPECT_EQ(got.at("stop_type"), "limit");
+    EXPECT_EQ(got.at("generation_settings").at("n_predict"), 0);
+  }
+}
+
 TEST(LlamaCompletion, PromptsOfIdsAndTexts) {
-  Asked mixed(R"("prompt":[65,"b",67])");
-  ASSERT_TRUE(*mixed.call);
-  EXPECT_EQ((*mixed.call)->request.prompt_token_ids, (std::vector<TokenId>{65, 'b', 67}));
+  const auto ids = [](std::string_view prompt) {
+    Asked asked(concat("\"prompt\":", prompt));
+    EXPECT_TRUE(*asked.call) << prompt;
+    return *asked.call ? (*asked.call)->request.prompt_token_ids : std::vector<TokenId>();
+  };
+  EXPECT_EQ(ids(R"([65,"b",67])"), (std::vector<TokenId>{65, 'b', 67}));
+  EXPECT_EQ(ids(R"({"prompt_string":"hi"})"), (std::vector<TokenId>{FakeTokenizer::kBos, 'h', 'i'}));
+  EXPECT_EQ(ids(R"({"prompt_string":"hi","multimodal_data":[]})").size(), 3u);
+}
+
+TEST(LlamaCompletion, BiasesArePairsOrAnObject) {
+  using Biases = std::vector<std::pair<TokenId, float>>;
+  const auto biases = [](std::string_view value) {
+    Asked asked(concat(R"("prompt":"a","logit_bias":)", value));
+    EXPECT_TRUE(*asked.call) << value;
+    return *asked.call ? (*asked.call)->request.sampling.logit_bias : Biases();
+  };
+  EXPECT_EQ(biases(R"([[65,1.5],["bc",-2]])"), (Biases{{65, 1.5f}, {'b', -2.0f}, {'c', -2.0f}}));
+  EXPECT_EQ(biases(R"({"65":3,"b":1})"), (Biases{{65, 3.0f}, {'b', 1.0f}}));
+  EXPECT_EQ(biases("[[65,false]]"), (Biases{{65, -1e9f}}));
+  EXPECT_EQ(biases("[]"), Biases());
 }
 
 TEST(LlamaCompletion, WhatIsWrongIsNamed) {
@@ -86,7 +121,16 @@ TEST(LlamaCompletion, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(""), "prompt");
   EXPECT_EQ(param(R"("prompt":[99999])"), "prompt.0");
   EXPECT_EQ(param(R"("prompt":["a","b"])"), "prompt");
+  EXPECT_EQ(param(R"("prompt":{"text":"a"})"), "prompt.prompt_string");
+  EXPECT_EQ(param(R"("prompt":{"prompt_string":"a","multimodal_data":["AA"]})"), "prompt.multimodal_data");
+  EXPECT_EQ(param(R"("prompt":"a","image_data":[{"data":"AA","id":1}])"), "image_data");
   EXPECT_EQ(param(R"("prompt":"a","mirostat":2)"), "mirostat");
+  EXPECT_EQ(param(R"("prompt":"a","dynatemp_range":0.5)"), "dynatemp_range");
+  EXPECT_EQ(param(R"("prompt":"a","top_n_sigma":2)"), "top_n_sigma");
+  EXPECT_EQ(param(R"("prompt":"a","n_cmpl":2)"), "n_cmpl");
+  for (const char* wrong :
+       {"5", "[5]", "[[5]]", "[[99999,1]]", R"([["a","b"]])", "[[5,true]]", R"({"99999":1})"})
+    EXPECT_EQ(param(concat(R"("prompt":"a","logit_bias":)", wrong)), "logit_bias");
   EXPECT_EQ(param(R"("prompt":"a","n_probs":5)"), "n_probs");
   EXPECT_EQ(param(R"("input_prefix":"a","input_suffix":"b")", true), "input_suffix")
       << "it has no such tokens";

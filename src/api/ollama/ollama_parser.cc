@@ -57,6 +57,13 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, ChatCall& cal
   call.sampling.logprobs = call.answer.logprobs = count;
 }
 
+// "keep_alive": 0 asks for the model to leave, which it does with the server.
+bool read_unload(FieldReader& fields) {
+  const json::value* keep = fields.raw("keep_alive", {"number", "string"});
+  if (keep == nullptr) return false;
+  return *keep == json::value(0) || *keep == json::value("0") || *keep == json::value("0s");
+}
+
 void read_think(FieldReader& fields, Conversation& conversation) {
   const json::value* think = fields.raw("think", {"boolean", "string"});
   if (think == nullptr) return;
@@ -199,6 +206,7 @@ Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const Api
   OllamaCall out;
   out.chat = chat;
   out.stream = fields.boolean("stream").value_or(true);
+  out.unloads = read_unload(fields);
   ChatCall call;
   call.sampling = default_sampling(context);
   read_options(fields, call);
@@ -209,7 +217,7 @@ Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const Api
   Result<std::optional<ChatRequest>> made =
       chat ? chat_request(fields, call, context) : generate_request(fields, call, context);
   if (!made) return made.error();
-  note_unknown_fields(fields, "ollama", {"keep_alive", "truncate", "shift"});
+  note_unknown_fields(fields, "ollama", {"truncate", "shift"});
   if (*made) {
     out.request = std::move((*made)->request);
     out.grammars = std::move((*made)->grammars);

@@ -12,7 +12,8 @@
 namespace pagoda {
 
 struct OllamaCall {
-  std::optional<Request> request;     // absent: only that the model is loaded was asked for
+  std::optional<Request> request;  // absent: only that the model is loaded, or leaves, was asked for
+  bool unloads = false;
   std::vector<GrammarSpec> grammars;  // that hold the answer
   AnswerOptions answer;
   bool chat = false;

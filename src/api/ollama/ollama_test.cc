@@ -136,15 +136,22 @@ TEST(Ollama, LogprobsStandBesideTheTokensTheyAreOf) {
   EXPECT_FALSE(plain.lines().front().at("logprobs").at(0).as_object().contains("top_logprobs"));
 }
 
-TEST(Ollama, WithoutAPromptTheModelIsSaidToBeLoaded) {
-  Asked asked(false, R"("prompt":"")");
-  ASSERT_TRUE(*asked.call);
-  EXPECT_FALSE((*asked.call)->request);
-  OllamaWriter writer(**std::move(asked.call), "ollama-1", 1, asked.model.context);
-  EXPECT_TRUE(writer.finished());
-  std::string out;
-  writer.take(out, 100);
-  EXPECT_NE(out.find("\"done\":true,\"done_reason\":\"load\""), std::string::npos) << out;
+TEST(Ollama, WithoutAPromptTheModelIsSaidToBeLoadedOrToLeave) {
+  for (const auto& [fields, reason] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"("prompt":"")", "load"},
+           {R"("prompt":"","keep_alive":"5m")", "load"},
+           {R"("prompt":"","keep_alive":-1)", "load"},
+           {R"("keep_alive":0)", "unload"},
+           {R"("keep_alive":"0s")", "unload"}}) {
+    Asked asked(false, fields);
+    ASSERT_TRUE(*asked.call) << fields;
+    EXPECT_FALSE((*asked.call)->request);
+    OllamaWriter writer(**std::move(asked.call), "ollama-1", 1, asked.model.context);
+    EXPECT_TRUE(writer.finished());
+    std::string out;
+    writer.take(out, 100);
+    EXPECT_NE(out.find(concat(R"("done":true,"done_reason":")", reason, "\"")), std::string::npos) << out;
+  }
 }
 
 TEST(Ollama, RawPromptsGoRoundTheTemplate) {

@@ -23,6 +23,7 @@ OllamaWriter::OllamaWriter(OllamaCall call, std::string id, std::int64_t created
     : StateWriter(std::move(call.answer), call.stream, context),
       chat_(call.chat),
       loads_only_(!call.request.has_value()),
+      unloads_(call.unloads),
       id_(std::move(id)),
       created_(rfc3339(created)) {}
 
@@ -69,7 +70,7 @@ void OllamaWriter::write_logprobs(JsonWriter& writer, const std::vector<TokenLog
 
 void OllamaWriter::write_end(JsonWriter& writer) const {
   if (loads_only_) {
-    writer.key("done_reason").string("load");
+    writer.key("done_reason").string(unloads_ ? "unload" : "load");
     return;
   }
   const bool length = state_.choices.front().finish_reason == FinishReason::length;

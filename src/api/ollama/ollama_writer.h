@@ -40,7 +40,7 @@ class OllamaWriter final : public StateWriter {
   std::vector<Call> take_calls();
 
   const bool chat_;
-  const bool loads_only_;
+  const bool loads_only_, unloads_;
   const std::string id_, created_;
   Line pending_;              // not yet written
   std::vector<Call> calls_;   // a line has no part of a call: they are told whole

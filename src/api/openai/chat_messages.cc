@@ -126,7 +126,8 @@ std::vector<ChatMessage> read_messages(FieldReader& fields, const DeclaredTools&
     std::string thoughts;
     if (reader.ok()) {
       read.role = *std::move(role);
-      read.content = read_content(reader, assistant, warnings, assistant ? &thoughts : nullptr);
+      const bool may_be_empty = assistant || read.role == "tool" || read.role == "function";
+      read.content = read_content(reader, may_be_empty, warnings, assistant ? &thoughts : nullptr);
     }
     if (reader.ok() && assistant) read.tool_calls = read_tool_calls(reader, tools, keys_left);
     read.name = reader.string("name", kAnyLength);
@@ -138,6 +139,21 @@ std::vector<ChatMessage> read_messages(FieldReader& fields, const DeclaredTools&
     out.push_back(std::move(read));
   }
   return out;
+}
+
+// DeepSeek and Mistral ask in the last message itself for it to be continued ("prefix"), as Kimi and Qwen do
+// ("partial").
+bool continues_itself(FieldReader& fields) {
+  const json::array* messages = fields.array("messages", kMaxMessages);
+  const json::object* last =
+      messages == nullptr || messages->empty() ? nullptr : messages->back().if_object();
+  if (last == nullptr) return false;
+  const auto asks = [last](std::string_view name) {
+    const json::value* value = last->if_contains(name);
+    return value != nullptr && *value == json::value(true);
+  };
+  const json::value* role = last->if_contains("role");
+  return role != nullptr && *role == json::value("assistant") && (asks("prefix") || asks("partial"));
 }
 
 }  // namespace
@@ -154,7 +170,8 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   if (result.choice.kind != ToolChoice::Kind::none) conversation.tools = tools.take_tools();
   if (const json::array* documents = fields.array("documents", kMaxMessages))
     conversation.documents = *documents;
-  conversation.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+  conversation.continue_final_message =
+      fields.boolean("continue_final_message").value_or(continues_itself(fields));
   conversation.add_generation_prompt =
       fields.boolean("add_generation_prompt").value_or(!conversation.continue_final_message);
   if (const json::object* kwargs = fields.object("chat_template_kwargs"))

@@ -346,6 +346,25 @@ TEST(RequestParser, NullMeansAbsentForEveryOptionalField) {
   }
 }
 
+// A tool's type is a function's unless it says another, and a tool may have nothing to say, as in vLLM.
+TEST(RequestParser, SomeOfATool) {
+  const TestModel model(1000);
+  for (const char* content : {"", R"(,"content":null)", R"(,"content":[])"}) {
+    const std::string body =
+        concat(R"({"tools":[{"function":{"name":"f"}}],"messages":[{"role":"user","content":"hi"},
+            {"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},
+            {"role":"tool","tool_call_id":"c")",
+               content, "}]}");
+    const auto call = parse(kChat, body, model.context);
+    EXPECT_TRUE(call) << call.error().message();
+  }
+  for (const char* wrong : {R"("tools":[{}])", R"("tools":[{"name":"f"}])"}) {
+    const auto call = parse(kChat, with(kChat, wrong), model.context);
+    ASSERT_FALSE(call) << wrong;
+    EXPECT_EQ(call.error().param(), "tools.0.type");
+  }
+}
+
 TEST(RequestParser, UnknownFieldsAreIgnored) {
   const TestModel model;
   EXPECT_TRUE(parse(kText, with(kText, R"("made_up":{"x":[1]},"store":true)"), model.context).has_value());
@@ -515,6 +534,25 @@ TEST(RequestParser, AFinalMessageIsContinued) {
   const auto& ids = call->requests[0].prompt_token_ids;
   EXPECT_EQ(model.tokenizer.decode(std::span(ids).last(6), false), "so far");
   EXPECT_EQ(call->response.echo_prefix, "so far");
+}
+
+// As DeepSeek, Mistral, Kimi and Qwen ask for it.
+TEST(RequestParser, AFinalMessageMayAskToBeContinued) {
+  const TestModel model;
+  const auto ids = [&](std::string_view last, std::string_view beside = "") {
+    const auto call =
+        parse(kChat, concat(R"({"messages":[{"role":"user","content":"q"},{)", last, "}]", beside, "}"),
+              model.context);
+    EXPECT_TRUE(call) << call.error().message();
+    return call ? call->requests[0].prompt_token_ids : std::vector<TokenId>();
+  };
+  constexpr std::string_view kLast = R"("role":"assistant","content":"so far")";
+  const auto continued = ids(kLast, R"(,"continue_final_message":true)");
+  for (const char* field : {"prefix", "partial"}) {
+    EXPECT_EQ(ids(concat(kLast, ",\"", field, "\":true")), continued);
+    EXPECT_NE(ids(concat(kLast, ",\"", field, "\":false")), continued);
+    EXPECT_NE(ids(concat(R"("role":"user","content":"so far",")", field, "\":true")), continued);
+  }
 }
 
 TEST(RequestParser, AModelMayHaveSeveralNames) {

@@ -44,19 +44,24 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
   const bool with_strings = fields.boolean("return_token_strs").value_or(false);
 
   std::vector<TokenId> ids;
+  // llama.cpp's names: without special tokens unless they are asked for.
+  const bool llamacpp = fields.has("content") && !fields.has("prompt");
+  const bool with_pieces = fields.boolean("with_pieces").value_or(false);
   if (fields.has("messages")) {
     ids = read_chat_prompt(fields, context).token_ids;
   } else {
-    const std::optional<std::string> prompt = fields.string("prompt", kNoLimit);
+    const std::string_view name = llamacpp ? "content" : "prompt";
+    const std::optional<std::string> prompt = fields.string(name, kNoLimit);
     EncodeOptions options;
-    options.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
-    if (fields.ok() && !prompt) fields.fail("prompt", "is required");
+    options.add_special_tokens = llamacpp ? fields.boolean("add_special").value_or(false)
+                                          : fields.boolean("add_special_tokens").value_or(true);
+    if (fields.ok() && !prompt) fields.fail(name, "is required");
     if (prompt && prompt->size() > kTextBytes && exceeds_byte_bound(context, prompt->size()))
-      fields.fail(context_length_exceeded(context, "prompt", "The text is far longer than that."));
+      fields.fail(context_length_exceeded(context, name, "The text is far longer than that."));
     if (fields.ok()) {
       Result<std::vector<TokenId>> encoded = context.tokenizer->encode(*prompt, options);
       if (!encoded)
-        fields.fail("prompt", "cannot be tokenized");
+        fields.fail(name, "cannot be tokenized");
       else
         ids = std::move(*encoded);
     }
@@ -66,7 +71,20 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
   std::string out;
   JsonWriter writer(out);
   writer.begin_object().key("count").integer(static_cast<std::int64_t>(ids.size()));
-  writer.key("max_model_len").integer(context.max_model_len).key("tokens").integers(ids);
+  writer.key("max_model_len").integer(context.max_model_len).key("tokens");
+  if (with_pieces) {
+    writer.begin_array();
+    for (const TokenId id : ids)
+      writer.begin_object()
+          .key("id")
+          .integer(id)
+          .key("piece")
+          .string(to_valid_utf8(context.tokenizer->token_bytes(id)))
+          .end_object();
+    writer.end_array();
+  } else {
+    writer.integers(ids);
+  }
   writer.key("token_strs");
   if (with_strings) {
     writer.begin_array();
@@ -104,11 +122,9 @@ Result<std::string> detokenize_body(std::string_view body, const ApiContext& con
   if (fields.ok() && !ids) fields.fail("tokens", "is required");
   if (!fields.ok()) return fields.status();
   std::string out;
-  JsonWriter(out)
-      .begin_object()
-      .key("prompt")
-      .string(to_valid_utf8(context.tokenizer->decode(*ids, false)))
-      .end_object();
+  JsonWriter writer(out);
+  const std::string text = to_valid_utf8(context.tokenizer->decode(*ids, false));
+  writer.begin_object().key("prompt").string(text).key("content").string(text).end_object();  // llama.cpp's
   return out;
 }
 

@@ -206,8 +206,10 @@ void ResponseWriter::write_response(JsonWriter& json) const {
     json.key("output_tokens_details").begin_object().key("reasoning_tokens").integer(usage.reasoning_tokens);
     json.end_object().key("total_tokens").integer(usage.prompt_tokens + usage.completion_tokens).end_object();
   }
-  for (const auto& [key, value] : call_.shown)
-    json.key(std::string_view(key.data(), key.size())).raw(boost::json::serialize(value));
+  for (const auto& [key, value] : call_.shown) {
+    json.key(std::string_view(key.data(), key.size()));
+    value.is_double() ? json.float64(value.get_double()) : json.raw(boost::json::serialize(value));
+  }
   json.end_object();
 }
 

@@ -1,6 +1,7 @@
 #include "api/responses/responses_parser.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "api/answer_store.h"
 #include "api/cache_hint_fields.h"
@@ -70,6 +71,15 @@ void read_reasoning(FieldReader& fields, const ApiContext& context, ResponsesCal
   call.shown["reasoning"] = json::object{{"effort", effort}, {"summary", nullptr}};
 }
 
+// 0.2f as 0.2: the nearest double has a longer text.
+double as_written(float number) {
+  char buffer[40];
+  const char* const end = std::to_chars(buffer, buffer + sizeof buffer, number).ptr;
+  double value = 0;
+  std::from_chars(buffer, end, value);
+  return value;
+}
+
 void read_sampling_fields(FieldReader& fields, ResponsesCall& call) {
   ChatCall& chat = call.chat;
   read_sampling(fields,
@@ -79,8 +89,8 @@ void read_sampling_fields(FieldReader& fields, ResponsesCall& call) {
                  .frequency_penalty = "frequency_penalty",
                  .seed = "seed"},
                 chat.sampling);
-  call.shown["temperature"] = static_cast<double>(chat.sampling.temperature);
-  call.shown["top_p"] = static_cast<double>(chat.sampling.top_p);
+  call.shown["temperature"] = as_written(chat.sampling.temperature);
+  call.shown["top_p"] = as_written(chat.sampling.top_p);
   chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   read_stops(fields, "stop", chat.answer);  // beyond OpenAI's, as for chats
   chat.max_tokens = fields.integer("max_output_tokens", 1, 1 << 30);
