@@ -22,7 +22,7 @@ MISTAKES = [
     (["serve", MODEL, "--ssl-certfile", "nowhere.pem"], "--ssl-certfile nowhere.pem: No such file"),
     (["serve", MODEL, "--api-key-file", "nowhere.yaml"], "API key file nowhere.yaml: No such file"),
     (["serve", MODEL, "--kv-cache-memory-bytes", "1"], "--kv-cache-memory-bytes 1 is too small: a block of"),
-    (["serve", MODEL, "--quantization", "torchao"], "'torchao' is not one of awq, awq_marlin"),
+    (["serve", MODEL, "--quantization", "torchao"], "'torchao' is not one of auto-round, awq, awq_marlin"),
     (["chat", "--url", "http://127.0.0.1:1", "-q", "hi"], "refused: start a server with `pagoda serve MODEL`"),
     (["perplexity", MODEL], "--file is required; see pagoda perplexity --help"),
     (["generate", "-i", "nowhere.jsonl", MODEL], "cannot read nowhere.jsonl: No such file"),

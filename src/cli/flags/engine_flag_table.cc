@@ -126,7 +126,8 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       {.name = "pooler-config",
        .value = flags::text(flags.pooler_config, "JSON"),
        .help = "pooler settings as JSON, in vLLM's words: pooling_type, use_activation",
-       .default_text = "from the model's files"},
+       .default_text = "from the model's files",
+       .aliases = {"--override-pooler-config"}},
       {.name = "pooling",
        .value = flags::parsed("mean|cls|last", store_pooling),
        .help = "pooling type, as pooling_type of --pooler-config (llama-server's name)"},
@@ -168,8 +169,9 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
                   "with one scale per 32 of them"},
       {.name = "quantization",
        .value = flags::choice(flags.quantization,
-                              {"awq", "awq_marlin", "bitsandbytes", "compressed-tensors", "fbgemm_fp8", "fp8",
-                               "gguf", "gptq", "gptq_marlin", "modelopt", "modelopt_fp4", "mxfp4"}),
+                              {"auto-round", "awq", "awq_marlin", "bitnet", "bitsandbytes",
+                               "compressed-tensors", "fbgemm_fp8", "fp8", "gguf", "gptq", "gptq_marlin",
+                               "modelopt", "modelopt_fp4", "modelopt_mixed", "moe_wna16", "mxfp4"}),
        .help = "refuse a model that is not quantised so",
        .details = "refuse a model that is not quantised so. How a model is quantised, its files say, and "
                   "weights are used as they are stored: `pagoda quantize` makes a quantised model of one "

@@ -249,6 +249,21 @@ TEST(EngineFlags, EveryFlagOfThePeersIsAnswered) {
   }
 }
 
+// As Mistral's model cards have it, and old ones of vLLM.
+TEST(EngineFlags, ALineOfAModelCard) {
+  EXPECT_EQ(parse({"mistralai/Mistral-Small-3.2-24B-Instruct-2506", "--tokenizer_mode", "mistral",
+                   "--config_format", "mistral", "--load_format", "mistral", "--tool-call-parser", "mistral",
+                   "--enable-auto-tool-choice", "--limit-mm-per-prompt", R"({"image":10})",
+                   "--tensor-parallel-size", "2"})
+                .error,
+            "");
+  EXPECT_EQ(parse({"Qwen/QwQ-32B", "--enable-reasoning", "--reasoning-parser", "deepseek_r1",
+                   "--use-v2-block-manager", "--num-scheduler-steps", "8", "--disable-log-requests",
+                   "--load-format", "bitsandbytes", "--quantization", "bitsandbytes"})
+                .error,
+            "");
+}
+
 // A command line of llama-server.
 TEST(EngineFlags, LlamaServersNamesOfOurFlags) {
   const Parsed parsed = parse({"-m",
@@ -295,7 +310,43 @@ TEST(EngineFlags, LlamaServersNamesOfOurFlags) {
   EXPECT_EQ(parse({"--pooling", "cls"}).flags.pooler_config, R"({"pooling_type":"CLS"})");
   EXPECT_NE(parse({"--pooling", "rank"}).error, "");
   EXPECT_EQ(parse({"--reasoning-format", "auto"}).error, "");
+  EXPECT_EQ(parse({"--reasoning-budget", "-1"}).error, "");
+  EXPECT_NE(parse({"--reasoning-budget", "0"}).error.find("enable_thinking"), std::string::npos);
   EXPECT_NE(parse({"--reasoning-format", "none"}).error.find("--reasoning-parser"), std::string::npos);
+}
+
+// As the model cards of Qwen have it.
+TEST(EngineFlags, RopeScalingMayBeAnObject) {
+  const Parsed yarn = parse({"--rope-scaling",
+                             R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":32768})",
+                             "--max-model-len", "131072"});
+  ASSERT_EQ(yarn.error, "");
+  EXPECT_EQ(yarn.flags.rope.scaling, "yarn");
+  EXPECT_EQ(yarn.flags.rope.scale, 4);
+  EXPECT_EQ(yarn.flags.rope.yarn_original, 32768);
+  const RopeFlags more = parse({"--rope-scaling", R"({"type":"linear","factor":2,"beta_fast":8,"beta_slow":2,
+      "attention_factor":1.5,"rope_theta":1e6,"extrapolation_factor":null})"})
+                             .flags.rope;
+  EXPECT_EQ(more.scaling, "linear");
+  EXPECT_EQ(more.scale, 2);
+  EXPECT_EQ(more.yarn_beta_fast, 8);
+  EXPECT_EQ(more.yarn_beta_slow, 2);
+  EXPECT_EQ(more.yarn_scale, 1.5);
+  EXPECT_EQ(more.freq_base, 1e6);
+  EXPECT_EQ(parse({"--rope-scaling", R"({"rope_type":"default"})"}).flags.rope.scaling, "none");
+  EXPECT_EQ(parse({"--rope-theta", "1000000"}).flags.rope.freq_base, 1e6);
+  for (const auto& [value, why] : std::map<std::string, std::string>{
+           {R"({"rope_type":"dynamic","factor":2})",
+            "'rope_type' is not one of default, linear, yarn; see --hf-overrides"},
+           {R"({"factor":"4"})", "'factor' must be a positive number"},
+           {R"({"factor":0})", "'factor' must be a positive number"},
+           {R"({"mrope_section":[16,24,24]})", "'mrope_section' is not known here; see --hf-overrides"},
+           {R"({"short_factor":2})", "'short_factor' is not known here; see --hf-overrides"},
+           {R"({"original_max_position_embeddings":0.5})",
+            "'original_max_position_embeddings' must be a whole number"},
+           {"{", "'{' is no JSON object"},
+           {"dynamic", "'dynamic' is not one of none, linear, yarn"}})
+    EXPECT_EQ(parse({"--rope-scaling", value}).error, "--rope-scaling: " + why);
 }
 
 TEST(EngineFlags, DottedNamesMakeJson) {
