@@ -1,108 +1,163 @@
 #include "device/bulk_check.h"
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
-#include <iterator>
-#include <vector>
 
 #include "base/random.h"
-#include "base/strings.h"
-#include "device/kernel_launches.h"
+#include "device/check_memory.h"
 #include "device/kernels/launch_shapes.h"
 
 namespace pagoda::device {
 namespace {
 
-constexpr std::int32_t kRows = 64, kColumns = 128, kDepth = 64;
-// Exponents of a row's factors, from these on: sums whose terms are far apart, and sums too small to be
-// normal. Rows of x and of the weights take them in turn, so that all of them meet.
-constexpr std::uint32_t kExponents = 24, kLeast[] = {100, 40, 1};
+using Form = KernelLaunches::ProductForm;
 
-std::uint16_t drawn(std::uint64_t stream, std::uint64_t i) {
-  const auto bits = static_cast<std::uint32_t>(random_bits(11, stream, i));
-  const std::uint32_t least = kLeast[i / kDepth % std::size(kLeast)];
-  return static_cast<std::uint16_t>((bits & 0x807Fu) | (least + (bits >> 16) % kExponents) << 7);
+// A product that a form is asked for. Tiles are there in part: rows and columns end within the cluster's last
+// block, k within a second stage.
+struct Asked {
+  Form form;
+  std::int32_t rows, columns, k;
+};
+constexpr std::int32_t kBulkDepth = 72, kNarrowDepth = 136;
+constexpr Asked kBulk[] = {{Form::bulk_256, 253, 250, kBulkDepth},
+                           {Form::bulk_128, 125, 250, kBulkDepth},
+                           {Form::bulk_64, 61, 250, kBulkDepth}};
+// Columns are those of both matrices.
+constexpr Asked kGated[] = {{Form::bulk_256, 253, 72, kBulkDepth},
+                            {Form::bulk_128, 125, 72, kBulkDepth},
+                            {Form::bulk_64, 61, 72, kBulkDepth}};
+// Kernels of 32 rows, and of 64.
+constexpr Asked kNarrow[] = {
+    {Form::narrow_112, 61, 218, kNarrowDepth}, {Form::narrow_112, 29, 218, kNarrowDepth},
+    {Form::narrow_64, 61, 122, kNarrowDepth},  {Form::narrow_64, 29, 122, kNarrowDepth},
+    {Form::narrow_48, 61, 90, kNarrowDepth},   {Form::narrow_48, 29, 90, kNarrowDepth},
+    {Form::narrow_32, 61, 58, kNarrowDepth},   {Form::narrow_32, 29, 58, kNarrowDepth}};
+
+// Numbers by which another order or rounding of sums shows, in any of four kinds of rows, by turns. Exponents
+// of three lie anywhere from the least on: terms that are far apart, and sums too small to be normal. Of the
+// fourth, the large ones of each 16 cancel each other, so that it shows in bfloat16, too. `sign`: of those.
+std::vector<std::uint16_t> drawn(std::uint64_t stream, std::int32_t rows, std::int32_t k,
+                                 std::uint32_t sign) {
+  constexpr std::uint32_t kExponents = 24, kLeast[] = {100, 40, 1};
+  std::vector<std::uint16_t> values;
+  for (std::int32_t row = 0; row < rows; ++row)
+    for (std::int32_t i = 0; i < k; ++i) {
+      const auto bits = static_cast<std::uint32_t>(random_bits(11, stream, values.size()));
+      const bool cancels = row % 4 == 3, is_large = i % 8 < 7 && i < k / 16 * 16;
+      const std::uint32_t exponent =
+          cancels ? (is_large ? 120 : 112) + (bits >> 16) % 4 : kLeast[row % 4] + (bits >> 16) % kExponents;
+      const auto value = static_cast<std::uint16_t>((bits & 0x807Fu) | exponent << 7);
+      values.push_back(cancels && is_large && i % 16 >= 8
+                           ? static_cast<std::uint16_t>(values[values.size() - 8] ^ sign << 15)
+                           : value);
+    }
+  return values;
 }
 
+std::vector<float> widened(const std::vector<std::uint16_t>& values) {
+  std::vector<float> out;
+  for (const std::uint16_t value : values)
+    out.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16));
+  return out;
+}
+
+template <class T>
+bool same_bits(const T* got, const T* wanted, std::size_t count) {
+  return std::memcmp(got, wanted, count * sizeof(T)) == 0;
+}
+
+// Products of `rows` by `columns` of k, and by less of the first two.
 class Check {
  public:
-  Check(Device& device, StreamId stream) : device_(device), stream_(stream) {}
-  ~Check() {
-    for (std::byte* memory : memory_) (void)device_.free(memory);
-    for (std::byte* memory : pinned_) (void)device_.free_pinned(memory);
-  }
-  Check(const Check&) = delete;
-  Check& operator=(const Check&) = delete;
+  Check(Device& device, StreamId stream, const Asked& most)
+      : memory_(device, stream),
+        launches_(device, stream),
+        most_(most),
+        x_(memory_.put(widened(drawn(1, most.rows, most.k, 0)))),
+        weights_(memory_.put(drawn(2, most.columns, most.k, 1))),
+        rounded_(memory_.room<std::uint16_t>(as_size(slab_elements(most.rows, most.k)))) {}
 
-  Status run() {
-    constexpr std::size_t kIn = std::size_t{4} * kRows * kDepth, kOut = std::size_t{4} * kRows * kColumns;
-    for (const std::size_t bytes : {kIn, std::size_t{2} * kColumns * kDepth, kOut,
-                                    2 * static_cast<std::size_t>(slab_elements(kRows, kDepth))}) {
-      auto memory = device_.allocate(bytes, "a check of products");
-      if (!memory) return memory.error();
-      memory_.push_back(*memory);
-    }
-    for (const std::size_t bytes : {kIn, std::size_t{2} * kColumns * kDepth, kOut}) {
-      auto memory = device_.allocate_pinned(bytes);
-      if (!memory) return memory.error();
-      pinned_.push_back(*memory);
-    }
-    return compare();
+  // Whether a form gives the bits of Form::several. status() may have an error instead.
+  bool is_same(const Asked& asked) {
+    if (wanted_.empty())
+      wanted_ = memory_.get(product({Form::several, most_.rows, most_.columns, most_.k}),
+                            as_size(std::int64_t{most_.rows} * most_.columns));
+    const auto got = memory_.get(product(asked), as_size(std::int64_t{asked.rows} * asked.columns));
+    for (std::int32_t row = 0; !got.empty() && row < asked.rows; ++row)
+      if (!same_bits(&got[as_size(row * asked.columns)], &wanted_[as_size(row * most_.columns)],
+                     as_size(asked.columns)))
+        return false;
+    return !got.empty();
   }
+  // The same of one that takes the function, too, and a launch that does.
+  bool is_same_gated(const Asked& asked) {
+    const float* const both =
+        product({Form::several, asked.rows, 2 * asked.columns, most_.k});  // and rounded_ has x
+    const auto elements = as_size(slab_elements(asked.rows, asked.columns));
+    auto *const wanted = memory_.room<std::uint16_t>(elements), *const out =
+                                                                    memory_.room<std::uint16_t>(elements);
+    if (!memory_.status().ok()) return false;
+    memory_.keep(launches_.activate(
+        {.in = both, .width = asked.columns, .slab_rows = asked.rows, .rounded = wanted}, asked.rows));
+    memory_.keep(launches_.linear_gated(
+        {.product =
+             {.weight = weights_, .rows = asked.rows, .n = asked.columns, .k = asked.k, .rounded = rounded_},
+         .out = out},
+        asked.form));
+    const auto right = memory_.get(wanted, elements), got = memory_.get(out, elements);
+    for (std::int32_t row = 0; !got.empty() && row < asked.rows; ++row)
+      for (std::int32_t i = 0; i < asked.columns; ++i) {
+        const std::size_t at = as_size(slab_place(asked.rows, row, i));
+        if (got[at] != right[at]) return false;
+      }
+    return !got.empty();
+  }
+  const Status& status() const { return memory_.status(); }
 
  private:
-  using Form = KernelLaunches::ProductForm;
+  static std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-  Status compare() {
-    for (std::size_t i = 0; i < std::size_t{kRows} * kDepth; ++i) {
-      const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(drawn(1, i)) << 16);
-      std::memcpy(pinned_[0] + 4 * i, &value, 4);
-    }
-    for (std::size_t i = 0; i < std::size_t{kColumns} * kDepth; ++i) {
-      const std::uint16_t value = drawn(2, i);
-      std::memcpy(pinned_[1] + 2 * i, &value, 2);
-    }
-    PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, memory_[0], pinned_[0], std::size_t{4} * kRows * kDepth));
-    PAGODA_RETURN_IF_ERROR(
-        device_.copy_in(stream_, memory_[1], pinned_[1], std::size_t{2} * kColumns * kDepth));
-    std::vector<std::byte> wanted;
-    for (const Form form : {Form::several, Form::bulk_64, Form::bulk_128, Form::bulk_256, Form::narrow_32,
-                            Form::narrow_48, Form::narrow_64, Form::narrow_112}) {
-      if (form >= Form::narrow_32 && choices::narrow_rows == 0) break;
-      LinearArgs args = {.x = reinterpret_cast<const float*>(memory_[0]), .weight = memory_[1]};
-      args.y = reinterpret_cast<float*>(memory_[2]);
-      args.rounded = reinterpret_cast<std::uint16_t*>(memory_[3]);
-      args.rows = kRows;
-      args.n = kColumns;
-      args.k = kDepth;
-      constexpr std::size_t kOut = std::size_t{4} * kRows * kColumns;
-      PAGODA_RETURN_IF_ERROR(KernelLaunches(device_, stream_).linear_tiles(Element::bf16, args, form));
-      PAGODA_RETURN_IF_ERROR(device_.copy_out(stream_, pinned_[2], memory_[2], kOut));
-      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
-      if (wanted.empty()) wanted.assign(pinned_[2], pinned_[2] + kOut);
-      if (std::memcmp(wanted.data(), pinned_[2], kOut) != 0)
-        return unavailable(concat(device_.describe(),
-                                  ": products by warpgroups have other bits than those by warps; "
-                                  "build with bulk_rows and narrow_rows 0 (src/device/kernels/choices.def)"));
-    }
-    return ok_status();
+  // Into memory that no other form has written: one that writes nothing is found out.
+  const float* product(const Asked& asked) {
+    auto* const y = memory_.room<float>(as_size(std::int64_t{asked.rows} * asked.columns));
+    if (memory_.status().ok())
+      memory_.keep(launches_.linear_tiles(Element::bf16,
+                                          {.x = x_,
+                                           .weight = weights_,
+                                           .y = y,
+                                           .rows = asked.rows,
+                                           .n = asked.columns,
+                                           .k = asked.k,
+                                           .rounded = rounded_},
+                                          asked.form));
+    return y;
   }
 
-  Device& device_;
-  StreamId stream_;
-  std::vector<std::byte*> memory_, pinned_;
+  CheckMemory memory_;
+  KernelLaunches launches_;
+  const Asked most_;
+  const float* x_;
+  const std::uint16_t* weights_;
+  std::uint16_t* rounded_;
+  std::vector<float> wanted_;
 };
 
 }  // namespace
 
-bool takes_bulk_products(std::int64_t rows) {
-  return (choices::bulk_rows > 0 && rows >= choices::bulk_rows) ||
-         (choices::widened_rows > 0 && rows >= choices::widened_rows) ||
-         (choices::narrow_rows > 0 && rows >= choices::narrow_rows);
-}
-
-Status check_bulk_products(Device& device, StreamId stream) {
-  return device.has_warpgroups() ? Check(device, stream).run() : ok_status();
+Result<WarpgroupForms> check_bulk_products(Device& device, StreamId stream, const WarpgroupForms& asked) {
+  WarpgroupForms shown = asked;
+  if (!device.has_warpgroups() || !(asked.bulk || asked.narrow || asked.gated)) return shown;
+  Check check(device, stream, kBulk[0]);
+  const auto same = [&](const Asked& form) { return check.is_same(form); };
+  shown.bulk = asked.bulk && std::ranges::all_of(kBulk, same);
+  shown.gated = asked.gated &&
+                std::ranges::all_of(kGated, [&](const Asked& form) { return check.is_same_gated(form); });
+  if (!check.status().ok()) return check.status();
+  if (!asked.narrow) return shown;
+  Check narrow(device, stream, kNarrow[0]);
+  shown.narrow = std::ranges::all_of(kNarrow, [&](const Asked& form) { return narrow.is_same(form); });
+  if (!narrow.status().ok()) return narrow.status();
+  return shown;
 }
 
 }  // namespace pagoda::device

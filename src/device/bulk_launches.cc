@@ -79,6 +79,14 @@ std::int32_t least_bulk_rows(Element weight) {
   if (weight >= Element::fp8) return 0;
   return weight == Element::bf16 ? choices::bulk_rows : choices::widened_rows;
 }
+bool is_bulk(Element weight, std::int64_t rows) {
+  const std::int32_t least = least_bulk_rows(weight);
+  return least > 0 && rows >= std::max(least, kSomeRows.rows + 1);
+}
+bool is_narrow(Element weight, std::int64_t rows) {
+  return weight == Element::bf16 && choices::narrow_rows > 0 &&
+         rows >= std::max(choices::narrow_rows, kMostFewRows + 1);
+}
 
 }  // namespace
 
@@ -90,23 +98,30 @@ Form KernelLaunches::narrow_form(std::int32_t rows, std::int32_t n) {
   return fastest(Form::narrow_32, Form::narrow_112, rows, n);
 }
 
-std::optional<Form> KernelLaunches::warpgroup_form(Element weight, std::int32_t rows, std::int32_t n) {
-  const std::int32_t least = least_bulk_rows(weight);
-  const bool bulk = least > 0 && rows >= std::max(least, kSomeRows.rows + 1),
-             narrow = weight == Element::bf16 && choices::narrow_rows > 0 &&
-                      rows >= std::max(choices::narrow_rows, few_rows() + 1);
-  if (bulk && narrow) return fastest(Form::bulk_64, Form::narrow_112, rows, n);
-  if (bulk) return bulk_form(rows, n);
-  return narrow ? std::optional(narrow_form(rows, n)) : std::nullopt;
+WarpgroupForms KernelLaunches::forms_up_to(std::int64_t rows) {
+  const bool bulk = is_bulk(Element::bf16, rows);
+  return {.bulk = bulk || is_bulk(Element::q4, rows),
+          .narrow = is_narrow(Element::bf16, rows),
+          .gated = choices::bulk_gated > 0 && bulk};
 }
 
 bool KernelLaunches::takes_bulk(Element weight, std::int32_t rows) const {
-  const std::int32_t least = least_bulk_rows(weight);
-  return least > 0 && rows >= std::max(least, kSomeRows.rows + 1) && device_.has_warpgroups();
+  return forms_.bulk && is_bulk(weight, rows) && device_.has_warpgroups();
+}
+
+bool KernelLaunches::takes_narrow(Element weight, std::int32_t rows) const {
+  return forms_.narrow && is_narrow(weight, rows) && device_.has_warpgroups();
+}
+
+// Many rows by themselves would read the weights too often in tiles of few columns.
+std::optional<Form> KernelLaunches::warpgroup_form(Element weight, std::int32_t rows, std::int32_t n) const {
+  const bool bulk = takes_bulk(weight, rows), narrow = takes_narrow(weight, rows);
+  if (bulk) return narrow ? fastest(Form::bulk_64, Form::narrow_112, rows, n) : bulk_form(rows, n);
+  return narrow && rows <= kSomeRows.rows ? std::optional(narrow_form(rows, n)) : std::nullopt;
 }
 
 bool KernelLaunches::takes_gated(Element weight, Function function, std::int32_t rows) const {
-  return choices::bulk_gated > 0 && function == Function::silu && weight == Element::bf16 &&
+  return forms_.gated && choices::bulk_gated > 0 && function == Function::silu && weight == Element::bf16 &&
          takes_bulk(weight, rows);
 }
 

@@ -175,8 +175,8 @@ KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std:
 }
 
 Status KernelLaunches::linear_tiles(Element weight, const LinearArgs& args) {
-  const auto form = device_.has_warpgroups() ? warpgroup_form(weight, args.rows, args.n) : std::nullopt;
-  return linear_tiles(weight, args, form.value_or(product_form(args.rows, args.n)));
+  return linear_tiles(weight, args,
+                      warpgroup_form(weight, args.rows, args.n).value_or(product_form(args.rows, args.n)));
 }
 
 Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm form) {

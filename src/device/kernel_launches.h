@@ -12,9 +12,18 @@ namespace pagoda::device {
 // with the numbers of their file (Quantized4, Quantized8, Quantized4K, Quantized6K, Float8, Float8Blocks).
 enum class Element : std::uint8_t { f32, bf16, i8, q4, q8, q4_k, q6_k, fp8, fp8_blocks };
 
+// Products by warpgroups that are taken unasked, where the device and choices.def have them: of many rows, of
+// few columns, and such as take the function between a gate and what it opens. The bits of each are the
+// device's to show (bulk_check.h).
+struct WarpgroupForms {
+  bool bulk = true, narrow = true, gated = true;
+  bool operator==(const WarpgroupForms&) const = default;
+};
+
 class KernelLaunches {
  public:
-  KernelLaunches(Device& device, StreamId stream) : device_(device), stream_(stream) {}
+  KernelLaunches(Device& device, StreamId stream, const WarpgroupForms& forms = {})
+      : device_(device), stream_(stream), forms_(forms) {}
 
   Status embedding(Element table, const EmbeddingArgs& args, std::int64_t rows);
   Status rms_norm(const NormArgs& args, std::int64_t rows);
@@ -27,8 +36,8 @@ class KernelLaunches {
   Status linear(Element weight, LinearArgs args);
   // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room for
   // rounded_elements(), or for few rows none. All forms give the same bits, which are others than linear()'s.
-  // Those from bulk_64 on, which linear_tiles() takes as choices.def has it, need a device that
-  // has_warpgroups(); narrow ones are of bf16 alone.
+  // Those from bulk_64 on need a device that has_warpgroups(), and linear_tiles() takes them as
+  // WarpgroupForms and choices.def have it; narrow ones are of bf16 alone.
   enum class ProductForm : std::uint8_t {
     few,
     several,
@@ -131,12 +140,14 @@ class KernelLaunches {
   static std::int32_t bulk_rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads);
   // Bytes of a row of k weights, whole groups or units of them.
   static std::int64_t row_bytes(Element weight, std::int64_t k);
-  // The form that is made for a product of this size; the bulk and the narrow one; and the one of both that
-  // is taken, if any is.
+  // The form by warps that is made for a product of this size; the bulk and the narrow one; and the one of
+  // both that is taken, if any is.
   static ProductForm product_form(std::int32_t rows, std::int32_t n);
   static ProductForm bulk_form(std::int32_t rows, std::int32_t n);
   static ProductForm narrow_form(std::int32_t rows, std::int32_t n);
-  static std::optional<ProductForm> warpgroup_form(Element weight, std::int32_t rows, std::int32_t n);
+  std::optional<ProductForm> warpgroup_form(Element weight, std::int32_t rows, std::int32_t n) const;
+  // Those that choices.def has for products of so many rows, or of fewer.
+  static WarpgroupForms forms_up_to(std::int64_t rows);
   // Rows of weights of [n, k] begin at multiples of 16 bytes.
   static bool supports_product_tiles(Element weight, std::int32_t k) {
     return weight == Element::bf16  ? k % 8 == 0
@@ -164,6 +175,7 @@ class KernelLaunches {
 
   Status merge_splits(const AttentionArgs& args, std::int64_t rows);
   bool takes_bulk(Element weight, std::int32_t rows) const;
+  bool takes_narrow(Element weight, std::int32_t rows) const;
   Status linear_warpgroups(Element weight, const LinearArgs& args, ProductForm form);
   // Rounds x first where that is worth a launch, and forgets args.rounded where it is not, or there is no
   // room.
@@ -171,6 +183,7 @@ class KernelLaunches {
 
   Device& device_;
   StreamId stream_;
+  WarpgroupForms forms_;
 };
 
 }  // namespace pagoda::device

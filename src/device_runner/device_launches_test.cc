@@ -60,7 +60,10 @@ TEST(DeviceLaunches, AStepOfMoreRowsRoundsNothingByItself) {
   auto launches = launches_of(20);
   const std::int64_t layers = launches["rope_and_write_bf16"];
   ASSERT_GT(layers, 0);
-  EXPECT_EQ(launches["linear_several_bf16"], 4 * layers + 1);
+  std::int64_t products = 0;
+  for (const auto& [name, count] : launches)
+    if (name.starts_with("linear_")) products += count;
+  EXPECT_EQ(products, 4 * layers + 1);
   EXPECT_EQ(launches["rms_norm"], 2 * layers + 1);
   EXPECT_EQ(launches["activate"], layers);
   EXPECT_EQ(launches["round_rows"], 0);

@@ -110,8 +110,6 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     if (!made) return made.error();
     *stream = *made;
   }
-  if (*weights == Element::bf16 && device::takes_bulk_products(options.max_num_batched_tokens))
-    PAGODA_RETURN_IF_ERROR(device::check_bulk_products(there, runner->stream_));
   for (device::EventId* event : {&runner->swapped_, &runner->done_[0], &runner->done_[1]}) {
     auto made = there.create_event();
     if (!made) return made.error();
@@ -122,9 +120,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
       check_support((*model)->decoder, options.parallel.size()).annotate((*model)->architecture));
   runner->options_.model = *model;
   runner->ops_options_ = {.weights = *weights, .products = kernels.products, .attention = kernels.attention};
-  if (device_ops::takes_bulk_attention(runner->ops_options_))
-    for (const std::int32_t size : sizes_of_heads((*model)->decoder))
-      PAGODA_RETURN_IF_ERROR(device::check_bulk_attention(there, runner->stream_, size));
+  PAGODA_RETURN_IF_ERROR(runner->ask_for_bits());
   auto layout = plan_kv_layout(*source, **model, name_of(*weights), name_of(*cache), options.block_size);
   if (!layout) return layout.error();
   const bool warpgroups = kernels.attention == AttentionKernels::warpgroups;
@@ -149,6 +145,37 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (options.num_blocks > 0 && !runner->keeps_nothing())
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   return runner;
+}
+
+// Leaves to warps what the device's warpgroups compute with other bits, and the log says so; or refuses it,
+// where it was asked for.
+Status DeviceModelRunner::ask_for_bits() {
+  const auto differs = [this](std::string_view what) {
+    return concat(device_->describe(), ": ", what, " by warpgroups has other bits than by warps");
+  };
+  const auto leave_out = [&](std::string_view what) {
+    log_warning("device", concat(differs(what), ", and is left to these"));
+  };
+  if (device_ops::takes_bulk_attention(ops_options_))
+    for (const std::int32_t size : sizes_of_heads(options_.model->decoder)) {
+      const auto same = device::check_bulk_attention(*device_, stream_, size);
+      if (!same) return same.error();
+      if (*same) continue;
+      if (ops_options_.attention == AttentionKernels::warpgroups)
+        return unavailable(concat(differs("attention of prompts"), ": use --device-attention tiles"));
+      leave_out("attention of prompts");
+      ops_options_.attention = AttentionKernels::tiles;
+      break;
+    }
+  if (!ops_options_.rounds() || ops_options_.products == MatrixProducts::library) return ok_status();
+  const auto asked = device::KernelLaunches::forms_up_to(options_.max_num_batched_tokens);
+  const auto shown = device::check_bulk_products(*device_, stream_, asked);
+  if (!shown) return shown.error();
+  if (asked.bulk && !shown->bulk) leave_out("a product of many rows (bulk_rows)");
+  if (asked.narrow && !shown->narrow) leave_out("a product of some rows (narrow_rows)");
+  if (asked.gated && !shown->gated) leave_out("a gated product (bulk_gated)");
+  ops_options_.forms = *shown;
+  return ok_status();
 }
 
 std::int32_t DeviceModelRunner::max_context() const {

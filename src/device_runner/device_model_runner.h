@@ -104,6 +104,7 @@ class DeviceModelRunner final : public RankRunner {
 
  private:
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
+  Status ask_for_bits();
   Status load_model(const ModelSource& source);
   Status create_cache();
   void plan_kv(const KvLayout& layout);

@@ -21,13 +21,13 @@ std::string text(const Dim3& index) { return concat("(", index.x, ", ", index.y,
 }  // namespace
 
 BlockRunner::BlockRunner(DeviceMemory& memory, const WindowMappings& windows, AccessCounts* counts,
-                         bool backward_products)
+                         std::string backward)
     : memory_(memory),
       windows_(windows),
       counts_(counts),
       stacks_(kMaxBlockThreads),
       copies_(kMaxBlockThreads),
-      products_(backward_products) {}
+      backward_(std::move(backward)) {}
 
 BlockRunner& BlockRunner::running() {
   CHECK(running_block != nullptr);
@@ -86,7 +86,8 @@ void BlockRunner::run_cluster() {
   arrived_ = cluster_phase_ = 0;
   if (shape_->shares()) {
     cluster_copies_.begin(shape_->cluster, threads, shape_->shared_bytes, order_);
-    products_.begin(shape_->cluster, num_threads_);
+    products_.begin(shape_->cluster, num_threads_,
+                    !backward_.empty() && std::string_view(kernel_->name).starts_with(backward_));
   }
   std::fill(states_.begin(), states_.end(), State::runs);
   waited_.assign(threads, false);
@@ -309,13 +310,15 @@ void BlockRunner::multiply_warpgroup(float* sums, const WarpgroupProducts::Produ
 }
 
 void BlockRunner::read_by_product(std::size_t first, std::size_t lines, std::size_t pieces) {
+  const ClusterCopies::Thread thread = cluster_thread();
+  const std::uint32_t group = products_.group(current_);
   for (std::size_t i = 0; i < pieces * lines; ++i) {
     const std::size_t at = WarpgroupProducts::place(first, i / pieces, i % pieces);
     std::string fault;
     if (at + kCopyBytes > shape_->shared_bytes) fault = ", beyond its end";
     if (fault.empty() && num_copies_ > 0) fault = under_way(at, kCopyBytes);
     if (fault.empty()) {
-      fault = cluster_copies_.read_by_product(cluster_thread(), at, kCopyBytes, products_.group(current_));
+      fault = cluster_copies_.read_by_product(thread, at, kCopyBytes, group);
       if (!fault.empty()) fault = concat(" at offset ", at, " of shared memory, ", fault);
     }
     if (!fault.empty()) expect(concat("a product reads 16 bytes", fault));

@@ -33,9 +33,10 @@ using KernelEntry = void (*)(const void* args);
 
 class BlockRunner {
  public:
-  // `counts`: of what accesses cost, or null. `backward_products`: warpgroup_products.h.
+  // `counts`: of what accesses cost, or null. `backward`: kernels whose names begin so have products in
+  // another order (warpgroup_products.h); empty: none.
   BlockRunner(DeviceMemory& memory, const WindowMappings& windows, AccessCounts* counts,
-              bool backward_products = false);
+              std::string backward = {});
 
   // `order` chooses in which order threads run between barriers, and blocks. Empty, or the fault.
   std::string run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args,
@@ -189,6 +190,7 @@ class BlockRunner {
   std::vector<std::uint32_t> arrivals_, waits_;  // at the cluster's barrier, by thread
   std::uint32_t arrived_ = 0, cluster_phase_ = 0;
   ClusterCopies cluster_copies_;
+  std::string backward_;
   WarpgroupProducts products_;
   bool has_groups_ = false;     // something is in copies_
   std::size_t num_copies_ = 0;  // under way

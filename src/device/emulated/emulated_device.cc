@@ -23,7 +23,7 @@ EmulatedDevice::EmulatedDevice(const EmulatedOptions& options, DeviceMemory memo
     : options_(options),
       memory_(std::move(memory)),
       runner_(memory_, windows_, options.count_accesses ? &access_counts_ : nullptr,
-              options.backward_warpgroups),
+              options.backward_kernels),
       queues_(options.seed) {}
 
 EmulatedDevice::~EmulatedDevice() = default;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "device/device.h"
 #include "device/emulated/block_runner.h"
@@ -33,9 +34,11 @@ struct EmulatedOptions {
   // Faults on demand, counted from 1; 0: none. What the n-th call of the kind asks for is refused; and the
   // n-th launch to run loses the device.
   std::int64_t refused_allocation = 0, lost_launch = 0;
-  bool count_accesses = false;       // conflicts and sectors (access_counts.h); slow
-  bool clusters = true;              // and warpgroups, as compute capability 9.0 has them
-  bool backward_warpgroups = false;  // whose products add up k from the end of each step: other bits
+  bool count_accesses = false;  // conflicts and sectors (access_counts.h); slow
+  bool clusters = true;         // and warpgroups, as compute capability 9.0 has them
+  // Kernels whose names begin so multiply by warpgroups from the end of each step of k: other bits. Empty:
+  // none.
+  std::string backward_kernels = {};
 };
 
 class EmulatedDevice final : public Device {

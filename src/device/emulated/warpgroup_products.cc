@@ -67,7 +67,8 @@ void WarpgroupProducts::work_out(std::uint32_t thread, const Task& task, std::sp
   }
 }
 
-void WarpgroupProducts::begin(std::uint32_t blocks, std::uint32_t threads_of_block) {
+void WarpgroupProducts::begin(std::uint32_t blocks, std::uint32_t threads_of_block, bool backward) {
+  backward_ = backward;
   threads_.assign(std::size_t{blocks} * threads_of_block, {});
   warpgroups_.assign(std::size_t{blocks} * ((threads_of_block + kGroupThreads - 1) / kGroupThreads), {});
   threads_of_block_ = threads_of_block;

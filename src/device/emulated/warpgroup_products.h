@@ -44,11 +44,8 @@ class WarpgroupProducts {
     return at ^ (at / kLineBytes % 8 * 16);
   }
 
-  // `backward`: the k of a step from its end, as no order of the kernels is.
-  explicit WarpgroupProducts(bool backward) : backward_(backward) {}
-
-  // Another cluster.
-  void begin(std::uint32_t blocks, std::uint32_t threads_of_block);
+  // Another cluster. `backward`: the k of a step from its end, as no order of the kernels is.
+  void begin(std::uint32_t blocks, std::uint32_t threads_of_block, bool backward);
 
   // Each gives a fault or nothing. `sums` are columns / 2 of the thread's own.
   void fence(std::uint32_t thread, const float* sums, std::size_t count);
@@ -94,7 +91,7 @@ class WarpgroupProducts {
   std::vector<Thread> threads_;
   std::vector<Warpgroup> warpgroups_;
   std::uint32_t threads_of_block_ = 0;
-  bool backward_;
+  bool backward_ = false;
 };
 
 }  // namespace pagoda::device::emulated

@@ -1,5 +1,5 @@
 #pragma once
-// Products of 17 to some hundred rows by warpgroups (wgmma), with weights in bfloat16, for matrices of which
+// Products of 5 to some hundred rows by warpgroups (wgmma), with weights in bfloat16, for matrices of which
 // each processor has few rows: linear_bulk.cuh turned around. A block has tile.rows rows of x, 32 or 64, as
 // the left matrix, and tile.columns rows of the weights as the right one, which are any multiple of 8: so
 // many that all processors have about the same share. What counts is how fast the weights come: the ring

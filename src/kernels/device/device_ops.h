@@ -51,6 +51,7 @@ class DeviceOps {
     device::Element weights = device::Element::bf16;  // f32 or bf16, where they do not stay quantised
     MatrixProducts products = MatrixProducts::automatic;
     AttentionKernels attention = AttentionKernels::automatic;
+    device::WarpgroupForms forms = {};
     // Whether products round their inputs to bf16.
     bool rounds() const { return weights == device::Element::bf16 && products != MatrixProducts::plain; }
   };
@@ -59,7 +60,7 @@ class DeviceOps {
         stream_(stream),
         arena_(arena),
         options_(options),
-        launches_(device, stream),
+        launches_(device, stream, options.forms),
         layers_(device, stream) {}
 
   const Options& options() const { return options_; }
