@@ -24,7 +24,10 @@ struct BulkAttention {
   static constexpr int kHalfBytes =
       kSplitTokens * kSlabRowBytes;                         // a half of a split, and of a warpgroup's queries
   static constexpr int kPieceBytes = kHalves * kHalfBytes;  // keys, or values, of a split
-  static_assert(kStages >= 6 && kSplitTokens == 64 && kBulkWarpgroups == 2);
+  // Pieces whose copies are under way while the next one's are started. What they leave of the ring is for
+  // those who multiply, of whom one may be a split behind the other.
+  static constexpr int kAhead = kStages - 4;
+  static_assert(kAhead >= 2 && kSplitTokens == 64 && kBulkWarpgroups == 2);
 };
 
 // The ring as those who bring go through it, and those who multiply.
@@ -82,7 +85,13 @@ __device__ __forceinline__ void bring_splits(const AttentionArgs& args, const Ti
   const std::int64_t values =
       static_cast<std::int64_t>(args.cache.num_kv_heads) * args.cache.block_size * padded;
   const Bf16* const cache = static_cast<const Bf16*>(args.cache.cache);
-  AttentionRing<padded> ring(shared);
+  AttentionRing<padded> ring(shared), behind(shared);
+  // The oldest piece that nobody was told of: its copies are there, and for the products.
+  const auto tell = [&] {
+    show_writes();
+    arrive_at(behind.filled + behind.place, 0);
+    behind.next();
+  };
   int token = tile.low / kSplitTokens * kSplitTokens, started = 0;
   std::int64_t ahead = find_eight(args, tile, token + 8 * (lane % 8));
   for (; token <= tile.high; token += kSplitTokens) {
@@ -106,10 +115,15 @@ __device__ __forceinline__ void bring_splits(const AttentionArgs& args, const Ti
       for (int i = 0; i < kLines; ++i)
         copy_async(piece + i * kAtOnce * kSlabRowBytes, from[i] + (there[i] && part == 1 ? values : 0),
                    there[i]);
-      arrive_with_copies(ring.filled + ring.place);
+      copies_commit();
       ring.next();
+      if (started < Sizes::kAhead) continue;
+      copies_wait<Sizes::kAhead>();
+      tell();
     }
   }
+  copies_wait<0>();
+  for (int i = 0; i < started && i < Sizes::kAhead; ++i) tell();
 }
 
 // A warpgroup's queries, rounded, as the left matrix of its products: zeros where a tile has no row.
@@ -187,7 +201,6 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
   };
   const auto next_piece = [&] {
     wait_for_arrivals(ring.filled + ring.place, ring.parity);
-    show_writes();  // those of who brings: its copies do not wait for a fence of its own
     const unsigned char* const piece = ring.piece();
     ring.next();
     return piece;
@@ -263,8 +276,6 @@ __device__ __forceinline__ void attend_bulk(const AttentionArgs& args) {
     set_registers<kAttentionBringersRegisters, false>();
     bring_splits<padded>(args, tile, shared);
   }
-  cluster_arrive();  // a thread that brings stays until its copies are there
-  cluster_wait();
 }
 
 #if defined(__CUDA_ARCH__) && !defined(PAGODA_WARPGROUPS)
