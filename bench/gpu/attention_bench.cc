@@ -130,40 +130,60 @@ class Bench {
     return space_;
   }
 
-  Status attention(const std::string& memory, std::int32_t rows, std::int32_t context) {
-    const std::int32_t block_size = memory == "contiguous" ? context : kBlockSize;
-    const std::int32_t width = (context + block_size - 1) / block_size, blocks = rows * width;
-    const std::int64_t block_elements = std::int64_t{2} * sizes_.kv_heads * sizes_.head_size * block_size;
-    auto cache =
-        memory == "virtual" ? mapped(blocks * block_elements * 2) : room(blocks * block_elements * 2);
-    if (!cache) return cache.error();
-    std::vector<std::int32_t> table, all_rows, tables_of_rows,
-        positions(static_cast<std::size_t>(rows), context - 1);
-    for (std::int32_t i = 0; i < blocks; ++i) table.push_back(i);
-    if (memory == "paged")
+  // Arguments for `tokens` rows of each of `sequences`, from position `first` on, whose blocks of the cache
+  // lie one behind the other, or in any order.
+  Result<AttentionArgs> args_of(std::byte* cache, std::int32_t block_size, bool in_any_order,
+                                std::int32_t sequences, std::int32_t first, std::int32_t tokens) {
+    const std::int32_t width = (first + tokens + block_size - 1) / block_size;
+    std::vector<std::int32_t> table, rows, tables_of_rows, positions;
+    for (std::int32_t i = 0; i < sequences * width; ++i) table.push_back(i);
+    if (in_any_order)
       for (std::size_t i = table.size(); i > 1; --i) std::swap(table[i - 1], table[random_bits(7, 0, i) % i]);
-    for (std::int32_t i = 0; i < rows; ++i) {
-      all_rows.push_back(i);
-      tables_of_rows.push_back(i * width);
+    for (std::int32_t i = 0; i < sequences * tokens; ++i) {
+      rows.push_back(i);
+      tables_of_rows.push_back(i / tokens * width);
+      positions.push_back(first + i % tokens);
     }
-
+    auto tables = put(table), numbers = put(rows), of_rows = put(tables_of_rows), at = put(positions);
+    for (const auto* const there : {&tables, &numbers, &of_rows, &at})
+      if (!*there) return there->error();
     AttentionArgs args;
-    args.cache = {.cache = *cache,
-                  .block_elements = block_elements,
+    args.cache = {.cache = cache,
+                  .block_elements = block_elements(block_size),
                   .block_size = block_size,
                   .num_kv_heads = sizes_.kv_heads,
                   .head_size = sizes_.head_size};
     args.num_query_heads = sizes_.heads;
-    args.splits = (context - 1) / kSplitTokens + 1;
-    auto tables = put(table), numbers = put(all_rows), of_rows = put(tables_of_rows), at = put(positions);
-    if (!tables) return tables.error();
-    if (!numbers) return numbers.error();
-    if (!of_rows) return of_rows.error();
-    if (!at) return at.error();
     args.block_tables = *tables;
     args.rows = *numbers;
     args.tables = *of_rows;
     args.positions = *at;
+    return args;
+  }
+  std::int64_t block_elements(std::int32_t block_size) const {
+    return std::int64_t{2} * sizes_.kv_heads * sizes_.head_size * block_size;
+  }
+  // Microseconds of a round, behind one that is not counted.
+  template <class Go>
+  Result<double> timed(const Go& go) {
+    PAGODA_RETURN_IF_ERROR(go());
+    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    const TimeNs start = clock_.now();
+    for (std::int32_t i = 0; i < sizes_.rounds; ++i) PAGODA_RETURN_IF_ERROR(go());
+    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    return micros_since(clock_, start) / sizes_.rounds;
+  }
+
+  Status attention(const std::string& memory, std::int32_t rows, std::int32_t context) {
+    const std::int32_t block_size = memory == "contiguous" ? context : kBlockSize;
+    const std::int64_t bytes =
+        2 * rows * ((context + block_size - 1) / block_size) * block_elements(block_size);
+    auto cache = memory == "virtual" ? mapped(bytes) : room(bytes);
+    if (!cache) return cache.error();
+    auto made = args_of(*cache, block_size, memory == "paged", rows, context - 1, 1);
+    if (!made) return made.error();
+    AttentionArgs args = *made;
+    args.splits = (context - 1) / kSplitTokens + 1;
     auto qkv = room(std::int64_t{rows} * (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_size * 4);
     if (!qkv) return qkv.error();
     args.qkv = reinterpret_cast<float*>(*qkv);
@@ -183,12 +203,9 @@ class Bench {
                : form == 2 ? launches.attend_tile_splits(args, rows)
                            : launches.attend_tile_walk(args, rows);
       };
-      PAGODA_RETURN_IF_ERROR(go());
-      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
-      const TimeNs start = clock_.now();
-      for (std::int32_t i = 0; i < sizes_.rounds; ++i) PAGODA_RETURN_IF_ERROR(go());
-      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
-      micros[form] = micros_since(clock_, start) / sizes_.rounds;
+      const auto time = timed(go);
+      if (!time) return time.error();
+      micros[form] = *time;
     }
     std::printf(
         "{\"case\": \"attention\", \"memory\": \"%s\", \"rows\": %d, \"context\": %d, \"plain_us\": %.2f, "
@@ -199,36 +216,14 @@ class Bench {
   }
 
   Status prefill(std::int32_t prompts, std::int32_t tokens) {
-    const std::int32_t width = (tokens + kBlockSize - 1) / kBlockSize, blocks = prompts * width,
-                       all = prompts * tokens;
-    const std::int64_t block_elements = std::int64_t{2} * sizes_.kv_heads * sizes_.head_size * kBlockSize;
-    auto cache = numbers(blocks * block_elements, false);
+    const std::int32_t all = prompts * tokens;
+    auto cache =
+        numbers(prompts * ((tokens + kBlockSize - 1) / kBlockSize) * block_elements(kBlockSize), false);
     if (!cache) return cache.error();
-    std::vector<std::int32_t> table, rows, tables_of_rows, positions;
-    for (std::int32_t i = 0; i < blocks; ++i) table.push_back(i);
-    for (std::size_t i = table.size(); i > 1; --i) std::swap(table[i - 1], table[random_bits(7, 0, i) % i]);
-    for (std::int32_t i = 0; i < all; ++i) {
-      rows.push_back(i);
-      tables_of_rows.push_back(i / tokens * width);
-      positions.push_back(i % tokens);
-    }
-    AttentionArgs args;
-    args.cache = {.cache = *cache,
-                  .block_elements = block_elements,
-                  .block_size = kBlockSize,
-                  .num_kv_heads = sizes_.kv_heads,
-                  .head_size = sizes_.head_size};
-    args.num_query_heads = sizes_.heads;
+    auto made = args_of(*cache, kBlockSize, true, prompts, 0, tokens);
+    if (!made) return made.error();
+    AttentionArgs args = *made;
     args.scale = 0.09f;
-    auto tables = put(table), places = put(rows), of_rows = put(tables_of_rows), at = put(positions);
-    if (!tables) return tables.error();
-    if (!places) return places.error();
-    if (!of_rows) return of_rows.error();
-    if (!at) return at.error();
-    args.block_tables = *tables;
-    args.rows = *places;
-    args.tables = *of_rows;
-    args.positions = *at;
     auto qkv = numbers(std::int64_t{all} * (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_size, true);
     if (!qkv) return qkv.error();
     args.qkv = reinterpret_cast<float*>(*qkv);
@@ -257,16 +252,13 @@ class Bench {
       const auto go = [&] {
         return bulk ? launches.attend_bulk(args, count) : launches.attend_tiles(args, count);
       };
-      PAGODA_RETURN_IF_ERROR(go());
-      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+      const auto time = timed(go);
+      if (!time) return time.error();
+      micros[bulk ? 1 : 0] = *time;
       PAGODA_RETURN_IF_ERROR(device_.copy_out(stream_, *host, *out, static_cast<std::size_t>(out_bytes)));
       PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
       if (!bulk) wanted.assign(*host, *host + out_bytes);
       same = std::memcmp(wanted.data(), *host, wanted.size()) == 0;
-      const TimeNs start = clock_.now();
-      for (std::int32_t i = 0; i < sizes_.rounds; ++i) PAGODA_RETURN_IF_ERROR(go());
-      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
-      micros[bulk ? 1 : 0] = micros_since(clock_, start) / sizes_.rounds;
     }
     // A causal mask leaves half of two products of tokens x tokens x head.
     const double flops = 2.0 * prompts * tokens * (tokens + 1.0) * sizes_.heads * sizes_.head_size;

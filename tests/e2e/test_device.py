@@ -71,6 +71,18 @@ def ask(server, prompt, **how):
     return answer.json()["choices"]
 
 
+def expect_refusal(flags, said):
+    """A server with these flags does not start, and says why in its last line."""
+    done = subprocess.run(
+        [binary(), "serve", TINY / "qwen3", *FLAGS, "--device", "emulated", "--port", "0", *flags],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+
+
 def ids(choices):
     return [choice["token_ids"] for choice in choices]
 
@@ -277,14 +289,7 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
     ],
 )
 def test_what_a_device_has_not_is_refused(flags, said):
-    done = subprocess.run(
-        [binary(), "serve", TINY / "qwen3", *FLAGS, "--device", "emulated", "--port", "0", *flags],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 2
-    assert said in done.stderr.splitlines()[-1]
+    expect_refusal(flags, said)
 
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="there is a GPU")

@@ -4,12 +4,11 @@ sleeps and wakes; a device that is lost ends the server and tells its clients; w
 """
 
 import concurrent.futures
-import subprocess
 
 import httpx
 import pytest
-from conftest import Server, binary, serving
-from test_device import EMULATED, FLAGS, MODES, PROMPTS, TINY, VIRTUAL, ask, ids
+from conftest import Server, serving
+from test_device import EMULATED, FLAGS, MODES, PROMPTS, TINY, VIRTUAL, ask, expect_refusal, ids
 
 RANKS = ["--tensor-parallel-size", "2", "--rank-timeout", "60"]
 
@@ -121,11 +120,4 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
     ],
 )
 def test_what_several_devices_have_not_is_refused(flags, said):
-    done = subprocess.run(
-        [binary(), "serve", TINY / "qwen3", *FLAGS, "--device", "emulated", "--port", "0", *flags],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 2
-    assert said in done.stderr.splitlines()[-1]
+    expect_refusal(flags, said)

@@ -170,24 +170,23 @@ std::size_t EmulatedDevice::free_bytes() const {
 }
 
 // Other threads' calls go on between one piece of work and the next.
-Status EmulatedDevice::synchronize(StreamId stream) {
+template <class Id, class Done>
+Status EmulatedDevice::run_until(std::string_view name, std::string_view kind, Id id, const Done& is_done) {
   for (;;) {
     const Call call(*this);
-    PAGODA_RETURN_IF_ERROR(allowed("synchronize()"));
-    if (!queues_.has(stream)) return lose("synchronize() of a stream that is none");
-    if (queues_.is_empty(stream)) return ok_status();
+    PAGODA_RETURN_IF_ERROR(allowed(name));
+    if (!queues_.has(id)) return lose(concat(name, " of ", kind, " that is none"));
+    if (is_done()) return ok_status();
     PAGODA_RETURN_IF_ERROR(stick(queues_.run_one()));
   }
 }
 
+Status EmulatedDevice::synchronize(StreamId stream) {
+  return run_until("synchronize()", "a stream", stream, [&] { return queues_.is_empty(stream); });
+}
+
 Status EmulatedDevice::synchronize_event(EventId event) {
-  for (;;) {
-    const Call call(*this);
-    PAGODA_RETURN_IF_ERROR(allowed("synchronize_event()"));
-    if (!queues_.has(event)) return lose("synchronize_event() of an event that is none");
-    if (queues_.has_reached(event)) return ok_status();
-    PAGODA_RETURN_IF_ERROR(stick(queues_.run_one()));
-  }
+  return run_until("synchronize_event()", "an event", event, [&] { return queues_.has_reached(event); });
 }
 
 std::string EmulatedDevice::wrong_range(const std::byte* memory, Side side, std::size_t bytes) const {

@@ -109,6 +109,8 @@ class EmulatedDevice final : public Device {
     PAGODA_RETURN_IF_ERROR(lost_);
     return stick(graphs_.allowed(call));
   }
+  template <class Id, class Done>
+  Status run_until(std::string_view name, std::string_view kind, Id id, const Done& is_done);
   // Into the stream's queue, or into the graph that is being captured.
   Status put(StreamId stream, std::string_view name, StreamQueues::Task run,
              std::vector<std::uintptr_t> words);

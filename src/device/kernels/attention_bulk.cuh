@@ -12,7 +12,7 @@
 // kernel and gives the same bits, which each device is asked for (attention_check.h). Tiles with most splits
 // go first. grid: (KV heads, tiles); block: kBulkThreads; shared: bulk_attention_bytes().
 // Source: FlashAttention-3 (Shah et al. 2024).
-#include "device/kernels/attention_tiles.cuh"
+#include "device/kernels/attention_splits.cuh"
 #include "device/kernels/linear_bulk.cuh"
 
 namespace pagoda::device::kernels {

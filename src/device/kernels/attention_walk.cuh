@@ -6,7 +6,7 @@
 // to the block's sum one after the other, in ascending order, by merge() of attention.cuh: the bits are those
 // of attend_tile_splits and attend_tiles. Source: FlashAttention-2 (Dao 2023); the order of sums:
 // attention_tiles.cuh.
-#include "device/kernels/attention_tiles.cuh"
+#include "device/kernels/attention_splits.cuh"
 
 namespace pagoda::device::kernels {
 

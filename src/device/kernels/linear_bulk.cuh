@@ -28,7 +28,7 @@ template <ProductTile tile>
 struct BulkSizes {
   static constexpr int kEights = tile.rows / 8, kRowBytes = tile.rows * kSlabRowBytes,
                        kWeightBytes = 64 * kSlabRowBytes,  // a warpgroup's
-      kStageBytes = kRowBytes + kBulkWarpgroups * kWeightBytes;
+      kSlabs = 1, kSlabBytes = kRowBytes + kBulkWarpgroups * kWeightBytes, kStageBytes = kSlabBytes;
   // A stage is free once the one behind it is there: of two stages no copy is under way.
   static_assert(tile.depth == kSlab && tile.columns == 64 * kBulkWarpgroups && tile.cluster > 1);
   static_assert(tile.stages > 2);
@@ -98,9 +98,8 @@ struct Ring {
 template <ProductTile tile>
 using BulkRing = Ring<tile.stages, BulkSizes<tile>::kStageBytes>;
 
-// A block's part of x for all of its cluster, stage after stage of a tile: `slabs` of them, which lie so many
-// bytes apart.
-template <ProductTile tile, int slabs, int apart>
+// A block's part of x for all of its cluster, stage after stage of a tile.
+template <ProductTile tile, class Sizes>
 struct SharedRows {
   static constexpr int kShare = tile.rows / tile.cluster;  // rows that a block brings to all
   const unsigned char* from;
@@ -114,27 +113,27 @@ struct SharedRows {
     from = reinterpret_cast<const unsigned char*>(args.rounded) +
            static_cast<std::int64_t>(first_row + first) * kSlabRowBytes;
     lines = there - first < kShare ? there - first : kShare;
-    expected = static_cast<unsigned>(slabs * there * kSlabRowBytes);
+    expected = static_cast<unsigned>(Sizes::kSlabs * there * kSlabRowBytes);
   }
   // By one thread, to whom the stage is free in all blocks.
   __device__ __forceinline__ void start(unsigned char* stage, std::uint64_t* barrier) {
     expect_arrivals(barrier, expected);
     if (lines > 0)
 #pragma unroll
-      for (int i = 0; i < slabs; ++i)
-        copy_to_cluster(stage + i * apart + first * kSlabRowBytes, from + i * slab,
+      for (int i = 0; i < Sizes::kSlabs; ++i)
+        copy_to_cluster(stage + i * Sizes::kSlabBytes + first * kSlabRowBytes, from + i * slab,
                         static_cast<unsigned>(lines * kSlabRowBytes), barrier, (1u << tile.cluster) - 1);
-    from += slabs * slab;
+    from += Sizes::kSlabs * slab;
   }
 };
 
 // Brings x, by one thread.
-template <ProductTile tile, bool gated, int slabs, int apart, class Ring>
+template <ProductTile tile, bool gated, class Sizes, class Ring>
 __device__ __forceinline__ void bring_rows(const LinearArgs& args, Ring ring) {
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   int started = 0;
   for (BulkTiles<tile, gated> tiles(args); tiles.is_there(); tiles.next()) {
-    SharedRows<tile, slabs, apart> x(args, tiles.first_row());
+    SharedRows<tile, Sizes> x(args, tiles.first_row());
     for (int i = 0; i < stages; ++i, ++started) {
       if (started >= tile.stages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
       x.start(ring.stage(), ring.filled + ring.place);
@@ -157,7 +156,7 @@ __device__ __forceinline__ void tell(const LinearArgs& args, Ring ring) {
 
 // A thread's copies of a block's weights, stage after stage: its piece of every kLines-th line, from row
 // `first` of n on.
-template <ProductTile tile, bool gated>
+template <ProductTile tile, bool gated, class Sizes>
 struct BulkCopies {
   static constexpr int kPieces = kSlabRowBytes / 16, kLines = kBulkCopiers / kPieces,
                        kCount = tile.columns / kLines;
@@ -166,10 +165,10 @@ struct BulkCopies {
   std::int64_t step, opened;
   int to, count, left;  // count: lines of this thread that there are; left: bytes of a line
 
-  __device__ __forceinline__ BulkCopies(const LinearArgs& args, const Bf16* weight, int first, int thread) {
+  __device__ __forceinline__ BulkCopies(const LinearArgs& args, int first, int thread) {
     const int line = thread / kPieces, piece = thread % kPieces, row = first + line;
     const std::int64_t row_bytes = std::int64_t{2} * args.k;
-    from = reinterpret_cast<const unsigned char*>(weight) + row * row_bytes + 16 * piece;
+    from = static_cast<const unsigned char*>(args.weight) + row * row_bytes + 16 * piece;
     step = kLines * row_bytes;
     opened = args.n * row_bytes;
     to = swizzled(line, piece, kSlabRowBytes);
@@ -178,29 +177,31 @@ struct BulkCopies {
   }
   __device__ __forceinline__ void start(unsigned char* stage) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {  // nothing is read where no line is there
+    for (int j = 0; j < kCount; ++j) {
       const int which = gated ? j / 2 : j;
-      copy_async(stage + to + j * kLines * kSlabRowBytes, from + which * step + (gated ? j % 2 * opened : 0),
-                 which < count && left > 0);
+      const unsigned char* const line = from + which * step + (gated ? j % 2 * opened : 0);
+#pragma unroll
+      for (int slab = 0; slab < Sizes::kSlabs; ++slab)  // nothing is read where no line is there
+        copy_async(stage + to + slab * Sizes::kSlabBytes + j * kLines * kSlabRowBytes,
+                   line + slab * kSlabRowBytes, which < count && left > slab * kSlabRowBytes);
     }
-    from += kSlabRowBytes;
-    left -= kSlabRowBytes;
+    from += Sizes::kSlabs * kSlabRowBytes;
+    left -= Sizes::kSlabs * kSlabRowBytes;
   }
 };
 
-template <ProductTile tile, bool gated>
-__device__ __forceinline__ void bring(const LinearArgs& args, const Bf16* weight, unsigned char* shared) {
-  using Sizes = BulkSizes<tile>;
-  const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups;
+// Brings weights as they lie there. `thread`: of those who bring.
+template <ProductTile tile, bool gated, class Sizes>
+__device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* shared, int thread) {
   const int stages = (args.k + tile.depth - 1) / tile.depth;
-  BulkRing<tile> ring(shared);
-  if (thread == kBulkSharer) bring_rows<tile, gated, 1, 0>(args, ring);
+  Ring<tile.stages, Sizes::kStageBytes> ring(shared);
+  if (thread == kBulkSharer) bring_rows<tile, gated, Sizes>(args, ring);
   if (thread == kBulkTeller) tell<tile, gated>(args, ring);
   __syncwarp();  // with those who did
   if (thread >= kBulkCopiers) return;
   int started = 0;
   for (BulkTiles<tile, gated> tiles(args); tiles.is_there(); tiles.next()) {
-    BulkCopies<tile, gated> weights(args, weight, tiles.first_column(), thread);
+    BulkCopies<tile, gated, Sizes> weights(args, tiles.first_column(), thread);
     for (int i = 0; i < stages; ++i, ++started) {
       if (started >= tile.stages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
       weights.start(ring.stage() + Sizes::kRowBytes);
@@ -211,21 +212,20 @@ __device__ __forceinline__ void bring(const LinearArgs& args, const Bf16* weight
 }
 
 // Quantised: a thread has a row, of which the next 128 weights are on their way while these are widened.
-template <ProductTile tile, bool gated, class T>
-__device__ __forceinline__ void bring(const LinearArgs& args, const T* weight, unsigned char* shared) {
+template <ProductTile tile, class T>
+__device__ __forceinline__ void bring_widened(const LinearArgs& args, unsigned char* shared, int thread) {
   using Sizes = BulkSizes<tile>;
   constexpr int kHalves = kQuantizedUnit / tile.depth, kGroups = tile.depth / kQuantizedGroup;
-  static_assert(tile.columns == kBulkBringers && !gated);
-  const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups;
+  static_assert(tile.columns == kBulkBringers);
   const int stages = args.k / tile.depth, row_bytes = row_bytes_of<T>(args.k);
   BulkRing<tile> ring(shared);
   int started = 0;
   for (BulkTiles<tile> tiles(args); tiles.is_there(); tiles.next()) {
     const int column = tiles.first_column() + thread;
-    const unsigned char* from = reinterpret_cast<const unsigned char*>(weight) +
+    const unsigned char* from = static_cast<const unsigned char*>(args.weight) +
                                 (column < args.n ? column * static_cast<std::int64_t>(row_bytes) : 0);
     int left = column < args.n ? row_bytes : 0;  // no line: what is multiplied there is not stored
-    SharedRows<tile, 1, 0> x(args, tiles.first_row());
+    SharedRows<tile, Sizes> x(args, tiles.first_row());
     WeightUnit<T> next;
     const auto load = [&] {
       next.load(from, left);
@@ -310,17 +310,17 @@ __device__ __forceinline__ void store_gated(const LinearArgs& args, std::uint16_
   }
 }
 
-template <ProductTile tile, bool gated>
-__device__ __forceinline__ void multiply_and_store(const LinearArgs& args, std::uint16_t* out,
-                                                   unsigned char* shared) {
-  using Sizes = BulkSizes<tile>;
-  const int warpgroup = static_cast<int>(threadIdx.x / 128);
+// A warpgroup's way through the tiles of its cluster: `multiply` starts the products of a stage, and `store`
+// has a tile's sums. Sums: ProductSums of 64 lines.
+template <ProductTile tile, bool gated, class Sizes, class Sums, class Multiply, class Store>
+__device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsigned char* shared,
+                                                   const Multiply& multiply, const Store& store) {
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   BulkTiles<tile, gated> tiles(args);
   // Stages that go through the ring. Nobody hears of a place that is not filled again: its block may have
   // ended.
   int left = tiles.left() * stages;
-  BulkRing<tile> ring(shared), behind(shared);
+  Ring<tile.stages, Sizes::kStageBytes> ring(shared), behind(shared);
   const auto free = [&] {
     if (threadIdx.x % 32 == 0 && left > tile.stages)
 #pragma unroll
@@ -329,18 +329,13 @@ __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, std::
     behind.next();
   };
   for (; tiles.is_there(); tiles.next()) {
-    float sums[Sizes::kEights][4];
-#pragma unroll
-    for (int n = 0; n < Sizes::kEights; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[n][i] = 0;
+    Sums all;
+    clear(all);
+    auto& sums = all.at[0];
     for (int i = 0; i < stages; ++i) {
       wait_for_arrivals(ring.filled + ring.place, ring.parity);
-      const unsigned char *const x = ring.stage(), *const weights =
-                                                       x + Sizes::kRowBytes + warpgroup * Sizes::kWeightBytes;
       fence_products(sums);
-#pragma unroll
-      for (int k = 0; k < kSlabRowBytes; k += 32) multiply_warpgroup(sums, weights + k, x + k);
+      multiply(ring.stage(), sums);
       commit_products();
       ring.next();
       if (i == 0) continue;
@@ -350,11 +345,29 @@ __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, std::
     wait_for_products<0>();
     free();
     fence_products(sums);  // nothing reads them before
-    if constexpr (gated)
-      store_gated<tile>(args, out, tiles.first_row(), tiles.first_column() + 32 * warpgroup, sums);
-    else
-      store_part<tile>(args, tiles.first_row(), tiles.first_column() + 64 * warpgroup, sums);
+    store(tiles, all);
   }
+}
+
+template <ProductTile tile, bool gated>
+__device__ __forceinline__ void multiply_bulk(const LinearArgs& args, std::uint16_t* out,
+                                              unsigned char* shared) {
+  using Sizes = BulkSizes<tile>;
+  using Sums = ProductSums<Bf16, ProductTile{64, tile.rows, tile.depth, 4, 1, tile.stages}>;
+  const int warpgroup = static_cast<int>(threadIdx.x / 128);
+  multiply_and_store<tile, gated, Sizes, Sums>(
+      args, shared,
+      [&](const unsigned char* x, auto& sums) {
+        const unsigned char* const weights = x + Sizes::kRowBytes + warpgroup * Sizes::kWeightBytes;
+#pragma unroll
+        for (int k = 0; k < kSlabRowBytes; k += 32) multiply_warpgroup(sums, weights + k, x + k);
+      },
+      [&](const auto& tiles, const Sums& all) {
+        if constexpr (gated)
+          store_gated<tile>(args, out, tiles.first_row(), tiles.first_column() + 32 * warpgroup, all.at[0]);
+        else
+          store_part<tile>(args, tiles.first_row(), tiles.first_column() + 64 * warpgroup, all.at[0]);
+      });
 }
 
 template <class T, ProductTile tile, bool gated>
@@ -367,10 +380,14 @@ __device__ __forceinline__ void linear_bulk(const LinearArgs& args, std::uint16_
   cluster_wait();  // the barriers of all are there
   if (threadIdx.x < 128 * kBulkWarpgroups) {
     if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkRegisters<kQuantized>, true>();
-    multiply_and_store<tile, gated>(args, out, shared);
+    multiply_bulk<tile, gated>(args, out, shared);
   } else {
     if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkBringersRegisters<kQuantized>, false>();
-    bring<tile, gated>(args, static_cast<const T*>(args.weight), shared);
+    const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups;
+    if constexpr (kQuantized)
+      bring_widened<tile, T>(args, shared, thread);
+    else
+      bring<tile, gated, BulkSizes<tile>>(args, shared, thread);
   }
   cluster_arrive();  // a block stays until all have what it brought
   cluster_wait();

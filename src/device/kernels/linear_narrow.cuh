@@ -24,48 +24,6 @@ struct NarrowSizes {
   static_assert(kRowBytes % 1024 == 0 &&
                 kSlabBytes % 1024 == 0);  // matrices begin where they are swizzled from
 };
-template <ProductTile tile>
-using NarrowRing = Ring<tile.stages, NarrowSizes<tile>::kStageBytes>;
-
-template <ProductTile tile>
-__device__ __forceinline__ void bring_narrow(const LinearArgs& args, unsigned char* shared) {
-  using Sizes = NarrowSizes<tile>;
-  constexpr int kPieces = kSlab / 8, kLines = kBulkCopiers / kPieces, kCount = tile.columns / kLines;
-  static_assert(kLines == 8);
-  const int thread = static_cast<int>(threadIdx.x) - 128, line = thread / kPieces, piece = thread % kPieces;
-  const int stages = (args.k + tile.depth - 1) / tile.depth;
-  NarrowRing<tile> ring(shared);
-  if (thread == kBulkSharer) bring_rows<tile, false, Sizes::kSlabs, Sizes::kSlabBytes>(args, ring);
-  if (thread == kBulkTeller) tell<tile, false>(args, ring);
-  __syncwarp();  // with those who did
-  if (thread >= kBulkCopiers) return;
-  // This thread's piece of every kLines-th line, each slab.
-  const int place = Sizes::kRowBytes + swizzled(line, piece, kSlabRowBytes);
-  const std::int64_t line_bytes = std::int64_t{2} * args.k, step = kLines * line_bytes;
-  int started = 0;
-  for (BulkTiles<tile> tiles(args); tiles.is_there(); tiles.next()) {
-    const int column = tiles.first_column() + line;
-    const int count = args.n > column ? (args.n - column + kLines - 1) / kLines : 0;
-    const unsigned char* from =
-        static_cast<const unsigned char*>(args.weight) + column * line_bytes + 16 * piece;
-    int left = 2 * args.k - 16 * piece;  // bytes of a line
-    for (int i = 0; i < stages; ++i, ++started) {
-      if (started >= tile.stages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
-      unsigned char* const to = ring.stage() + place;
-#pragma unroll
-      for (int j = 0; j < kCount; ++j)
-#pragma unroll
-        for (int slab = 0; slab < Sizes::kSlabs; ++slab)  // nothing is read where no line is there
-          copy_async(to + slab * Sizes::kSlabBytes + j * kLines * kSlabRowBytes,
-                     from + j * step + slab * kSlabRowBytes, j < count && left > slab * kSlabRowBytes);
-      from += Sizes::kSlabs * kSlabRowBytes;
-      left -= Sizes::kSlabs * kSlabRowBytes;
-      arrive_with_copies(ring.copied + ring.place);
-      ring.next();
-    }
-  }
-}
-
 // The lines of a tile that are rows of y.
 struct NarrowLines {
   const LinearArgs& args;
@@ -80,62 +38,41 @@ template <ProductTile tile>
 __device__ __forceinline__ void multiply_narrow(const LinearArgs& args, unsigned char* shared) {
   using Sizes = NarrowSizes<tile>;
   // A warp has 16 of the left matrix's lines, and all columns.
-  constexpr ProductTile kSums = {64, tile.columns, tile.depth, 4, 1, tile.stages};
-  const int stages = (args.k + tile.depth - 1) / tile.depth, warp = static_cast<int>(threadIdx.x / 32);
-  BulkTiles<tile> tiles(args);
-  // As in linear_bulk.cuh: stages that go through the ring.
-  int left = tiles.left() * stages;
-  NarrowRing<tile> ring(shared), behind(shared);
-  const auto free = [&] {
-    if (threadIdx.x % 32 == 0 && left > tile.stages)
+  using Sums = ProductSums<Bf16, ProductTile{64, tile.columns, tile.depth, 4, 1, tile.stages}>;
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  multiply_and_store<tile, false, Sizes, Sums>(
+      args, shared,
+      [&](const unsigned char* stage, auto& sums) {
 #pragma unroll
-      for (unsigned rank = 0; rank < tile.cluster; ++rank) arrive_at(behind.freed + behind.place, rank);
-    --left;
-    behind.next();
-  };
-  for (; tiles.is_there(); tiles.next()) {
-    ProductSums<Bf16, kSums> all;
-    clear(all);
-    auto& sums = all.at[0];
-    for (int i = 0; i < stages; ++i) {
-      wait_for_arrivals(ring.filled + ring.place, ring.parity);
-      fence_products(sums);
+        for (int number = 0; number < Sizes::kSlabs; ++number) {
+          const unsigned char *const x = stage + number * Sizes::kSlabBytes, *const weights =
+                                                                                 x + Sizes::kRowBytes;
 #pragma unroll
-      for (int number = 0; number < Sizes::kSlabs; ++number) {
-        const unsigned char *const x = ring.stage() + number * Sizes::kSlabBytes, *const weights =
-                                                                                      x + Sizes::kRowBytes;
-#pragma unroll
-        for (int k = 0; k < kSlabRowBytes; k += 32) multiply_warpgroup(sums, x + k, weights + k);
-      }
-      commit_products();
-      ring.next();
-      if (i == 0) continue;
-      wait_for_products<1>();
-      free();
-    }
-    wait_for_products<0>();
-    free();
-    fence_products(sums);  // nothing reads them before
-    const int first = tiles.first_row(), rows = args.rows - first;
-    const NarrowLines lines = {args, first, rows < tile.rows ? rows : tile.rows};
-    if (has_pairs(args))
-      store_sums<true>(args, lines, 16 * warp, tiles.first_column(), all);
-    else
-      store_sums<false>(args, lines, 16 * warp, tiles.first_column(), all);
-  }
+          for (int k = 0; k < kSlabRowBytes; k += 32) multiply_warpgroup(sums, x + k, weights + k);
+        }
+      },
+      [&](const auto& tiles, const Sums& all) {
+        const int first = tiles.first_row(), rows = args.rows - first;
+        const NarrowLines lines = {args, first, rows < tile.rows ? rows : tile.rows};
+        if (has_pairs(args))
+          store_sums<true>(args, lines, 16 * warp, tiles.first_column(), all);
+        else
+          store_sums<false>(args, lines, 16 * warp, tiles.first_column(), all);
+      });
 }
 
 template <ProductTile tile>
 __device__ __forceinline__ void linear_narrow(const LinearArgs& args) {
   begin_kernel();
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
-  if (threadIdx.x == 0) NarrowRing<tile>(shared).make_barriers(false, tile.cluster * 4);
+  if (threadIdx.x == 0)
+    Ring<tile.stages, NarrowSizes<tile>::kStageBytes>(shared).make_barriers(false, tile.cluster * 4);
   cluster_arrive();
   cluster_wait();  // the barriers of all are there
   if (threadIdx.x < 128)
     multiply_narrow<tile>(args, shared);
   else
-    bring_narrow<tile>(args, shared);
+    bring<tile, false, NarrowSizes<tile>>(args, shared, static_cast<int>(threadIdx.x) - 128);
   cluster_arrive();  // a block stays until all have what it brought
   cluster_wait();
 }

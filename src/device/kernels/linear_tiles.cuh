@@ -44,7 +44,7 @@ struct BatchLines {
 };
 
 // This lane's rows of x in a slab of a stage, by steps of 16 of k: their places are worked out once where
-// registers allow. allow.
+// registers allow.
 template <class T, ProductTile tile>
 struct LeftPlaces {
   static constexpr bool kOnce = ProductSizes<T, tile>::kStepsAtOnce > 1;

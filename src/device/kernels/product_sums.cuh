@@ -10,15 +10,21 @@ struct ProductSums {
   float at[ProductSizes<T, tile>::kM][ProductSizes<T, tile>::kN][4];
 };
 
-template <class T, ProductTile tile>
-__device__ __forceinline__ void clear(ProductSums<T, tile>& sums) {
+// `each` of m, n and i.
+template <class T, ProductTile tile, class Each>
+__device__ __forceinline__ void for_sums(const ProductSums<T, tile>&, const Each& each) {
   using Sizes = ProductSizes<T, tile>;
 #pragma unroll
   for (int m = 0; m < Sizes::kM; ++m)
 #pragma unroll
     for (int n = 0; n < Sizes::kN; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) sums.at[m][n][i] = 0;
+      for (int i = 0; i < 4; ++i) each(m, n, i);
+}
+
+template <class T, ProductTile tile>
+__device__ __forceinline__ void clear(ProductSums<T, tile>& sums) {
+  for_sums(sums, [&](int m, int n, int i) { sums.at[m][n][i] = 0; });
 }
 
 // Scales of the columns of a warp that this lane has.
@@ -32,28 +38,16 @@ template <class T, ProductTile tile>
 __device__ __forceinline__ void end_block(ProductSums<T, tile>& sums,
                                           const ColumnScales<ProductSizes<T, tile>::kN>& scales,
                                           ProductSums<T, tile>& totals) {
-  using Sizes = ProductSizes<T, tile>;
-#pragma unroll
-  for (int m = 0; m < Sizes::kM; ++m)
-#pragma unroll
-    for (int n = 0; n < Sizes::kN; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float &sum = sums.at[m][n][i], &total = totals.at[m][n][i];
-        total = kScalesOfBlocks<T> ? fmaf(sum, scales.at[n][i % 2], total) : total + sum;
-        sum = 0;
-      }
+  for_sums(sums, [&](int m, int n, int i) {
+    float &sum = sums.at[m][n][i], &total = totals.at[m][n][i];
+    total = kScalesOfBlocks<T> ? fmaf(sum, scales.at[n][i % 2], total) : total + sum;
+    sum = 0;
+  });
 }
 template <class T, ProductTile tile>
 __device__ __forceinline__ void scale_rows(const ColumnScales<ProductSizes<T, tile>::kN>& scales,
                                            ProductSums<T, tile>& totals) {
-  using Sizes = ProductSizes<T, tile>;
-#pragma unroll
-  for (int m = 0; m < Sizes::kM; ++m)
-#pragma unroll
-    for (int n = 0; n < Sizes::kN; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) totals.at[m][n][i] *= scales.at[n][i % 2];
+  for_sums(totals, [&](int m, int n, int i) { totals.at[m][n][i] *= scales.at[n][i % 2]; });
 }
 
 // Those of rows, from row `first_n` of the weights on; and those of a stage, whose first ones are at `from`.

@@ -101,35 +101,58 @@ __device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes
 #define PAGODA_EIGHTS(i)                                                                               \
   PAGODA_EIGHT(i), PAGODA_EIGHT(i + 1), PAGODA_EIGHT(i + 2), PAGODA_EIGHT(i + 3), PAGODA_EIGHT(i + 4), \
       PAGODA_EIGHT(i + 5), PAGODA_EIGHT(i + 6), PAGODA_EIGHT(i + 7)
-__device__ __forceinline__ void multiply_warpgroup(float (&s)[4][4], const void* a, const void* b) {
+// Words of sums in an instruction's text.
+#define PAGODA_WORDS_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define PAGODA_WORDS_16 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define PAGODA_WORDS_32                                                              \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define PAGODA_WORDS_64                                                                          \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define PAGODA_WGMMA(columns, words, a, b, ...)                                              \
+  asm volatile(                                                                              \
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"                                   \
+      "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.bf16.bf16 {" words "}, " a ", " b \
+      ", add, 1, 1, 0, 0;\n\t}"                                                              \
+      : __VA_ARGS__                                                                          \
+      : "l"(matrix_at(left)), "l"(matrix_at(right))                                          \
+      : "memory")
+template <int eights>
+__device__ __forceinline__ void multiply_warpgroup(float (&s)[eights][4], const void* left, const void* right)
+  requires(eights != 8)
+{
 #ifndef __CUDACC__
-  emulated::multiply_warpgroup(&s[0][0], 32, true, a, b);
+  emulated::multiply_warpgroup(&s[0][0], 8 * eights, true, left, right);
 #elif defined(PAGODA_WARPGROUPS)
-  asm volatile(
-      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-      "%16, %17, add, 1, 1, 0, 0;\n\t}"
-      : PAGODA_EIGHT(0), PAGODA_EIGHT(1), PAGODA_EIGHT(2), PAGODA_EIGHT(3)
-      : "l"(matrix_at(a)), "l"(matrix_at(b))
-      : "memory");
+  if constexpr (eights == 4)
+    PAGODA_WGMMA("32", PAGODA_WORDS_0, "%16", "%17", PAGODA_EIGHT(0), PAGODA_EIGHT(1), PAGODA_EIGHT(2),
+                 PAGODA_EIGHT(3));
+  else if constexpr (eights == 6)
+    PAGODA_WGMMA("48", PAGODA_WORDS_0 ", %16, %17, %18, %19, %20, %21, %22, %23", "%24", "%25",
+                 PAGODA_EIGHT(0), PAGODA_EIGHT(1), PAGODA_EIGHT(2), PAGODA_EIGHT(3), PAGODA_EIGHT(4),
+                 PAGODA_EIGHT(5));
+  else if constexpr (eights == 14)
+    PAGODA_WGMMA("112",
+                 PAGODA_WORDS_0 ", " PAGODA_WORDS_16
+                                ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
+                                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55",
+                 "%56", "%57", PAGODA_EIGHTS(0), PAGODA_EIGHT(8), PAGODA_EIGHT(9), PAGODA_EIGHT(10),
+                 PAGODA_EIGHT(11), PAGODA_EIGHT(12), PAGODA_EIGHT(13));
+  else if constexpr (eights == 16)
+    PAGODA_WGMMA("128", PAGODA_WORDS_0 ", " PAGODA_WORDS_16 ", " PAGODA_WORDS_32, "%64", "%65",
+                 PAGODA_EIGHTS(0), PAGODA_EIGHTS(8));
+  else {
+    static_assert(eights == 32);
+    PAGODA_WGMMA("256", PAGODA_WORDS_0 ", " PAGODA_WORDS_16 ", " PAGODA_WORDS_32 ", " PAGODA_WORDS_64, "%128",
+                 "%129", PAGODA_EIGHTS(0), PAGODA_EIGHTS(8), PAGODA_EIGHTS(16), PAGODA_EIGHTS(24));
+  }
 #endif
 }
-__device__ __forceinline__ void multiply_warpgroup(float (&s)[6][4], const void* a, const void* b) {
-#ifndef __CUDACC__
-  emulated::multiply_warpgroup(&s[0][0], 48, true, a, b);
-#elif defined(PAGODA_WARPGROUPS)
-  asm volatile(
-      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23}, "
-      "%24, %25, add, 1, 1, 0, 0;\n\t}"
-      : PAGODA_EIGHT(0), PAGODA_EIGHT(1), PAGODA_EIGHT(2), PAGODA_EIGHT(3), PAGODA_EIGHT(4), PAGODA_EIGHT(5)
-      : "l"(matrix_at(a)), "l"(matrix_at(b))
-      : "memory");
-#endif
-}
+#undef PAGODA_WGMMA
+
 // `at`: so many bytes from a and b on.
 template <bool adds = true>
 __device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void* a, const void* b,
@@ -140,68 +163,11 @@ __device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void*
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %34, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PAGODA_WORDS_0 ", " PAGODA_WORDS_16
+      "}, "
       "%32, %33, add, 1, 1, 0, 0;\n\t}"
       : PAGODA_EIGHTS(0)
       : "l"(further(matrix_at(a), at)), "l"(further(matrix_at(b), at)), "n"(adds ? 1 : 0)
-      : "memory");
-#endif
-}
-__device__ __forceinline__ void multiply_warpgroup(float (&s)[14][4], const void* a, const void* b) {
-#ifndef __CUDACC__
-  emulated::multiply_warpgroup(&s[0][0], 112, true, a, b);
-#elif defined(PAGODA_WARPGROUPS)
-  asm volatile(
-      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n112k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55}, "
-      "%56, %57, add, 1, 1, 0, 0;\n\t}"
-      : PAGODA_EIGHTS(0), PAGODA_EIGHT(8), PAGODA_EIGHT(9), PAGODA_EIGHT(10), PAGODA_EIGHT(11),
-        PAGODA_EIGHT(12), PAGODA_EIGHT(13)
-      : "l"(matrix_at(a)), "l"(matrix_at(b))
-      : "memory");
-#endif
-}
-__device__ __forceinline__ void multiply_warpgroup(float (&s)[16][4], const void* a, const void* b) {
-#ifndef __CUDACC__
-  emulated::multiply_warpgroup(&s[0][0], 128, true, a, b);
-#elif defined(PAGODA_WARPGROUPS)
-  asm volatile(
-      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "%64, %65, add, 1, 1, 0, 0;\n\t}"
-      : PAGODA_EIGHTS(0), PAGODA_EIGHTS(8)
-      : "l"(matrix_at(a)), "l"(matrix_at(b))
-      : "memory");
-#endif
-}
-__device__ __forceinline__ void multiply_warpgroup(float (&s)[32][4], const void* a, const void* b) {
-#ifndef __CUDACC__
-  emulated::multiply_warpgroup(&s[0][0], 256, true, a, b);
-#elif defined(PAGODA_WARPGROUPS)
-  asm volatile(
-      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-      "%128, %129, add, 1, 1, 0, 0;\n\t}"
-      : PAGODA_EIGHTS(0), PAGODA_EIGHTS(8), PAGODA_EIGHTS(16), PAGODA_EIGHTS(24)
-      : "l"(matrix_at(a)), "l"(matrix_at(b))
       : "memory");
 #endif
 }
@@ -226,9 +192,8 @@ __device__ __forceinline__ void multiply_lines(float (&s)[8][4], const std::uint
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %37, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PAGODA_WORDS_0 ", " PAGODA_WORDS_16
+      "}, "
       "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n\t}"
       : PAGODA_EIGHTS(0)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(further(lines_at(b, apart), at)), "n"(adds ? 1 : 0)
@@ -243,17 +208,19 @@ __device__ __forceinline__ void multiply_lines(float (&s)[16][4], const std::uin
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %69, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" PAGODA_WORDS_0 ", " PAGODA_WORDS_16
+      ", " PAGODA_WORDS_32
+      "}, "
       "{%64, %65, %66, %67}, %68, add, 1, 1, 1;\n\t}"
       : PAGODA_EIGHTS(0), PAGODA_EIGHTS(8)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(further(lines_at(b, apart), at)), "n"(adds ? 1 : 0)
       : "memory");
 #endif
 }
+#undef PAGODA_WORDS_64
+#undef PAGODA_WORDS_32
+#undef PAGODA_WORDS_16
+#undef PAGODA_WORDS_0
 #undef PAGODA_EIGHTS
 #undef PAGODA_EIGHT
 

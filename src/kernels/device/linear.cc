@@ -70,19 +70,26 @@ std::uint16_t* room_for_slabs(DeviceOps& ops, DeviceOps::Room which, std::int64_
   return reinterpret_cast<std::uint16_t*>(room);
 }
 
+// y = (accumulate: y +) x W^T of a part, without x.
+device::LinearArgs args_of(const DevicePart& part, std::int64_t k, std::int64_t num_rows, float* y,
+                           std::int64_t stride, bool accumulate) {
+  return {.weight = part.weight,
+          .bias = part.bias,
+          .y = y,
+          .rows = i32(num_rows),
+          .n = part.n,
+          .k = i32(k),
+          .accumulate = accumulate ? 1 : 0,
+          .stride = i32(stride)};
+}
+
 // y [num_rows, columns of the parts] = (accumulate: y +) x W^T, of rows that is_by_tiles() has rounded.
 void rounded_products(DeviceOps& ops, const PackedLinear::Storage& weight, const std::uint16_t* rounded,
                       std::int64_t num_rows, float* y, std::int64_t stride, bool accumulate) {
   for (const DevicePart& part : weight.device) {
-    ops.keep(ops.launches().linear_tiles(part.element, {.weight = part.weight,
-                                                        .bias = part.bias,
-                                                        .y = y,
-                                                        .rows = i32(num_rows),
-                                                        .n = part.n,
-                                                        .k = i32(weight.k),
-                                                        .accumulate = accumulate ? 1 : 0,
-                                                        .rounded = const_cast<std::uint16_t*>(rounded),
-                                                        .stride = i32(stride)}));
+    device::LinearArgs args = args_of(part, weight.k, num_rows, y, stride, accumulate);
+    args.rounded = const_cast<std::uint16_t*>(rounded);
+    ops.keep(ops.launches().linear_tiles(part.element, args));
     y += part.n;
   }
 }
@@ -100,15 +107,8 @@ bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearI
   const float* const x = input_rows(ops, input, num_rows, weight.k);
   if (x == nullptr) return false;
   for (const DevicePart& part : weight.device) {
-    device::LinearArgs args = {.x = x,
-                               .weight = part.weight,
-                               .bias = part.bias,
-                               .y = y,
-                               .rows = i32(num_rows),
-                               .n = part.n,
-                               .k = i32(weight.k),
-                               .accumulate = accumulate ? 1 : 0,
-                               .stride = i32(stride)};
+    device::LinearArgs args = args_of(part, weight.k, num_rows, y, stride, accumulate);
+    args.x = x;
     const bool tiles =
         ops.options().rounds() && device::KernelLaunches::supports_product_tiles(part.element, args.k);
     if (ops.options().products == MatrixProducts::library && part.element == Element::bf16) {
