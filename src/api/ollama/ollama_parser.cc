@@ -61,7 +61,8 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, ChatCall& cal
 bool read_unload(FieldReader& fields) {
   const json::value* keep = fields.raw("keep_alive", {"number", "string"});
   if (keep == nullptr) return false;
-  return *keep == json::value(0) || *keep == json::value("0") || *keep == json::value("0s");
+  if (keep->is_number()) return keep->to_number<double>() == 0;  // Python's client sends 0.0
+  return *keep == json::value("0") || *keep == json::value("0s");
 }
 
 void read_think(FieldReader& fields, Conversation& conversation) {

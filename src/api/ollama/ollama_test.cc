@@ -142,6 +142,7 @@ TEST(Ollama, WithoutAPromptTheModelIsSaidToBeLoadedOrToLeave) {
            {R"("prompt":"","keep_alive":"5m")", "load"},
            {R"("prompt":"","keep_alive":-1)", "load"},
            {R"("keep_alive":0)", "unload"},
+           {R"("prompt":"","keep_alive":0.0)", "unload"},
            {R"("keep_alive":"0s")", "unload"}}) {
     Asked asked(false, fields);
     ASSERT_TRUE(*asked.call) << fields;
