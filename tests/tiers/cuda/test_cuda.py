@@ -202,7 +202,7 @@ def test_all_variants_pass_the_gates():
     "line, other, said",
     [
         ("some_stages, 4", "some_stages, 9", "kernel_launches.cc"),  # more than shared memory has
-        ("some_stages, 4", "some_stages, 2", "linear_tiles.cuh"),  # fewer than blocks that share need
+        ("some_stages, 4", "some_stages, 2", "tile_copies.cuh"),  # fewer than blocks that share need
     ],
 )
 def test_sizes_that_cannot_be_do_not_pass(tmp_path, line, other, said):
