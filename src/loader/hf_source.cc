@@ -158,7 +158,11 @@ Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredT
       out.bytes_by_type[how->text()] += tensor.bytes;
       continue;
     }
-    PAGODA_RETURN_IF_ERROR(check_supported(tensor));
+    if (const Status supported = check_supported(tensor); !supported.ok())
+      return how->method == QuantizationMethod::none
+                 ? supported
+                 : corrupt_data(concat("tensor '", printable(name), "' of dtype ", tensor.type,
+                                       " belongs to a quantised weight that is not there"));
     const bool mxfp4 = is_mxfp4_part(tensor);
     if (!tensor.dtype && !mxfp4) continue;
     out.bytes_by_type[mxfp4 ? "MXFP4" : std::string(tensor.type)] += tensor.bytes;

@@ -90,6 +90,9 @@ Result<Quantization> quantization_by_tensors(const Quantization& how, const Stor
                                        .block_columns = 128},
                                       {.number = QuantizedNumber::e4m3, .scales = ScaleShape::tensor},
                                       {.number = QuantizedNumber::e4m3, .scales = ScaleShape::channel}}};
+    if (tensor.type == "U8" && stored.contains(name + "_scale") && stored.contains(name + "_scale_2"))
+      return Quantization{.method = QuantizationMethod::modelopt,
+                          .schemes = {{.number = QuantizedNumber::nvfp4, .group_size = 16}}};
     if (name.ends_with(kQweight) || name.ends_with(".weight_packed"))
       return unimplemented(concat("tensor '", printable(name), "' is quantised by ",
                                   name.ends_with(kQweight) ? "GPTQ or AWQ" : "compressed-tensors",

@@ -309,6 +309,26 @@ TEST(QuantizedTensors, MayHavePartsThatSayNothing) {
   EXPECT_EQ(int8('\x01'), DType::f32);
 }
 
+// Without hf_quant_config.json: the tensors say enough.
+TEST(QuantizedTensors, OfModeloptsNvfp4SayItThemselves) {
+  const auto source = Parts()
+                          .add("w.weight", "U8", "[2,32]", std::string(64, '\x22'))
+                          .add("w.weight_scale", "F8_E4M3", "[2,4]", std::string(8, '\x38'))
+                          .floats("w.weight_scale_2", "[]", {1})
+                          .open("{}");
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_EQ((*source)->find("w.weight")->dtype, DType::nvfp4_scaled);
+}
+
+TEST(QuantizedTensors, WithoutTheirNumbersAreMissed) {
+  EXPECT_NE(Parts()
+                .add("w.qzeros", "I32", "[1,1]", std::string(4, '\0'))
+                .floats("w.scales", "[1,8]", std::vector<float>(8, 1.0f))
+                .refused(kGptq)
+                .find("tensor 'w.qzeros' of dtype I32 belongs to a quantised weight that is not there"),
+            std::string::npos);
+}
+
 TEST(QuantizedTensors, ThatNeedFactorsOfActivationsAreRefused) {
   for (const char* name : {"w.pre_quant_scale", "w.act.scales"}) {
     const std::string why = Parts()
