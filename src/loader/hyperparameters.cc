@@ -81,12 +81,22 @@ const json::value* Hyperparameters::find(std::string_view name) const {
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
+const json::value* Hyperparameters::default_of(std::string_view name) const {
+  return defaults_ != nullptr ? defaults_->if_contains(name) : nullptr;
+}
+
+const json::value* Hyperparameters::value_of(std::string_view name) const {
+  const json::value* value = find(name);
+  if (value == nullptr) value = default_of(name);
+  return value != nullptr && !value->is_null() ? value : nullptr;
+}
+
 bool Hyperparameters::written(std::string_view name) const {
   return object_->contains(gguf_ != nullptr ? gguf_name(name) : name);
 }
 
 std::int32_t Hyperparameters::integer(std::string_view name, std::optional<std::int32_t> otherwise) {
-  const json::value* value = find(name);
+  const json::value* value = value_of(name);
   if (value == nullptr) {
     if (!otherwise) fail(corrupt_data(concat(full_name(name), " is missing")));
     return otherwise.value_or(0);
@@ -103,7 +113,7 @@ std::int32_t Hyperparameters::integer(std::string_view name, std::optional<std::
 }
 
 float Hyperparameters::number(std::string_view name, std::optional<float> otherwise) {
-  const json::value* value = find(name);
+  const json::value* value = value_of(name);
   if (value == nullptr && !otherwise) fail(corrupt_data(concat(full_name(name), " is missing")));
   if (value == nullptr) return otherwise.value_or(1.0f);
   if (value->is_number()) return static_cast<float>(value->to_number<double>());
@@ -111,8 +121,16 @@ float Hyperparameters::number(std::string_view name, std::optional<float> otherw
   return otherwise.value_or(1.0f);
 }
 
+std::int32_t Hyperparameters::nullable_integer(std::string_view name, std::int32_t none) {
+  return is_null(name) ? none : integer(name, none);
+}
+
+float Hyperparameters::nullable_number(std::string_view name, float none) {
+  return is_null(name) ? none : number(name, none);
+}
+
 bool Hyperparameters::boolean(std::string_view name, bool otherwise) {
-  const json::value* value = find(name);
+  const json::value* value = value_of(name);
   if (value == nullptr) return otherwise;
   if (value->is_bool()) return value->get_bool();
   fail(name, "true or false");
@@ -120,7 +138,7 @@ bool Hyperparameters::boolean(std::string_view name, bool otherwise) {
 }
 
 std::string Hyperparameters::string(std::string_view name, std::string_view otherwise) {
-  const json::value* value = find(name);
+  const json::value* value = value_of(name);
   if (value == nullptr) return std::string(otherwise);
   if (value->is_string()) return std::string(value->get_string());
   fail(name, "a string");
@@ -141,7 +159,7 @@ const json::array* Hyperparameters::list(std::string_view name) const {
 
 std::vector<std::int32_t> Hyperparameters::integers(std::string_view name) {
   std::vector<std::int32_t> out;
-  const json::value* value = find(name);
+  const json::value* value = value_of(name);
   if (value == nullptr) return out;
   const auto take = [&](const json::value& element) {
     if (const std::optional<std::int32_t> number = to_int32(element)) {

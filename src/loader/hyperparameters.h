@@ -6,6 +6,7 @@
 //
 // The first wrong type is kept as status(), and reads after it give defaults, so that a reader checks once at
 // the end. Null counts as absent. refuse_unread() then says what became of the fields that nobody asked for.
+// Fields that a file leaves out have the values of use_defaults(), for all reads of one value but find().
 // More than 25 public methods: one a type and shape of value. Threads: none.
 #include <boost/json.hpp>
 #include <cstdint>
@@ -40,13 +41,21 @@ class Hyperparameters {
   const GgufFile* gguf() const { return gguf_; }  // null: the file is config.json
   const json::object& object() const { return *object_; }
 
+  // A config.json with the values of fields that the file leaves out; it must outlive the view.
+  void use_defaults(const json::object& defaults) { defaults_ = &defaults; }
+  const json::value* default_of(std::string_view name) const;  // which may be null itself; null: there is none
+
   // Null: absent, or null in the file. `written` is true of null, too.
   const json::value* find(std::string_view name) const;
   bool written(std::string_view name) const;
 
-  // `otherwise` is for files without the field; a file that must have it is corrupt without.
+  // `otherwise` is for fields that neither the file nor the defaults have; a file that must have such a one is
+  // corrupt without.
   std::int32_t integer(std::string_view name, std::optional<std::int32_t> otherwise = std::nullopt);
   float number(std::string_view name, std::optional<float> otherwise = std::nullopt);
+  // The same of a field that may be null in a file, and then is `none`.
+  std::int32_t nullable_integer(std::string_view name, std::int32_t none);
+  float nullable_number(std::string_view name, float none);
   bool boolean(std::string_view name, bool otherwise);
   std::string string(std::string_view name, std::string_view otherwise);
   const json::object* object(std::string_view name);
@@ -82,8 +91,11 @@ class Hyperparameters {
 
  private:
   std::string full_name(std::string_view name) const;  // for messages
+  const json::value* value_of(std::string_view name) const;  // the file's, or the default
+  bool is_null(std::string_view name) const { return written(name) && find(name) == nullptr; }
 
   const json::object* object_;
+  const json::object* defaults_ = nullptr;
   json::object metadata_;  // GGUF's metadata, by GGUF's names
   const GgufFile* gguf_ = nullptr;
   std::string prefix_;  // "llama."

@@ -17,25 +17,6 @@
 
 namespace pagoda {
 
-// transformers' values for absent fields; Llama's where a family does not say otherwise.
-struct Defaults {
-  std::int32_t vocab_size = 32000, hidden_size = 4096, intermediate_size = 0;
-  std::int32_t num_layers = 32, num_heads = 32;
-  std::int32_t num_kv_heads = 0;  // 0: as many as num_heads
-  std::int32_t max_positions = 2048;
-  float norm_eps = 1e-5f, rope_theta = 10000.0f;
-  std::int32_t bos = -1, eos = -1, pad = -1;  // -1: none
-  bool tied = false;
-  std::int32_t head_size = 0;  // 0: the hidden size's share
-  float partial = 0;           // share of a head that is rotated; 0: all of it, whatever the file
-  float local_theta = 0;       // base of layers with windows, where they have one of their own
-  // Names of fields that some families have under others; empty: the value here, whatever the file.
-  std::string_view eps_name = "rms_norm_eps", layers_name = "num_hidden_layers",
-                   inner_name = "intermediate_size";
-  std::string_view activation = "silu", activation_name = "hidden_act";
-  bool interleaved_rows = false;  // queries and keys are stored for adjacent-pair rotation
-};
-
 using ReadFamily = void (*)(Hyperparameters& h, ModelInfo& model);
 // Whether read_common() or read_gguf_common() goes first, and `more` reads the rest, or reads all.
 enum class Reads { rest, all };
@@ -45,7 +26,9 @@ struct FamilyConfig {
   // With the language head: a model of "XForCausalLM" may also be named "XModel", "XTextModel", ...
   std::string_view class_name;
   std::string_view model_type;  // transformers'
-  Defaults absent = {};
+  // Its values of fields that a file leaves out, as config.json; of fields that are not here, Llama's. Sizes
+  // are read under the names that they have here.
+  std::string_view absent = "{}";
   ReadFamily more = nullptr;
   Reads reads = Reads::rest;
   std::string_view architecture = {};  // its name in `pagoda inspect`, if it is not the family's

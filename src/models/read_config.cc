@@ -160,7 +160,10 @@ Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::str
   model.type = found->config->model_type;
   if (const json::object* how = quantization_object(*document))
     if (const auto quantization = read_quantization(*how); !quantization) return quantization.error();
-  if (found->config->reads == Reads::rest) read_common(inner, found->config->absent, model);
+  const Result<json::object> absent = parse_json_object(found->config->absent, family.row.name);
+  if (!absent) return absent.error();
+  inner.use_defaults(*absent);
+  if (found->config->reads == Reads::rest) read_common(inner, model);
   if (found->config->more != nullptr) found->config->more(inner, model);
   if (part != nullptr && is_encoder(model.decoder))
     whole.refuse(concat("a text encoder ('", model.type, "') inside of another model is not supported"));
@@ -171,8 +174,11 @@ Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::str
     tied = whole.boolean("tie_word_embeddings", !inner.written("tie_word_embeddings") || tied);
   for (std::string& option : inner.refuse_unread()) model.unknown_options.push_back(std::move(option));
   for (Hyperparameters* each : {&inner, &whole}) {
-    if (each->written("eos_token_id")) model.eos_token_ids = each->integers("eos_token_id");
-    if (each->written("pad_token_id")) model.pad_token_id = each->integer("pad_token_id", -1);
+    if (each->find("eos_token_id") != nullptr)
+      model.eos_token_ids = each->integers("eos_token_id");
+    else if (each->written("eos_token_id"))
+      model.eos_token_ids.clear();
+    if (each->written("pad_token_id")) model.pad_token_id = each->nullable_integer("pad_token_id", -1);
   }
   if (generation_config) {
     Result<json::object> generation = parse_json_object(*generation_config, "generation_config.json");

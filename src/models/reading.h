@@ -15,64 +15,25 @@
 
 namespace pagoda {
 
-// The fields of config.json that most families have under the same names, rotation among them.
-void read_common(Hyperparameters& h, const Defaults& absent, ModelInfo& model);
-void read_layers(Hyperparameters& h, const Defaults& absent, ModelInfo& model);  // without rotation
-// Sizes under GPT-2's names, which differ; no rotation.
-struct SizeNames {
-  std::string_view hidden, layers, heads, positions;
-  std::string_view inner = {}, activation = {};  // empty: four times the hidden size; the value given
+// The fields of config.json that most families have, rotation among them. Sizes may have GPT-2's names and
+// others (reading/common.cc).
+void read_common(Hyperparameters& h, ModelInfo& model);
+// Sizes that a family reads in a way of its own.
+struct KnownSizes {
+  std::optional<std::int32_t> layers = {}, inner = {};
+  std::optional<std::string_view> activation = {};
 };
-constexpr SizeNames kGpt2Sizes = {.hidden = "n_embd",
-                                  .layers = "n_layer",
-                                  .heads = "n_head",
-                                  .positions = "n_positions",
-                                  .inner = "n_inner",
-                                  .activation = "activation_function"};
-void read_sizes(Hyperparameters& h, const SizeNames& names, const Defaults& absent, ModelInfo& model);
-// GPT-2 and those that are configured like it; `activation`: where the file names none.
-void read_gpt2(Hyperparameters& h, std::string_view activation, ModelInfo& model);
+void read_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known = {});  // without rotation
+// The same of GPT-2, BERT and their relatives, whose heads make up the hidden size, and whose feed-forwards are
+// four times as wide as that where the file does not say it.
+void read_plain_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known = {});
+void read_gpt2(Hyperparameters& h, ModelInfo& model);  // and those that are configured like it
 void read_gguf_gpt2(Hyperparameters& h, ModelInfo& model);
-void read_granite(Hyperparameters& h, ModelInfo& model);
-void read_granite_moe(Hyperparameters& h, std::int32_t shared_size, ModelInfo& model);
+void read_granite_moe(Hyperparameters& h, ModelInfo& model);
 void read_granite_scales(Hyperparameters& h, ModelInfo& model);
 void read_gguf_granite(Hyperparameters& h, ModelInfo& model);  // the scales
-void read_glm(Hyperparameters& h, ModelInfo& model);
-constexpr Defaults kOlmo2 = {.vocab_size = 50304, .intermediate_size = 11008, .eos = 50279, .pad = 1};
-constexpr Defaults kHunyuan = {
-    .vocab_size = 290943, .intermediate_size = 11008, .bos = 1, .eos = 2, .pad = 0};
-constexpr Defaults kMistral = {.intermediate_size = 14336,
-                               .num_kv_heads = 8,
-                               .max_positions = 131072,
-                               .norm_eps = 1e-6f,
-                               .bos = 1,
-                               .eos = 2};
-constexpr Defaults kGemma = {.vocab_size = 256000,
-                             .intermediate_size = 9216,
-                             .num_heads = 8,
-                             .num_kv_heads = 4,
-                             .norm_eps = 1e-6f,
-                             .bos = 2,
-                             .eos = 1,
-                             .pad = 0,
-                             .tied = true,
-                             .head_size = 256,
-                             .activation = "gelu_pytorch_tanh",
-                             .activation_name = "hidden_activation"};
-constexpr Defaults kCohere = {.vocab_size = 256000,
-                              .hidden_size = 8192,
-                              .intermediate_size = 22528,
-                              .num_layers = 40,
-                              .num_heads = 64,
-                              .max_positions = 8192,
-                              .bos = 5,
-                              .eos = 255001,
-                              .pad = 0,
-                              .tied = true,
-                              .eps_name = "layer_norm_eps"};
-void read_cohere_like(Hyperparameters& h, const Defaults& absent, ModelInfo& model);
-void read_bert_like(Hyperparameters& h, std::int32_t vocab_size, std::int32_t pad, ModelInfo& model);
-void read_bert_options(Hyperparameters& h, std::int32_t pad, ModelInfo& model);
+void read_cohere(Hyperparameters& h, ModelInfo& model);
+void read_bert(Hyperparameters& h, ModelInfo& model, const KnownSizes& known = {});
 
 std::int32_t times(std::int32_t a, std::int32_t b);  // or the most that there is
 
@@ -103,12 +64,11 @@ MixtureConfig read_gguf_mixture(Hyperparameters& h, const GgufExperts& family, c
 bool has_query_norm(const Hyperparameters& h);                // by the tensors
 void read_token_types(Hyperparameters& h, ModelInfo& model);  // likewise
 
-// Rotation of all layers, or of those that attend to all.
-void read_rope(Hyperparameters& h, ModelInfo& model, float default_theta = 10000.0f,
-               float default_partial = 0);
+// Rotation of all layers, or of those that attend to all. `partial`: share of a head that is rotated; without
+// one, and without a default of it, it is all of it, whatever the file.
+void read_rope(Hyperparameters& h, ModelInfo& model, float theta = 10000.0f, float partial = 0);
 // The same where layers with windows have one of their own.
-void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float default_theta, float default_local_theta,
-                        float default_partial = 0);
+void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float theta, float local_theta);
 void read_gguf_rope(Hyperparameters& h, ModelInfo& model);  // windows are known
 // Queries at position p are scaled by 1 + beta * ln(1 + floor(p / positions)).
 void set_query_temperature(float beta, std::int32_t positions, DecoderConfig& decoder);
@@ -135,12 +95,11 @@ void rotate_layers(Hyperparameters& h, const std::vector<bool>& which, DecoderCo
 
 // Windows. Layers that `which` names have one, or all where it is empty; a window of 0 is none.
 void use_windows(Hyperparameters& h, std::int32_t window, const std::vector<bool>& which, ModelInfo& model);
-// A field that is null where there is none.
-std::int32_t read_window(Hyperparameters& h, std::int32_t otherwise);
-// Qwen's, which the file may name and leave unused; 0: there is none.
+std::int32_t read_window(Hyperparameters& h);  // 0: there is none
+// Qwen's, which the file may name and leave unused.
 std::int32_t read_optional_window(Hyperparameters& h);
 // Either from a layer on, or written out layer by layer.
-void read_qwen_windows(Hyperparameters& h, std::int32_t absent_first, ModelInfo& model);
+void read_qwen_windows(Hyperparameters& h, ModelInfo& model);
 // Which layers "layer_types" calls `name`, where others may be called otherwise; empty: it is not written.
 std::vector<bool> read_layers_called(Hyperparameters& h, std::string_view name,
                                      std::initializer_list<std::string_view> others, const ModelInfo& model);
@@ -151,7 +110,7 @@ std::vector<bool> read_window_layers_or(Hyperparameters& h, const ModelInfo& mod
                                         const Otherwise& otherwise) {
   return h.find("layer_types") != nullptr ? read_window_layers(h, model) : layers_where(model, otherwise);
 }
-void read_listed_windows(Hyperparameters& h, std::int32_t otherwise, ModelInfo& model);
+void read_listed_windows(Hyperparameters& h, ModelInfo& model);
 // Written out, or all but every `period`-th.
 void read_window_pattern(Hyperparameters& h, std::int32_t window, std::int32_t period, ModelInfo& model);
 // The window is known: which layers have it. `first`: that layer of so many sees all, else the last.
@@ -167,37 +126,23 @@ void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelIn
 // rotate. Call it behind use_windows().
 void read_layer_thetas(Hyperparameters& h, const std::vector<bool>& windows, ModelInfo& model);
 
-// Mixtures of experts. transformers writes some fields under either of two names.
-std::int32_t integer_of(Hyperparameters& h, std::initializer_list<std::string_view> names,
-                        std::int32_t otherwise);
-std::int32_t num_experts(Hyperparameters& h, std::int32_t otherwise);
+// Mixtures of experts.
+// The first of these fields that the file has or, where it has none of them, that has a default.
+std::int32_t integer_of(Hyperparameters& h, std::initializer_list<std::string_view> names);
 // An integer, or a list of equal ones, a layer each.
-std::int32_t one_of(Hyperparameters& h, std::string_view name, std::int32_t otherwise);
+std::int32_t one_of(Hyperparameters& h, std::string_view name, std::int32_t otherwise = 0);
 // Several shared experts are one of so many times the width.
-std::int32_t shared_size(Hyperparameters& h, std::string_view name, std::int32_t otherwise,
-                         const MixtureConfig& mixture);
-// Experts whose number, share of a token and width the file has under their usual names.
-struct ExpertDefaults {
-  std::int32_t count, per_token;
-  std::int32_t intermediate = 0;  // 0: the dense feed-forward's width, and no field of its own
-};
-MixtureConfig read_experts(Hyperparameters& h, const ExpertDefaults& absent, const ModelInfo& model);
+std::int32_t shared_size(Hyperparameters& h, std::string_view name, const MixtureConfig& mixture);
+// Experts whose number, share of a token and width the file has under their usual names; without a default,
+// the width is that of dense feed-forwards.
+MixtureConfig read_experts(Hyperparameters& h, const ModelInfo& model);
 // Experts and one that all tokens go through, by a gate.
-MixtureConfig read_gated_experts(Hyperparameters& h, std::int32_t count, std::int32_t per_token,
-                                 const ModelInfo& model);
+MixtureConfig read_gated_experts(Hyperparameters& h, const ModelInfo& model);
 // Instead of the dense feed-forwards of these layers; of all where `layers` is empty.
 void use_mixtures(MixtureConfig mixture, const std::vector<bool>& layers, ModelInfo& model);
-// Mixtures as DeepSeek's: a score and perhaps a correction, groups, shared experts, and dense layers first.
-struct DeepSeekDefaults {
-  std::int32_t count, per_token, shared, dense;
-  bool renormalize;
-  std::int32_t groups = 1, groups_used = 1;
-  RouterScore score = RouterScore::sigmoid;
-  std::int32_t intermediate = 1408;  // width of an expert
-  float scale = 1;
-  std::string_view shared_name = "n_shared_experts";
-};
-void read_deepseek_like(Hyperparameters& h, const DeepSeekDefaults& absent, ModelInfo& model);
+// Mixtures as DeepSeek's: a score (the sigmoid, where there is no other default) and perhaps a correction,
+// groups, shared experts, and dense layers first.
+void read_deepseek_like(Hyperparameters& h, ModelInfo& model);
 // Layers but for the first `dense`.
 std::vector<bool> layers_behind(std::int32_t dense, const ModelInfo& model);
 // Which layers have a mixture: "mlp_layer_types", or all behind the first `dense`.
@@ -206,9 +151,7 @@ std::vector<bool> read_mlp_types(Hyperparameters& h, std::int32_t dense, const M
 std::vector<bool> read_sparse_layers(Hyperparameters& h, const ModelInfo& model);
 
 // Latent attention instead of attention. The rest is known.
-constexpr LatentAttentionConfig kDeepSeekLatent = {
-    .query_rank = 1536, .latent_size = 512, .nope_size = 128, .rope_size = 64, .value_size = 128};
-void read_latent(Hyperparameters& h, const LatentAttentionConfig& absent, ModelInfo& model);
+void read_latent(Hyperparameters& h, ModelInfo& model);
 void read_gguf_latent(Hyperparameters& h, ModelInfo& model);
 void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model);  // with mixtures
 WeightNames latent_names(ModelFormat format);

@@ -16,11 +16,10 @@ void scale_by_width(DecoderConfig& decoder) {
 // Three of four layers have a window, and they alone rotate.
 void read_afmoe(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("mup_enabled", false)) scale_by_width(model.decoder);
-  read_window_pattern(h, h.integer("sliding_window", 1024), h.integer("global_attn_every_n_layers", 4),
-                      model);
+  read_window_pattern(h, h.integer("sliding_window"), h.integer("global_attn_every_n_layers", 4), model);
   rotate_windows_alone(model.decoder);
-  MixtureConfig mixture = read_experts(h, {.count = 64, .per_token = 6, .intermediate = 1408}, model);
-  mixture.shared_intermediate_size = shared_size(h, "num_shared_experts", 2, mixture);
+  MixtureConfig mixture = read_experts(h, model);
+  mixture.shared_intermediate_size = shared_size(h, "num_shared_experts", mixture);
   mixture.routing.score = RouterScore::sigmoid;
   mixture.routing.renormalize = true;
   mixture.routing.scale = h.number("route_scale", 1);
@@ -58,14 +57,10 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(afmoe) = {
-    .configs = {{"AfmoeForCausalLM",
-                 "afmoe",
-                 {.vocab_size = 200192,
-                  .hidden_size = 2048,
-                  .intermediate_size = 6144,
-                  .num_heads = 16,
-                  .max_positions = 16384,
-                  .head_size = 128},
+    .configs = {{"AfmoeForCausalLM", "afmoe",
+                 R"({"vocab_size":200192,"hidden_size":2048,"intermediate_size":6144,"num_attention_heads":16,
+                     "max_position_embeddings":16384,"head_dim":128,"sliding_window":1024,"num_experts":64,
+                     "num_experts_per_tok":6,"moe_intermediate_size":1408,"num_shared_experts":2})",
                  read_afmoe}},
     .ggufs = {{"afmoe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .shape = shape,

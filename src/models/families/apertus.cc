@@ -7,16 +7,8 @@ namespace {
 void read_apertus(Hyperparameters& h, ModelInfo& model) {
   if (h.string("hidden_act", "xielu") != "xielu")
     return h.refuse("config.json: 'hidden_act' of Apertus can only be 'xielu'");
-  read_common(h,
-              {.vocab_size = 131072,
-               .intermediate_size = 14336,
-               .max_positions = 65536,
-               .rope_theta = 12000000.0f,
-               .bos = 1,
-               .eos = 2,
-               .pad = 3,
-               .activation_name = ""},  // no matrix has it
-              model);
+  read_layers(h, model, {.activation = "silu"});  // no matrix has it
+  read_rope(h, model);
   if (!has_plain_rope(h)) return;
   RopeConfig& rope = model.decoder.ropes.front();
   rope.scaling = RopeScaling::llama3;
@@ -69,13 +61,17 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(apertus) = {.configs = {{"ApertusForCausalLM", "apertus", {}, read_apertus, Reads::all}},
-                          .ggufs = {{"apertus", {}, read_gguf}},
-                          .shape = shape,
-                          .names = names,
-                          .row = {.name = "Apertus 8B, 70B",
-                                  .differs = "norms of queries and keys, plain MLP of xIELU",
-                                  .size = "8B",
-                                  .config = R"({"model_type":"apertus","num_key_value_heads":8})"}};
+PAGODA_FAMILY(apertus) = {
+    .configs = {{"ApertusForCausalLM", "apertus",
+                 R"({"vocab_size":131072,"intermediate_size":14336,"max_position_embeddings":65536,
+                     "rope_theta":12000000,"bos_token_id":1,"eos_token_id":2,"pad_token_id":3})",
+                 read_apertus, Reads::all}},
+    .ggufs = {{"apertus", {}, read_gguf}},
+    .shape = shape,
+    .names = names,
+    .row = {.name = "Apertus 8B, 70B",
+            .differs = "norms of queries and keys, plain MLP of xIELU",
+            .size = "8B",
+            .config = R"({"model_type":"apertus","num_key_value_heads":8})"}};
 
 }  // namespace pagoda

@@ -9,32 +9,19 @@ void read(Hyperparameters& h, ModelInfo& model) {
   for (const std::string_view option :
        {"use_bias", "use_qkv_bias", "norm_head", "norm_softmax", "multi_gate"})
     h.only(option, false);
-  read_deepseek_like(h,
-                     {.count = 64,
-                      .per_token = 6,
-                      .shared = 2,
-                      .dense = 0,
-                      .renormalize = true,
-                      .score = RouterScore::softmax,
-                      .shared_name = "num_shared_experts"},
-                     model);
+  read_deepseek_like(h, model);
 }
 
 }  // namespace
 
 PAGODA_FAMILY(bailing_moe) = {
     .architecture = "bailingmoe",
-    .configs = {{"BailingMoeForCausalLM",
-                 "bailing_moe",
-                 {.vocab_size = 126464,
-                  .hidden_size = 2048,
-                  .intermediate_size = 5632,
-                  .num_layers = 28,
-                  .num_heads = 16,
-                  .num_kv_heads = 4,
-                  .max_positions = 16384,
-                  .rope_theta = 600000.0f,
-                  .eos = 126081},
+    .configs = {{"BailingMoeForCausalLM", "bailing_moe",
+                 R"({"vocab_size":126464,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":28,
+                     "num_attention_heads":16,"num_key_value_heads":4,"max_position_embeddings":16384,
+                     "rope_theta":600000,"eos_token_id":126081,"num_experts":64,"num_experts_per_tok":6,
+                     "moe_intermediate_size":1408,"num_shared_experts":2,"norm_topk_prob":true,
+                     "routed_scaling_factor":1,"scoring_func":"softmax"})",
                  read}},
     .folder_names =
         [](WeightNames& names) {

@@ -10,16 +10,7 @@ void read_bailing_moe2(Hyperparameters& h, ModelInfo& model) {
   h.only("use_qk_norm", true);
   h.only("moe_router_enable_expert_bias", true);
   if (h.find("score_function") != nullptr) h.only("score_function", "sigmoid");
-  read_deepseek_like(h,
-                     {.count = 256,
-                      .per_token = 8,
-                      .shared = 1,
-                      .dense = 1,
-                      .renormalize = true,
-                      .groups = 8,
-                      .groups_used = 4,
-                      .shared_name = "num_shared_experts"},
-                     model);
+  read_deepseek_like(h, model);
 }
 
 WeightNames names(ModelFormat format) {
@@ -37,21 +28,13 @@ WeightNames names(ModelFormat format) {
 }  // namespace
 
 PAGODA_FAMILY(bailing_moe2) = {
-    .configs = {{"BailingMoeV2ForCausalLM",
-                 "bailing_moe",
-                 {.vocab_size = 157184,
-                  .hidden_size = 2048,
-                  .intermediate_size = 5120,
-                  .num_layers = 20,
-                  .num_heads = 16,
-                  .num_kv_heads = 4,
-                  .max_positions = 32768,
-                  .norm_eps = 1e-6f,
-                  .rope_theta = 600000.0f,
-                  .eos = 156892,
-                  .pad = 156892,
-                  .head_size = 128,
-                  .partial = 0.5f},
+    .configs = {{"BailingMoeV2ForCausalLM", "bailing_moe",
+                 R"({"vocab_size":157184,"hidden_size":2048,"intermediate_size":5120,"num_hidden_layers":20,
+                     "num_attention_heads":16,"num_key_value_heads":4,"max_position_embeddings":32768,
+                     "rms_norm_eps":1e-6,"rope_theta":600000,"eos_token_id":156892,"pad_token_id":156892,
+                     "head_dim":128,"partial_rotary_factor":0.5,"num_experts":256,"num_experts_per_tok":8,
+                     "moe_intermediate_size":1408,"num_shared_experts":1,"norm_topk_prob":true,
+                     "routed_scaling_factor":1,"n_group":8,"topk_group":4,"first_k_dense_replace":1})",
                  read_bailing_moe2}},
     .ggufs = {{"bailingmoe2", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads,

@@ -4,11 +4,11 @@
 namespace pagoda {
 
 PAGODA_FAMILY(bert) = {
-    .configs = {{"BertForMaskedLM",
-                 "bert",
-                 {},
-                 [](Hyperparameters& h, ModelInfo& model) { read_bert_like(h, 30522, 0, model); },
-                 Reads::all}},
+    .configs = {{"BertForMaskedLM", "bert",
+                 R"({"vocab_size":30522,"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,
+                     "num_attention_heads":12,"max_position_embeddings":512,"layer_norm_eps":1e-12,
+                     "hidden_act":"gelu","pad_token_id":0})",
+                 [](Hyperparameters& h, ModelInfo& model) { read_bert(h, model); }, Reads::all}},
     .ggufs = {{"bert",
                {.activation = "gelu", .layer_norm = true, .rotates = false, .encoder = true},
                read_token_types}},

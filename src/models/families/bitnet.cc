@@ -21,18 +21,10 @@ WeightNames names(ModelFormat format) {
 }  // namespace
 
 PAGODA_FAMILY(bitnet) = {
-    .configs = {{"BitNetForCausalLM",
-                 "bitnet",
-                 {.vocab_size = 128256,
-                  .hidden_size = 2560,
-                  .intermediate_size = 6912,
-                  .num_layers = 30,
-                  .num_heads = 20,
-                  .num_kv_heads = 5,
-                  .rope_theta = 500000.0f,
-                  .bos = 128000,
-                  .eos = 128001,
-                  .activation = "relu2"}}},
+    .configs = {{"BitNetForCausalLM", "bitnet",
+                 R"({"vocab_size":128256,"hidden_size":2560,"intermediate_size":6912,"num_hidden_layers":30,
+                     "num_attention_heads":20,"num_key_value_heads":5,"rope_theta":500000,
+                     "bos_token_id":128000,"eos_token_id":128001,"hidden_act":"relu2"})"}},
     .ggufs = {{"bitnet"}},
     .shape = shape,
     .names = names,

@@ -6,22 +6,7 @@ namespace pagoda {
 namespace {
 
 void read_bloom(Hyperparameters& h, ModelInfo& model) {
-  read_sizes(h,
-             {.hidden = h.find("n_embed") != nullptr ? "n_embed" : "hidden_size",
-              .layers = h.find("num_hidden_layers") != nullptr ? "num_hidden_layers" : "n_layer",
-              .heads = h.find("num_attention_heads") != nullptr ? "num_attention_heads" : "n_head",
-              .positions = "seq_length"},  // ALiBi has no limit of its own
-             {.vocab_size = 250880,
-              .hidden_size = 64,
-              .num_layers = 2,
-              .num_heads = 8,
-              .max_positions = 2048,
-              .bos = 1,
-              .eos = 2,
-              .tied = true,
-              .eps_name = "layer_norm_epsilon",
-              .activation = "gelu_new"},
-             model);
+  read_plain_layers(h, model);
   use_alibi(h, 8, AlibiOrder::lower_first, model.decoder);
   h.only("apply_residual_connection_post_layernorm", false);
 }
@@ -39,7 +24,12 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(bloom) = {
-    .configs = {{"BloomForCausalLM", "bloom", {}, read_bloom, Reads::all}},
+    .configs =
+        {{"BloomForCausalLM", "bloom",
+          R"({"vocab_size":250880,"n_embed":64,"hidden_size":64,"n_layer":2,"num_hidden_layers":2,"n_head":8,
+              "num_attention_heads":8,"seq_length":2048,"bos_token_id":1,"eos_token_id":2,
+              "tie_word_embeddings":true,"layer_norm_epsilon":1e-5,"activation_function":"gelu_new"})",
+          read_bloom, Reads::all}},
     .ggufs =
         {{"bloom",
           {.activation = "gelu_new", .layer_norm = true, .rotates = false, .context_instead_of_width = 2048},

@@ -5,10 +5,8 @@
 namespace pagoda {
 namespace {
 
-void read_cohere(Hyperparameters& h, ModelInfo& model) {
-  Defaults absent = kCohere;
-  absent.rope_theta = 500000.0f;
-  read_cohere_like(h, absent, model);
+void read(Hyperparameters& h, ModelInfo& model) {
+  read_cohere(h, model);
   if (h.boolean("use_qk_norm", false)) norm_each_head(model.decoder);
 }
 
@@ -21,7 +19,12 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 PAGODA_FAMILY(cohere) = {
     .architecture = "cohere",
-    .configs = {{"CohereForCausalLM", "cohere", {}, read_cohere, Reads::all}},
+    .configs = {{"CohereForCausalLM", "cohere",
+                 R"({"vocab_size":256000,"hidden_size":8192,"intermediate_size":22528,"num_hidden_layers":40,
+                     "num_attention_heads":64,"max_position_embeddings":8192,"bos_token_id":5,
+                     "eos_token_id":255001,"pad_token_id":0,"tie_word_embeddings":true,"layer_norm_eps":1e-5,
+                     "logit_scale":0.0625,"rope_interleave":true,"rope_theta":500000})",
+                 read}},
     .ggufs = {{"command-r", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read_gguf}},
     .shape = layer_norms,
     .row = {

@@ -4,11 +4,10 @@
 namespace pagoda {
 namespace {
 
-// Three of four layers have a window, and they alone rotate.
-void read_cohere2(Hyperparameters& h, ModelInfo& model) {
-  read_cohere_like(h, kCohere, model);
+void read(Hyperparameters& h, ModelInfo& model) {
+  read_cohere(h, model);
   h.only("use_qk_norm", false);
-  read_window_pattern(h, h.integer("sliding_window", 4096), 4, model);
+  read_window_pattern(h, h.integer("sliding_window"), 4, model);
   rotate_windows_alone(model.decoder);
 }
 
@@ -21,7 +20,12 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(cohere2) = {
-    .configs = {{"Cohere2ForCausalLM", "cohere2", {}, read_cohere2, Reads::all}},
+    .configs = {{"Cohere2ForCausalLM", "cohere2",
+                 R"({"vocab_size":256000,"hidden_size":8192,"intermediate_size":22528,"num_hidden_layers":40,
+                     "num_attention_heads":64,"max_position_embeddings":8192,"bos_token_id":5,
+                     "eos_token_id":255001,"pad_token_id":0,"tie_word_embeddings":true,"layer_norm_eps":1e-5,
+                     "logit_scale":0.0625,"rope_interleave":true,"sliding_window":4096})",
+                 read}},
     .wrappers = {{"AyaVisionForConditionalGeneration", "aya_vision", "cohere2"},
                  {"Cohere2VisionForConditionalGeneration", "cohere2_vision", "cohere2"}},
     .ggufs = {{"cohere2", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read_gguf}},
@@ -30,6 +34,7 @@ PAGODA_FAMILY(cohere2) = {
             .differs = "layer norms, both halves see the same, adjacent pairs, windows, which alone rotate",
             .size = "R7B",
             .config = R"({"model_type":"cohere2","hidden_size":4096,"num_hidden_layers":32,
-                       "num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":132096})"}};
+                          "num_attention_heads":32,"num_key_value_heads":8,
+                          "max_position_embeddings":132096})"}};
 
 }  // namespace pagoda

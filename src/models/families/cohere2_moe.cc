@@ -10,17 +10,15 @@ namespace {
 // Mixtures behind dense layers, which may have another pattern of windows; dense ones that all see everything
 // rotate all the same. What shared experts give is averaged with the others, or added.
 void read_cohere2_moe(Hyperparameters& h, ModelInfo& model) {
-  Defaults absent = kCohere;
-  absent.head_size = 128;
-  read_cohere_like(h, absent, model);
+  read_cohere(h, model);
   if (h.find("rms_norm_eps") == nullptr)
     layer_norms(model.decoder);
   else
     set_norm_eps(h.number("rms_norm_eps", 0), model.decoder);
 
-  MixtureConfig mixture = read_experts(h, {.count = 8, .per_token = 2}, model);
+  MixtureConfig mixture = read_experts(h, model);
   RoutingRule& rule = mixture.routing;
-  mixture.shared_intermediate_size = shared_size(h, "num_shared_experts", 0, mixture);
+  mixture.shared_intermediate_size = shared_size(h, "num_shared_experts", mixture);
   const std::string how = h.string("shared_expert_combination_strategy", "average");
   if (how != "average") h.only("shared_expert_combination_strategy", "sum");
   if (how == "average" && mixture.shared_intermediate_size > 0) rule.scale = mixture.shared_scale = 0.5f;
@@ -45,7 +43,7 @@ void read_cohere2_moe(Hyperparameters& h, ModelInfo& model) {
     return layer < dense ? (layer + 1) % dense_period != 0 : (layer - dense + 1) % period != 0;
   });
   if (!h.status().ok()) return;
-  use_windows(h, h.integer("sliding_window", 4096), windows, model);
+  use_windows(h, h.integer("sliding_window"), windows, model);
   std::vector<bool> rotating;
   for (std::size_t layer = 0; layer < windows.size(); ++layer)
     rotating.push_back(windows[layer] || (!sparse[layer] && dense_period == 1));
@@ -66,7 +64,13 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(cohere2_moe) = {
-    .configs = {{"Cohere2MoeForCausalLM", "cohere2_moe", {}, read_cohere2_moe, Reads::all}},
+    .configs = {{"Cohere2MoeForCausalLM", "cohere2_moe",
+                 R"({"vocab_size":256000,"hidden_size":8192,"intermediate_size":22528,"num_hidden_layers":40,
+                     "num_attention_heads":64,"max_position_embeddings":8192,"bos_token_id":5,
+                     "eos_token_id":255001,"pad_token_id":0,"tie_word_embeddings":true,"layer_norm_eps":1e-5,
+                     "logit_scale":0.0625,"rope_interleave":true,"head_dim":128,"sliding_window":4096,
+                     "num_experts":8,"num_experts_per_tok":2})",
+                 read_cohere2_moe}},
     .ggufs = {{"cohere2moe",
                {.layer_norm = true,
                 .may_have_rms_norms = true,
@@ -81,7 +85,7 @@ PAGODA_FAMILY(cohere2_moe) = {
                    "others; layer or RMS norms",
         .size = "30B-A3B",
         .config = R"({"model_type":"cohere2_moe","hidden_size":2048,"num_hidden_layers":49,
-                       "num_attention_heads":16,"num_key_value_heads":4,"intermediate_size":1024,
-                       "num_experts":128})"}};
+                      "num_attention_heads":16,"num_key_value_heads":4,"intermediate_size":1024,
+                      "num_experts":128})"}};
 
 }  // namespace pagoda

@@ -72,17 +72,10 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(deci) = {
-    .configs = {{"DeciLMForCausalLM",
-                 "nemotron-nas",
-                 {.vocab_size = 128256,
-                  .hidden_size = 8192,
-                  .num_layers = 80,
-                  .num_heads = 64,
-                  .num_kv_heads = 8,
-                  .max_positions = 131072,
-                  .rope_theta = 500000.0f,
-                  .bos = 128000,
-                  .eos = 128001},
+    .configs = {{"DeciLMForCausalLM", "nemotron-nas",
+                 R"({"vocab_size":128256,"hidden_size":8192,"num_hidden_layers":80,"num_attention_heads":64,
+                     "num_key_value_heads":8,"max_position_embeddings":131072,"rope_theta":500000,
+                     "bos_token_id":128000,"eos_token_id":128001})",
                  read}},
     .ggufs = {{"deci", {.interleaved_rows = true}, read_gguf}},
     .row = {
@@ -91,7 +84,7 @@ PAGODA_FAMILY(deci) = {
                    "feed-forward. Not with matrices in their place (51B)",
         .checked = "transformers' Llama with such layers",
         .size = "each layer with attention",
-        .config = R"({"model_type":"nemotron-nas","num_hidden_layers":1,"block_configs":[
-                       {"attention":{"n_heads_in_group":8},"ffn":{"ffn_mult":5.25}}]})"}};
+        .config = R"({"model_type":"nemotron-nas","num_hidden_layers":1,
+                      "block_configs":[{"attention":{"n_heads_in_group":8},"ffn":{"ffn_mult":5.25}}]})"}};
 
 }  // namespace pagoda

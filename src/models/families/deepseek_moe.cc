@@ -6,29 +6,18 @@ namespace pagoda {
 namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_deepseek_like(h,
-                     {.count = 64,
-                      .per_token = 6,
-                      .shared = 2,
-                      .dense = 0,
-                      .renormalize = false,
-                      .score = RouterScore::softmax,
-                      .intermediate = 1407},
-                     model);
+  read_deepseek_like(h, model);
   h.only("moe_layer_freq", 1);
 }
 
 }  // namespace
 
 PAGODA_FAMILY(deepseek_moe) = {
-    .configs = {{"DeepseekForCausalLM",
-                 "deepseek",
-                 {.vocab_size = 102400,
-                  .intermediate_size = 11008,
-                  .num_layers = 30,
-                  .norm_eps = 1e-6f,
-                  .bos = 100000,
-                  .eos = 100001},
+    .configs = {{"DeepseekForCausalLM", "deepseek",
+                 R"({"vocab_size":102400,"intermediate_size":11008,"num_hidden_layers":30,"rms_norm_eps":1e-6,
+                     "bos_token_id":100000,"eos_token_id":100001,"scoring_func":"softmax",
+                     "n_routed_experts":64,"num_experts_per_tok":6,"moe_intermediate_size":1407,
+                     "n_shared_experts":2,"norm_topk_prob":false,"routed_scaling_factor":1})",
                  read}},
     .ggufs = {{"deepseek", {.interleaved_rows = true, .experts = {.known = true, .renormalize = false}}}},
     .folder_experts = ExpertPlaces{.shared = "shared_experts"},
@@ -37,6 +26,7 @@ PAGODA_FAMILY(deepseek_moe) = {
             .checked = "transformers' Qwen 2 MoE on the same numbers",
             .size = "16B",
             .config = R"({"model_type":"deepseek","hidden_size":2048,"num_hidden_layers":28,
-                       "num_attention_heads":16,"max_position_embeddings":4096,"first_k_dense_replace":1})"}};
+                          "num_attention_heads":16,"max_position_embeddings":4096,
+                          "first_k_dense_replace":1})"}};
 
 }  // namespace pagoda

@@ -5,12 +5,9 @@ namespace pagoda {
 namespace {
 
 void read_ernie4_5_moe(Hyperparameters& h, ModelInfo& model) {
-  MixtureConfig mixture;
-  mixture.routing.num_experts = integer_of(h, {"moe_num_experts", "num_experts"}, 64);
-  mixture.routing.per_token = integer_of(h, {"moe_k", "num_experts_per_tok"}, 6);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.renormalize = true;
-  mixture.expert.intermediate_size = h.integer("moe_intermediate_size", 1536);
-  mixture.shared_intermediate_size = shared_size(h, "moe_num_shared_experts", 2, mixture);
+  mixture.shared_intermediate_size = shared_size(h, "moe_num_shared_experts", mixture);
   h.only("moe_norm_min", 1e-12);
   const std::int32_t first = h.integer("moe_layer_start_index", 1);
   const std::int32_t last = h.integer("moe_layer_end_index", model.decoder.num_layers() - 1);
@@ -25,21 +22,12 @@ void read_ernie4_5_moe(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(ernie4_5_moe) = {
-    .configs = {{"Ernie4_5_MoeForCausalLM",
-                 "ernie4_5_moe",
-                 {.vocab_size = 103424,
-                  .hidden_size = 2560,
-                  .intermediate_size = 12288,
-                  .num_layers = 28,
-                  .num_heads = 20,
-                  .num_kv_heads = 4,
-                  .max_positions = 131072,
-                  .rope_theta = 500000.0f,
-                  .bos = 1,
-                  .eos = 2,
-                  .pad = 0,
-                  .tied = true,
-                  .interleaved_rows = true},
+    .configs = {{"Ernie4_5_MoeForCausalLM", "ernie4_5_moe",
+                 R"({"vocab_size":103424,"hidden_size":2560,"intermediate_size":12288,"num_hidden_layers":28,
+                     "num_attention_heads":20,"num_key_value_heads":4,"max_position_embeddings":131072,
+                     "rope_theta":500000,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0,
+                     "tie_word_embeddings":true,"rope_interleave":true,"moe_num_experts":64,"moe_k":6,
+                     "moe_intermediate_size":1536,"moe_num_shared_experts":2})",
                  read_ernie4_5_moe}},
     .ggufs = {{"ernie4_5-moe", {.interleaved_rows = true, .experts = {.known = true}}}},
     .folder_experts = ExpertPlaces{.shared = "shared_experts",

@@ -4,25 +4,19 @@
 namespace pagoda {
 namespace {
 
-void read_exaone(Hyperparameters& h, ModelInfo& model) {
-  const bool written = h.find("intermediate_size") != nullptr && h.integer("intermediate_size", 0) != 0;
-  read_common(h,
-              {.vocab_size = 102400,
-               .hidden_size = 2048,
-               .num_layers = h.integer("num_layers", 32),
-               .bos = 0,
-               .eos = 2,
-               .tied = true,
-               .eps_name = "layer_norm_epsilon",
-               .activation_name = "activation_function"},
-              model);
-  if (!written) set_intermediate_size(times(4, model.decoder.hidden_size), model);
+void read(Hyperparameters&, ModelInfo& model) {
+  if (model.intermediate_size == 0) set_intermediate_size(times(4, model.decoder.hidden_size), model);
 }
 
 }  // namespace
 
 PAGODA_FAMILY(exaone) = {
-    .configs = {{"ExaoneForCausalLM", "exaone", {}, read_exaone, Reads::all}},
+    .configs =
+        {{"ExaoneForCausalLM", "exaone",
+          R"({"vocab_size":102400,"hidden_size":2048,"num_layers":32,"num_hidden_layers":32,"bos_token_id":0,
+              "eos_token_id":2,"tie_word_embeddings":true,"layer_norm_epsilon":1e-5,
+              "activation_function":"silu"})",
+          read}},
     .ggufs = {{"exaone"}},
     .folder_names =
         [](WeightNames& names) {

@@ -7,7 +7,7 @@ namespace {
 
 // Rotates where there is a window, or everywhere if there is none.
 void read_exaone4(Hyperparameters& h, ModelInfo& model) {
-  const std::int32_t window = read_window(h, 4096);
+  const std::int32_t window = read_window(h);
   const json::value* pattern = h.find("sliding_window_pattern");
   if (window == 0 || (pattern != nullptr && pattern->is_string())) {  // "LLLG"
     const std::string_view kinds = window != 0 ? std::string_view(pattern->get_string()) : "G";
@@ -32,9 +32,9 @@ void shape(DecoderConfig& decoder) {
 }  // namespace
 
 PAGODA_FAMILY(exaone4) = {
-    .configs = {{"Exaone4ForCausalLM",
-                 "exaone4",
-                 {.vocab_size = 102400, .intermediate_size = 16384, .bos = 0, .eos = 2},
+    .configs = {{"Exaone4ForCausalLM", "exaone4",
+                 R"({"vocab_size":102400,"intermediate_size":16384,"bos_token_id":0,"eos_token_id":2,
+                     "sliding_window":4096})",
                  read_exaone4}},
     .wrappers = {{"Exaone4_5_ForConditionalGeneration", "exaone4_5", "exaone4"}},
     .ggufs = {{"exaone4", {}, read_gguf_rotating_windows}},
@@ -44,6 +44,7 @@ PAGODA_FAMILY(exaone4) = {
             .differs = "norms behind each half, windows, which alone rotate",
             .size = "32B",
             .config = R"({"model_type":"exaone4","hidden_size":5120,"num_hidden_layers":64,
-                       "num_attention_heads":40,"num_key_value_heads":8,"max_position_embeddings":131072})"}};
+                          "num_attention_heads":40,"num_key_value_heads":8,
+                          "max_position_embeddings":131072})"}};
 
 }  // namespace pagoda

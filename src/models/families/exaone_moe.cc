@@ -5,24 +5,18 @@
 namespace pagoda {
 namespace {
 
-constexpr Defaults kAbsent = {
-    .vocab_size = 102400, .intermediate_size = 16384, .num_kv_heads = 32, .bos = 1, .eos = 53, .pad = 0};
+constexpr std::string_view kAbsent =
+    R"({"vocab_size":102400,"intermediate_size":16384,"num_key_value_heads":32,"bos_token_id":1,
+        "eos_token_id":53,"pad_token_id":0,"sliding_window":4096,"num_experts":64,"num_experts_per_tok":8,
+        "moe_intermediate_size":1024,"num_shared_experts":1,"first_k_dense_replace":1,"norm_topk_prob":true,
+        "routed_scaling_factor":2.5})";
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  const std::int32_t window = read_window(h, 4096);
+  const std::int32_t window = read_window(h);
   if (h.find("layer_types") != nullptr) h.without_effect("sliding_window_pattern");  // which says the same
   read_window_pattern(h, window, 4, model);
   if (window > 0) rotate_windows_alone(model.decoder);
-  read_deepseek_like(h,
-                     {.count = 64,
-                      .per_token = 8,
-                      .shared = 1,
-                      .dense = 1,
-                      .renormalize = true,
-                      .intermediate = 1024,
-                      .scale = 2.5f,
-                      .shared_name = "num_shared_experts"},
-                     model);
+  read_deepseek_like(h, model);
 }
 
 }  // namespace
@@ -40,7 +34,7 @@ PAGODA_FAMILY(exaone_moe) = {
                        "correction behind dense layers",
             .size = "236B",
             .config = R"({"model_type":"exaone_moe","hidden_size":6144,"num_hidden_layers":48,"head_dim":128,
-                       "num_attention_heads":64,"num_key_value_heads":8,"num_experts":128,
-                       "max_position_embeddings":262144,"sliding_window":128})"}};
+                          "num_attention_heads":64,"num_key_value_heads":8,"num_experts":128,
+                          "max_position_embeddings":262144,"sliding_window":128})"}};
 
 }  // namespace pagoda

@@ -21,22 +21,7 @@ WeightNames two_norms_names(ModelFormat format) {
 
 // Falcon 7B and 40B: both halves see the same, through one norm or a norm each.
 void read_falcon(Hyperparameters& h, ModelInfo& model) {
-  read_sizes(h,
-             {.hidden = "hidden_size",
-              .layers = "num_hidden_layers",
-              .heads = "num_attention_heads",
-              .positions = "max_position_embeddings",
-              .inner = "ffn_hidden_size",
-              .activation = "activation"},
-             {.vocab_size = 65024,
-              .hidden_size = 4544,
-              .num_heads = 71,
-              .bos = 11,
-              .eos = 11,
-              .tied = true,
-              .eps_name = "layer_norm_epsilon",
-              .activation = "gelu"},
-             model);
+  read_plain_layers(h, model);
   const bool grouped = h.boolean("new_decoder_architecture", false);
   h.find("num_kv_heads");  // models with grouped heads
   const std::int32_t heads = model.decoder.layers.front().attention()->num_heads;
@@ -59,7 +44,11 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(falcon) = {
-    .configs = {{"FalconForCausalLM", "falcon", {}, read_falcon, Reads::all}},
+    .configs = {{"FalconForCausalLM", "falcon",
+                 R"({"vocab_size":65024,"hidden_size":4544,"num_attention_heads":71,"ffn_hidden_size":null,
+                     "bos_token_id":11,"eos_token_id":11,"tie_word_embeddings":true,"layer_norm_epsilon":1e-5,
+                     "activation":"gelu"})",
+                 read_falcon, Reads::all}},
     .ggufs = {{"falcon", {.activation = "gelu", .layer_norm = true, .parallel = true}, read_gguf}},
     .shape = plain_layer_norm_shape,
     .names = falcon_names,

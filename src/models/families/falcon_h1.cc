@@ -78,15 +78,9 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(falcon_h1) = {
-    .configs = {{"FalconH1ForCausalLM",
-                 "falcon_h1",
-                 {.vocab_size = 128000,
-                  .intermediate_size = 14336,
-                  .num_kv_heads = 8,
-                  .max_positions = 8192,
-                  .bos = 1,
-                  .eos = 2,
-                  .pad = 0},
+    .configs = {{"FalconH1ForCausalLM", "falcon_h1",
+                 R"({"vocab_size":128000,"intermediate_size":14336,"num_key_value_heads":8,
+                     "max_position_embeddings":8192,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0})",
                  read_falcon_h1}},
     .ggufs = {{"falcon-h1", {}, read_gguf}},
     .names = falcon_names,
@@ -94,7 +88,7 @@ PAGODA_FAMILY(falcon_h1) = {
             .differs = "Mamba-2 beside attention in every layer, factors of every product; one rank only",
             .size = "7B",
             .config = R"({"model_type":"falcon_h1","hidden_size":3072,"num_hidden_layers":44,
-                       "num_attention_heads":12,"num_key_value_heads":2,"head_dim":128,"mamba_d_ssm":3072,
-                       "mamba_n_heads":24,"mamba_d_head":128,"mamba_d_state":256})"}};
+                          "num_attention_heads":12,"num_key_value_heads":2,"head_dim":128,"mamba_d_ssm":3072,
+                          "mamba_n_heads":24,"mamba_d_head":128,"mamba_d_state":256})"}};
 
 }  // namespace pagoda

@@ -6,20 +6,12 @@ namespace {
 
 // Every second layer has a window, the first among them; soft caps on scores and logits.
 void read_gemma2(Hyperparameters& h, ModelInfo& model) {
-  Defaults absent = kGemma;
-  absent.hidden_size = 2304;
-  absent.num_layers = 26;
-  absent.max_positions = 8192;
-  read_common(h, absent, model);
   offset_norms(model.decoder);
   read_query_scale(h, model.decoder);
-  const auto cap = [&](std::string_view name, float absent) {
-    return h.written(name) ? h.number(name, 0) : absent;
-  };
-  cap_attention(cap("attn_logit_softcapping", 50), model.decoder);
-  model.decoder.logit_softcap = cap("final_logit_softcapping", 30);
+  cap_attention(h.nullable_number("attn_logit_softcapping", 0), model.decoder);
+  model.decoder.logit_softcap = h.nullable_number("final_logit_softcapping", 0);
   h.only("use_bidirectional_attention", false);
-  read_window_pattern(h, h.integer("sliding_window", 4096), 2, model);
+  read_window_pattern(h, h.integer("sliding_window"), 2, model);
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
@@ -33,7 +25,13 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(gemma2) = {
-    .configs = {{"Gemma2ForCausalLM", "gemma2", {}, read_gemma2, Reads::all}},
+    .configs = {{"Gemma2ForCausalLM", "gemma2",
+                 R"({"vocab_size":256000,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
+                     "num_attention_heads":8,"max_position_embeddings":8192,"num_key_value_heads":4,
+                     "rms_norm_eps":1e-6,"bos_token_id":2,"eos_token_id":1,"pad_token_id":0,
+                     "tie_word_embeddings":true,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh",
+                     "attn_logit_softcapping":50,"final_logit_softcapping":30,"sliding_window":4096})",
+                 read_gemma2}},
     .ggufs = {{"gemma2", {.activation = "gelu_new"}, read_gguf}},
     .shape = sandwich_gemma_shape,
     .names = gemma2_names,
@@ -43,6 +41,6 @@ PAGODA_FAMILY(gemma2) = {
             "soft caps of scores and logits, norms on both sides of each half, windows in every second layer",
         .size = "9B",
         .config = R"({"model_type":"gemma2","num_hidden_layers":42,"num_attention_heads":16,
-                       "num_key_value_heads":8})"}};
+                      "num_key_value_heads":8})"}};
 
 }  // namespace pagoda

@@ -6,18 +6,13 @@ namespace pagoda {
 namespace {
 
 void read_gemma3(Hyperparameters& h, ModelInfo& model) {
-  Defaults absent = kGemma;
-  absent.vocab_size = 262208;
-  absent.hidden_size = 2304;
-  absent.num_layers = 26;
-  absent.max_positions = 131072;
-  read_layers(h, absent, model);
+  read_layers(h, model);
   offset_norms(model.decoder);
   read_query_scale(h, model.decoder);
   h.find("attn_logit_softcapping");  // transformers reads it and does nothing with it
   model.decoder.logit_softcap = h.number("final_logit_softcapping", 0);
   read_rope_by_layer(h, model, 1000000.0f, 10000.0f);
-  std::int32_t window = h.integer("sliding_window", 4096);
+  std::int32_t window = h.integer("sliding_window");
   if (h.boolean("use_bidirectional_attention", false)) {  // EmbeddingGemma
     see_both_sides(model.decoder);
     window = window / 2 + 1;  // so many tokens together, half of them on each side
@@ -36,7 +31,13 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(gemma3) = {
-    .configs = {{"Gemma3ForCausalLM", "gemma3_text", {}, read_gemma3, Reads::all}},
+    .configs = {{"Gemma3ForCausalLM", "gemma3_text",
+                 R"({"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
+                     "num_attention_heads":8,"max_position_embeddings":131072,"num_key_value_heads":4,
+                     "rms_norm_eps":1e-6,"bos_token_id":2,"eos_token_id":1,"pad_token_id":0,
+                     "tie_word_embeddings":true,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh",
+                     "sliding_window":4096})",
+                 read_gemma3, Reads::all}},
     .wrappers = {{"Gemma3ForConditionalGeneration", "gemma3", "gemma3_text"}},
     .ggufs = {{"gemma3", {.activation = "gelu_new"}, read_gguf}},
     .shape = gemma3_shape,

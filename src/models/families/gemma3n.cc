@@ -54,24 +54,16 @@ void read_gemma3n(Hyperparameters& h, ModelInfo& model) {
   };
   const std::vector<float> sizes = read_intermediate_sizes(h);
   if (sizes.empty()) return;  // the list was none
-  Defaults absent = kGemma;
-  absent.vocab_size = 262400;
-  absent.hidden_size = 2048;
-  absent.num_layers = 35;
-  absent.max_positions = 32768;
-  absent.intermediate_size = features(std::ranges::max(sizes));
-  absent.num_kv_heads = 2;
-  absent.inner_name = "";
-  read_layers(h, absent, model);
+  read_layers(h, model, {.inner = features(std::ranges::max(sizes))});
   DecoderConfig& decoder = model.decoder;
   if (sizes.size() > 1 && sizes.size() != decoder.layers.size())
     return h.fail("intermediate_size", "a number, or one for each layer");
   if (sizes.size() > 1)
     for (std::size_t index = 0; index < sizes.size(); ++index)
       decoder.layers[index].dense()->intermediate_size = features(sizes[index]);
-  decoder.logit_softcap = h.written("final_logit_softcapping") ? h.number("final_logit_softcapping", 0) : 30;
+  decoder.logit_softcap = h.nullable_number("final_logit_softcapping", 0);
   read_rope_by_layer(h, model, 1000000.0f, 10000.0f);
-  read_window_pattern(h, h.integer("sliding_window", 512), 5, model);
+  read_window_pattern(h, h.integer("sliding_window"), 5, model);
   share_kv(h, h.integer("num_kv_shared_layers", 15), decoder);
   decoder.layer_input = LayerInputConfig{.size = h.integer("hidden_size_per_layer_input", 256),
                                          .rows = h.integer("vocab_size_per_layer_input", 262144)};
@@ -141,7 +133,13 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(gemma3n) = {
-    .configs = {{"Gemma3nForCausalLM", "gemma3n_text", {}, read_gemma3n, Reads::all}},
+    .configs = {{"Gemma3nForCausalLM", "gemma3n_text",
+                 R"({"vocab_size":262400,"hidden_size":2048,"num_hidden_layers":35,"num_attention_heads":8,
+                     "max_position_embeddings":32768,"num_key_value_heads":2,"rms_norm_eps":1e-6,
+                     "bos_token_id":2,"eos_token_id":1,"pad_token_id":0,"tie_word_embeddings":true,
+                     "head_dim":256,"hidden_activation":"gelu_pytorch_tanh","final_logit_softcapping":30,
+                     "sliding_window":512})",
+                 read_gemma3n, Reads::all}},
     .wrappers = {{"Gemma3nForConditionalGeneration", "gemma3n", "gemma3n_text"}},
     .ggufs = {{"gemma3n", {.activation = "gelu_new"}, read_gguf}},
     .shape = shape,

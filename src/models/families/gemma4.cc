@@ -57,19 +57,13 @@ void mix_beside_dense(const MixtureConfig& mixture, ModelInfo& model) {
 }
 
 void read_gemma4(Hyperparameters& h, ModelInfo& model) {
-  const bool unified = model.type.starts_with("gemma4_unified");  // 12B, whose defaults are others
-  Defaults absent = kGemma;
-  absent.vocab_size = 262144;
-  absent.hidden_size = 2304;
-  absent.num_layers = 30;
-  absent.max_positions = unified ? 262144 : 131072;
-  read_layers(h, absent, model);
+  read_layers(h, model);
   DecoderConfig& decoder = model.decoder;
   decoder.logit_softcap = h.number("final_logit_softcapping", 0);
   // "vision" is about pictures, which are not read.
   if (h.string("use_bidirectional_attention", "") != "vision") h.only("use_bidirectional_attention", nullptr);
 
-  read_windows(h, h.integer("sliding_window", unified ? 1024 : 512), model);
+  read_windows(h, h.integer("sliding_window"), model);
   const bool keys_are_values = h.boolean("attention_k_eq_v", false);
   const std::int32_t shared = h.integer("num_kv_shared_layers", 0);
   const bool wide = h.boolean("use_double_wide_mlp", false);
@@ -168,8 +162,20 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(gemma4) = {
-    .configs = {{"Gemma4ForCausalLM", "gemma4_text", {}, read_gemma4, Reads::all},
-                {"Gemma4UnifiedForCausalLM", "gemma4_unified_text", {}, read_gemma4, Reads::all}},
+    .configs = {{"Gemma4ForCausalLM", "gemma4_text",
+                 R"({"vocab_size":262144,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":30,
+                     "num_attention_heads":8,"max_position_embeddings":131072,"num_key_value_heads":4,
+                     "rms_norm_eps":1e-6,"bos_token_id":2,"eos_token_id":1,"pad_token_id":0,
+                     "tie_word_embeddings":true,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh",
+                     "sliding_window":512})",
+                 read_gemma4, Reads::all},
+                {"Gemma4UnifiedForCausalLM", "gemma4_unified_text",
+                 R"({"vocab_size":262144,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":30,
+                     "num_attention_heads":8,"max_position_embeddings":262144,"num_key_value_heads":4,
+                     "rms_norm_eps":1e-6,"bos_token_id":2,"eos_token_id":1,"pad_token_id":0,
+                     "tie_word_embeddings":true,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh",
+                     "sliding_window":1024})",
+                 read_gemma4, Reads::all}},
     .wrappers = {{"Gemma4ForConditionalGeneration", "gemma4", "gemma4_text"},
                  {"Gemma4UnifiedForConditionalGeneration", "gemma4_unified", "gemma4_unified_text"}},
     .ggufs = {{"gemma4",
@@ -183,7 +189,7 @@ PAGODA_FAMILY(gemma4) = {
                 "earlier ones' keys and values, inputs of layers, a mixture beside each dense feed-forward",
             .size = "26B-A4B",
             .config = R"({"model_type":"gemma4_text","num_hidden_layers":30,"num_attention_heads":16,
-                       "num_key_value_heads":8,"attention_k_eq_v":true,"num_global_key_value_heads":2,
-                       "sliding_window":1024})"}};
+                          "num_key_value_heads":8,"attention_k_eq_v":true,"num_global_key_value_heads":2,
+                          "sliding_window":1024})"}};
 
 }  // namespace pagoda

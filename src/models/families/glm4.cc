@@ -22,24 +22,24 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(glm4) = {.configs = {{"Glm4ForCausalLM", "glm4", {}, read_glm, Reads::all},
-                                   {"Glm4vTextModel",
-                                    "glm4v_text",
-                                    {.vocab_size = 151552,
-                                     .intermediate_size = 13696,
-                                     .num_layers = 40,
-                                     .num_kv_heads = 2,
-                                     .max_positions = 32768,
-                                     .partial = 1,
-                                     .interleaved_rows = true}}},
-                       .wrappers = {{"Glm46VForConditionalGeneration", "glm46v", "glm4v_text"},
-                                    {"Glm4vForConditionalGeneration", "glm4v", "glm4v_text"}},
-                       .ggufs = {{"glm4", {.interleaved_rows = true}, read_gguf}},
-                       .shape = norm_branches,
-                       .names = glm4_names,
-                       .row = {.name = "GLM 4-0414: 9B, 32B, text of 4.1V and 4.6V-Flash",
-                               .differs = "GLM 4 9B with norms on both sides of each half",
-                               .size = "9B",
-                               .config = R"({"model_type":"glm4"})"}};
+PAGODA_FAMILY(glm4) = {
+    .configs =
+        {{"Glm4ForCausalLM", "glm4",
+          R"({"vocab_size":151552,"intermediate_size":13696,"num_hidden_layers":40,"num_key_value_heads":2,
+              "max_position_embeddings":131072,"rms_norm_eps":1.5625e-07,
+              "eos_token_id":[151329,151336,151338],"pad_token_id":151329,"head_dim":128,
+              "partial_rotary_factor":0.5,"rope_interleave":true})"},
+         {"Glm4vTextModel", "glm4v_text",
+          R"({"vocab_size":151552,"intermediate_size":13696,"num_hidden_layers":40,"num_key_value_heads":2,
+              "max_position_embeddings":32768,"partial_rotary_factor":1,"rope_interleave":true})"}},
+    .wrappers = {{"Glm46VForConditionalGeneration", "glm46v", "glm4v_text"},
+                 {"Glm4vForConditionalGeneration", "glm4v", "glm4v_text"}},
+    .ggufs = {{"glm4", {.interleaved_rows = true}, read_gguf}},
+    .shape = norm_branches,
+    .names = glm4_names,
+    .row = {.name = "GLM 4-0414: 9B, 32B, text of 4.1V and 4.6V-Flash",
+            .differs = "GLM 4 9B with norms on both sides of each half",
+            .size = "9B",
+            .config = R"({"model_type":"glm4"})"}};
 
 }  // namespace pagoda

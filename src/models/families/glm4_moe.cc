@@ -7,13 +7,13 @@ namespace {
 
 void read_glm4_moe(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("use_qk_norm", false)) norm_heads(model.decoder);
-  read_deepseek_like(h, {.count = 128, .per_token = 8, .shared = 1, .dense = 1, .renormalize = true}, model);
+  read_deepseek_like(h, model);
 }
 
 // The same without norms of queries and keys.
 void read_glm4v_moe(Hyperparameters& h, ModelInfo& model) {
   h.only("use_qk_norm", false);
-  read_deepseek_like(h, {.count = 128, .per_token = 8, .shared = 1, .dense = 1, .renormalize = true}, model);
+  read_deepseek_like(h, model);
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
@@ -23,26 +23,21 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(glm4_moe) = {
-    .configs = {{"Glm4MoeForCausalLM",
-                 "glm4_moe",
-                 {.vocab_size = 151552,
-                  .intermediate_size = 10944,
-                  .num_layers = 46,
-                  .num_heads = 96,
-                  .num_kv_heads = 8,
-                  .max_positions = 131072,
-                  .partial = 0.5f},
-                 read_glm4_moe},
-                {"Glm4vMoeTextModel",
-                 "glm4v_moe_text",
-                 {.vocab_size = 151424,
-                  .intermediate_size = 10944,
-                  .num_layers = 46,
-                  .num_heads = 96,
-                  .num_kv_heads = 8,
-                  .max_positions = 65536,
-                  .partial = 1},
-                 read_glm4v_moe}},
+    .configs =
+        {{"Glm4MoeForCausalLM", "glm4_moe",
+          R"({"vocab_size":151552,"intermediate_size":10944,"num_hidden_layers":46,"num_attention_heads":96,
+              "num_key_value_heads":8,"max_position_embeddings":131072,"partial_rotary_factor":0.5,
+              "n_routed_experts":128,"num_experts_per_tok":8,"moe_intermediate_size":1408,
+              "n_shared_experts":1,"first_k_dense_replace":1,"norm_topk_prob":true,
+              "routed_scaling_factor":1})",
+          read_glm4_moe},
+         {"Glm4vMoeTextModel", "glm4v_moe_text",
+          R"({"vocab_size":151424,"intermediate_size":10944,"num_hidden_layers":46,"num_attention_heads":96,
+              "num_key_value_heads":8,"max_position_embeddings":65536,"partial_rotary_factor":1,
+              "n_routed_experts":128,"num_experts_per_tok":8,"moe_intermediate_size":1408,
+              "n_shared_experts":1,"first_k_dense_replace":1,"norm_topk_prob":true,
+              "routed_scaling_factor":1})",
+          read_glm4v_moe}},
     .wrappers = {{"Glm4vMoeForConditionalGeneration", "glm4v_moe", "glm4v_moe_text"}},
     .ggufs = {{"glm4moe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .gguf_names = [](WeightNames& names) { names.mlp_norm = "post_attention_norm"; },

@@ -5,7 +5,7 @@ namespace pagoda {
 namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  read_gpt2(h, "gelu_pytorch_tanh", model);
+  read_gpt2(h, model);
   each_attention(model.decoder, [](AttentionConfig& attention) { attention.num_kv_heads = 1; });
   h.only("multi_query", true);
   h.without_effect(
@@ -23,7 +23,12 @@ WeightNames names(ModelFormat format) {
 }  // namespace
 
 PAGODA_FAMILY(gpt_bigcode) = {
-    .configs = {{"GPTBigCodeForCausalLM", "gpt_bigcode", {}, read, Reads::all}},
+    .configs =
+        {{"GPTBigCodeForCausalLM", "gpt_bigcode",
+          R"({"vocab_size":50257,"n_embd":768,"n_layer":12,"n_head":12,"n_positions":1024,"n_inner":null,
+              "bos_token_id":50256,"eos_token_id":50256,"tie_word_embeddings":true,"layer_norm_epsilon":1e-5,
+              "activation_function":"gelu_pytorch_tanh"})",
+          read, Reads::all}},
     .ggufs = {{"starcoder", {}, read_gguf_gpt2, Reads::all}},
     .shape = gpt2_shape,
     .names = names,

@@ -5,19 +5,8 @@ namespace pagoda {
 namespace {
 
 void read_gpt_neox(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 50432,
-               .hidden_size = 6144,
-               .intermediate_size = 24576,
-               .num_layers = 44,
-               .num_heads = 64,
-               .rope_theta = h.number("rotary_emb_base", 10000.0f),
-               .bos = 0,
-               .eos = 2,
-               .partial = h.number("rotary_pct", 0.25f),
-               .eps_name = "layer_norm_eps",
-               .activation = "gelu"},
-              model);
+  read_layers(h, model);
+  read_rope(h, model, h.number("rotary_emb_base", 10000.0f), h.number("rotary_pct", 0.25f));
   if (h.boolean("use_parallel_residual", true)) set_parallel(model.decoder);
 }
 
@@ -39,7 +28,11 @@ WeightNames neox_names(ModelFormat format) {
 }  // namespace
 
 PAGODA_FAMILY(gpt_neox) = {
-    .configs = {{"GPTNeoXForCausalLM", "gpt_neox", {}, read_gpt_neox, Reads::all}},
+    .configs = {{"GPTNeoXForCausalLM", "gpt_neox",
+                 R"({"vocab_size":50432,"hidden_size":6144,"intermediate_size":24576,"num_hidden_layers":44,
+                     "num_attention_heads":64,"bos_token_id":0,"eos_token_id":2,"layer_norm_eps":1e-5,
+                     "hidden_act":"gelu"})",
+                 read_gpt_neox, Reads::all}},
     .ggufs = {{"gptneox", {.activation = "gelu", .layer_norm = true, .may_be_parallel = true}}},
     .shape = plain_layer_norm_shape,
     .names = neox_names,
@@ -47,6 +40,6 @@ PAGODA_FAMILY(gpt_neox) = {
             .differs = "layer norms, both halves see the same, biases, a quarter of each head rotates",
             .size = "Pythia 6.9B",
             .config = R"({"model_type":"gpt_neox","hidden_size":4096,"num_hidden_layers":32,
-                       "num_attention_heads":32})"}};
+                          "num_attention_heads":32})"}};
 
 }  // namespace pagoda

@@ -14,15 +14,12 @@ void read_gpt_oss(Hyperparameters& h, ModelInfo& model) {
     rope.truncate = false;
     rope.attention_factor = yarn_scale(32, 1);
   }
-  use_windows(h, h.integer("sliding_window", 128),
+  use_windows(h, h.integer("sliding_window"),
               read_window_layers_or(h, model, [](std::int32_t layer) { return layer % 2 == 0; }), model);
   h.only("swiglu_limit", 7.0);
   h.only("swiglu_alpha", 1.702);
-  MixtureConfig mixture;
-  mixture.routing.num_experts = num_experts(h, 128);
-  mixture.routing.per_token = integer_of(h, {"num_experts_per_tok", "experts_per_token"}, 4);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.score = RouterScore::softmax_of_chosen;
-  mixture.expert.intermediate_size = model.intermediate_size;
   use_mixtures(mixture, {}, model);
 }
 
@@ -63,17 +60,11 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(gpt_oss) = {
-    .configs = {{"GptOssForCausalLM",
-                 "gpt_oss",
-                 {.vocab_size = 201088,
-                  .hidden_size = 2880,
-                  .intermediate_size = 2880,
-                  .num_layers = 36,
-                  .num_heads = 64,
-                  .num_kv_heads = 8,
-                  .max_positions = 131072,
-                  .rope_theta = 150000.0f,
-                  .head_size = 64},
+    .configs = {{"GptOssForCausalLM", "gpt_oss",
+                 R"({"vocab_size":201088,"hidden_size":2880,"intermediate_size":2880,"num_hidden_layers":36,
+                     "num_attention_heads":64,"num_key_value_heads":8,"max_position_embeddings":131072,
+                     "rope_theta":150000,"head_dim":64,"sliding_window":128,"num_local_experts":128,
+                     "num_experts_per_tok":4})",
                  read_gpt_oss}},
     .ggufs = {{"gpt-oss",
                {.experts = {.known = true, .score = RouterScore::softmax_of_chosen, .renormalize = false}},

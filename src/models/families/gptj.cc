@@ -5,17 +5,8 @@ namespace pagoda {
 namespace {
 
 void read_gptj(Hyperparameters& h, ModelInfo& model) {
-  read_sizes(h, kGpt2Sizes,
-             {.vocab_size = 50400,
-              .num_layers = 28,
-              .num_heads = 16,
-              .bos = 50256,
-              .eos = 50256,
-              .eps_name = "layer_norm_epsilon",
-              .activation = "gelu_new"},
-             model);
+  read_plain_layers(h, model);
   begin_rotation(model.decoder, 10000.0f).rotary_size = h.integer("rotary_dim", 64);
-  model.decoder.interleaved_rows = true;
   set_parallel(model.decoder);
 }
 
@@ -37,13 +28,19 @@ WeightNames gptj_names(ModelFormat) {
 
 }  // namespace
 
-PAGODA_FAMILY(gptj) = {.architecture = "gptj",
-                       .configs = {{"GPTJForCausalLM", "gptj", {}, read_gptj, Reads::all}},
-                       .shape = plain_layer_norm_shape,
-                       .names = gptj_names,
-                       .row = {.name = "GPT-J 6B",
-                               .differs = "layer norms, both halves see the same, biases, adjacent pairs",
-                               .size = "6B",
-                               .config = R"({"model_type":"gptj"})"}};
+PAGODA_FAMILY(gptj) = {
+    .architecture = "gptj",
+    .configs =
+        {{"GPTJForCausalLM", "gptj",
+          R"({"vocab_size":50400,"n_embd":4096,"n_layer":28,"n_head":16,"n_positions":2048,"n_inner":null,
+              "bos_token_id":50256,"eos_token_id":50256,"layer_norm_epsilon":1e-5,
+              "activation_function":"gelu_new","rope_interleave":true})",
+          read_gptj, Reads::all}},
+    .shape = plain_layer_norm_shape,
+    .names = gptj_names,
+    .row = {.name = "GPT-J 6B",
+            .differs = "layer norms, both halves see the same, biases, adjacent pairs",
+            .size = "6B",
+            .config = R"({"model_type":"gptj"})"}};
 
 }  // namespace pagoda

@@ -4,7 +4,9 @@
 namespace pagoda {
 
 PAGODA_FAMILY(granite) = {
-    .configs = {{"GraniteForCausalLM", "granite", {}, read_granite, Reads::all}},
+    .configs = {{"GraniteForCausalLM", "granite",
+                 R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2})",
+                 read_granite_scales}},
     .wrappers = {{"GraniteSpeechForConditionalGeneration", "granite_speech", "granite"}},
     .ggufs = {{"granite", {.interleaved_rows = true}, read_gguf_granite}},
     .row = {.name = "Granite 3: 2B, 8B",

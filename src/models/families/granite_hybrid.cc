@@ -7,7 +7,7 @@ namespace pagoda {
 namespace {
 
 void read_granite_hybrid(Hyperparameters& h, ModelInfo& model) {
-  read_granite_moe(h, 1024, model);
+  read_granite_moe(h, model);
   const LinearAttentionConfig states =
       read_mamba(h, std::int64_t{h.integer("mamba_expand", 2)} * model.decoder.hidden_size);
   const std::vector<Block> blocks = read_blocks(h);
@@ -43,7 +43,10 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(granite_hybrid) = {
-    .configs = {{"GraniteMoeHybridForCausalLM", "granitemoehybrid", {}, read_granite_hybrid, Reads::all}},
+    .configs = {{"GraniteMoeHybridForCausalLM", "granitemoehybrid",
+                 R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,
+                     "num_local_experts":8,"num_experts_per_tok":2,"shared_intermediate_size":1024})",
+                 read_granite_hybrid}},
     .ggufs = {{"granitehybrid",
                {.interleaved_rows = true,
                 .experts = {.known = true, .score = RouterScore::softmax_of_chosen}},
@@ -54,8 +57,8 @@ PAGODA_FAMILY(granite_hybrid) = {
                        "without mixtures; one rank only",
             .size = "7B-A1B",
             .config = R"({"model_type":"granitemoehybrid","hidden_size":1536,"num_attention_heads":12,
-                       "num_key_value_heads":4,"num_hidden_layers":40,"num_local_experts":64,
-                       "num_experts_per_tok":6,"mamba_n_heads":48,"mamba_d_head":64,"mamba_d_state":128,
-                       "hybrid_override_pattern":"MMMMM*MMMMMMMMM*MMMMMMMMM*MMMMMMMMM*MMMM"})"}};
+                          "num_key_value_heads":4,"num_hidden_layers":40,"num_local_experts":64,
+                          "num_experts_per_tok":6,"mamba_n_heads":48,"mamba_d_head":64,"mamba_d_state":128,
+                          "hybrid_override_pattern":"MMMMM*MMMMMMMMM*MMMMMMMMM*MMMMMMMMM*MMMM"})"}};
 
 }  // namespace pagoda

@@ -10,7 +10,7 @@ void read_granite_swa(Hyperparameters& h, ModelInfo& model) {
   read_granite_scales(h, model);
   const std::vector<bool> windows =
       read_window_layers_or(h, model, [](std::int32_t layer) { return layer % 4 != 0; });
-  use_windows(h, h.integer("sliding_window", 128), windows, model);
+  use_windows(h, h.integer("sliding_window"), windows, model);
   if (h.find("layer_rope_theta") != nullptr) read_layer_thetas(h, windows, model);
 }
 
@@ -37,18 +37,11 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(granite_swa) = {
-    .configs = {{"GraniteSWAForCausalLM",
-                 "granite_swa",
-                 {.vocab_size = 100352,
-                  .hidden_size = 2560,
-                  .intermediate_size = 8192,
-                  .num_layers = 24,
-                  .num_heads = 20,
-                  .num_kv_heads = 4,
-                  .max_positions = 8192,
-                  .bos = 100257,
-                  .eos = 100257,
-                  .tied = true},
+    .configs = {{"GraniteSWAForCausalLM", "granite_swa",
+                 R"({"vocab_size":100352,"hidden_size":2560,"intermediate_size":8192,"num_hidden_layers":24,
+                     "num_attention_heads":20,"num_key_value_heads":4,"max_position_embeddings":8192,
+                     "bos_token_id":100257,"eos_token_id":100257,"tie_word_embeddings":true,
+                     "sliding_window":128})",
                  read_granite_swa}},
     .ggufs = {{"granite_swa", {.interleaved_rows = true}, read_gguf}},
     .shape = shape,

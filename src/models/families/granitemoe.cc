@@ -2,15 +2,14 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
 
-void read(Hyperparameters& h, ModelInfo& model) { read_granite_moe(h, 0, model); }
-
-}  // namespace
+constexpr std::string_view kAbsent =
+    R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,"num_local_experts":8,
+        "num_experts_per_tok":2,"shared_intermediate_size":0})";
 
 PAGODA_FAMILY(granitemoe) = {
-    .configs = {{"GraniteMoeForCausalLM", "granitemoe", {}, read, Reads::all},
-                {"GraniteMoeSharedForCausalLM", "granitemoeshared", {}, read, Reads::all}},
+    .configs = {{"GraniteMoeForCausalLM", "granitemoe", kAbsent, read_granite_moe},
+                {"GraniteMoeSharedForCausalLM", "granitemoeshared", kAbsent, read_granite_moe}},
     .ggufs = {{"granitemoe",
                {.interleaved_rows = true,
                 .experts = {.known = true, .score = RouterScore::softmax_of_chosen}},
@@ -20,6 +19,6 @@ PAGODA_FAMILY(granitemoe) = {
             .differs = "Granite with mixtures",
             .size = "3B-A800M",
             .config = R"({"model_type":"granitemoe","hidden_size":1536,"num_attention_heads":24,
-                       "num_key_value_heads":8})"}};
+                          "num_key_value_heads":8})"}};
 
 }  // namespace pagoda

@@ -5,12 +5,11 @@ namespace pagoda {
 namespace {
 
 void read_hunyuan_moe(Hyperparameters& h, ModelInfo& model) {
-  MixtureConfig mixture;
-  mixture.routing.num_experts = num_experts(h, 1);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.per_token = one_of(h, "moe_topk", 1);
   mixture.routing.renormalize = true;
   mixture.expert.intermediate_size = one_of(h, "moe_intermediate_size", model.intermediate_size);
-  mixture.shared_intermediate_size = shared_size(h, "num_shared_expert", 1, mixture);
+  mixture.shared_intermediate_size = shared_size(h, "num_shared_expert", mixture);
   h.only("moe_layer_num_skipped", 0);
   use_mixtures(mixture, {}, model);
 }
@@ -18,7 +17,10 @@ void read_hunyuan_moe(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(hunyuan_moe) = {
-    .configs = {{"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", kHunyuan, read_hunyuan_moe}},
+    .configs = {{"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe",
+                 R"({"vocab_size":290943,"intermediate_size":11008,"bos_token_id":1,"eos_token_id":2,
+                     "pad_token_id":0,"num_experts":1,"num_shared_expert":1})",
+                 read_hunyuan_moe}},
     .ggufs = {{"hunyuan-moe", {.experts = {.known = true}}}},
     .shape = norm_heads_behind_rotation,
     .names = hunyuan_names,

@@ -9,32 +9,21 @@ void read(Hyperparameters& h, ModelInfo& model) {
        {"qk_norm", "route_norm", "moe_router_use_sigmoid", "moe_router_enable_expert_bias"})
     h.only(option, true);
   h.without_effect("enable_moe_fp32_combine enable_lm_head_fp32 enable_attention_fp32_softmax");
-  read_deepseek_like(h,
-                     {.count = 192,
-                      .per_token = 8,
-                      .shared = 1,
-                      .dense = 1,
-                      .renormalize = true,
-                      .intermediate = 1536,
-                      .scale = h.number("router_scaling_factor", 2.826f),
-                      .shared_name = "num_shared_experts"},
-                     model);
+  read_deepseek_like(h, model);
+  const float scale = h.number("routed_scaling_factor", h.number("router_scaling_factor"));
+  each_mixture(model.decoder, [&](MixtureConfig& mixture) { mixture.routing.scale = scale; });
 }
 
 }  // namespace
 
 PAGODA_FAMILY(hy_v3) = {
-    .configs = {{"HYV3ForCausalLM",
-                 "hy_v3",
-                 {.vocab_size = 120832,
-                  .intermediate_size = 13312,
-                  .num_layers = 80,
-                  .num_heads = 64,
-                  .num_kv_heads = 8,
-                  .max_positions = 131072,
-                  .rope_theta = 11158840.0f,
-                  .head_size = 128},
-                 read}},
+    .configs =
+        {{"HYV3ForCausalLM", "hy_v3",
+          R"({"vocab_size":120832,"intermediate_size":13312,"num_hidden_layers":80,"num_attention_heads":64,
+              "num_key_value_heads":8,"max_position_embeddings":131072,"rope_theta":11158840,"head_dim":128,
+              "num_experts":192,"num_experts_per_tok":8,"moe_intermediate_size":1536,"num_shared_experts":1,
+              "first_k_dense_replace":1,"norm_topk_prob":true,"router_scaling_factor":2.826})",
+          read}},
     .ggufs = {{"hy_v3", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads,
     .folder_experts = ExpertPlaces{.shared = "shared_mlp",

@@ -24,14 +24,10 @@ WeightNames names(ModelFormat format) {
 
 }  // namespace
 
-PAGODA_FAMILY(internlm2) = {.configs = {{"InternLM2ForCausalLM",
-                                         "internlm2",
-                                         {.vocab_size = 103168,
-                                          .intermediate_size = 11008,
-                                          .norm_eps = 1e-6f,
-                                          .bos = 1,
-                                          .eos = 2,
-                                          .pad = 2}}},
+PAGODA_FAMILY(internlm2) = {.configs = {{"InternLM2ForCausalLM", "internlm2",
+                                         R"({"vocab_size":103168,"intermediate_size":11008,
+                                             "rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,
+                                             "pad_token_id":2})"}},
                             .ggufs = {{"internlm2", {.interleaved_rows = true}}},
                             .names = names,
                             .row = {.name = "InternLM 2, 2.5",

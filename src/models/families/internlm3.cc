@@ -4,15 +4,9 @@
 namespace pagoda {
 namespace {
 
-constexpr Defaults kAbsent = {.vocab_size = 128512,
-                              .intermediate_size = 10240,
-                              .num_layers = 48,
-                              .num_kv_heads = 2,
-                              .max_positions = 32768,
-                              .bos = 1,
-                              .eos = 2,
-                              .pad = 2,
-                              .head_size = 128};
+constexpr std::string_view kAbsent =
+    R"({"vocab_size":128512,"intermediate_size":10240,"num_hidden_layers":48,"num_key_value_heads":2,
+        "max_position_embeddings":32768,"bos_token_id":1,"eos_token_id":2,"pad_token_id":2,"head_dim":128})";
 
 void read(Hyperparameters& h, ModelInfo&) { h.without_effect("qkv_bias bias"); }
 

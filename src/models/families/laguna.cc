@@ -9,7 +9,7 @@ namespace {
 
 void read_laguna(Hyperparameters& h, ModelInfo& model) {
   DecoderConfig& decoder = model.decoder;
-  read_listed_windows(h, 512, model);
+  read_listed_windows(h, model);
   if (h.find("num_attention_heads_per_layer") != nullptr) {
     const std::vector<float> heads = h.numbers("num_attention_heads_per_layer");
     if (heads.size() != decoder.layers.size()) return h.corrupt("sizes are not given for every layer");
@@ -23,8 +23,7 @@ void read_laguna(Hyperparameters& h, ModelInfo& model) {
     h.refuse(concat("config.json: 'gating' = ", show(*gating),
                     " is not supported; supported: \"per-head\", \"per-element\""));
   gate_outputs(decoder, per_head ? OutputGate::softplus_of_head : OutputGate::softplus);
-  MixtureConfig mixture = read_experts(h, {.count = 256, .per_token = 8, .intermediate = 512}, model);
-  mixture.shared_intermediate_size = h.integer("shared_expert_intermediate_size", 512);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.score = RouterScore::sigmoid;
   mixture.routing.renormalize = true;
   mixture.routing.scale = h.number("moe_routed_scaling_factor", 1);
@@ -58,20 +57,12 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(laguna) = {
-    .configs = {{"LagunaForCausalLM",
-                 "laguna",
-                 {.vocab_size = 100352,
-                  .hidden_size = 2048,
-                  .intermediate_size = 8192,
-                  .num_layers = 40,
-                  .num_heads = 48,
-                  .num_kv_heads = 8,
-                  .max_positions = 131072,
-                  .norm_eps = 1e-6f,
-                  .rope_theta = 500000.0f,
-                  .head_size = 128,
-                  .partial = 0.5f,
-                  .local_theta = 10000.0f},
+    .configs = {{"LagunaForCausalLM", "laguna",
+                 R"({"vocab_size":100352,"hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":40,
+                     "num_attention_heads":48,"num_key_value_heads":8,"max_position_embeddings":131072,
+                     "rms_norm_eps":1e-6,"rope_theta":500000,"head_dim":128,"partial_rotary_factor":0.5,
+                     "local_rope_theta":10000,"sliding_window":512,"num_experts":256,"num_experts_per_tok":8,
+                     "moe_intermediate_size":512,"shared_expert_intermediate_size":512})",
                  read_laguna}},
     .ggufs = {{"laguna", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .shape = norm_heads,
@@ -83,6 +74,6 @@ PAGODA_FAMILY(laguna) = {
                        "rotation of their own, sigmoid routing with a correction",
             .size = "XS",
             .config = R"({"model_type":"laguna",
-                       "layer_types":["full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention"]})"}};
+                          "layer_types":["full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention"]})"}};
 
 }  // namespace pagoda

@@ -7,31 +7,15 @@
 namespace pagoda {
 namespace {
 
-constexpr Defaults kAbsent = {.vocab_size = 65536,
-                              .hidden_size = 2560,
-                              .intermediate_size = 12288,
-                              .num_kv_heads = 8,
-                              .max_positions = 128000,
-                              .rope_theta = 1000000.0f,
-                              .bos = 1,
-                              .eos = 2,
-                              .pad = 0,
-                              .tied = true,
-                              .eps_name = "norm_eps"};
-
-// Names of the first files are also understood.
-void read_lfm2_like(Hyperparameters& h, Defaults absent, ModelInfo& model) {
-  absent.rope_theta = h.number("theta", absent.rope_theta);
-  read_common(h, absent, model);
-  model.decoder.tied_head = h.boolean("tie_embedding", model.decoder.tied_head);
-}
-
 ShortConvConfig read_conv(Hyperparameters& h, std::string_view taps, const ModelInfo& model) {
   return {.num_channels = model.decoder.hidden_size, .num_taps = h.integer(taps, 3)};
 }
 
-void read_lfm2(Hyperparameters& h, ModelInfo& model) {
-  read_lfm2_like(h, kAbsent, model);
+// Names of the first files are also understood.
+void read_both(Hyperparameters& h, ModelInfo& model) {
+  read_layers(h, model);
+  read_rope(h, model, h.number("theta"));
+  model.decoder.tied_head = h.boolean("tie_embedding", model.decoder.tied_head);
   std::vector<bool> convolutions = read_layers_called(h, "conv", {"full_attention"}, model);
   const bool written = h.find("full_attn_idxs") != nullptr;  // which layer_types says, too
   const std::vector<std::int32_t> full = h.integers("full_attn_idxs");
@@ -40,6 +24,10 @@ void read_lfm2(Hyperparameters& h, ModelInfo& model) {
         layers_where(model, [&](std::int32_t layer) { return std::ranges::find(full, layer) == full.end(); });
   const ShortConvConfig conv = read_conv(h, "conv_L_cache", model);
   if (!convolutions.empty()) use_mixer(h, conv, convolutions, model);
+}
+
+void read_lfm2(Hyperparameters& h, ModelInfo& model) {
+  read_both(h, model);
   std::int64_t inner = h.integer("block_ff_dim", model.intermediate_size);
   if (h.boolean("block_auto_adjust_ff_dim", true)) {
     const std::int64_t multiple = h.integer("block_multiple_of", 256);
@@ -53,17 +41,9 @@ void read_lfm2(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_lfm2_moe(Hyperparameters& h, ModelInfo& model) {
-  Defaults absent = kAbsent;
-  absent.hidden_size = 2048;
-  absent.intermediate_size = 7168;
-  read_lfm2_like(h, absent, model);
-  const std::vector<bool> convolutions = read_layers_called(h, "conv", {"full_attention"}, model);
-  const ShortConvConfig conv = read_conv(h, "conv_L_cache", model);
-  if (!convolutions.empty()) use_mixer(h, conv, convolutions, model);
-  MixtureConfig mixture = read_experts(h, {.count = 32, .per_token = 4, .intermediate = 1792}, model);
+  read_both(h, model);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.score = RouterScore::sigmoid;
-  mixture.routing.renormalize = h.boolean("norm_topk_prob", true);
-  mixture.routing.scale = h.number("routed_scaling_factor", 1.0f);
   use_mixtures(mixture, layers_behind(h.integer("num_dense_layers", 2), model), model);
 }
 
@@ -92,8 +72,18 @@ void read_layers_by_heads(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(lfm2) = {
-    .configs = {{"Lfm2ForCausalLM", "lfm2", {}, read_lfm2, Reads::all},
-                {"Lfm2MoeForCausalLM", "lfm2_moe", {}, read_lfm2_moe, Reads::all, "lfm2moe"}},
+    .configs = {{"Lfm2ForCausalLM", "lfm2",
+                 R"({"vocab_size":65536,"hidden_size":2560,"intermediate_size":12288,"num_key_value_heads":8,
+                     "max_position_embeddings":128000,"theta":1000000,"bos_token_id":1,"eos_token_id":2,
+                     "pad_token_id":0,"tie_word_embeddings":true,"norm_eps":1e-5})",
+                 read_lfm2, Reads::all},
+                {"Lfm2MoeForCausalLM", "lfm2_moe",
+                 R"({"vocab_size":65536,"hidden_size":2048,"intermediate_size":7168,"num_key_value_heads":8,
+                     "max_position_embeddings":128000,"theta":1000000,"bos_token_id":1,"eos_token_id":2,
+                     "pad_token_id":0,"tie_word_embeddings":true,"norm_eps":1e-5,"num_experts":32,
+                     "num_experts_per_tok":4,"moe_intermediate_size":1792,"norm_topk_prob":true,
+                     "routed_scaling_factor":1})",
+                 read_lfm2_moe, Reads::all, "lfm2moe"}},
     .wrappers = {{"Lfm2VlForConditionalGeneration", "lfm2_vl", "lfm2"}},
     .ggufs = {{"lfm2", {}, read_layers_by_heads},
               {"lfm2moe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_layers_by_heads}},
@@ -104,6 +94,6 @@ PAGODA_FAMILY(lfm2) = {
                 "a short convolution in most layers, norms of queries and keys, 8B: mixtures; one rank only",
             .size = "1.2B",
             .config = R"({"model_type":"lfm2","hidden_size":2048,"num_hidden_layers":16,
-                       "full_attn_idxs":[2,5,8,10,12,14]})"}};
+                          "full_attn_idxs":[2,5,8,10,12,14]})"}};
 
 }  // namespace pagoda

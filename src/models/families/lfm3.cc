@@ -14,7 +14,7 @@ void read(Hyperparameters& h, ModelInfo& model) {
     windows.push_back(layer % 4 == 0 && layer > 0);
     convolutions.push_back(layer % 4 != 2 && !windows.back());
   }
-  use_windows(h, read_window(h, 256), windows, model);
+  use_windows(h, read_window(h), windows, model);
   if (h.boolean("use_sandwich_norm", true)) norm_branches(model.decoder);
   if (h.boolean("use_attention_gate", true)) gate_outputs(model.decoder, OutputGate::sigmoid_of_head);
   norm_heads(model.decoder);
@@ -35,23 +35,12 @@ WeightNames names(ModelFormat format) {
 
 PAGODA_FAMILY(lfm3) = {
     .architecture = "lfm3",
-    .configs = {{"Lfm3ForCausalLM",
-                 "lfm3",
-                 {.vocab_size = 128000,
-                  .hidden_size = 2048,
-                  .intermediate_size = 7680,
-                  .num_layers = 24,
-                  .num_heads = 16,
-                  .num_kv_heads = 4,
-                  .max_positions = 128000,
-                  .rope_theta = 1000000.0f,
-                  .bos = 124894,
-                  .eos = 124900,
-                  .pad = 124893,
-                  .tied = true,
-                  .head_size = 128,
-                  .local_theta = 10000.0f,
-                  .eps_name = "norm_eps"},
+    .configs = {{"Lfm3ForCausalLM", "lfm3",
+                 R"({"vocab_size":128000,"hidden_size":2048,"intermediate_size":7680,"num_hidden_layers":24,
+                     "num_attention_heads":16,"num_key_value_heads":4,"max_position_embeddings":128000,
+                     "rope_theta":1000000,"bos_token_id":124894,"eos_token_id":124900,"pad_token_id":124893,
+                     "tie_word_embeddings":true,"head_dim":128,"local_rope_theta":10000,"norm_eps":1e-5,
+                     "sliding_window":256})",
                  read}},
     .names = names,
     .row = {

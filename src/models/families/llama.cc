@@ -4,9 +4,8 @@
 namespace pagoda {
 
 PAGODA_FAMILY(llama) = {
-    .configs = {{"LlamaForCausalLM",
-                 "llama",
-                 {.intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2},
+    .configs = {{"LlamaForCausalLM", "llama",
+                 R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2})",
                  [](Hyperparameters& h, ModelInfo&) { h.only("sliding_window", nullptr); }}},
     .wrappers = {{"DeepseekVLForConditionalGeneration", "deepseek_vl", "llama"},
                  {"Idefics3ForConditionalGeneration", "idefics3", "llama"},

@@ -24,7 +24,7 @@ void norm_or_scale_queries(bool norm, float beta, std::int32_t positions, Decode
 }
 
 void read_llama4(Hyperparameters& h, ModelInfo& model) {
-  MixtureConfig mixture = read_experts(h, {.count = 16, .per_token = 1}, model);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.shared_intermediate_size = mixture.expert.intermediate_size;
   mixture.routing.score = RouterScore::sigmoid;
   set_intermediate_size(h.integer("intermediate_size_mlp", 16384), model);
@@ -79,20 +79,11 @@ void read_gguf(Hyperparameters&, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(llama4) = {
-    .configs = {{"Llama4ForCausalLM",
-                 "llama4_text",
-                 {.vocab_size = 202048,
-                  .hidden_size = 5120,
-                  .intermediate_size = 8192,
-                  .num_layers = 48,
-                  .num_heads = 40,
-                  .num_kv_heads = 8,
-                  .max_positions = 131072,
-                  .rope_theta = 500000.0f,
-                  .bos = 1,
-                  .eos = 2,
-                  .head_size = 128,
-                  .interleaved_rows = true},
+    .configs = {{"Llama4ForCausalLM", "llama4_text",
+                 R"({"vocab_size":202048,"hidden_size":5120,"intermediate_size":8192,"num_hidden_layers":48,
+                     "num_attention_heads":40,"num_key_value_heads":8,"max_position_embeddings":131072,
+                     "rope_theta":500000,"bos_token_id":1,"eos_token_id":2,"head_dim":128,
+                     "rope_interleave":true,"num_local_experts":16,"num_experts_per_tok":1})",
                  read_llama4}},
     .wrappers = {{"Llama4ForConditionalGeneration", "llama4", "llama4_text"}},
     .ggufs = {{"llama4",

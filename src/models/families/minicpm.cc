@@ -27,9 +27,9 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(minicpm) = {
-    .configs = {{"MiniCPMForCausalLM",
-                 "minicpm",
-                 {.intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2, .tied = true},
+    .configs = {{"MiniCPMForCausalLM", "minicpm",
+                 R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,
+                     "tie_word_embeddings":true})",
                  read_minicpm}},
     .ggufs = {{"minicpm", {.interleaved_rows = true}, read_gguf}},
     .row = {.name = "MiniCPM 1, 2, 4: 0.5B to 8B",

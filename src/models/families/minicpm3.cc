@@ -8,22 +8,12 @@ namespace pagoda {
 namespace {
 
 void read_minicpm3(Hyperparameters& h, ModelInfo& model) {
-  const auto layers = static_cast<float>(std::max(model.decoder.num_layers(), 1)),
+  const auto layers = static_cast<float>(model.decoder.num_layers()),
              width = static_cast<float>(std::max(model.decoder.hidden_size, 1));
   model.decoder.embedding_scale = h.number("scale_emb", 12);
-  scale_residual(
-      h.number("scale_depth", h.written("scale_depth") ? std::sqrt(layers) : 1.4f) / std::sqrt(layers),
-      model.decoder);
-  model.decoder.logit_scale =
-      h.number("dim_model_base", h.written("dim_model_base") ? width : 256.0f) / width;
-  read_latent(
-      h,
-      {.query_rank = 768,
-       .latent_size = 256,
-       .nope_size = 64,
-       .rope_size = 32,
-       .value_size = divide(model.decoder.hidden_size, model.decoder.layers.front().attention()->num_heads)},
-      model);
+  scale_residual(h.nullable_number("scale_depth", std::sqrt(layers)) / std::sqrt(layers), model.decoder);
+  model.decoder.logit_scale = h.nullable_number("dim_model_base", width) / width;
+  read_latent(h, model);
 }
 
 // The file leaves out what the family's only model has for scales.
@@ -38,24 +28,19 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(minicpm3) = {.configs = {{"MiniCPM3ForCausalLM",
-                                        "minicpm3",
-                                        {.vocab_size = 73448,
-                                         .hidden_size = 2560,
-                                         .intermediate_size = 6400,
-                                         .num_layers = 62,
-                                         .num_heads = 40,
-                                         .num_kv_heads = 40,
-                                         .max_positions = 32768,
-                                         .bos = 1,
-                                         .eos = 2,
-                                         .tied = true},
-                                        read_minicpm3}},
-                           .ggufs = {{"minicpm3", {.latent = true}, read_gguf}},
-                           .names = latent_names,
-                           .row = {.name = "MiniCPM 3 4B",
-                                   .differs = "latent attention, three scales, longrope",
-                                   .size = "4B",
-                                   .config = R"({"model_type":"minicpm3"})"}};
+PAGODA_FAMILY(minicpm3) = {
+    .configs = {{"MiniCPM3ForCausalLM", "minicpm3",
+                 R"({"vocab_size":73448,"hidden_size":2560,"intermediate_size":6400,"num_hidden_layers":62,
+                     "num_attention_heads":40,"num_key_value_heads":40,"max_position_embeddings":32768,
+                     "bos_token_id":1,"eos_token_id":2,"tie_word_embeddings":true,"scale_depth":1.4,
+                     "dim_model_base":256,"kv_lora_rank":256,"q_lora_rank":768,"qk_nope_head_dim":64,
+                     "qk_rope_head_dim":32})",
+                 read_minicpm3}},
+    .ggufs = {{"minicpm3", {.latent = true}, read_gguf}},
+    .names = latent_names,
+    .row = {.name = "MiniCPM 3 4B",
+            .differs = "latent attention, three scales, longrope",
+            .size = "4B",
+            .config = R"({"model_type":"minicpm3"})"}};
 
 }  // namespace pagoda

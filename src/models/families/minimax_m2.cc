@@ -11,7 +11,7 @@ void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
   const bool other =
       h.written("partial_rotary_factor") || (rope != nullptr && rope->contains("partial_rotary_factor"));
   if (turned != 0 && !other) model.decoder.ropes.front().rotary_size = turned;
-  MixtureConfig mixture = read_experts(h, {.count = 256, .per_token = 8}, model);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.score = RouterScore::sigmoid;
   mixture.routing.renormalize = true;
   use_mixtures(mixture, {}, model);
@@ -20,21 +20,12 @@ void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(minimax_m2) = {
-    .configs = {{"MiniMaxM2ForCausalLM",
-                 "minimax_m2",
-                 {.vocab_size = 200064,
-                  .hidden_size = 3072,
-                  .intermediate_size = 1536,
-                  .num_layers = 62,
-                  .num_heads = 48,
-                  .num_kv_heads = 8,
-                  .max_positions = 196608,
-                  .norm_eps = 1e-6f,
-                  .rope_theta = 5000000.0f,
-                  .bos = 200034,
-                  .eos = 200020,
-                  .head_size = 128,
-                  .partial = 1},
+    .configs = {{"MiniMaxM2ForCausalLM", "minimax_m2",
+                 R"({"vocab_size":200064,"hidden_size":3072,"intermediate_size":1536,"num_hidden_layers":62,
+                     "num_attention_heads":48,"num_key_value_heads":8,"max_position_embeddings":196608,
+                     "rms_norm_eps":1e-6,"rope_theta":5000000,"bos_token_id":200034,"eos_token_id":200020,
+                     "head_dim":128,"partial_rotary_factor":1,"num_local_experts":256,
+                     "num_experts_per_tok":8})",
                  read_minimax_m2}},
     .ggufs = {{"minimax-m2", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads_together,

@@ -6,7 +6,7 @@ namespace {
 
 // A window that differs between layers is not of this family.
 void read_mistral(Hyperparameters& h, ModelInfo& model) {
-  const std::int32_t window = read_window(h, 4096);
+  const std::int32_t window = read_window(h);
   use_windows(h, window, {}, model);
   if (const json::value* types = h.find("layer_types")) {
     const std::string_view all = window > 0 ? "sliding_attention" : "full_attention";
@@ -20,13 +20,17 @@ void read_mistral(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(mistral) = {.architecture = "mistral",
-                          .configs = {{"MistralForCausalLM", "mistral", kMistral, read_mistral}},
-                          .wrappers = {{"Idefics2ForConditionalGeneration", "idefics2", "mistral"},
-                                       {"Mistral3ForConditionalGeneration", "mistral3", "mistral"}},
-                          .row = {.name = "Mistral 7B, Nemo, Small 1 to 3",
-                                  .differs = "windows; as GGUF it is a `llama`",
-                                  .size = "7B",
-                                  .config = R"({"model_type":"mistral","sliding_window":null})"}};
+PAGODA_FAMILY(mistral) = {
+    .architecture = "mistral",
+    .configs = {{"MistralForCausalLM", "mistral",
+                 R"({"intermediate_size":14336,"num_key_value_heads":8,"max_position_embeddings":131072,
+                     "rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,"sliding_window":4096})",
+                 read_mistral}},
+    .wrappers = {{"Idefics2ForConditionalGeneration", "idefics2", "mistral"},
+                 {"Mistral3ForConditionalGeneration", "mistral3", "mistral"}},
+    .row = {.name = "Mistral 7B, Nemo, Small 1 to 3",
+            .differs = "windows; as GGUF it is a `llama`",
+            .size = "7B",
+            .config = R"({"model_type":"mistral","sliding_window":null})"}};
 
 }  // namespace pagoda

@@ -5,12 +5,8 @@ namespace pagoda {
 namespace {
 
 void read_mixtral(Hyperparameters& h, ModelInfo& model) {
-  Defaults absent = kMistral;
-  absent.norm_eps = 1e-5f;
-  absent.rope_theta = 1000000.0f;
-  read_common(h, absent, model);
   use_windows(h, h.integer("sliding_window", 0), {}, model);
-  MixtureConfig mixture = read_experts(h, {.count = 8, .per_token = 2}, model);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.renormalize = true;
   use_mixtures(mixture, {}, model);
 }
@@ -19,7 +15,11 @@ void read_mixtral(Hyperparameters& h, ModelInfo& model) {
 
 PAGODA_FAMILY(mixtral) = {
     .architecture = "mixtral",
-    .configs = {{"MixtralForCausalLM", "mixtral", {}, read_mixtral, Reads::all}},
+    .configs = {{"MixtralForCausalLM", "mixtral",
+                 R"({"intermediate_size":14336,"num_key_value_heads":8,"max_position_embeddings":131072,
+                     "rms_norm_eps":1e-5,"bos_token_id":1,"eos_token_id":2,"rope_theta":1000000,
+                     "num_local_experts":8,"num_experts_per_tok":2})",
+                 read_mixtral}},
     .ggufs = {{"llama", {.interleaved_rows = true, .experts = {.known = true}}}},
     .folder_names = [](WeightNames& names) { names.experts = mixtral_experts(); },
     .only_experts = true,

@@ -9,19 +9,7 @@ namespace {
 
 // Norms before each half, a gated feed-forward, windows in two of three layers.
 void read_modern_bert(Hyperparameters& h, ModelInfo& model) {
-  read_layers(h,
-              {.vocab_size = 50368,
-               .hidden_size = 768,
-               .intermediate_size = 1152,
-               .num_layers = 22,
-               .num_heads = 12,
-               .max_positions = 8192,
-               .eos = 50282,
-               .pad = 50283,
-               .eps_name = "norm_eps",
-               .activation = "gelu",
-               .activation_name = "hidden_activation"},
-              model);
+  read_layers(h, model);
   model.decoder.tied_head = false;
   model.bos_token_id = -1;
   see_both_sides(model.decoder);
@@ -79,7 +67,11 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(modern_bert) = {
-    .configs = {{"ModernBertForMaskedLM", "modernbert", {}, read_modern_bert, Reads::all}},
+    .configs = {{"ModernBertForMaskedLM", "modernbert",
+                 R"({"vocab_size":50368,"hidden_size":768,"intermediate_size":1152,"num_hidden_layers":22,
+                     "num_attention_heads":12,"max_position_embeddings":8192,"eos_token_id":50282,
+                     "pad_token_id":50283,"norm_eps":1e-5,"hidden_activation":"gelu"})",
+                 read_modern_bert, Reads::all}},
     .ggufs = {{"modern-bert", {}, read_gguf, Reads::all}},
     .shape = shape,
     .names = modern_bert_names,

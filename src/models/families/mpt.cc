@@ -5,15 +5,7 @@ namespace pagoda {
 namespace {
 
 void read_mpt(Hyperparameters& h, ModelInfo& model) {
-  read_sizes(h, {.hidden = "d_model", .layers = "n_layers", .heads = "n_heads", .positions = "max_seq_len"},
-             {.vocab_size = 50368,
-              .hidden_size = 2048,
-              .num_layers = 24,
-              .num_heads = 16,
-              .tied = true,
-              .eps_name = "layer_norm_epsilon",
-              .activation = "gelu"},
-             model);
+  read_plain_layers(h, model);
   set_intermediate_size(times(h.integer("expansion_ratio", 4), model.decoder.hidden_size), model);
   float largest = 8;
   h.only("no_bias", true);
@@ -58,7 +50,10 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(mpt) = {
-    .configs = {{"MptForCausalLM", "mpt", {}, read_mpt, Reads::all}},
+    .configs = {{"MptForCausalLM", "mpt",
+                 R"({"vocab_size":50368,"d_model":2048,"n_layers":24,"n_heads":16,"max_seq_len":2048,
+                     "tie_word_embeddings":true,"layer_norm_epsilon":1e-5,"hidden_act":"gelu"})",
+                 read_mpt, Reads::all}},
     .ggufs = {{"mpt", {.activation = "gelu", .layer_norm = true, .rotates = false}, read_gguf}},
     .shape = plain_layer_norm_shape,
     .names = mpt_names,

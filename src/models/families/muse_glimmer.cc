@@ -59,18 +59,10 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(muse_glimmer) = {
-    .configs = {{"MuseGlimmerTextModel",
-                 "muse_glimmer_text",
-                 {.vocab_size = 202048,
-                  .hidden_size = 6656,
-                  .intermediate_size = 19968,
-                  .num_layers = 52,
-                  .num_kv_heads = 2,
-                  .max_positions = 131072,
-                  .bos = 200000,
-                  .eos = 200001,
-                  .head_size = 128,
-                  .activation_name = "hidden_activation"},
+    .configs = {{"MuseGlimmerTextModel", "muse_glimmer_text",
+                 R"({"vocab_size":202048,"hidden_size":6656,"intermediate_size":19968,"num_hidden_layers":52,
+                     "num_key_value_heads":2,"max_position_embeddings":131072,"bos_token_id":200000,
+                     "eos_token_id":200001,"head_dim":128,"hidden_activation":"silu"})",
                  read_muse_glimmer}},
     .wrappers = {{"MuseGlimmerForConditionalGeneration", "muse_glimmer", "muse_glimmer_text"}},
     .ggufs = {{"muse-glimmer", {.interleaved_rows = true}, read_gguf}},

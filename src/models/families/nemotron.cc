@@ -4,18 +4,10 @@
 namespace pagoda {
 
 PAGODA_FAMILY(nemotron) = {
-    .configs = {{"NemotronForCausalLM",
-                 "nemotron",
-                 {.vocab_size = 256000,
-                  .hidden_size = 6144,
-                  .intermediate_size = 24576,
-                  .num_heads = 48,
-                  .max_positions = 4096,
-                  .bos = 2,
-                  .eos = 3,
-                  .partial = 0.5f,
-                  .eps_name = "norm_eps",
-                  .activation = "relu2"},
+    .configs = {{"NemotronForCausalLM", "nemotron",
+                 R"({"vocab_size":256000,"hidden_size":6144,"intermediate_size":24576,
+                     "num_attention_heads":48,"max_position_embeddings":4096,"bos_token_id":2,
+                     "eos_token_id":3,"partial_rotary_factor":0.5,"hidden_act":"relu2","norm_eps":1e-5})",
                  [](Hyperparameters&, ModelInfo& model) { offset_norms(model.decoder); }}},
     .ggufs = {{"nemotron", {.activation = "relu2", .layer_norm = true}}},
     .shape = plain_layer_norm_shape,
@@ -23,6 +15,6 @@ PAGODA_FAMILY(nemotron) = {
             .differs = "layer norms, squared ReLU, half of each head rotates",
             .size = "Minitron 4B",
             .config = R"({"model_type":"nemotron","hidden_size":3072,"num_attention_heads":24,
-                       "num_key_value_heads":8})"}};
+                          "num_key_value_heads":8})"}};
 
 }  // namespace pagoda

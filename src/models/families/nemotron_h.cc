@@ -47,21 +47,8 @@ void read_nemotron_h(Hyperparameters& h, ModelInfo& model) {
   std::vector<Block> blocks = read_blocks(h);
   if (!h.written("hybrid_override_pattern") && !h.written("layers_block_type") && !h.written("layer_types"))
     blocks = {Block::mamba, Block::experts, Block::attention, Block::dense};
-  read_common(h,
-              {.vocab_size = 131072,
-               .intermediate_size = 21504,
-               .num_layers = static_cast<std::int32_t>(std::min<std::size_t>(blocks.size(), 1 << 20)),
-               .num_kv_heads = 8,
-               .max_positions = 4096,
-               .bos = 1,
-               .eos = 2,
-               .pad = 0,
-               .head_size = 128,
-               .eps_name = h.find("layer_norm_epsilon") != nullptr ? "layer_norm_epsilon" : "rms_norm_eps",
-               .layers_name = "",
-               .activation = "relu2",
-               .activation_name = "mlp_hidden_act"},
-              model);
+  read_layers(h, model, {.layers = static_cast<std::int32_t>(std::min<std::size_t>(blocks.size(), 1 << 20))});
+  read_rope(h, model);
   model.decoder.tied_head = false;  // whatever the file says: its head is there
   h.only("moe_latent_size", nullptr);
   h.only("mamba_hidden_act", "silu");
@@ -127,7 +114,11 @@ void read_blocks_by_tensor(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(nemotron_h) = {
-    .configs = {{"NemotronHForCausalLM", "nemotron_h", {}, read_nemotron_h, Reads::all}},
+    .configs = {{"NemotronHForCausalLM", "nemotron_h",
+                 R"({"vocab_size":131072,"intermediate_size":21504,"num_key_value_heads":8,
+                     "max_position_embeddings":4096,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0,
+                     "head_dim":128,"layer_norm_epsilon":1e-5,"rms_norm_eps":1e-5,"mlp_hidden_act":"relu2"})",
+                 read_nemotron_h, Reads::all}},
     .ggufs = {{"nemotron_h", {.activation = "relu2"}, read_blocks_by_tensor},
               {"nemotron_h_moe",
                {.activation = "relu2", .experts = {.known = true, .score = RouterScore::sigmoid}},
@@ -138,8 +129,8 @@ PAGODA_FAMILY(nemotron_h) = {
                        "or a mixture of such); not those with a latent size; one rank only",
             .size = "30B-A3B",
             .config = R"({"model_type":"nemotron_h","hidden_size":2688,"num_attention_heads":32,
-                       "num_key_value_heads":2,"mamba_num_heads":64,"n_routed_experts":128,
-                       "num_experts_per_tok":6,
-                       "hybrid_override_pattern":"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"})"}};
+                          "num_key_value_heads":2,"mamba_num_heads":64,"n_routed_experts":128,
+                          "num_experts_per_tok":6,
+                          "hybrid_override_pattern":"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"})"}};
 
 }  // namespace pagoda

@@ -1,7 +1,5 @@
 // NomicBERT: BERT with rotation instead of positions and a gated feed-forward; or, in nomic-embed-text v2, a
 // plain one and in every second layer a mixture of such.
-#include <cmath>
-
 #include "models/reading.h"
 
 namespace pagoda {
@@ -70,38 +68,13 @@ void read_nomic_mixtures(Hyperparameters& h, std::string_view activation, ModelI
 // A gated feed-forward and rotation instead of learned positions. The files on hubs were written under
 // GPT-2's names.
 void read_nomic_bert(Hyperparameters& h, ModelInfo& model) {
-  const auto either = [&](std::string_view gpt2, std::string_view bert) {
-    h.without_effect("");
-    return h.find(gpt2) != nullptr ? gpt2 : bert;
-  };
-  const std::string function = h.string(either("activation_function", "hidden_act"), "silu");
+  const std::string function = h.string("activation_function", h.string("hidden_act", "silu"));
   const std::string activation = function == "swiglu" ? "silu" : function;
   if (activation != "silu" && activation != "gelu")
     return h.refuse("config.json: the activation of NomicBert can only be 'swiglu' or 'gelu'");
-  h.without_effect("max_trained_positions");
-  read_sizes(h,
-             {.hidden = either("n_embd", "hidden_size"),
-              .layers = either("n_layer", "num_hidden_layers"),
-              .heads = either("n_head", "num_attention_heads"),
-              .positions =
-                  h.written("max_position_embeddings") ? "max_position_embeddings" : "max_trained_positions",
-              .inner = either("n_inner", "intermediate_size")},
-             {.vocab_size = 30528,
-              .hidden_size = 768,
-              .intermediate_size = 3072,
-              .num_layers = 12,
-              .num_heads = 12,
-              .max_positions = h.written("max_position_embeddings") ? 512 : 2048,
-              .norm_eps = 1e-12f,
-              .eps_name = either("layer_norm_epsilon", "layer_norm_eps"),
-              .activation = activation},
-             model);
-  read_bert_options(h, 0, model);
-  const std::int32_t head_size = h.integer("head_dim", model.decoder.layers.front().attention()->head_size);
-  each_attention(model.decoder, [&](AttentionConfig& attention) {
-    attention.head_size = head_size;
-    attention.scale = 1.0f / std::sqrt(static_cast<float>(head_size));
-  });
+  read_bert(h, model, {.activation = activation});
+  const std::int32_t trained = h.integer("max_trained_positions", 2048);
+  if (!h.written("max_position_embeddings")) model.decoder.max_positions = trained;
   read_nomic_mixtures(h, activation, model);
   if (activation == "gelu") use_plain(model);
   h.only("prenorm", false);
@@ -125,7 +98,12 @@ void read_gguf_nomic_bert_moe(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(nomic_bert) = {
-    .configs = {{"NomicBertForMaskedLM", "nomic_bert", {}, read_nomic_bert, Reads::all}},
+    .configs = {{"NomicBertForMaskedLM", "nomic_bert",
+                 R"({"vocab_size":30528,"n_embd":768,"hidden_size":768,"n_layer":12,"num_hidden_layers":12,
+                     "n_head":12,"num_attention_heads":12,"n_inner":3072,"intermediate_size":3072,
+                     "max_position_embeddings":512,"layer_norm_epsilon":1e-12,"layer_norm_eps":1e-12,
+                     "pad_token_id":0})",
+                 read_nomic_bert, Reads::all}},
     .ggufs = {{"nomic-bert", {.layer_norm = true, .encoder = true}, read_gguf_nomic_bert},
               {"nomic-bert-moe",
                {.activation = "gelu",

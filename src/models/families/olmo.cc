@@ -28,12 +28,15 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(olmo) = {.configs = {{"OlmoForCausalLM", "olmo", kOlmo2, read_olmo}},
-                       .ggufs = {{"olmo", {.layer_norm = true, .interleaved_rows = true}, read_gguf}},
-                       .shape = shape,
-                       .row = {.name = "OLMo 1: 1B, 7B",
-                               .differs = "layer norms without weights, cut-off queries, keys and values",
-                               .size = "7B",
-                               .config = R"({"model_type":"olmo"})"}};
+PAGODA_FAMILY(olmo) = {
+    .configs = {{"OlmoForCausalLM", "olmo",
+                 R"({"vocab_size":50304,"intermediate_size":11008,"eos_token_id":50279,"pad_token_id":1})",
+                 read_olmo}},
+    .ggufs = {{"olmo", {.layer_norm = true, .interleaved_rows = true}, read_gguf}},
+    .shape = shape,
+    .row = {.name = "OLMo 1: 1B, 7B",
+            .differs = "layer norms without weights, cut-off queries, keys and values",
+            .size = "7B",
+            .config = R"({"model_type":"olmo"})"}};
 
 }  // namespace pagoda

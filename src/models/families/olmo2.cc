@@ -7,7 +7,7 @@ namespace {
 
 // Three of four layers have a window; the scaling of the rotation is of the others alone.
 void read_olmo3(Hyperparameters& h, ModelInfo& model) {
-  read_window_pattern(h, h.integer("sliding_window", 4096), 4, model);
+  read_window_pattern(h, h.integer("sliding_window"), 4, model);
 }
 
 void shape(DecoderConfig& decoder) {
@@ -26,15 +26,11 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(olmo2) = {
-    .configs = {{"Olmo2ForCausalLM", "olmo2", kOlmo2},
-                {"Olmo3ForCausalLM",
-                 "olmo3",
-                 {.vocab_size = 50304,
-                  .intermediate_size = 11008,
-                  .rope_theta = 500000.0f,
-                  .eos = 50279,
-                  .pad = 1,
-                  .local_theta = 500000.0f},
+    .configs = {{"Olmo2ForCausalLM", "olmo2",
+                 R"({"vocab_size":50304,"intermediate_size":11008,"eos_token_id":50279,"pad_token_id":1})"},
+                {"Olmo3ForCausalLM", "olmo3",
+                 R"({"vocab_size":50304,"intermediate_size":11008,"rope_theta":500000,"eos_token_id":50279,
+                     "pad_token_id":1,"local_rope_theta":500000,"sliding_window":4096})",
                  read_olmo3}},
     .ggufs = {{"olmo2", {}, read_gguf}},
     .shape = shape,

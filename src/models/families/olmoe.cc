@@ -6,30 +6,23 @@ namespace {
 
 void read_olmoe(Hyperparameters& h, ModelInfo& model) {
   clip_attention(h.number("clip_qkv", 0), model.decoder);
-  MixtureConfig mixture = read_experts(h, {.count = 64, .per_token = 8}, model);
-  mixture.routing.renormalize = h.boolean("norm_topk_prob", false);
-  use_mixtures(mixture, {}, model);
+  use_mixtures(read_experts(h, model), {}, model);
 }
 
 }  // namespace
 
-PAGODA_FAMILY(olmoe) = {.configs = {{"OlmoeForCausalLM",
-                                     "olmoe",
-                                     {.vocab_size = 50304,
-                                      .hidden_size = 2048,
-                                      .intermediate_size = 2048,
-                                      .num_layers = 16,
-                                      .num_heads = 16,
-                                      .max_positions = 4096,
-                                      .eos = 50279,
-                                      .pad = 1},
-                                     read_olmoe}},
-                        .ggufs = {{"olmoe", {.experts = {.known = true, .renormalize = false}}}},
-                        .shape = norm_heads_together,
-                        .folder_experts = ExpertPlaces{},
-                        .row = {.name = "OLMoE 7B-A1B",
-                                .differs = "mixtures, norms of all heads together; one rank only",
-                                .size = "7B-A1B",
-                                .config = R"({"model_type":"olmoe"})"}};
+PAGODA_FAMILY(olmoe) = {
+    .configs = {{"OlmoeForCausalLM", "olmoe",
+                 R"({"vocab_size":50304,"hidden_size":2048,"intermediate_size":2048,"num_hidden_layers":16,
+                     "num_attention_heads":16,"max_position_embeddings":4096,"eos_token_id":50279,
+                     "pad_token_id":1,"num_experts":64,"num_experts_per_tok":8,"norm_topk_prob":false})",
+                 read_olmoe}},
+    .ggufs = {{"olmoe", {.experts = {.known = true, .renormalize = false}}}},
+    .shape = norm_heads_together,
+    .folder_experts = ExpertPlaces{},
+    .row = {.name = "OLMoE 7B-A1B",
+            .differs = "mixtures, norms of all heads together; one rank only",
+            .size = "7B-A1B",
+            .config = R"({"model_type":"olmoe"})"}};
 
 }  // namespace pagoda

@@ -6,25 +6,7 @@ namespace pagoda {
 namespace {
 
 void read_opt(Hyperparameters& h, ModelInfo& model) {
-  read_sizes(h,
-             {.hidden = "hidden_size",
-              .layers = "num_hidden_layers",
-              .heads = "num_attention_heads",
-              .positions = "max_position_embeddings",
-              .inner = "ffn_dim",
-              .activation = "activation_function"},
-             {.vocab_size = 50272,
-              .hidden_size = 768,
-              .intermediate_size = 3072,
-              .num_layers = 12,
-              .num_heads = 12,
-              .bos = 2,
-              .eos = 2,
-              .pad = 1,
-              .tied = true,
-              .eps_name = "",
-              .activation = "relu"},
-             model);
+  read_plain_layers(h, model);
   DecoderConfig& decoder = model.decoder;
   decoder.embedding_size = h.integer("word_embed_proj_dim", decoder.hidden_size);
   h.without_effect("enable_bias");  // as the tensors say
@@ -59,13 +41,18 @@ WeightNames names(ModelFormat) {
 
 }  // namespace
 
-PAGODA_FAMILY(opt) = {.architecture = "opt",
-                      .configs = {{"OPTForCausalLM", "opt", {}, read_opt, Reads::all}},
-                      .names = names,
-                      .row = {.name = "OPT: 125M to 66B",
-                              .differs = "layer norm, learned positions, ReLU",
-                              .size = "13B",
-                              .config = R"({"model_type":"opt","hidden_size":5120,"num_hidden_layers":40,
-                       "num_attention_heads":40})"}};
+PAGODA_FAMILY(opt) = {
+    .architecture = "opt",
+    .configs = {{"OPTForCausalLM", "opt",
+                 R"({"vocab_size":50272,"hidden_size":768,"ffn_dim":3072,"num_hidden_layers":12,
+                     "num_attention_heads":12,"bos_token_id":2,"eos_token_id":2,"pad_token_id":1,
+                     "tie_word_embeddings":true,"activation_function":"relu"})",
+                 read_opt, Reads::all}},
+    .names = names,
+    .row = {.name = "OPT: 125M to 66B",
+            .differs = "layer norm, learned positions, ReLU",
+            .size = "13B",
+            .config = R"({"model_type":"opt","hidden_size":5120,"num_hidden_layers":40,
+                          "num_attention_heads":40})"}};
 
 }  // namespace pagoda

@@ -13,17 +13,11 @@ void read_phi(Hyperparameters& h, ModelInfo& model) {
 
 }  // namespace
 
-PAGODA_FAMILY(phi) = {.configs = {{"PhiForCausalLM",
-                                   "phi",
-                                   {.vocab_size = 51200,
-                                    .hidden_size = 2048,
-                                    .intermediate_size = 8192,
-                                    .num_layers = 24,
-                                    .bos = 1,
-                                    .eos = 2,
-                                    .partial = 0.5f,
-                                    .eps_name = "layer_norm_eps",
-                                    .activation = "gelu_new"},
+PAGODA_FAMILY(phi) = {.configs = {{"PhiForCausalLM", "phi",
+                                   R"({"vocab_size":51200,"hidden_size":2048,"intermediate_size":8192,
+                                       "num_hidden_layers":24,"bos_token_id":1,"eos_token_id":2,
+                                       "partial_rotary_factor":0.5,"hidden_act":"gelu_new",
+                                       "layer_norm_eps":1e-5})",
                                    read_phi}},
                       .ggufs = {{"phi2", {.activation = "gelu_new", .layer_norm = true, .parallel = true}}},
                       .shape = plain_layer_norm_shape,

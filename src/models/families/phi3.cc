@@ -20,16 +20,10 @@ WeightNames names(ModelFormat format) {
 
 }  // namespace
 
-PAGODA_FAMILY(phi3) = {.configs = {{"Phi3ForCausalLM",
-                                    "phi3",
-                                    {.vocab_size = 32064,
-                                     .hidden_size = 3072,
-                                     .intermediate_size = 8192,
-                                     .max_positions = 4096,
-                                     .bos = 1,
-                                     .eos = 32000,
-                                     .pad = 32000,
-                                     .partial = 1},
+PAGODA_FAMILY(phi3) = {.configs = {{"Phi3ForCausalLM", "phi3",
+                                    R"({"vocab_size":32064,"hidden_size":3072,"intermediate_size":8192,
+                                        "max_position_embeddings":4096,"bos_token_id":1,"eos_token_id":32000,
+                                        "pad_token_id":32000,"partial_rotary_factor":1})",
                                     read_phi3}},
                        .ggufs = {{"phi3"}},
                        .names = names,
@@ -37,6 +31,7 @@ PAGODA_FAMILY(phi3) = {.configs = {{"Phi3ForCausalLM",
                                .differs = "fused matrices, window, longrope",
                                .size = "Phi 4 14B",
                                .config = R"({"model_type":"phi3","hidden_size":5120,"num_hidden_layers":40,
-                       "num_attention_heads":40,"num_key_value_heads":10,"max_position_embeddings":16384})"}};
+                                             "num_attention_heads":40,"num_key_value_heads":10,
+                                             "max_position_embeddings":16384})"}};
 
 }  // namespace pagoda

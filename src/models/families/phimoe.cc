@@ -4,14 +4,13 @@
 namespace pagoda {
 namespace {
 
+constexpr std::string_view kAbsent =
+    R"({"vocab_size":32064,"intermediate_size":6400,"num_key_value_heads":8,"max_position_embeddings":131072,
+        "rms_norm_eps":1e-5,"rope_theta":1000000,"bos_token_id":1,"eos_token_id":2,"num_local_experts":16,
+        "num_experts_per_tok":2})";
+
 // A scale of cosines and sines is in the file instead of following from the factors.
 void read_phimoe(Hyperparameters& h, ModelInfo& model) {
-  Defaults absent = kMistral;
-  absent.vocab_size = 32064;
-  absent.norm_eps = 1e-5f;
-  absent.intermediate_size = 6400;
-  absent.rope_theta = 1000000.0f;
-  read_common(h, absent, model);
   use_windows(h, h.integer("sliding_window", 0), {}, model);
   if (RopeConfig& to = model.decoder.ropes.front(); to.scaling == RopeScaling::longrope) {
     Hyperparameters rope(*rope_object(h), h.shared_status());
@@ -20,7 +19,7 @@ void read_phimoe(Hyperparameters& h, ModelInfo& model) {
       h.refuse("config.json: 'long_mscale' other than 'short_mscale' is not supported");
   }
   h.only("num_experts_per_tok", 2);
-  MixtureConfig mixture = read_experts(h, {.count = 16, .per_token = 2}, model);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.score = RouterScore::sparse_mixer;
   mixture.routing.near = 2 * h.number("router_jitter_noise", 0.01f);
   use_mixtures(mixture, {}, model);
@@ -42,8 +41,8 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(phimoe) = {
-    .configs = {{"PhimoeForCausalLM", "phimoe", {}, read_phimoe, Reads::all},
-                {"PhiMoEForCausalLM", "phimoe", {}, read_phimoe, Reads::all}},
+    .configs = {{"PhimoeForCausalLM", "phimoe", kAbsent, read_phimoe},
+                {"PhiMoEForCausalLM", "phimoe", kAbsent, read_phimoe}},
     .ggufs = {{"phimoe", {.experts = {.known = true, .score = RouterScore::sparse_mixer}}, read_gguf}},
     .shape = layer_norms,
     .folder_names =

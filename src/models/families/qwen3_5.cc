@@ -8,7 +8,7 @@ namespace {
 void read_qwen3_5_moe(Hyperparameters& h, ModelInfo& model) {
   read_delta_net(h, model);
   h.only("norm_topk_prob", true);
-  use_mixtures(read_gated_experts(h, 256, 8, model), {}, model);
+  use_mixtures(read_gated_experts(h, model), {}, model);
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_delta_net(h, true, model); }
@@ -16,32 +16,19 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_delta_net(h, tr
 }  // namespace
 
 PAGODA_FAMILY(qwen3_5) = {
-    .configs = {{"Qwen3_5ForCausalLM",
-                 "qwen3_5_text",
-                 {.vocab_size = 248320,
-                  .intermediate_size = 12288,
-                  .num_heads = 16,
-                  .num_kv_heads = 4,
-                  .max_positions = 32768,
-                  .norm_eps = 1e-6f,
-                  .head_size = 256,
-                  .partial = 0.25f},
-                 read_delta_net},
-                {"Qwen3_5MoeForCausalLM",
-                 "qwen3_5_moe_text",
-                 {.vocab_size = 248320,
-                  .hidden_size = 2048,
-                  .intermediate_size = 512,
-                  .num_layers = 40,
-                  .num_heads = 16,
-                  .num_kv_heads = 2,
-                  .max_positions = 32768,
-                  .norm_eps = 1e-6f,
-                  .head_size = 256,
-                  .partial = 0.25f},
-                 read_qwen3_5_moe,
-                 Reads::rest,
-                 "qwen35moe"}},
+    .configs =
+        {{"Qwen3_5ForCausalLM", "qwen3_5_text",
+          R"({"vocab_size":248320,"intermediate_size":12288,"num_attention_heads":16,"num_key_value_heads":4,
+              "max_position_embeddings":32768,"rms_norm_eps":1e-6,"head_dim":256,
+              "partial_rotary_factor":0.25})",
+          read_delta_net},
+         {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text",
+          R"({"vocab_size":248320,"hidden_size":2048,"intermediate_size":512,"num_hidden_layers":40,
+              "num_attention_heads":16,"num_key_value_heads":2,"max_position_embeddings":32768,
+              "rms_norm_eps":1e-6,"head_dim":256,"partial_rotary_factor":0.25,"num_experts":256,
+              "num_experts_per_tok":8,"moe_intermediate_size":512,"shared_expert_intermediate_size":512,
+              "norm_topk_prob":true})",
+          read_qwen3_5_moe, Reads::rest, "qwen35moe"}},
     .wrappers = {{"MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6", "qwen3_5_text"},
                  {"Qwen3_5ForConditionalGeneration", "qwen3_5", "qwen3_5_text"},
                  {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", "qwen3_5_moe_text"}},

@@ -6,23 +6,17 @@ namespace {
 
 void read_qwen3_moe(Hyperparameters& h, ModelInfo& model) {
   use_windows(h, read_optional_window(h), {}, model);
-  MixtureConfig mixture = read_experts(h, {.count = 128, .per_token = 8, .intermediate = 768}, model);
-  mixture.routing.renormalize = h.boolean("norm_topk_prob", false);
-  use_mixtures(mixture, read_sparse_layers(h, model), model);
+  use_mixtures(read_experts(h, model), read_sparse_layers(h, model), model);
 }
 
 }  // namespace
 
 PAGODA_FAMILY(qwen3_moe) = {
-    .configs = {{"Qwen3MoeForCausalLM",
-                 "qwen3_moe",
-                 {.vocab_size = 151936,
-                  .hidden_size = 2048,
-                  .intermediate_size = 6144,
-                  .num_layers = 24,
-                  .num_kv_heads = 4,
-                  .max_positions = 32768,
-                  .norm_eps = 1e-6f},
+    .configs = {{"Qwen3MoeForCausalLM", "qwen3_moe",
+                 R"({"vocab_size":151936,"hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":24,
+                     "num_key_value_heads":4,"max_position_embeddings":32768,"rms_norm_eps":1e-6,
+                     "sliding_window":4096,"num_experts":128,"num_experts_per_tok":8,
+                     "moe_intermediate_size":768,"norm_topk_prob":false})",
                  read_qwen3_moe}},
     .ggufs = {{"qwen3moe", {.experts = {.known = true}}}},
     .shape = norm_heads,

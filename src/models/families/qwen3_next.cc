@@ -5,21 +5,15 @@
 namespace pagoda {
 
 PAGODA_FAMILY(qwen3_next) = {
-    .configs = {{"Qwen3NextForCausalLM",
-                 "qwen3_next",
-                 {.vocab_size = 151936,
-                  .hidden_size = 2048,
-                  .intermediate_size = 5632,
-                  .num_layers = 48,
-                  .num_heads = 16,
-                  .num_kv_heads = 2,
-                  .max_positions = 32768,
-                  .norm_eps = 1e-6f,
-                  .head_size = 256,
-                  .partial = 0.25f},
+    .configs = {{"Qwen3NextForCausalLM", "qwen3_next",
+                 R"({"vocab_size":151936,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":48,
+                     "num_attention_heads":16,"num_key_value_heads":2,"max_position_embeddings":32768,
+                     "rms_norm_eps":1e-6,"head_dim":256,"partial_rotary_factor":0.25,"num_experts":512,
+                     "num_experts_per_tok":10,"moe_intermediate_size":512,
+                     "shared_expert_intermediate_size":512,"norm_topk_prob":true})",
                  [](Hyperparameters& h, ModelInfo& model) {
                    read_delta_net(h, model);
-                   use_mixtures(read_gated_experts(h, 512, 10, model), read_sparse_layers(h, model), model);
+                   use_mixtures(read_gated_experts(h, model), read_sparse_layers(h, model), model);
                  }}},
     .ggufs = {{"qwen3next",
                {.experts = {.known = true, .shared_gate = true}},

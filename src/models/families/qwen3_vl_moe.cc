@@ -5,27 +5,18 @@ namespace pagoda {
 namespace {
 
 void read_qwen3_vl_moe(Hyperparameters& h, ModelInfo& model) {
-  MixtureConfig mixture = read_experts(h, {.count = 60, .per_token = 4, .intermediate = 1408}, model);
-  mixture.routing.renormalize = true;
   h.only("norm_topk_prob", true);
-  use_mixtures(mixture, read_sparse_layers(h, model), model);
+  use_mixtures(read_experts(h, model), read_sparse_layers(h, model), model);
 }
 
 }  // namespace
 
 PAGODA_FAMILY(qwen3_vl_moe) = {
-    .configs = {{"Qwen3VLMoeTextModel",
-                 "qwen3_vl_moe_text",
-                 {.vocab_size = 151936,
-                  .hidden_size = 2048,
-                  .intermediate_size = 5632,
-                  .num_layers = 24,
-                  .num_heads = 16,
-                  .num_kv_heads = 16,
-                  .max_positions = 128000,
-                  .norm_eps = 1e-6f,
-                  .rope_theta = 500000.0f,
-                  .tied = true},
+    .configs = {{"Qwen3VLMoeTextModel", "qwen3_vl_moe_text",
+                 R"({"vocab_size":151936,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":24,
+                     "num_attention_heads":16,"num_key_value_heads":16,"max_position_embeddings":128000,
+                     "rms_norm_eps":1e-6,"rope_theta":500000,"tie_word_embeddings":true,"num_experts":60,
+                     "num_experts_per_tok":4,"moe_intermediate_size":1408,"norm_topk_prob":true})",
                  read_qwen3_vl_moe}},
     .wrappers = {{"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text"}},
     .ggufs = {{"qwen3vlmoe", {.experts = {.known = true}}}},
@@ -39,6 +30,6 @@ PAGODA_FAMILY(qwen3_vl_moe) = {
             .differs = "Qwen 3 MoE",
             .size = "30B-A3B",
             .config = R"({"model_type":"qwen3_vl_moe_text","num_hidden_layers":48,"num_key_value_heads":4,
-                       "head_dim":128})"}};
+                          "head_dim":128})"}};
 
 }  // namespace pagoda

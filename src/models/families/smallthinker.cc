@@ -10,7 +10,8 @@ void route_early(DecoderConfig& decoder) {
 }
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  model.eos_token_ids = {151643, 151645};
+  read_layers(h, model, {.inner = 0, .activation = "relu"});  // no layer has a dense feed-forward
+  read_rope(h, model);
   const std::int32_t layers = model.decoder.num_layers();
   if (h.find("rope_layout") != nullptr) rotate_layers(h, h.flags("rope_layout", layers), model.decoder);
   if (h.find("sliding_window_layout") != nullptr)
@@ -36,23 +37,12 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(smallthinker) = {
-    .configs = {{"SmallThinkerForCausalLM",
-                 "smallthinker",
-                 {.vocab_size = 151936,
-                  .hidden_size = 1536,
-                  .num_heads = 12,
-                  .num_kv_heads = 2,
-                  .max_positions = 131072,
-                  .norm_eps = 1e-6f,
-                  .rope_theta = 1000000.0f,
-                  .bos = 151643,
-                  .eos = 151643,
-                  .tied = true,
-                  .head_size = 128,
-                  .inner_name = "",
-                  .activation = "relu",
-                  .activation_name = ""},
-                 read}},
+    .configs = {{"SmallThinkerForCausalLM", "smallthinker",
+                 R"({"vocab_size":151936,"hidden_size":1536,"num_attention_heads":12,"num_key_value_heads":2,
+                     "max_position_embeddings":131072,"rms_norm_eps":1e-6,"rope_theta":1000000,
+                     "bos_token_id":151643,"eos_token_id":[151643,151645],"tie_word_embeddings":true,
+                     "head_dim":128})",
+                 read, Reads::all}},
     .ggufs = {{"smallthinker",
                {.activation = "relu", .experts = {.known = true, .score = RouterScore::sigmoid}},
                read_gguf}},

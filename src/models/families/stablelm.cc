@@ -16,16 +16,10 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
 }  // namespace
 
 PAGODA_FAMILY(stablelm) = {
-    .configs = {{"StableLmForCausalLM",
-                 "stablelm",
-                 {.vocab_size = 50304,
-                  .hidden_size = 2560,
-                  .intermediate_size = 6912,
-                  .max_positions = 4096,
-                  .bos = 0,
-                  .eos = 0,
-                  .partial = 0.25f,
-                  .eps_name = "layer_norm_eps"},
+    .configs = {{"StableLmForCausalLM", "stablelm",
+                 R"({"vocab_size":50304,"hidden_size":2560,"intermediate_size":6912,
+                     "max_position_embeddings":4096,"bos_token_id":0,"eos_token_id":0,
+                     "partial_rotary_factor":0.25,"layer_norm_eps":1e-5})",
                  read_stablelm}},
     .ggufs = {{"stablelm", {.layer_norm = true, .may_be_parallel = true}, read_gguf}},
     .shape = layer_norms,

@@ -3,28 +3,22 @@
 
 namespace pagoda {
 
-PAGODA_FAMILY(youtu) = {.architecture = "youtu",
-                        .configs = {{"YoutuForCausalLM",
-                                     "youtu",
-                                     {.vocab_size = 128256,
-                                      .hidden_size = 2048,
-                                      .intermediate_size = 6144,
-                                      .num_heads = 16,
-                                      .num_kv_heads = 16,
-                                      .max_positions = 131072,
-                                      .norm_eps = 1e-6f,
-                                      .bos = 128000,
-                                      .eos = 128001,
-                                      .tied = true},
-                                     [](Hyperparameters& h, ModelInfo& model) {
-                                       model.decoder.interleaved_rows = h.boolean("rope_interleave", true);
-                                       h.without_effect("embedding_initializer_range");
-                                       read_latent(h, kDeepSeekLatent, model);
-                                     }}},
-                        .names = latent_names,
-                        .row = {.name = "Youtu-LLM 2B",
-                                .differs = "latent attention; as GGUF it is a `deepseek2`",
-                                .size = "2B",
-                                .config = R"({"model_type":"youtu"})"}};
+PAGODA_FAMILY(youtu) = {
+    .architecture = "youtu",
+    .configs = {{"YoutuForCausalLM", "youtu",
+                 R"({"vocab_size":128256,"hidden_size":2048,"intermediate_size":6144,"num_attention_heads":16,
+                     "num_key_value_heads":16,"max_position_embeddings":131072,"rms_norm_eps":1e-6,
+                     "bos_token_id":128000,"eos_token_id":128001,"tie_word_embeddings":true,
+                     "rope_interleave":true,"kv_lora_rank":512,"q_lora_rank":1536,"qk_nope_head_dim":128,
+                     "qk_rope_head_dim":64,"v_head_dim":128})",
+                 [](Hyperparameters& h, ModelInfo& model) {
+                   h.without_effect("embedding_initializer_range");
+                   read_latent(h, model);
+                 }}},
+    .names = latent_names,
+    .row = {.name = "Youtu-LLM 2B",
+            .differs = "latent attention; as GGUF it is a `deepseek2`",
+            .size = "2B",
+            .config = R"({"model_type":"youtu"})"}};
 
 }  // namespace pagoda

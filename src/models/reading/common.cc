@@ -2,18 +2,35 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
-// Special tokens, and whether the head is the embedding.
-void read_tokens(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
-  model.decoder.tied_head = h.boolean("tie_word_embeddings", absent.tied);
-  model.bos_token_id = h.written("bos_token_id") ? h.integer("bos_token_id", -1) : absent.bos;
-  model.pad_token_id = absent.pad;
-  if (absent.eos >= 0) model.eos_token_ids = {absent.eos};
+// The names of sizes in config.json, Llama's last.
+using Names = std::span<const std::string_view>;
+constexpr std::string_view kHidden[] = {"n_embd", "n_embed", "d_model", "hidden_size"},
+                           kLayers[] = {"n_layer", "n_layers", "num_layers", "num_hidden_layers"},
+                           kHeads[] = {"n_head", "n_heads", "num_attention_heads"},
+                           kPositions[] = {"n_positions", "max_seq_len", "seq_length",
+                                           "max_position_embeddings"},
+                           kInner[] = {"n_inner", "ffn_dim", "ffn_hidden_size", "intermediate_size"},
+                           kEps[] = {"layer_norm_epsilon", "layer_norm_eps", "norm_eps", "norm_epsilon",
+                                     "rms_norm_eps"},
+                           kActivation[] = {"activation_function", "activation", "mlp_hidden_act",
+                                            "hidden_activation", "hidden_act"};
+
+// That of the file among those which the family has, or else the family's first.
+std::string_view name_of(const Hyperparameters& h, Names names) {
+  std::string_view first;
+  for (const std::string_view name : names) {
+    if (h.default_of(name) == nullptr) continue;
+    if (h.find(name) != nullptr) return name;
+    if (first.empty()) first = name;
+  }
+  return first.empty() ? names.back() : first;
 }
 
 }  // namespace
@@ -55,64 +72,44 @@ void set_intermediate_size(std::int32_t size, ModelInfo& model) {
     if (DenseFeedForwardConfig* const dense = layer.dense()) dense->intermediate_size = size;
 }
 
-void read_layers(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
+void read_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known) {
   DecoderConfig& decoder = model.decoder;
-  const auto integer = [&](std::string_view name, std::int32_t otherwise) {
-    return name.empty() ? otherwise : h.integer(name, otherwise);
-  };
-  decoder.vocab_size = h.integer("vocab_size", absent.vocab_size);
-  decoder.hidden_size = decoder.embedding_size = h.integer("hidden_size", absent.hidden_size);
-  decoder.max_positions = h.integer("max_position_embeddings", absent.max_positions);
-  const std::int32_t heads = h.integer("num_attention_heads", absent.num_heads);
-  const bool given = h.written("num_key_value_heads") || absent.num_kv_heads == 0;
-  const bool fixed_head = absent.head_size > 0 && !h.written("head_dim");
-  const std::string activation = absent.activation_name.empty()
-                                     ? std::string(absent.activation)
-                                     : h.string(absent.activation_name, absent.activation);
+  decoder.vocab_size = h.integer("vocab_size", 32000);
+  decoder.hidden_size = decoder.embedding_size = h.integer(name_of(h, kHidden), 4096);
+  decoder.max_positions = h.integer(name_of(h, kPositions), 2048);
+  const std::int32_t heads = h.integer(name_of(h, kHeads), 32);
+  const std::string activation =
+      known.activation ? std::string(*known.activation) : h.string(name_of(h, kActivation), "silu");
   h.without_effect("hidden_act attention_bias");  // in another field; as the tensors say
-  make_layers(
-      h, integer(absent.layers_name, absent.num_layers),
-      {.num_heads = heads,
-       .num_kv_heads = h.integer("num_key_value_heads", given ? heads : absent.num_kv_heads),
-       .head_size = h.integer("head_dim", fixed_head ? absent.head_size : divide(decoder.hidden_size, heads)),
-       .intermediate_size = integer(absent.inner_name, absent.intermediate_size),
-       .norm_eps = h.number(absent.eps_name, absent.norm_eps),
-       .activation = activation},
-      model);
-  decoder.interleaved_rows = absent.interleaved_rows;
-  read_tokens(h, absent, model);
+  make_layers(h, known.layers ? *known.layers : h.integer(name_of(h, kLayers), 32),
+              {.num_heads = heads,
+               .num_kv_heads = h.nullable_integer("num_key_value_heads", heads),
+               .head_size = h.nullable_integer("head_dim", divide(decoder.hidden_size, heads)),
+               .intermediate_size = known.inner ? *known.inner : h.integer(name_of(h, kInner), 0),
+               .norm_eps = h.number(name_of(h, kEps), 1e-5f),
+               .activation = activation},
+              model);
+  decoder.interleaved_rows = h.default_of("rope_interleave") != nullptr && h.boolean("rope_interleave", true);
+  decoder.tied_head = h.boolean("tie_word_embeddings", false);
+  model.bos_token_id = h.nullable_integer("bos_token_id", -1);
+  model.pad_token_id = h.nullable_integer("pad_token_id", -1);
+  model.eos_token_ids = h.integers("eos_token_id");
 }
 
-void read_common(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
-  read_layers(h, absent, model);
-  if (absent.local_theta > 0)
-    read_rope_by_layer(h, model, absent.rope_theta, h.number("rope_theta", absent.local_theta),
-                       absent.partial);
-  else
-    read_rope(h, model, absent.rope_theta, absent.partial);
+void read_common(Hyperparameters& h, ModelInfo& model) {
+  read_layers(h, model);
+  if (h.default_of("local_rope_theta") == nullptr) return read_rope(h, model);
+  const std::string_view local = h.find("rope_theta") != nullptr ? "rope_theta" : "local_rope_theta";
+  read_rope_by_layer(h, model, 10000.0f, h.number(local));
 }
 
-void read_sizes(Hyperparameters& h, const SizeNames& names, const Defaults& absent, ModelInfo& model) {
-  DecoderConfig& decoder = model.decoder;
-  decoder.vocab_size = h.integer("vocab_size", absent.vocab_size);
-  decoder.hidden_size = decoder.embedding_size = h.integer(names.hidden, absent.hidden_size);
-  decoder.max_positions = h.integer(names.positions, absent.max_positions);
-  const std::int32_t heads = h.integer(names.heads, absent.num_heads);
-  const std::int32_t inner = names.inner.empty() ? 0 : h.integer(names.inner, absent.intermediate_size);
-  const std::string activation = names.activation.empty() ? std::string(absent.activation)
-                                                          : h.string(names.activation, absent.activation);
-  make_layers(
-      h, h.integer(names.layers, absent.num_layers),
-      {.num_heads = heads,
-       .num_kv_heads = heads,
-       .head_size = divide(decoder.hidden_size, heads),
-       .intermediate_size = inner != 0 ? inner : times(4, decoder.hidden_size),
-       .norm_eps = absent.eps_name.empty() ? absent.norm_eps : h.number(absent.eps_name, absent.norm_eps),
-       .activation = activation},
-      model);
+void read_plain_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known) {
+  read_layers(h, model, known);
+  const DecoderConfig& decoder = model.decoder;
+  if (model.intermediate_size == 0) set_intermediate_size(times(4, decoder.hidden_size), model);
+  const std::int32_t heads = decoder.layers.front().attention()->num_heads;
   if (heads > 0 && decoder.hidden_size % heads != 0)
     h.corrupt("config.json: the hidden size is not a multiple of the number of heads");
-  read_tokens(h, absent, model);
 }
 
 void read_granite_scales(Hyperparameters& h, ModelInfo& model) {
@@ -132,62 +129,26 @@ void read_gguf_granite(Hyperparameters& h, ModelInfo& model) {
       "expert_shared_feed_forward_length");
 }
 
-void read_granite(Hyperparameters& h, ModelInfo& model) {
-  read_common(h, {.intermediate_size = 11008, .norm_eps = 1e-6f, .bos = 1, .eos = 2}, model);
+void read_granite_moe(Hyperparameters& h, ModelInfo& model) {
   read_granite_scales(h, model);
-}
-
-void read_granite_moe(Hyperparameters& h, std::int32_t shared_size, ModelInfo& model) {
-  read_granite(h, model);
-  MixtureConfig mixture = read_experts(h, {.count = 8, .per_token = 2}, model);
+  MixtureConfig mixture = read_experts(h, model);
   mixture.routing.score = RouterScore::softmax_of_chosen;
-  mixture.shared_intermediate_size = h.integer("shared_intermediate_size", shared_size);
+  mixture.shared_intermediate_size = h.integer("shared_intermediate_size");
   // Every layer has the expert for all tokens; without others it is the layer's feed-forward.
-  if (mixture.routing.num_experts == 0 && shared_size > 0)
+  if (mixture.routing.num_experts == 0 && mixture.shared_intermediate_size > 0)
     set_intermediate_size(mixture.shared_intermediate_size, model);
   use_mixtures(mixture, {}, model);
 }
 
-// GLM-4 9B and, with norms on both sides of each half, GLM-4-0414.
-void read_glm(Hyperparameters& h, ModelInfo& model) {
-  read_common(h,
-              {.vocab_size = 151552,
-               .intermediate_size = 13696,
-               .num_layers = 40,
-               .num_kv_heads = 2,
-               .max_positions = 131072,
-               .norm_eps = 1.5625e-07f,
-               .pad = 151329,
-               .head_size = 128,
-               .partial = 0.5f,
-               .interleaved_rows = true},
-              model);
-  model.eos_token_ids = {151329, 151336, 151338};
-}
-
-// Fields that all of them have.
-void read_cohere_like(Hyperparameters& h, const Defaults& absent, ModelInfo& model) {
-  read_common(h, absent, model);
-  model.decoder.logit_scale = h.number("logit_scale", 0.0625f);
-  model.decoder.interleaved_rows = true;
+void read_cohere(Hyperparameters& h, ModelInfo& model) {
+  model.decoder.logit_scale = h.number("logit_scale");
   set_parallel(model.decoder);
 }
 
 bool has_query_norm(const Hyperparameters& h) { return h.has_tensor("blk.0.attn_q_norm.weight"); }
 
-void read_gpt2(Hyperparameters& h, std::string_view activation, ModelInfo& model) {
-  read_sizes(h, kGpt2Sizes,
-             {.vocab_size = 50257,
-              .hidden_size = 768,
-              .num_layers = 12,
-              .num_heads = 12,
-              .max_positions = 1024,
-              .bos = 50256,
-              .eos = 50256,
-              .tied = true,
-              .eps_name = "layer_norm_epsilon",
-              .activation = activation},
-             model);
+void read_gpt2(Hyperparameters& h, ModelInfo& model) {
+  read_plain_layers(h, model);
   h.only("scale_attn_weights", true);
   h.only("add_cross_attention", false);
 }
@@ -196,33 +157,12 @@ void read_gguf_gpt2(Hyperparameters& h, ModelInfo& model) {
   read_gguf_common(h, {.activation = "gelu_new", .layer_norm = true, .rotates = false}, model);
 }
 
-void read_bert_like(Hyperparameters& h, std::int32_t vocab_size, std::int32_t pad, ModelInfo& model) {
-  read_sizes(h,
-             {.hidden = "hidden_size",
-              .layers = "num_hidden_layers",
-              .heads = "num_attention_heads",
-              .positions = "max_position_embeddings",
-              .inner = "intermediate_size",
-              .activation = "hidden_act"},
-             {.vocab_size = vocab_size,
-              .hidden_size = 768,
-              .intermediate_size = 3072,
-              .num_layers = 12,
-              .num_heads = 12,
-              .max_positions = 512,
-              .norm_eps = 1e-12f,
-              .eps_name = "layer_norm_eps",
-              .activation = "gelu"},
-             model);
-  read_bert_options(h, pad, model);
-}
-
-void read_bert_options(Hyperparameters& h, std::int32_t pad, ModelInfo& model) {
+void read_bert(Hyperparameters& h, ModelInfo& model, const KnownSizes& known) {
+  read_plain_layers(h, model, known);
   see_both_sides(model.decoder);
   model.decoder.token_types = std::max(h.integer("type_vocab_size", 2), 0);
   model.decoder.tied_head = false;
   model.bos_token_id = -1;
-  model.pad_token_id = h.written("pad_token_id") ? h.integer("pad_token_id", -1) : pad;
   h.only("is_decoder", false);
   h.only("add_cross_attention", false);
   if (h.string("position_embedding_type", "absolute") != "absolute")

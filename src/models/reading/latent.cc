@@ -8,8 +8,10 @@ namespace pagoda {
 namespace {
 
 // Nonsense is refused later, but must not overflow before.
-std::int32_t size_of(Hyperparameters& h, std::string_view name, std::optional<std::int32_t> otherwise) {
-  return std::clamp(h.integer(name, otherwise), -1, 1 << 20);
+constexpr std::int32_t kMaxSize = 1 << 20;
+std::int32_t size_of(Hyperparameters& h, std::string_view name,
+                     std::optional<std::int32_t> otherwise = std::nullopt) {
+  return std::clamp(h.integer(name, otherwise), -1, kMaxSize);
 }
 
 float usual_scale(const LatentAttentionConfig& latent) {
@@ -38,14 +40,15 @@ void use_latent(LatentAttentionConfig latent, ModelInfo& model) {
 
 }  // namespace
 
-void read_latent(Hyperparameters& h, const LatentAttentionConfig& absent, ModelInfo& model) {
-  LatentAttentionConfig latent = absent;
-  latent.latent_size = size_of(h, "kv_lora_rank", absent.latent_size);
+void read_latent(Hyperparameters& h, ModelInfo& model) {
+  const std::int32_t heads = model.decoder.layers.front().attention()->num_heads;
+  LatentAttentionConfig latent;
+  latent.latent_size = size_of(h, "kv_lora_rank");
   if (latent.latent_size < 1) return h.fail("kv_lora_rank", "a positive integer");
-  latent.query_rank = size_of(h, "q_lora_rank", h.written("q_lora_rank") ? 0 : absent.query_rank);
-  latent.nope_size = size_of(h, "qk_nope_head_dim", absent.nope_size);
-  latent.rope_size = size_of(h, "qk_rope_head_dim", absent.rope_size);
-  latent.value_size = size_of(h, "v_head_dim", absent.value_size);
+  latent.query_rank = std::clamp(h.nullable_integer("q_lora_rank", 0), -1, kMaxSize);
+  latent.nope_size = size_of(h, "qk_nope_head_dim");
+  latent.rope_size = size_of(h, "qk_rope_head_dim");
+  latent.value_size = size_of(h, "v_head_dim", divide(model.decoder.hidden_size, heads));
   latent.scale = stretched_scale(h, latent, model.decoder.ropes.front().factor);
   use_latent(latent, model);
 }
@@ -54,18 +57,16 @@ void read_latent(Hyperparameters& h, const LatentAttentionConfig& absent, ModelI
 void read_gguf_latent(Hyperparameters& h, ModelInfo& model) {
   const AttentionConfig& attention = *model.decoder.layers.front().attention();
   LatentAttentionConfig latent;
-  latent.latent_size = size_of(h, "attention.kv_lora_rank", std::nullopt);
+  latent.latent_size = size_of(h, "attention.kv_lora_rank");
   if (latent.latent_size < 1) return h.fail("attention.kv_lora_rank", "positive");
   if (const float beta = h.number("attention.temperature_scale", 0.0f); beta != 0)
     set_query_temperature(beta, model.decoder.ropes.front().original_positions, model.decoder);
   latent.query_rank = size_of(h, "attention.q_lora_rank", 0);
-  latent.rope_size = std::clamp(model.decoder.ropes.front().rotary_size, -1, 1 << 20);
-  const std::int32_t head_size =
-      size_of(h, "attention.key_length_mla", std::clamp(attention.head_size, -1, 1 << 20));
-  latent.nope_size = head_size - latent.rope_size;
+  latent.rope_size = std::clamp(model.decoder.ropes.front().rotary_size, -1, kMaxSize);
+  latent.nope_size = size_of(h, "attention.key_length_mla", attention.head_size) - latent.rope_size;
   latent.value_size =
       h.written("attention.value_length_mla")
-          ? size_of(h, "attention.value_length_mla", std::nullopt)
+          ? size_of(h, "attention.value_length_mla")
           : size_of(h, "attention.value_length", divide(model.decoder.hidden_size, attention.num_heads));
   latent.scale = usual_scale(latent);
   use_latent(latent, model);

@@ -4,19 +4,15 @@
 #include "models/reading.h"
 
 namespace pagoda {
-// transformers writes some fields under either of two names.
-std::int32_t integer_of(Hyperparameters& h, std::initializer_list<std::string_view> names,
-                        std::int32_t otherwise) {
+
+std::int32_t integer_of(Hyperparameters& h, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names)
-    if (h.find(name) != nullptr) return h.integer(name, otherwise);
-  return otherwise;
+    if (h.find(name) != nullptr) return h.integer(name, 0);
+  for (const std::string_view name : names)
+    if (h.default_of(name) != nullptr) return h.integer(name, 0);
+  return 0;
 }
 
-std::int32_t num_experts(Hyperparameters& h, std::int32_t otherwise) {
-  return integer_of(h, {"num_experts", "num_local_experts", "n_routed_experts"}, otherwise);
-}
-
-// An integer, or a list of equal ones, a layer each.
 std::int32_t one_of(Hyperparameters& h, std::string_view name, std::int32_t otherwise) {
   const std::vector<std::int32_t> values = h.integers(name);
   if (values.size() > 1)
@@ -24,30 +20,33 @@ std::int32_t one_of(Hyperparameters& h, std::string_view name, std::int32_t othe
   return values.empty() ? otherwise : values.front();
 }
 
-// Several shared experts are one of so many times the width.
-std::int32_t shared_size(Hyperparameters& h, std::string_view name, std::int32_t otherwise,
-                         const MixtureConfig& mixture) {
-  const std::int64_t size = std::int64_t{one_of(h, name, otherwise)} * mixture.expert.intermediate_size;
+std::int32_t shared_size(Hyperparameters& h, std::string_view name, const MixtureConfig& mixture) {
+  const std::int64_t size = std::int64_t{one_of(h, name)} * mixture.expert.intermediate_size;
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(size, -1, 1 << 30));
 }
 
-MixtureConfig read_experts(Hyperparameters& h, const ExpertDefaults& absent, const ModelInfo& model) {
+MixtureConfig read_experts(Hyperparameters& h, const ModelInfo& model) {
+  const auto has = [&](std::string_view name) { return h.default_of(name) != nullptr; };
   MixtureConfig mixture;
-  mixture.routing.num_experts = num_experts(h, absent.count);
-  mixture.routing.per_token = h.integer("num_experts_per_tok", absent.per_token);
-  mixture.expert.intermediate_size = absent.intermediate > 0
-                                         ? h.integer("moe_intermediate_size", absent.intermediate)
-                                         : model.intermediate_size;
+  RoutingRule& rule = mixture.routing;
+  rule.num_experts = has("moe_num_experts")
+                         ? h.integer("moe_num_experts")
+                         : integer_of(h, {"num_experts", "num_local_experts", "n_routed_experts"});
+  rule.per_token =
+      has("moe_k") ? h.integer("moe_k") : integer_of(h, {"num_experts_per_tok", "experts_per_token"});
+  mixture.expert.intermediate_size =
+      has("moe_intermediate_size") ? h.integer("moe_intermediate_size", 0) : model.intermediate_size;
+  // Fields that some families have.
+  if (has("norm_topk_prob")) rule.renormalize = h.boolean("norm_topk_prob", true);
+  if (has("routed_scaling_factor")) rule.scale = h.number("routed_scaling_factor");
+  if (has("shared_expert_intermediate_size"))
+    mixture.shared_intermediate_size = h.integer("shared_expert_intermediate_size");
   return mixture;
 }
 
-MixtureConfig read_gated_experts(Hyperparameters& h, std::int32_t count, std::int32_t per_token,
-                                 const ModelInfo& model) {
-  MixtureConfig mixture =
-      read_experts(h, {.count = count, .per_token = per_token, .intermediate = 512}, model);
-  mixture.shared_intermediate_size = h.integer("shared_expert_intermediate_size", 512);
+MixtureConfig read_gated_experts(Hyperparameters& h, const ModelInfo& model) {
+  MixtureConfig mixture = read_experts(h, model);
   mixture.shared_gate = true;
-  mixture.routing.renormalize = h.boolean("norm_topk_prob", true);
   return mixture;
 }
 
@@ -62,21 +61,20 @@ void use_mixtures(MixtureConfig mixture, const std::vector<bool>& layers, ModelI
   }
 }
 
-void read_deepseek_like(Hyperparameters& h, const DeepSeekDefaults& absent, ModelInfo& model) {
-  MixtureConfig mixture = read_experts(
-      h, {.count = absent.count, .per_token = absent.per_token, .intermediate = absent.intermediate}, model);
-  mixture.shared_intermediate_size = shared_size(h, absent.shared_name, absent.shared, mixture);
+void read_deepseek_like(Hyperparameters& h, ModelInfo& model) {
+  MixtureConfig mixture = read_experts(h, model);
+  const bool other = h.default_of("num_shared_experts") != nullptr;
+  mixture.shared_intermediate_size =
+      shared_size(h, other ? "num_shared_experts" : "n_shared_experts", mixture);
   RoutingRule& rule = mixture.routing;
-  rule.score = absent.score;
-  rule.renormalize = h.boolean("norm_topk_prob", absent.renormalize);
-  rule.scale = h.number("routed_scaling_factor", absent.scale);
-  rule.num_groups = h.integer("n_group", absent.groups);
-  rule.groups_used = h.integer("topk_group", absent.groups_used);
+  rule.num_groups = h.integer("n_group", 1);
+  rule.groups_used = h.integer("topk_group", 1);
   // dots.llm1 has the values that others call topk_method.
-  const bool sigmoid = absent.score == RouterScore::sigmoid;
+  const bool sigmoid = h.default_of("scoring_func") == nullptr;
+  rule.score = sigmoid ? RouterScore::sigmoid : RouterScore::softmax;
   if (!sigmoid || h.string("scoring_func", "sigmoid") != "noaux_tc")
     h.only("scoring_func", sigmoid ? "sigmoid" : "softmax");
-  const std::int32_t dense = h.integer("first_k_dense_replace", absent.dense);
+  const std::int32_t dense = h.integer("first_k_dense_replace", 0);
   const bool listed = h.find("mlp_layer_types") != nullptr;
   use_mixtures(mixture, listed ? read_mlp_types(h, 0, model) : layers_behind(dense, model), model);
 }

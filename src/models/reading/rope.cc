@@ -22,6 +22,9 @@ void set_partial(Hyperparameters& h, float factor, DecoderConfig& decoder) {
       static_cast<std::int32_t>(static_cast<float>(largest_head(decoder)) * factor);
 }
 
+// The defaults of such families say how much of a head rotates.
+bool may_be_partial(const Hyperparameters& h) { return h.default_of("partial_rotary_factor") != nullptr; }
+
 float required(Hyperparameters& h, Hyperparameters& rope, std::string_view where, std::string_view name) {
   if (rope.find(name) == nullptr) h.fail(concat(where, ".", name), "given");
   return rope.number(name, 1.0f);
@@ -172,14 +175,13 @@ bool has_plain_rope(Hyperparameters& h) {
   return h.object("rope_scaling") == nullptr && h.object("rope_parameters") == nullptr;
 }
 
-void read_rope(Hyperparameters& h, ModelInfo& model, float default_theta, float default_partial) {
-  RopeConfig& to = begin_rotation(model.decoder, default_theta);
-  const bool may_be_partial = default_partial > 0;
-  if (may_be_partial)
-    set_partial(h, h.number("partial_rotary_factor", default_partial), model.decoder);
+void read_rope(Hyperparameters& h, ModelInfo& model, float theta, float partial) {
+  begin_rotation(model.decoder, h.number("rope_theta", theta));
+  const bool is_partial = partial > 0 || may_be_partial(h);
+  if (is_partial)
+    set_partial(h, h.number("partial_rotary_factor", partial), model.decoder);
   else
     h.only("partial_rotary_factor", 1.0);
-  to.theta = h.number("rope_theta", default_theta);
 
   // transformers 5 writes rope_parameters; a rope_scaling beside it wins there, so it does here.
   const json::object* const object = rope_object(h);
@@ -191,29 +193,28 @@ void read_rope(Hyperparameters& h, ModelInfo& model, float default_theta, float 
     return h.refuse(concat("config.json: '", where, "' for '", printable(key),
                            "' layers is not supported; supported: one for all"));
   }
-  read_rope_object(h, rope, where, model, may_be_partial);
+  read_rope_object(h, rope, where, model, is_partial);
 }
 
-void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float default_theta, float default_local_theta,
-                        float default_partial) {
-  const bool may_be_partial = default_partial > 0;
+void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float theta, float local_theta) {
+  const bool is_partial = may_be_partial(h);
   const std::int32_t head_size = largest_head(model.decoder);
-  float local_theta = h.number("rope_local_base_freq", default_local_theta);
+  local_theta = h.number("rope_local_base_freq", local_theta);
   const json::object* both = h.object("rope_parameters");
   const json::value* full = both != nullptr ? both->if_contains("full_attention") : nullptr;
   const json::value* sliding = both != nullptr ? both->if_contains("sliding_attention") : nullptr;
   if (full == nullptr && sliding == nullptr) {
-    read_rope(h, model, default_theta, default_partial);
-    return rotate_windows_by(local_theta, model, may_be_partial ? head_size : 0);
+    read_rope(h, model, theta);
+    return rotate_windows_by(local_theta, model, is_partial ? head_size : 0);
   }
-  begin_rotation(model.decoder, default_theta);
+  begin_rotation(model.decoder, h.number("rope_theta", theta));
   std::int32_t local_rotary = 0;
   for (const json::value* each : {full, sliding}) {
     if (each == nullptr || each->is_null()) continue;
     if (!each->is_object()) return h.fail("rope_parameters", "an object for each kind of layer");
     Hyperparameters rope(each->get_object(), h.shared_status());
     if (each == full) {
-      read_rope_object(h, rope, "rope_parameters.full_attention", model, may_be_partial);
+      read_rope_object(h, rope, "rope_parameters.full_attention", model, is_partial);
       // Which transformers looks for beside the kinds of layers.
       model.decoder.ropes.front().truncate =
           Hyperparameters(*both, h.shared_status()).boolean("truncate", true);
@@ -227,7 +228,7 @@ void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float default_thet
       local_theta = rope.number("rope_theta", local_theta);
       const float partial = rope.number("partial_rotary_factor", 1);
       if (!(partial > 0) || partial > 1) h.fail("partial_rotary_factor", "in (0, 1]");
-      if (may_be_partial && partial > 0 && partial <= 1)
+      if (is_partial && partial > 0 && partial <= 1)
         local_rotary = static_cast<std::int32_t>(static_cast<float>(head_size) * partial);
       sort_others(rope, "rope_parameters.sliding_attention", model);
     }

@@ -21,12 +21,10 @@ void use_windows(Hyperparameters& h, std::int32_t window, const std::vector<bool
   }
 }
 
-std::int32_t read_window(Hyperparameters& h, std::int32_t otherwise) {
-  return h.written("sliding_window") ? h.integer("sliding_window", 0) : otherwise;
-}
+std::int32_t read_window(Hyperparameters& h) { return h.nullable_integer("sliding_window", 0); }
 
 std::int32_t read_optional_window(Hyperparameters& h) {
-  const std::int32_t window = read_window(h, 4096);
+  const std::int32_t window = read_window(h);
   return h.boolean("use_sliding_window", false) ? window : 0;
 }
 
@@ -88,9 +86,9 @@ void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelIn
 }
 
 // Qwen's windows: either "from layer max_window_layers on", or written out per layer.
-void read_qwen_windows(Hyperparameters& h, std::int32_t absent_first, ModelInfo& model) {
+void read_qwen_windows(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t window = read_optional_window(h);
-  const std::int32_t first = h.integer("max_window_layers", absent_first);
+  const std::int32_t first = h.integer("max_window_layers");
   use_windows(
       h, window,
       read_window_layers_or(h, model, [&](std::int32_t layer) { return window > 0 && layer >= first; }),
@@ -123,8 +121,8 @@ void read_layer_thetas(Hyperparameters& h, const std::vector<bool>& windows, Mod
 }
 
 // Windows where the file says so, layer by layer.
-void read_listed_windows(Hyperparameters& h, std::int32_t otherwise, ModelInfo& model) {
-  const std::int32_t window = h.integer("sliding_window", otherwise);
+void read_listed_windows(Hyperparameters& h, ModelInfo& model) {
+  const std::int32_t window = h.integer("sliding_window");
   if (h.find("layer_types") != nullptr) use_windows(h, window, read_window_layers(h, model), model);
 }
 
