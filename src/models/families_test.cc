@@ -43,9 +43,9 @@ TEST(Families, EveryRowsSizeIsAModel) {
     const FamilyRow& row = family->row;
     SCOPED_TRACE(std::string(row.name));
     EXPECT_FALSE(row.name.empty() || row.differs.empty() || row.checked.empty());
-    EXPECT_TRUE(row.vectors || !row.config.empty()) << "has no size to show memory of";
-    if (row.config.empty()) continue;
-    const auto config = read_config_json(row.config);
+    EXPECT_TRUE(row.vectors || !row.size.empty()) << "has no size to show memory of";
+    if (row.size.empty()) continue;
+    const auto config = read_config_json(family->config_of_row());
     ASSERT_TRUE(config) << config.error().message();
     EXPECT_EQ(config->family, family);
   }

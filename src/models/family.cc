@@ -43,6 +43,11 @@ std::string_view FamilyConfig::stem() const {
   return class_name;
 }
 
+std::string Family::config_of_row() const {
+  if (row.size.empty() || !row.config.empty()) return std::string(row.config);
+  return concat(R"({"model_type":")", configs.front().model_type, "\"}");
+}
+
 const Family* find_gguf_family(std::string_view name, bool experts) {
   const Family* found = nullptr;
   for (const Family* family : families()) {

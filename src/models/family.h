@@ -80,13 +80,11 @@ struct FamilyRow {
   std::string_view name;                      // with sizes, as people know them
   std::string_view differs;                   // from Llama by this; of encoders: what it is
   std::string_view checked = "transformers";  // against what
-  // A size, and as much of its config.json as says what is kept of tokens.
+  // A size, and as much of its config.json as says what is kept of tokens; empty: the first model_type alone.
   std::string_view size = {}, config = {};
   bool vectors = false;        // it makes vectors and no text
   std::string_view note = {};  // behind its names of config.json
 };
-
-WeightNames llama_names(ModelFormat format);
 
 struct Family {
   std::string_view architecture = {};  // ours, where it is not the first GGUF file's
@@ -96,14 +94,14 @@ struct Family {
   // Carried out behind either format's reader, on what differs from Llama in all models of the family.
   void (*shape)(DecoderConfig& decoder) = nullptr;
   // Readers may put others into ModelInfo, where models of a family differ.
-  WeightNames (*names)(ModelFormat format) = llama_names;
-  void (*folder_names)(WeightNames& names) = nullptr;  // changes them for folders
-  void (*gguf_names)(WeightNames& names) = nullptr;    // likewise, for GGUF files
-  std::optional<ExpertPlaces> folder_experts = {};     // likewise
+  NameWeights names = nullptr;
+  // Places in folders; `names` may change what follows from them.
+  std::optional<ExpertPlaces> folder_experts = {};
   bool only_experts = false;  // GGUF files of these names that have mixtures of experts
   FamilyRow row;
 
   std::string_view called() const { return architecture.empty() ? ggufs.front().name : architecture; }
+  std::string config_of_row() const;  // empty: the row has no size
 };
 
 #define PAGODA_FAMILY(name)          \

@@ -16,12 +16,10 @@ std::string list_of(const Items& items) {
 }  // namespace
 
 WeightNames ModelInfo::names(ModelFormat format) const {
-  if (own_names != nullptr) return own_names(format);
-  WeightNames names = family->names(format);
-  const auto change = format == ModelFormat::gguf ? family->gguf_names : family->folder_names;
-  if (change != nullptr) change(names);
-  if (family->folder_experts && format == ModelFormat::hugging_face)
-    names.experts = hf_expert_names(*family->folder_experts);
+  const bool gguf = format == ModelFormat::gguf;
+  WeightNames names = llama_names(gguf);
+  if (!gguf && family->folder_experts) names.experts = hf_expert_names(*family->folder_experts);
+  if (const NameWeights name = own_names != nullptr ? own_names : family->names) name(names, gguf);
   return names;
 }
 

@@ -24,8 +24,8 @@ struct KnownSizes {
   std::optional<std::string_view> activation = {};
 };
 void read_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known = {});  // without rotation
-// The same of GPT-2, BERT and their relatives, whose heads make up the hidden size, and whose feed-forwards are
-// four times as wide as that where the file does not say it.
+// The same of GPT-2, BERT and their relatives, whose heads make up the hidden size, and whose feed-forwards
+// are four times as wide as that where the file does not say it.
 void read_plain_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known = {});
 void read_gpt2(Hyperparameters& h, ModelInfo& model);  // and those that are configured like it
 void read_gguf_gpt2(Hyperparameters& h, ModelInfo& model);
@@ -154,7 +154,7 @@ std::vector<bool> read_sparse_layers(Hyperparameters& h, const ModelInfo& model)
 void read_latent(Hyperparameters& h, ModelInfo& model);
 void read_gguf_latent(Hyperparameters& h, ModelInfo& model);
 void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model);  // with mixtures
-WeightNames latent_names(ModelFormat format);
+void latent_names(WeightNames& names, bool gguf);
 
 // States instead of keys and values.
 // In these layers instead of attention.
@@ -163,7 +163,7 @@ void use_mixer(Hyperparameters& h, const MixerConfig& mixer, const std::vector<b
 void read_delta_net(Hyperparameters& h, ModelInfo& model);
 void read_gguf_delta_net(Hyperparameters& h, bool tiled_heads, ModelInfo& model);
 void delta_net_shape(DecoderConfig& decoder);
-WeightNames delta_net_names(ModelFormat format);
+void delta_net_names(WeightNames& names, bool gguf);
 // As Granite and Falcon-H1 name it; `width` is that of all heads together.
 LinearAttentionConfig read_mamba(Hyperparameters& h, std::int64_t width);
 LinearAttentionConfig read_state_heads(Hyperparameters& h);                              // GGUF
@@ -171,7 +171,7 @@ std::vector<bool> layers_with_states(const Hyperparameters& h, const ModelInfo& 
 // The kind of each layer, by its name in "layers_block_type" or its letter in "hybrid_override_pattern".
 enum class Block { mamba, attention, dense, experts };
 std::vector<Block> read_blocks(Hyperparameters& h);
-WeightNames with_mamba2(WeightNames names, ModelFormat format, const std::string& mixer);
+void mamba2_names(WeightNames& names, bool gguf, std::string_view mixer);
 
 // Shapes, of layers as they are made above.
 template <class Change>
@@ -221,19 +221,18 @@ void use_alibi(Hyperparameters& h, float largest_exponent, AlibiOrder order, Dec
 // The last `count` layers read the keys and values of the last layer of their kind before them.
 void share_kv(Hyperparameters& h, std::int32_t count, DecoderConfig& decoder);
 
-// Names.
-WeightNames gemma2_names(ModelFormat format);
-WeightNames layer_input_names(ModelFormat format);  // Gemma 2's with inputs of layers
-WeightNames norms_behind_names(ModelFormat format);
-WeightNames hunyuan_names(ModelFormat format);
-WeightNames glm_names(ModelFormat format);
-WeightNames lfm_names(ModelFormat format);
-WeightNames gpt2_names(ModelFormat format);
-WeightNames bert_names(ModelFormat format);
-WeightNames bloom_names(ModelFormat format);
-WeightNames encoder_gguf_names();
-WeightNames fused_gguf_names();
-WeightNames plain_fused_gguf_names();
+// Names, changed from Llama's.
+void gemma2_names(WeightNames& names, bool gguf);
+void layer_input_names(WeightNames& names, bool gguf);  // Gemma 2's with inputs of layers
+void norms_behind_names(WeightNames& names, bool gguf);
+void hunyuan_names(WeightNames& names, bool gguf);
+void glm_names(WeightNames& names, bool gguf);
+void lfm_names(WeightNames& names, bool gguf);
+void gpt2_names(WeightNames& names, bool gguf);
+void bert_names(WeightNames& names, bool gguf);
+void bloom_names(WeightNames& names, bool gguf);
+void encoder_gguf_names(WeightNames& names);
+void fused_gguf_names(WeightNames& names);
 std::vector<ExpertNames> granitemoe_experts();  // folders
 std::vector<ExpertNames> mixtral_experts();     // likewise
 

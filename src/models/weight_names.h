@@ -104,5 +104,8 @@ struct WeightNames {
 
   std::string layer_prefix(std::int32_t index) const { return numbered(layer, index); }
 };
+WeightNames llama_names(bool gguf);  // else a folder's
+// Changes Llama's names into those of other models.
+using NameWeights = void (*)(WeightNames& names, bool gguf);
 
 }  // namespace pagoda

@@ -97,9 +97,9 @@ std::string mebibytes(std::int64_t bytes) {
   return concat(fixed(value, value < 10 ? 1 : 0), " MiB");
 }
 
-std::string memory(const FamilyRow& family) {
-  if (family.config.empty()) return "–";
-  const auto config = read_config_json(family.config, std::nullopt);
+std::string memory(const Family& family) {
+  if (family.row.size.empty()) return "–";
+  const auto config = read_config_json(family.config_of_row(), std::nullopt);
   CHECK(config);  // families_test.cc
   std::int64_t growing = 0, windows = 0, states = 0;
   for (const DescribedKvGroup& group : described_kv_groups(*config)) {
@@ -110,7 +110,7 @@ std::string memory(const FamilyRow& family) {
     else
       growing += group.per_1024_tokens.bfloat16;
   }
-  std::string out = concat(family.size, ": ", mebibytes(growing));
+  std::string out = concat(family.row.size, ": ", mebibytes(growing));
   if (states > 0) out += concat(", states ", mebibytes(states));
   if (windows > 0) out += concat(", windows ", mebibytes(windows));
   return out;
@@ -157,7 +157,7 @@ std::string models_page() {
     std::string& table = row.vectors ? vectors : decoders;
     table += concat("| ", row.name, " | ", config_names(*family), " | ", gguf_names(*family), " | ",
                     row.differs, " | ", row.checked, " |");
-    table += row.vectors ? "\n" : concat(" ", memory(row), " |\n");
+    table += row.vectors ? "\n" : concat(" ", memory(*family), " |\n");
   }
   std::string wrappers =
       "\n## Wrappers\n\nModels that also see or hear, of which the language model is run:\n\n";

@@ -38,13 +38,12 @@ void shape(DecoderConfig& decoder) {
   norm_branches(decoder);
 }
 
-WeightNames afmoe_names(ModelFormat format) {
-  WeightNames names = gemma2_names(format);
-  names.output_gate = format == ModelFormat::gguf ? "attn_gate" : "self_attn.gate_proj";
-  if (format == ModelFormat::gguf) return names;
+void afmoe_names(WeightNames& names, bool gguf) {
+  gemma2_names(names, gguf);
+  names.output_gate = gguf ? "attn_gate" : "self_attn.gate_proj";
+  if (gguf) return;
   names.mlp_norm = "pre_mlp_layernorm";
   names.mlp_branch_norm = "post_mlp_layernorm";
-  return names;
 }
 
 // The file does not say that the embedding is scaled; layers without a window do not rotate.

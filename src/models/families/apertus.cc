@@ -23,14 +23,12 @@ void shape(DecoderConfig& decoder) {
       layer.feed_forward = XieluConfig{.intermediate_size = dense->intermediate_size};
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
+void names(WeightNames& names, bool gguf) {
   names.gate = "";
-  if (format == ModelFormat::gguf) return names;  // whose curves stand in its metadata
+  if (gguf) return;  // whose curves stand in its metadata
   names.attention_norm = "attention_layernorm";
   names.mlp_norm = "feedforward_layernorm";
   names.curve = "mlp.act_fn";
-  return names;
 }
 
 // A number of each layer's curve, or one for all; under names without the architecture's.

@@ -23,8 +23,9 @@ PAGODA_FAMILY(bailing_moe) = {
                      "moe_intermediate_size":1408,"num_shared_experts":2,"norm_topk_prob":true,
                      "routed_scaling_factor":1,"scoring_func":"softmax"})",
                  read}},
-    .folder_names =
-        [](WeightNames& names) {
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (gguf) return;
           names.token_embedding = "model.word_embeddings";
           names.query = names.key = names.value = "";
           names.fused_qkv = "attention.query_key_value";

@@ -13,16 +13,14 @@ void read_bailing_moe2(Hyperparameters& h, ModelInfo& model) {
   read_deepseek_like(h, model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
+void names(WeightNames& names, bool gguf) {
   names.query = names.key = names.value = "";
-  if (format == ModelFormat::gguf) return names;
+  if (gguf) return;
   names.token_embedding = "model.word_embeddings";
   names.fused_qkv = "attention.query_key_value";
   names.attention_output = "attention.dense";
   names.query_norm = "attention.query_layernorm";
   names.key_norm = "attention.key_layernorm";
-  return names;
 }
 
 }  // namespace
@@ -44,7 +42,6 @@ PAGODA_FAMILY(bailing_moe2) = {
             .differs = "query, key and value in one matrix, half of each head rotates, norms of queries and "
                        "keys, GLM 4.5's routing",
             .checked = "transformers' GLM 4.5 on the same numbers",
-            .size = "mini",
-            .config = R"({"model_type":"bailing_moe"})"}};
+            .size = "mini"}};
 
 }  // namespace pagoda

@@ -10,12 +10,9 @@ void shape(DecoderConfig& decoder) {
   for (LayerConfig& layer : decoder.layers) layer.dense()->inner_norm = true;
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void names(WeightNames& names, bool gguf) {
   names.attention_inner_norm = gguf ? "attn_sub_norm" : "self_attn.attn_sub_norm";
   names.mlp_inner_norm = gguf ? "ffn_sub_norm" : "mlp.ffn_sub_norm";
-  return names;
 }
 
 }  // namespace
@@ -30,7 +27,6 @@ PAGODA_FAMILY(bitnet) = {
     .names = names,
     .row = {.name = "BitNet b1.58 2B-4T",
             .differs = "a norm before the last matrix of each half, squared ReLU; one rank only",
-            .size = "2B",
-            .config = R"({"model_type":"bitnet"})"}};
+            .size = "2B"}};
 
 }  // namespace pagoda

@@ -30,7 +30,6 @@ PAGODA_FAMILY(cohere) = {
     .row = {
         .name = "Command R, R+",
         .differs = "layer norms, both halves see the same, adjacent pairs; R+: a norm of every head's own",
-        .size = "R 35B",
-        .config = R"({"model_type":"cohere"})"}};
+        .size = "R 35B"}};
 
 }  // namespace pagoda

@@ -11,9 +11,6 @@ PAGODA_FAMILY(ernie4_5) = {.configs = {{"Ernie4_5ForCausalLM", "ernie4_5",
                                             "pad_token_id":0,"tie_word_embeddings":true,"head_dim":128,
                                             "rope_interleave":true})"}},
                            .ggufs = {{"ernie4_5", {.interleaved_rows = true}}},
-                           .row = {.name = "ERNIE 4.5: 0.3B",
-                                   .differs = "adjacent pairs",
-                                   .size = "0.3B",
-                                   .config = R"({"model_type":"ernie4_5"})"}};
+                           .row = {.name = "ERNIE 4.5: 0.3B", .differs = "adjacent pairs", .size = "0.3B"}};
 
 }  // namespace pagoda

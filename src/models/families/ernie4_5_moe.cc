@@ -34,7 +34,6 @@ PAGODA_FAMILY(ernie4_5_moe) = {
                                    .correction = "mlp.moe_statics.e_score_correction_bias"},
     .row = {.name = "ERNIE 4.5 MoE: 21B-A3B",
             .differs = "mixtures behind dense layers, adjacent pairs rotate",
-            .size = "21B-A3B",
-            .config = R"({"model_type":"ernie4_5_moe"})"}};
+            .size = "21B-A3B"}};
 
 }  // namespace pagoda

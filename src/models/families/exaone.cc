@@ -18,8 +18,9 @@ PAGODA_FAMILY(exaone) = {
               "activation_function":"silu"})",
           read}},
     .ggufs = {{"exaone"}},
-    .folder_names =
-        [](WeightNames& names) {
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (gguf) return;
           names.prefix = "transformer.";
           names.other_prefixes = {""};
           names.token_embedding = "transformer.wte";

@@ -5,18 +5,15 @@
 namespace pagoda {
 namespace {
 
-WeightNames falcon_names(ModelFormat format) {
-  WeightNames names = format == ModelFormat::gguf ? fused_gguf_names() : bloom_names(format);
+void falcon_names(WeightNames& names, bool gguf) {
+  bloom_names(names, gguf);
   names.embedding_norm = names.mlp_norm = "";
-  return names;
 }
 
-WeightNames two_norms_names(ModelFormat format) {
-  WeightNames names = falcon_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void two_norms_names(WeightNames& names, bool gguf) {
+  falcon_names(names, gguf);
   names.attention_norm = gguf ? "attn_norm_2" : "ln_attn";
   names.mlp_norm = gguf ? "attn_norm" : "ln_mlp";
-  return names;
 }
 
 // Falcon 7B and 40B: both halves see the same, through one norm or a norm each.
@@ -54,7 +51,6 @@ PAGODA_FAMILY(falcon) = {
     .names = falcon_names,
     .row = {.name = "Falcon: 7B, 40B, 180B",
             .differs = "layer norms, both halves see the same, few key-value heads. Not RW (ALiBi)",
-            .size = "7B",
-            .config = R"({"model_type":"falcon"})"}};
+            .size = "7B"}};
 
 }  // namespace pagoda

@@ -48,15 +48,14 @@ void read_falcon_h1(Hyperparameters& h, ModelInfo& model) {
   model.decoder.logit_scale = h.number("lm_head_multiplier", 1);
 }
 
-WeightNames falcon_names(ModelFormat format) {
-  WeightNames names = with_mamba2(llama_names(format), format, "mamba");
-  if (format == ModelFormat::gguf) return names;
+void falcon_names(WeightNames& names, bool gguf) {
+  mamba2_names(names, gguf, "mamba");
+  if (gguf) return;
   names.final_norm = "model.final_layernorm";
   names.mlp_norm = "pre_ff_layernorm";
   names.gate = "feed_forward.gate_proj";
   names.up = "feed_forward.up_proj";
   names.down = "feed_forward.down_proj";
-  return names;
 }
 
 // The gate is behind the norm, where there is one. Converters multiply the embedding and the head by factors

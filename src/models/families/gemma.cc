@@ -25,9 +25,6 @@ PAGODA_FAMILY(gemma) = {
                  read_gemma, Reads::all}},
     .ggufs = {{"gemma", {.activation = "gelu_new"}}},
     .shape = scale_embedding,
-    .row = {.name = "Gemma 1: 2B, 7B",
-            .differs = "scaled embedding, GELU",
-            .size = "7B",
-            .config = R"({"model_type":"gemma"})"}};
+    .row = {.name = "Gemma 1: 2B, 7B", .differs = "scaled embedding, GELU", .size = "7B"}};
 
 }  // namespace pagoda

@@ -85,9 +85,8 @@ void shape(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) { attention.value_norm = true; });
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = layer_input_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void names(WeightNames& names, bool gguf) {
+  layer_input_names(names, gguf);
   names.residual_down = gguf ? "laurel_l" : "laurel.linear_left";
   names.residual_up = gguf ? "laurel_r" : "laurel.linear_right";
   names.residual_norm = gguf ? "laurel_post_norm" : "laurel.post_laurel_norm";
@@ -98,7 +97,6 @@ WeightNames names(ModelFormat format) {
   names.streams_predict = gguf ? "altup_predict_coef" : "altup.prediction_coefs";
   names.streams_correct = gguf ? "altup_correct_coef" : "altup.correction_coefs";
   names.streams_scale = gguf ? "altup_correct_scale" : "altup.correct_output_scale";
-  return names;
 }
 
 // Ranks and tables are as large as their tensors.
@@ -148,7 +146,6 @@ PAGODA_FAMILY(gemma3n) = {
             .differs =
                 "four residual streams (AltUp), a low-rank way around attention (LAuReL), few features a "
                 "token in the first layers, inputs of layers, layers that read earlier ones' keys and values",
-            .size = "E4B",
-            .config = R"({"model_type":"gemma3n_text"})"}};
+            .size = "E4B"}};
 
 }  // namespace pagoda

@@ -115,9 +115,8 @@ void shape(DecoderConfig& decoder) {
   }
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = layer_input_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void names(WeightNames& names, bool gguf) {
+  layer_input_names(names, gguf);
   if (!gguf)
     names.experts = {{.router = "router.proj",
                       .down = "experts.down_proj",
@@ -131,7 +130,6 @@ WeightNames names(ModelFormat format) {
   names.mixture_branch_norm = gguf ? "post_ffw_norm_2" : "post_feedforward_layernorm_2";
   names.dense_branch_norm = gguf ? "post_ffw_norm_1" : "post_feedforward_layernorm_1";
   names.output_scale = gguf ? "layer_output_scale.weight" : "layer_scalar";
-  return names;
 }
 
 // Layers with a window have a head size of their own; which have keys that are values shows in the tensors.

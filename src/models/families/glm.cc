@@ -15,7 +15,6 @@ PAGODA_FAMILY(glm) = {
     .names = glm_names,
     .row = {.name = "GLM 4 9B",
             .differs = "adjacent pairs in half of each head, fused gate and up",
-            .size = "9B",
-            .config = R"({"model_type":"glm"})"}};
+            .size = "9B"}};
 
 }  // namespace pagoda

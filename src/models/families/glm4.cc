@@ -4,12 +4,10 @@
 namespace pagoda {
 namespace {
 
-WeightNames glm4_names(ModelFormat format) {
-  WeightNames names = glm_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void glm4_names(WeightNames& names, bool gguf) {
+  glm_names(names, gguf);
   names.attention_branch_norm = gguf ? "post_attention_norm" : "post_self_attn_layernorm";
   names.mlp_branch_norm = gguf ? "post_ffw_norm" : "post_mlp_layernorm";
-  return names;
 }
 
 // Converters lay out the rotated rows of models that see by halves, as llama.cpp's rotation in sections wants
@@ -39,7 +37,6 @@ PAGODA_FAMILY(glm4) = {
     .names = glm4_names,
     .row = {.name = "GLM 4-0414: 9B, 32B, text of 4.1V and 4.6V-Flash",
             .differs = "GLM 4 9B with norms on both sides of each half",
-            .size = "9B",
-            .config = R"({"model_type":"glm4"})"}};
+            .size = "9B"}};
 
 }  // namespace pagoda

@@ -18,9 +18,6 @@ PAGODA_FAMILY(gpt2) = {
     .ggufs = {{"gpt2", {}, read_gguf_gpt2, Reads::all}},
     .shape = gpt2_shape,
     .names = gpt2_names,
-    .row = {.name = "GPT-2",
-            .differs = "layer norm, learned positions",
-            .size = "124M",
-            .config = R"({"model_type":"gpt2"})"}};
+    .row = {.name = "GPT-2", .differs = "layer norm, learned positions", .size = "124M"}};
 
 }  // namespace pagoda

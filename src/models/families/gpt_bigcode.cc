@@ -14,10 +14,9 @@ void read(Hyperparameters& h, ModelInfo& model) {
       "pad_key_length");
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = gpt2_names(format);
+void names(WeightNames& names, bool gguf) {
+  gpt2_names(names, gguf);
   names.transposed = false;
-  return names;
 }
 
 }  // namespace

@@ -10,19 +10,18 @@ void read_gpt_neox(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("use_parallel_residual", true)) set_parallel(model.decoder);
 }
 
-WeightNames neox_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) return fused_gguf_names();
-  WeightNames names = bloom_names(format);
+void neox_names(WeightNames& names, bool gguf) {
+  bloom_names(names, gguf);
+  names.embedding_norm = "";
+  if (gguf) return;
   names.prefix = "gpt_neox.";
   names.token_embedding = "gpt_neox.embed_in";
-  names.embedding_norm = "";
   names.final_norm = "gpt_neox.final_layer_norm";
   names.head = "embed_out";
   names.other_head = "lm_head";
   names.layer = "gpt_neox.layers.{}.";
   names.attention_output = "attention.dense";
   names.fused_qkv = "attention.query_key_value";
-  return names;
 }
 
 }  // namespace

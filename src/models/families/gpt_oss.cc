@@ -28,14 +28,12 @@ void shape(DecoderConfig& decoder) {
   each_mixture(decoder, [](MixtureConfig& mixture) { mixture.expert.activation = Activation::clamped_silu; });
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) {
+void names(WeightNames& names, bool gguf) {
+  names.sinks = gguf ? "attn_sinks.weight" : "self_attn.sinks";
+  if (gguf) {
     names.mlp_norm = "post_attention_norm";
-    names.sinks = "attn_sinks.weight";
-    return names;
+    return;
   }
-  names.sinks = "self_attn.sinks";
   const ExpertNames values = {.router = "mlp.router",
                               .down = "mlp.experts.down_proj",
                               .gate_up = "mlp.experts.gate_up_proj",
@@ -48,7 +46,6 @@ WeightNames names(ModelFormat format) {
   blocks.scales = "_scales";
   blocks.transposed = false;
   names.experts = {blocks, values};
-  return names;
 }
 
 // The file does not say that the blend of frequencies begins and ends between whole dimensions.

@@ -10,20 +10,20 @@ void read_gptj(Hyperparameters& h, ModelInfo& model) {
   set_parallel(model.decoder);
 }
 
-WeightNames gptj_names(ModelFormat) {
-  return {.prefix = "transformer.",
-          .other_prefixes = {""},
-          .token_embedding = "transformer.wte",
-          .final_norm = "transformer.ln_f",
-          .head = "lm_head",
-          .layer = "transformer.h.{}.",
-          .attention_norm = "ln_1",
-          .query = "attn.q_proj",
-          .key = "attn.k_proj",
-          .value = "attn.v_proj",
-          .attention_output = "attn.out_proj",
-          .up = "mlp.fc_in",
-          .down = "mlp.fc_out"};
+void gptj_names(WeightNames& names, bool /*gguf*/) {
+  names = {.prefix = "transformer.",
+           .other_prefixes = {""},
+           .token_embedding = "transformer.wte",
+           .final_norm = "transformer.ln_f",
+           .head = "lm_head",
+           .layer = "transformer.h.{}.",
+           .attention_norm = "ln_1",
+           .query = "attn.q_proj",
+           .key = "attn.k_proj",
+           .value = "attn.v_proj",
+           .attention_output = "attn.out_proj",
+           .up = "mlp.fc_in",
+           .down = "mlp.fc_out"};
 }
 
 }  // namespace
@@ -40,7 +40,6 @@ PAGODA_FAMILY(gptj) = {
     .names = gptj_names,
     .row = {.name = "GPT-J 6B",
             .differs = "layer norms, both halves see the same, biases, adjacent pairs",
-            .size = "6B",
-            .config = R"({"model_type":"gptj"})"}};
+            .size = "6B"}};
 
 }  // namespace pagoda

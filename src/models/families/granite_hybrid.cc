@@ -23,13 +23,12 @@ void read_granite_hybrid(Hyperparameters& h, ModelInfo& model) {
   use_mixer(h, states, recurrent, model);
 }
 
-WeightNames granite_names(ModelFormat format) {
-  WeightNames names = with_mamba2(llama_names(format), format, "mamba");
-  if (format == ModelFormat::gguf) return names;
+void granite_names(WeightNames& names, bool gguf) {
+  mamba2_names(names, gguf, "mamba");
+  if (gguf) return;
   names.experts = granitemoe_experts();
   names.fused_gate_up = "shared_mlp.input_linear";  // models without experts
   names.down = "shared_mlp.output_linear";
-  return names;
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {

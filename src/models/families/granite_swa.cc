@@ -19,10 +19,8 @@ void shape(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) { attention.sinks = true; });
 }
 
-WeightNames swa_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  names.sinks = format == ModelFormat::gguf ? "attn_sinks.weight" : "self_attn.sinks";
-  return names;
+void swa_names(WeightNames& names, bool gguf) {
+  names.sinks = gguf ? "attn_sinks.weight" : "self_attn.sinks";
 }
 
 // The first of four layers sees everything. The file has no other base for windows.
@@ -48,7 +46,6 @@ PAGODA_FAMILY(granite_swa) = {
     .names = swa_names,
     .row = {.name = "Granite SWA (swash) 2B",
             .differs = "Granite with windows in three of four layers and a sink for each head",
-            .size = "2B",
-            .config = R"({"model_type":"granite_swa"})"}};
+            .size = "2B"}};
 
 }  // namespace pagoda

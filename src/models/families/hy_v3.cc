@@ -31,7 +31,6 @@ PAGODA_FAMILY(hy_v3) = {
                                    .correction = "mlp.expert_bias"},
     .row = {.name = "Hy3 (Hunyuan 3) 295B-A21B",
             .differs = "norms of queries and keys, sigmoid routing with a correction behind dense layers",
-            .size = "295B",
-            .config = R"({"model_type":"hy_v3"})"}};
+            .size = "295B"}};
 
 }  // namespace pagoda

@@ -12,12 +12,10 @@ void read(Hyperparameters& h, ModelInfo&) { h.without_effect("qkv_bias bias"); }
 
 }  // namespace
 
-PAGODA_FAMILY(internlm3) = {.architecture = "llama",
-                            .configs = {{"InternLM3ForCausalLM", "internlm3", kAbsent, read},
-                                        {"LlamaForCausalLM", "internlm3", kAbsent, read}},
-                            .row = {.name = "InternLM 3 8B",
-                                    .differs = "–; as GGUF it is a `llama`",
-                                    .size = "8B",
-                                    .config = R"({"model_type":"internlm3"})"}};
+PAGODA_FAMILY(internlm3) = {
+    .architecture = "llama",
+    .configs = {{"InternLM3ForCausalLM", "internlm3", kAbsent, read},
+                {"LlamaForCausalLM", "internlm3", kAbsent, read}},
+    .row = {.name = "InternLM 3 8B", .differs = "–; as GGUF it is a `llama`", .size = "8B"}};
 
 }  // namespace pagoda

@@ -12,7 +12,6 @@ PAGODA_FAMILY(jais2) = {.configs = {{"Jais2ForCausalLM", "jais2",
                         .shape = plain_layer_norm_shape,
                         .row = {.name = "Jais 2: 8B, 70B",
                                 .differs = "layer norms, biases, plain MLP of squared ReLU",
-                                .size = "8B",
-                                .config = R"({"model_type":"jais2"})"}};
+                                .size = "8B"}};
 
 }  // namespace pagoda

@@ -33,10 +33,8 @@ void read_laguna(Hyperparameters& h, ModelInfo& model) {
     h.refuse("config.json: 'moe_router_logit_softcapping' is not supported");
 }
 
-WeightNames laguna_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  names.output_gate = format == ModelFormat::gguf ? "attn_gate" : "self_attn.g_proj";
-  return names;
+void laguna_names(WeightNames& names, bool gguf) {
+  names.output_gate = gguf ? "attn_gate" : "self_attn.g_proj";
 }
 
 // And by as much of a head as the file says. Of four layers the first sees everything. How wide the gates are

@@ -47,9 +47,9 @@ void read_lfm2_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, layers_behind(h.integer("num_dense_layers", 2), model), model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = lfm_names(format);
-  if (format == ModelFormat::gguf) return names;
+void names(WeightNames& names, bool gguf) {
+  lfm_names(names, gguf);
+  if (gguf) return;
   names.attention_output = "self_attn.out_proj";
   names.query_norm = "self_attn.q_layernorm";
   names.key_norm = "self_attn.k_layernorm";
@@ -58,7 +58,6 @@ WeightNames names(ModelFormat format) {
   each.gate = "feed_forward.experts.{}.w1";
   each.up = "feed_forward.experts.{}.w3";
   each.down = "feed_forward.experts.{}.w2";
-  return names;
 }
 
 // Layers without key-value heads are short convolutions.

@@ -23,12 +23,11 @@ void read(Hyperparameters& h, ModelInfo& model) {
       convolutions, model);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = lfm_names(format);
+void names(WeightNames& names, bool gguf) {
+  lfm_names(names, gguf);
   names.attention_branch_norm = "post_operator_norm";
   names.mlp_branch_norm = "post_ffn_norm";
   names.output_gate = "self_attn.gate_proj";
-  return names;
 }
 
 }  // namespace
@@ -47,7 +46,6 @@ PAGODA_FAMILY(lfm3) = {
         .name = "LFM3 1.7B",
         .differs = "a short convolution in half of the layers, norms on both sides of each half, of queries "
                    "and keys, gates of each head, windows with a rotation of their own; one rank only",
-        .size = "1.7B",
-        .config = R"({"model_type":"lfm3"})"}};
+        .size = "1.7B"}};
 
 }  // namespace pagoda

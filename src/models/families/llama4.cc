@@ -91,8 +91,9 @@ PAGODA_FAMILY(llama4) = {
                 .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
                read_gguf}},
     .shape = shape,
-    .folder_names =
-        [](WeightNames& names) {
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (gguf) return;
           names.gate = "feed_forward.gate_proj";
           names.up = "feed_forward.up_proj";
           names.down = "feed_forward.down_proj";
@@ -108,7 +109,6 @@ PAGODA_FAMILY(llama4) = {
     .row = {.name = "Llama 4: Scout, Maverick (text)",
             .differs = "mixtures weighed before the expert, norms without weights, chunks of 8192 tokens but "
                        "for every fourth layer, which does not rotate",
-            .size = "Scout",
-            .config = R"({"model_type":"llama4_text"})"}};
+            .size = "Scout"}};
 
 }  // namespace pagoda

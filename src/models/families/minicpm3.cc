@@ -38,9 +38,6 @@ PAGODA_FAMILY(minicpm3) = {
                  read_minicpm3}},
     .ggufs = {{"minicpm3", {.latent = true}, read_gguf}},
     .names = latent_names,
-    .row = {.name = "MiniCPM 3 4B",
-            .differs = "latent attention, three scales, longrope",
-            .size = "4B",
-            .config = R"({"model_type":"minicpm3"})"}};
+    .row = {.name = "MiniCPM 3 4B", .differs = "latent attention, three scales, longrope", .size = "4B"}};
 
 }  // namespace pagoda

@@ -29,19 +29,19 @@ PAGODA_FAMILY(minimax_m2) = {
                  read_minimax_m2}},
     .ggufs = {{"minimax-m2", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads_together,
-    .folder_names =
-        [](WeightNames& names) {
-          ExpertNames stored = {.router = "block_sparse_moe.gate",
-                                .correction = "block_sparse_moe.e_score_correction_bias",
-                                .gate = "block_sparse_moe.experts.{}.w1",
-                                .up = "block_sparse_moe.experts.{}.w3",
-                                .down = "block_sparse_moe.experts.{}.w2"};
-          names.experts = hf_expert_names({.correction = "mlp.e_score_correction_bias"});
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (gguf) return;
+          const ExpertNames stored = {.router = "block_sparse_moe.gate",
+                                      .correction = "block_sparse_moe.e_score_correction_bias",
+                                      .gate = "block_sparse_moe.experts.{}.w1",
+                                      .up = "block_sparse_moe.experts.{}.w3",
+                                      .down = "block_sparse_moe.experts.{}.w2"};
           names.experts.insert(names.experts.begin(), stored);
         },
+    .folder_experts = ExpertPlaces{.correction = "mlp.e_score_correction_bias"},
     .row = {.name = "MiniMax M2",
             .differs = "sigmoid routing with a correction, norms of all heads together; one rank only",
-            .size = "230B-A10B",
-            .config = R"({"model_type":"minimax_m2"})"}};
+            .size = "230B-A10B"}};
 
 }  // namespace pagoda

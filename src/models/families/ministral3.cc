@@ -33,7 +33,6 @@ PAGODA_FAMILY(ministral3) = {.configs = {{"Ministral3ForCausalLM", "ministral3",
                              .ggufs = {{"mistral3", {.interleaved_rows = true}, read_gguf}},
                              .row = {.name = "Ministral 3: 3B, 8B, 14B, Mistral Small 3.1 and later (text)",
                                      .differs = "YaRN, queries that grow with the position",
-                                     .size = "8B",
-                                     .config = R"({"model_type":"ministral3"})"}};
+                                     .size = "8B"}};
 
 }  // namespace pagoda

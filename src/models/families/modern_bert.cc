@@ -30,30 +30,29 @@ void shape(DecoderConfig& decoder) {
   decoder.layers.front().mixer_norms.input = false;
 }
 
-WeightNames modern_bert_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) {
-    WeightNames names = llama_names(format);
+void modern_bert_names(WeightNames& names, bool gguf) {
+  if (gguf) {
     names.embedding_norm = "token_embd_norm";
     names.rope_factors = "";
     names.fused_gate_up = "ffn_up";
-    return names;
+    return;
   }
   std::vector<std::string> others;
   for (const char* name : {"head.dense", "head.norm", "classifier", "decoder"})
     for (const char* part : {".weight", ".bias"}) others.push_back(std::string(name) + part);
-  return {.prefix = "model.",
-          .other_prefixes = {""},
-          .token_embedding = "model.embeddings.tok_embeddings",
-          .embedding_norm = "model.embeddings.norm",
-          .final_norm = "model.final_norm",
-          .of_other_heads = std::move(others),
-          .layer = "model.layers.{}.",
-          .attention_norm = "attn_norm",
-          .mlp_norm = "mlp_norm",
-          .attention_output = "attn.Wo",
-          .fused_qkv = "attn.Wqkv",
-          .down = "mlp.Wo",
-          .fused_gate_up = "mlp.Wi"};
+  names = {.prefix = "model.",
+           .other_prefixes = {""},
+           .token_embedding = "model.embeddings.tok_embeddings",
+           .embedding_norm = "model.embeddings.norm",
+           .final_norm = "model.final_norm",
+           .of_other_heads = std::move(others),
+           .layer = "model.layers.{}.",
+           .attention_norm = "attn_norm",
+           .mlp_norm = "mlp_norm",
+           .attention_output = "attn.Wo",
+           .fused_qkv = "attn.Wqkv",
+           .down = "mlp.Wo",
+           .fused_gate_up = "mlp.Wi"};
 }
 
 // The first of so many layers sees everything.

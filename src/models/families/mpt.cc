@@ -26,20 +26,20 @@ void read_mpt(Hyperparameters& h, ModelInfo& model) {
   use_alibi(h, largest, AlibiOrder::higher_first, model.decoder);
 }
 
-WeightNames mpt_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) return plain_fused_gguf_names();
-  return {.prefix = "transformer.",
-          .other_prefixes = {""},
-          .token_embedding = "transformer.wte",
-          .final_norm = "transformer.norm_f",
-          .head = "lm_head",
-          .layer = "transformer.blocks.{}.",
-          .attention_norm = "norm_1",
-          .mlp_norm = "norm_2",
-          .attention_output = "attn.out_proj",
-          .fused_qkv = "attn.Wqkv",
-          .up = "ffn.up_proj",
-          .down = "ffn.down_proj"};
+void mpt_names(WeightNames& names, bool gguf) {
+  if (gguf) return bloom_names(names, gguf);
+  names = {.prefix = "transformer.",
+           .other_prefixes = {""},
+           .token_embedding = "transformer.wte",
+           .final_norm = "transformer.norm_f",
+           .head = "lm_head",
+           .layer = "transformer.blocks.{}.",
+           .attention_norm = "norm_1",
+           .mlp_norm = "norm_2",
+           .attention_output = "attn.out_proj",
+           .fused_qkv = "attn.Wqkv",
+           .up = "ffn.up_proj",
+           .down = "ffn.down_proj"};
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {

@@ -38,10 +38,9 @@ void shape(DecoderConfig& decoder) {
   gate_outputs(decoder, OutputGate::sigmoid);
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = gemma2_names(format);
-  names.output_gate = format == ModelFormat::gguf ? "attn_gate" : "self_attn.gate_proj";
-  return names;
+void names(WeightNames& names, bool gguf) {
+  gemma2_names(names, gguf);
+  names.output_gate = gguf ? "attn_gate" : "self_attn.gate_proj";
 }
 
 // The scale of queries is the weight of their norm; how norms behind each half round is in no file.
@@ -71,7 +70,6 @@ PAGODA_FAMILY(muse_glimmer) = {
     .row = {.name = "Muse Glimmer 30B (text)",
             .differs = "normed embedding, norms on both sides of each half, of queries and keys without "
                        "weights, gates of what is attended, windows, which alone rotate, soft cap of logits",
-            .size = "30B",
-            .config = R"({"model_type":"muse_glimmer_text"})"}};
+            .size = "30B"}};
 
 }  // namespace pagoda

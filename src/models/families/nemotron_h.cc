@@ -74,11 +74,11 @@ void read_nemotron_h(Hyperparameters& h, ModelInfo& model) {
   use_blocks(h, states, blocks, model);
 }
 
-WeightNames nemotron_names(ModelFormat format) {
-  WeightNames names = with_mamba2(llama_names(format), format, "mixer");
-  if (format == ModelFormat::gguf) {
+void nemotron_names(WeightNames& names, bool gguf) {
+  mamba2_names(names, gguf, "mixer");
+  if (gguf) {
     names.mlp_norm = names.attention_norm;
-    return names;
+    return;
   }
   names.prefix = "backbone.";
   names.other_prefixes = {"model.", ""};
@@ -96,7 +96,6 @@ WeightNames nemotron_names(ModelFormat format) {
   // All of them in one tensor: without a gate.
   names.experts.back().gate_up = "";
   names.experts.back().up = "mixer.experts.up_proj";
-  return names;
 }
 
 // The file does not say the least step, which is the same in all models of the family.

@@ -11,27 +11,27 @@ void shape(DecoderConfig& decoder) {
   norm_embedding(decoder);
 }
 
-WeightNames nomic_bert_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) return encoder_gguf_names();
-  return {.prefix = "nomic_bert.",
-          .other_prefixes = {"", "bert."},
-          .token_embedding = "nomic_bert.embeddings.word_embeddings",
-          .type_embedding = "nomic_bert.embeddings.token_type_embeddings",
-          .embedding_norm = "nomic_bert.emb_ln",
-          .layer = "nomic_bert.encoder.layers.{}.",
-          .attention_norm = "norm1",
-          .mlp_norm = "norm2",
-          .attention_output = "attn.out_proj",
-          .fused_qkv = "attn.Wqkv",
-          .gate = "mlp.fc12",
-          .up = "mlp.fc11",
-          .down = "mlp.fc2"};
+void nomic_bert_names(WeightNames& names, bool gguf) {
+  if (gguf) return encoder_gguf_names(names);
+  names = {.prefix = "nomic_bert.",
+           .other_prefixes = {"", "bert."},
+           .token_embedding = "nomic_bert.embeddings.word_embeddings",
+           .type_embedding = "nomic_bert.embeddings.token_type_embeddings",
+           .embedding_norm = "nomic_bert.emb_ln",
+           .layer = "nomic_bert.encoder.layers.{}.",
+           .attention_norm = "norm1",
+           .mlp_norm = "norm2",
+           .attention_output = "attn.out_proj",
+           .fused_qkv = "attn.Wqkv",
+           .gate = "mlp.fc12",
+           .up = "mlp.fc11",
+           .down = "mlp.fc2"};
 }
 
-WeightNames plain_nomic_bert_names(ModelFormat format) {
-  WeightNames names = nomic_bert_names(format);
+void plain_nomic_bert_names(WeightNames& names, bool gguf) {
+  nomic_bert_names(names, gguf);
   names.gate = "";
-  if (format == ModelFormat::gguf) return names;
+  if (gguf) return;
   names.up = "mlp.fc1";
   names.experts = {{.router = "mlp.router.layer",
                     .up = "mlp.experts.mlp.w1",
@@ -40,7 +40,6 @@ WeightNames plain_nomic_bert_names(ModelFormat format) {
                     .joined = true,
                     .down_transposed = true,
                     .sum_bias = "mlp.experts.bias"}};
-  return names;
 }
 
 void use_plain(ModelInfo& model) {

@@ -36,7 +36,6 @@ PAGODA_FAMILY(olmo) = {
     .shape = shape,
     .row = {.name = "OLMo 1: 1B, 7B",
             .differs = "layer norms without weights, cut-off queries, keys and values",
-            .size = "7B",
-            .config = R"({"model_type":"olmo"})"}};
+            .size = "7B"}};
 
 }  // namespace pagoda

@@ -22,7 +22,6 @@ PAGODA_FAMILY(olmoe) = {
     .folder_experts = ExpertPlaces{},
     .row = {.name = "OLMoE 7B-A1B",
             .differs = "mixtures, norms of all heads together; one rank only",
-            .size = "7B-A1B",
-            .config = R"({"model_type":"olmoe"})"}};
+            .size = "7B-A1B"}};
 
 }  // namespace pagoda

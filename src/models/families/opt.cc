@@ -19,24 +19,24 @@ void read_opt(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("_remove_final_layer_norm", false) || !before) decoder.final_norm.reset();
 }
 
-WeightNames names(ModelFormat) {
-  return {.prefix = "model.",
-          .other_prefixes = {""},
-          .token_embedding = "model.decoder.embed_tokens",
-          .position_embedding = "model.decoder.embed_positions",
-          .project_in = "model.decoder.project_in",
-          .project_out = "model.decoder.project_out",
-          .final_norm = "model.decoder.final_layer_norm",
-          .head = "lm_head",
-          .layer = "model.decoder.layers.{}.",
-          .attention_norm = "self_attn_layer_norm",
-          .mlp_norm = "final_layer_norm",
-          .query = "self_attn.q_proj",
-          .key = "self_attn.k_proj",
-          .value = "self_attn.v_proj",
-          .attention_output = "self_attn.out_proj",
-          .up = "fc1",
-          .down = "fc2"};
+void names(WeightNames& names, bool /*gguf*/) {
+  names = {.prefix = "model.",
+           .other_prefixes = {""},
+           .token_embedding = "model.decoder.embed_tokens",
+           .position_embedding = "model.decoder.embed_positions",
+           .project_in = "model.decoder.project_in",
+           .project_out = "model.decoder.project_out",
+           .final_norm = "model.decoder.final_layer_norm",
+           .head = "lm_head",
+           .layer = "model.decoder.layers.{}.",
+           .attention_norm = "self_attn_layer_norm",
+           .mlp_norm = "final_layer_norm",
+           .query = "self_attn.q_proj",
+           .key = "self_attn.k_proj",
+           .value = "self_attn.v_proj",
+           .attention_output = "self_attn.out_proj",
+           .up = "fc1",
+           .down = "fc2"};
 }
 
 }  // namespace

@@ -9,13 +9,10 @@ void read_phi3(Hyperparameters& h, ModelInfo& model) {
   h.find("original_max_position_embeddings");  // rotations that have it
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void names(WeightNames& names, bool gguf) {
   names.query = names.key = names.value = names.gate = names.up = "";
   names.fused_qkv = gguf ? "attn_qkv" : "self_attn.qkv_proj";
   names.fused_gate_up = gguf ? "ffn_up" : "mlp.gate_up_proj";
-  return names;
 }
 
 }  // namespace

@@ -45,8 +45,9 @@ PAGODA_FAMILY(phimoe) = {
                 {"PhiMoEForCausalLM", "phimoe", kAbsent, read_phimoe}},
     .ggufs = {{"phimoe", {.experts = {.known = true, .score = RouterScore::sparse_mixer}}, read_gguf}},
     .shape = layer_norms,
-    .folder_names =
-        [](WeightNames& names) {
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (gguf) return;
           names.experts = mixtral_experts();
           for (ExpertNames& form : names.experts)
             if (form.router == "mlp.gate") form.router = "mlp.router";
@@ -54,7 +55,6 @@ PAGODA_FAMILY(phimoe) = {
     .row = {.name = "Phi 3.5 MoE 42B-A6.6B",
             .differs = "layer norms, biases, mixtures of two experts, chosen one after "
                        "the other (sparse mixer), longrope",
-            .size = "42B",
-            .config = R"({"model_type":"phimoe"})"}};
+            .size = "42B"}};
 
 }  // namespace pagoda

@@ -29,7 +29,6 @@ PAGODA_FAMILY(qwen2_moe) = {
     .folder_experts = ExpertPlaces{.shared = "shared_expert"},
     .row = {.name = "Qwen 1.5 MoE, 2 57B-A14B",
             .differs = "Qwen 2 with mixtures, a gated shared expert",
-            .size = "A2.7B",
-            .config = R"({"model_type":"qwen2_moe"})"}};
+            .size = "A2.7B"}};
 
 }  // namespace pagoda

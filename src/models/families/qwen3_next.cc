@@ -22,7 +22,6 @@ PAGODA_FAMILY(qwen3_next) = {
     .names = delta_net_names,
     .row = {.name = "Qwen 3-Next 80B-A3B, Coder-Next",
             .differs = "Qwen 3.5 with mixtures, other names; one rank only",
-            .size = "80B-A3B",
-            .config = R"({"model_type":"qwen3_next"})"}};
+            .size = "80B-A3B"}};
 
 }  // namespace pagoda

@@ -21,11 +21,11 @@ PAGODA_FAMILY(qwen3_vl_moe) = {
     .wrappers = {{"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text"}},
     .ggufs = {{"qwen3vlmoe", {.experts = {.known = true}}}},
     .shape = norm_heads,
-    .folder_names =
-        [](WeightNames& names) {
-          names.experts = hf_expert_names({});
-          names.experts.back().transposed = true;  // all in one tensor: [in, out]
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (!gguf) names.experts.back().transposed = true;  // all in one tensor: [in, out]
         },
+    .folder_experts = ExpertPlaces{},
     .row = {.name = "Qwen3-VL-MoE: 30B-A3B, 235B-A22B (text)",
             .differs = "Qwen 3 MoE",
             .size = "30B-A3B",

@@ -47,8 +47,9 @@ PAGODA_FAMILY(smallthinker) = {
                {.activation = "relu", .experts = {.known = true, .score = RouterScore::sigmoid}},
                read_gguf}},
     .shape = route_early,
-    .folder_names =
-        [](WeightNames& names) {
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (gguf) return;
           names.experts = {{.router = "block_sparse_moe.primary_router",
                             .gate = "block_sparse_moe.experts.{}.gate",
                             .up = "block_sparse_moe.experts.{}.up",
@@ -59,7 +60,6 @@ PAGODA_FAMILY(smallthinker) = {
         .differs = "mixtures of gated ReLU, whose router reads what enters the layer; 21B: windows, which "
                    "alone rotate",
         .checked = "transformers' SmolLM3 with these mixtures in its place",
-        .size = "4B-A0.6B",
-        .config = R"({"model_type":"smallthinker"})"}};
+        .size = "4B-A0.6B"}};
 
 }  // namespace pagoda

@@ -35,7 +35,6 @@ PAGODA_FAMILY(smollm3) = {
     .row = {.name = "SmolLM3 3B",
             .differs = "every fourth layer does not rotate",
             .checked = "own reference in numpy",
-            .size = "3B",
-            .config = R"({"model_type":"smollm3"})"}};
+            .size = "3B"}};
 
 }  // namespace pagoda

@@ -24,7 +24,6 @@ PAGODA_FAMILY(solar_open) = {
     .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "Solar Open 100B",
             .differs = "mixtures in every layer, sigmoid routing with a correction",
-            .size = "100B",
-            .config = R"({"model_type":"solar_open"})"}};
+            .size = "100B"}};
 
 }  // namespace pagoda

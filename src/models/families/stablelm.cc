@@ -23,8 +23,9 @@ PAGODA_FAMILY(stablelm) = {
                  read_stablelm}},
     .ggufs = {{"stablelm", {.layer_norm = true, .may_be_parallel = true}, read_gguf}},
     .shape = layer_norms,
-    .folder_names =
-        [](WeightNames& names) {
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (gguf) return;
           names.query_norm = "self_attn.q_layernorm.norms.{}";
           names.key_norm = "self_attn.k_layernorm.norms.{}";
         },

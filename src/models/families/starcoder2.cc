@@ -14,8 +14,9 @@ PAGODA_FAMILY(starcoder2) = {
                  }}},
     .ggufs = {{"starcoder2", {.activation = "gelu_new", .layer_norm = true}}},
     .shape = plain_layer_norm_shape,
-    .folder_names =
-        [](WeightNames& names) {
+    .names =
+        [](WeightNames& names, bool gguf) {
+          if (gguf) return;
           names.up = "mlp.c_fc";
           names.down = "mlp.c_proj";
         },

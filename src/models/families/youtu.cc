@@ -16,9 +16,7 @@ PAGODA_FAMILY(youtu) = {
                    read_latent(h, model);
                  }}},
     .names = latent_names,
-    .row = {.name = "Youtu-LLM 2B",
-            .differs = "latent attention; as GGUF it is a `deepseek2`",
-            .size = "2B",
-            .config = R"({"model_type":"youtu"})"}};
+    .row = {
+        .name = "Youtu-LLM 2B", .differs = "latent attention; as GGUF it is a `deepseek2`", .size = "2B"}};
 
 }  // namespace pagoda

@@ -43,9 +43,7 @@ void delta_net_shape(DecoderConfig& decoder) {
   gate_outputs(decoder, OutputGate::sigmoid);
 }
 
-WeightNames delta_net_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void delta_net_names(WeightNames& names, bool gguf) {
   if (gguf)
     names.mlp_norm = "post_attention_norm";
   else
@@ -62,7 +60,6 @@ WeightNames delta_net_names(ModelFormat format) {
                             .rate_is_log = !gguf,
                             .norm = gguf ? "ssm_norm" : "linear_attn.norm",
                             .out = gguf ? "ssm_out" : "linear_attn.out_proj"};
-  return names;
 }
 
 }  // namespace pagoda

@@ -2,22 +2,20 @@
 #include "models/reading.h"
 
 namespace pagoda {
-WeightNames encoder_gguf_names() {
-  WeightNames names = llama_names(ModelFormat::gguf);
+
+void encoder_gguf_names(WeightNames& names) {
   names.position_embedding = "position_embd";
   names.type_embedding = "token_types";
   names.embedding_norm = "token_embd_norm";
   names.attention_norm = "attn_output_norm";
   names.mlp_norm = "layer_output_norm";
   names.rope_factors = "";
-  return names;
 }
 
-WeightNames bert_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) {
-    WeightNames names = encoder_gguf_names();
+void bert_names(WeightNames& names, bool gguf) {
+  if (gguf) {
     names.gate = names.fused_qkv = "";
-    return names;
+    return encoder_gguf_names(names);
   }
   std::vector<std::string> others;
   for (const char* name :
@@ -25,22 +23,22 @@ WeightNames bert_names(ModelFormat format) {
         "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.decoder",
         "cls.seq_relationship", "lm_head", "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"})
     for (const char* part : {".weight", ".bias"}) others.push_back(std::string(name) + part);
-  return {.prefix = "bert.",
-          .other_prefixes = {"", "roberta."},
-          .token_embedding = "bert.embeddings.word_embeddings",
-          .position_embedding = "bert.embeddings.position_embeddings",
-          .type_embedding = "bert.embeddings.token_type_embeddings",
-          .embedding_norm = "bert.embeddings.LayerNorm",
-          .of_other_heads = std::move(others),
-          .layer = "bert.encoder.layer.{}.",
-          .attention_norm = "attention.output.LayerNorm",
-          .mlp_norm = "output.LayerNorm",
-          .query = "attention.self.query",
-          .key = "attention.self.key",
-          .value = "attention.self.value",
-          .attention_output = "attention.output.dense",
-          .up = "intermediate.dense",
-          .down = "output.dense"};
+  names = {.prefix = "bert.",
+           .other_prefixes = {"", "roberta."},
+           .token_embedding = "bert.embeddings.word_embeddings",
+           .position_embedding = "bert.embeddings.position_embeddings",
+           .type_embedding = "bert.embeddings.token_type_embeddings",
+           .embedding_norm = "bert.embeddings.LayerNorm",
+           .of_other_heads = std::move(others),
+           .layer = "bert.encoder.layer.{}.",
+           .attention_norm = "attention.output.LayerNorm",
+           .mlp_norm = "output.LayerNorm",
+           .query = "attention.self.query",
+           .key = "attention.self.key",
+           .value = "attention.self.value",
+           .attention_output = "attention.output.dense",
+           .up = "intermediate.dense",
+           .down = "output.dense"};
 }
 
 }  // namespace pagoda

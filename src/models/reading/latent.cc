@@ -96,9 +96,7 @@ void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model) {
   rope.attention_factor = gguf_yarn_scale(h, 1);
 }
 
-WeightNames latent_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void latent_names(WeightNames& names, bool gguf) {
   names.query_a = gguf ? "attn_q_a" : "self_attn.q_a_proj";
   names.query_a_norm = gguf ? "attn_q_a_norm" : "self_attn.q_a_layernorm";
   names.query_b = gguf ? "attn_q_b" : "self_attn.q_b_proj";
@@ -111,7 +109,6 @@ WeightNames latent_names(ModelFormat format) {
   } else {
     names.experts = hf_expert_names({.shared = "shared_experts"});
   }
-  return names;
 }
 
 }  // namespace pagoda

@@ -102,10 +102,9 @@ std::vector<bool> layers_with_states(const Hyperparameters& h, const ModelInfo& 
       model, [&](std::int32_t layer) { return names.contains(concat("blk.", layer, ".ssm_out.weight")); });
 }
 
-WeightNames with_mamba2(WeightNames names, ModelFormat format, const std::string& mixer) {
-  const bool gguf = format == ModelFormat::gguf;
+void mamba2_names(WeightNames& names, bool gguf, std::string_view mixer) {
   const auto name = [&](const char* in_gguf, const char* in_folder) {
-    return gguf ? in_gguf : concat(mixer, ".", in_folder);
+    return gguf ? std::string(in_gguf) : concat(mixer, ".", in_folder);
   };
   names.conv = name("ssm_conv1d", "conv1d");
   names.linear_attention = {.in = name("ssm_in", "in_proj"),
@@ -115,7 +114,6 @@ WeightNames with_mamba2(WeightNames names, ModelFormat format, const std::string
                             .skip = name("ssm_d", "D"),
                             .norm = name("ssm_norm", "norm"),
                             .out = name("ssm_out", "out_proj")};
-  return names;
 }
 
 }  // namespace pagoda

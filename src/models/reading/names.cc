@@ -26,8 +26,7 @@ std::vector<ExpertNames> gguf_expert_names() {
 
 }  // namespace
 
-WeightNames llama_names(ModelFormat format) {
-  const bool gguf = format == ModelFormat::gguf;
+WeightNames llama_names(bool gguf) {
   WeightNames names = {.token_embedding = gguf ? "token_embd" : "model.embed_tokens",
                        .final_norm = gguf ? "output_norm" : "model.norm",
                        .head = gguf ? "output" : "lm_head",
@@ -84,39 +83,31 @@ std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
   return {each, blocks, all};
 }
 
-WeightNames gemma2_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void gemma2_names(WeightNames& names, bool gguf) {
   names.attention_branch_norm = gguf ? "post_attention_norm" : "post_attention_layernorm";
   names.mlp_branch_norm = gguf ? "post_ffw_norm" : "post_feedforward_layernorm";
   if (!gguf) names.mlp_norm = "pre_feedforward_layernorm";
-  return names;
 }
 
-WeightNames norms_behind_names(ModelFormat format) {
-  WeightNames names = gemma2_names(format);
+void norms_behind_names(WeightNames& names, bool gguf) {
+  gemma2_names(names, gguf);
   names.attention_norm = names.mlp_norm = "";
-  return names;
 }
 
-WeightNames layer_input_names(ModelFormat format) {
-  WeightNames names = gemma2_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void layer_input_names(WeightNames& names, bool gguf) {
+  gemma2_names(names, gguf);
   names.input_table = gguf ? "per_layer_token_embd" : "model.embed_tokens_per_layer";
   names.input_projection = gguf ? "per_layer_model_proj" : "model.per_layer_model_projection";
   names.input_norm = gguf ? "per_layer_proj_norm" : "model.per_layer_projection_norm";
   names.input_gate = gguf ? "inp_gate" : "per_layer_input_gate";
   names.input_output = gguf ? "proj" : "per_layer_projection";
   names.input_branch_norm = gguf ? "post_norm" : "post_per_layer_input_norm";
-  return names;
 }
 
-WeightNames hunyuan_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
+void hunyuan_names(WeightNames& names, bool gguf) {
+  if (gguf) return;
   names.query_norm = "self_attn.query_layernorm";
   names.key_norm = "self_attn.key_layernorm";
-  return names;
 }
 
 std::vector<ExpertNames> granitemoe_experts() {
@@ -137,83 +128,68 @@ std::vector<ExpertNames> mixtral_experts() {
   return forms;
 }
 
-WeightNames lfm_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  const bool gguf = format == ModelFormat::gguf;
+void lfm_names(WeightNames& names, bool gguf) {
   names.final_norm = gguf ? "token_embd_norm" : "model.embedding_norm";
   names.conv_in = gguf ? "shortconv.in_proj" : "conv.in_proj";
   names.conv = gguf ? "shortconv.conv" : "conv.conv";
   names.conv_out = gguf ? "shortconv.out_proj" : "conv.out_proj";
-  if (gguf) return names;
+  if (gguf) return;
   names.attention_norm = "operator_norm";
   names.mlp_norm = "ffn_norm";
   names.gate = "feed_forward.w1";
   names.up = "feed_forward.w3";
   names.down = "feed_forward.w2";
-  return names;
 }
 
-WeightNames glm_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
+void glm_names(WeightNames& names, bool gguf) {
   names.gate = names.up = "";
-  names.fused_gate_up = format == ModelFormat::gguf ? "ffn_up" : "mlp.gate_up_proj";
-  return names;
+  names.fused_gate_up = gguf ? "ffn_up" : "mlp.gate_up_proj";
 }
 
 // Folders have its matrices as Conv1D, [in, out].
-WeightNames gpt2_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) {
-    WeightNames names = fused_gguf_names();
+void gpt2_names(WeightNames& names, bool gguf) {
+  if (gguf) {
     names.position_embedding = "position_embd";
-    names.rope_factors = "";
-    return names;
+    return fused_gguf_names(names);
   }
-  return {.prefix = "transformer.",
-          .other_prefixes = {""},
-          .token_embedding = "transformer.wte",
-          .position_embedding = "transformer.wpe",
-          .final_norm = "transformer.ln_f",
-          .head = "lm_head",
-          .layer = "transformer.h.{}.",
-          .attention_norm = "ln_1",
-          .mlp_norm = "ln_2",
-          .attention_output = "attn.c_proj",
-          .fused_qkv = "attn.c_attn",
-          .up = "mlp.c_fc",
-          .down = "mlp.c_proj",
-          .transposed = true};
+  names = {.prefix = "transformer.",
+           .other_prefixes = {""},
+           .token_embedding = "transformer.wte",
+           .position_embedding = "transformer.wpe",
+           .final_norm = "transformer.ln_f",
+           .head = "lm_head",
+           .layer = "transformer.h.{}.",
+           .attention_norm = "ln_1",
+           .mlp_norm = "ln_2",
+           .attention_output = "attn.c_proj",
+           .fused_qkv = "attn.c_attn",
+           .up = "mlp.c_fc",
+           .down = "mlp.c_proj",
+           .transposed = true};
 }
 
 // Folders have the rows of queries, keys and values by group.
-WeightNames bloom_names(ModelFormat format) {
-  if (format == ModelFormat::gguf) return plain_fused_gguf_names();
-  return {.prefix = "transformer.",
-          .other_prefixes = {""},
-          .token_embedding = "transformer.word_embeddings",
-          .embedding_norm = "transformer.word_embeddings_layernorm",
-          .final_norm = "transformer.ln_f",
-          .head = "lm_head",
-          .layer = "transformer.h.{}.",
-          .attention_norm = "input_layernorm",
-          .mlp_norm = "post_attention_layernorm",
-          .attention_output = "self_attention.dense",
-          .fused_qkv = "self_attention.query_key_value",
-          .qkv_by_group = true,
-          .up = "mlp.dense_h_to_4h",
-          .down = "mlp.dense_4h_to_h"};
+void bloom_names(WeightNames& names, bool gguf) {
+  if (gguf) {
+    names.embedding_norm = "token_embd_norm";
+    return fused_gguf_names(names);
+  }
+  names = {.prefix = "transformer.",
+           .other_prefixes = {""},
+           .token_embedding = "transformer.word_embeddings",
+           .embedding_norm = "transformer.word_embeddings_layernorm",
+           .final_norm = "transformer.ln_f",
+           .head = "lm_head",
+           .layer = "transformer.h.{}.",
+           .attention_norm = "input_layernorm",
+           .mlp_norm = "post_attention_layernorm",
+           .attention_output = "self_attention.dense",
+           .fused_qkv = "self_attention.query_key_value",
+           .qkv_by_group = true,
+           .up = "mlp.dense_h_to_4h",
+           .down = "mlp.dense_4h_to_h"};
 }
 
-WeightNames fused_gguf_names() {
-  WeightNames names = llama_names(ModelFormat::gguf);
-  names.query = names.key = names.value = names.gate = "";
-  return names;
-}
-
-WeightNames plain_fused_gguf_names() {
-  WeightNames names = fused_gguf_names();
-  names.embedding_norm = "token_embd_norm";
-  names.rope_factors = "";
-  return names;
-}
+void fused_gguf_names(WeightNames& names) { names.query = names.key = names.value = names.gate = ""; }
 
 }  // namespace pagoda
