@@ -24,6 +24,7 @@ struct RoutingRule {
   bool renormalize = false;  // weights of a row sum to 1
   float scale = 1;           // factor of the weights
   float near = 0;            // sparse_mixer alone
+  bool operator==(const RoutingRule&) const = default;
 };
 
 }  // namespace pagoda

@@ -28,7 +28,6 @@ struct NormConfig {
   float eps = 1e-5f;
   float weight_offset = 0;  // the weight is this much more than what the file has
   bool weighted = true;     // else the file has no weight for it, and no bias
-
   bool operator==(const NormConfig&) const = default;
 };
 
@@ -37,7 +36,6 @@ struct NormPlaces {
   bool input = true;    // Llama
   bool branch = false;  // alone: OLMo 2; with `input`: Gemma's sandwich
   bool sum = false;     // OPT-350m
-
   bool operator==(const NormPlaces&) const = default;
 };
 
@@ -55,6 +53,7 @@ struct RopeConfig {
   std::vector<float> divisors = {};       // divisors of each pair's frequency (longrope); empty: none
   std::vector<float> long_divisors = {};  // the same in sequences that may pass original_positions
   float attention_factor = 1;             // factor of cosines and sines
+  bool operator==(const RopeConfig&) const = default;
 };
 
 constexpr std::int32_t kNoRope = -1;
@@ -114,6 +113,7 @@ struct AttentionConfig {
     if (output_gate == OutputGate::none) return 0;
     return gates_whole_heads() ? num_heads : query_size();
   }
+  bool operator==(const AttentionConfig&) const = default;
 };
 
 // Heads that keep a matrix of a sequence instead of keys and values (kernels/linear_attention.h), behind a
@@ -138,6 +138,7 @@ struct LinearAttentionConfig {
   std::int32_t value_width() const { return num_heads * value_size; }
   // Channels of the convolution.
   std::int32_t num_channels() const { return 2 * key_width() + value_width(); }
+  bool operator==(const LinearAttentionConfig&) const = default;
 };
 
 // Attention whose heads share one kept row a token, a latent vector and a rotated part: multi-head latent
@@ -156,12 +157,14 @@ struct LatentAttentionConfig {
 
   std::int32_t query_size() const { return nope_size + rope_size; }  // size of a query head
   std::int32_t row_size() const { return latent_size + rope_size; }
+  bool operator==(const LatentAttentionConfig&) const = default;
 };
 
 // A short convolution between two gates: out = W_out (c * conv(b * x)), [b | c | x] = W_in h (LFM2).
 struct ShortConvConfig {
   std::int32_t num_channels = 0;  // as many as the hidden size
   std::int32_t num_taps = 0;
+  bool operator==(const ShortConvConfig&) const = default;
 };
 
 struct DenseFeedForwardConfig {
@@ -170,6 +173,7 @@ struct DenseFeedForwardConfig {
   bool gated = true;
   float gate_factor = 1, down_factor = 1;  // factors of these products
   bool inner_norm = false;                 // an RMS norm between its matrices
+  bool operator==(const DenseFeedForwardConfig&) const = default;
 };
 
 // A gated one with GELU, of which each row keeps the features whose gate is so many standard deviations above
@@ -177,6 +181,7 @@ struct DenseFeedForwardConfig {
 struct SparseFeedForwardConfig {
   std::int32_t intermediate_size = 0;
   float deviations = 0;
+  bool operator==(const SparseFeedForwardConfig&) const = default;
 };
 
 // Two matrices with a learned curve between them (xielu.cc). Its numbers are here where a file has them
@@ -184,6 +189,7 @@ struct SparseFeedForwardConfig {
 struct XieluConfig {
   std::int32_t intermediate_size = 0;
   float alpha_p = 0.8f, alpha_n = 0.8f, beta = 0.5f, eps = -1e-6f;
+  bool operator==(const XieluConfig&) const = default;
 };
 
 // Experts, of which each token goes through some, and one that all go through.
@@ -197,23 +203,30 @@ struct MixtureConfig {
   bool router_norm = false;                   // the router reads the layer's x through an RMS norm of its own
   bool routes_early = false;                  // the router reads x as it enters the layer, not normed
   bool expert_scales = false;                 // weights of chosen experts times a number of each expert
+  bool operator==(const MixtureConfig&) const = default;
 };
 
 // Both of the same x: y += norm(dense(norm(x))) + norm(mixture(norm(x))), each norm with a weight of its own.
 struct MixtureBesideDenseConfig {
   DenseFeedForwardConfig dense;
   MixtureConfig mixture;
+  bool operator==(const MixtureBesideDenseConfig&) const = default;
 };
 
 // Both read the same, and what they give is added (Falcon-H1).
 struct ParallelMixersConfig {
   AttentionConfig attention;
   LinearAttentionConfig linear;
+  bool operator==(const ParallelMixersConfig&) const = default;
 };
 
 // A layer that is only the other half (Nemotron-H).
-struct NoMixerConfig {};
-struct NoFeedForwardConfig {};
+struct NoMixerConfig {
+  bool operator==(const NoMixerConfig&) const = default;
+};
+struct NoFeedForwardConfig {
+  bool operator==(const NoFeedForwardConfig&) const = default;
+};
 
 using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig,
                                  LinearAttentionConfig, ParallelMixersConfig, NoMixerConfig>;
@@ -237,6 +250,7 @@ struct LayerConfig {
   MixtureConfig* mixture() { return std::get_if<MixtureConfig>(&feed_forward); }
   const MixtureConfig* mixture() const { return std::get_if<MixtureConfig>(&feed_forward); }
   const DenseFeedForwardConfig* dense() const { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
+  bool operator==(const LayerConfig&) const = default;
 };
 
 // Each layer's own input of each token beside x, behind its feed-forward (layer_inputs.h).
@@ -244,12 +258,14 @@ struct LayerInputConfig {
   std::int32_t size = 0;  // features of a layer
   std::int32_t rows = 0;  // rows of the table, which tokens beyond read as token 0; 0: the vocabulary's
   Activation activation = Activation::gelu_tanh;
+  bool operator==(const LayerInputConfig&) const = default;
 };
 
 // Residual streams of which layers compute the first alone (residual_streams.h).
 struct StreamsConfig {
   std::int32_t count = 0;  // at most kMaxStreams
   bool scaled = false;     // inputs of layers read the first stream scaled, element by element
+  bool operator==(const StreamsConfig&) const = default;
 };
 constexpr std::int64_t kMaxStreams = 8;
 
@@ -277,6 +293,7 @@ struct DecoderConfig {
   bool head = true;  // false: nobody asks for logits, and no head is loaded
 
   std::int32_t num_layers() const { return static_cast<std::int32_t>(layers.size()); }
+  bool operator==(const DecoderConfig&) const = default;
 };
 
 // Heads of the layer that has the most, and the largest size of a head; of latent attention one for keys and
@@ -302,7 +319,6 @@ struct LayerState {
   // in one page of the cache (whose pages are as large as the largest): so there is one for each head, not
   // one for all of them.
   std::vector<std::int64_t> pieces = {};
-
   bool operator==(const LayerState&) const = default;
 };
 std::vector<LayerState> layer_states(const DecoderConfig& config);

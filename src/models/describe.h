@@ -46,24 +46,24 @@ struct ServingFacts {
 };
 
 struct Description {
-  std::string path;
-  std::string format;  // "gguf", "hugging_face", "safetensors", "tokenizer.json", "config.json", "json"
-  std::uint32_t version = 0;  // GGUF's; 0 elsewhere
-  std::string architecture;   // by the file's own name; may be empty
-  bool is_model = false;      // false: a part of one; the next three say nothing then
-  bool supported = false;     // Pagoda can run it
-  std::string reason;         // why not, in one line
-  std::optional<ModelInfo> model;
-  std::optional<ServingFacts> facts;
-  std::vector<std::pair<std::string, GgufValue>> metadata;
-  std::vector<DescribedTensor> tensors;  // in the file's order
+  std::string path = {};
+  std::string format = {};  // "gguf", "hugging_face", "safetensors", "tokenizer.json", "config.json", "json"
+  std::uint32_t version = 0;      // GGUF's; 0 elsewhere
+  std::string architecture = {};  // by the file's own name; may be empty
+  bool is_model = false;          // false: a part of one; the next three say nothing then
+  bool supported = false;         // Pagoda can run it
+  std::string reason = {};        // why not, in one line
+  std::optional<ModelInfo> model = {};
+  std::optional<ServingFacts> facts = {};
+  std::vector<std::pair<std::string, GgufValue>> metadata = {};
+  std::vector<DescribedTensor> tensors = {};  // in the file's order
   // As the model reads them: quantised weights of a folder under their own names, with the bytes that they
   // have once packed. Empty: as `tensors`.
-  std::vector<DescribedTensor> weights;
-  std::string quantised_types;  // stored_types() of a quantised folder, else empty
+  std::vector<DescribedTensor> weights = {};
+  std::string quantised_types = {};  // stored_types() of a quantised folder, else empty
 
   // Keeps the strings inside metadata arrays valid.
-  std::vector<std::shared_ptr<MappedFile>> files;
+  std::vector<std::shared_ptr<MappedFile>> files = {};
 
   const std::vector<DescribedTensor>& read_tensors() const { return weights.empty() ? tensors : weights; }
   std::int64_t parameters() const;    // elements of all tensors

@@ -16,6 +16,7 @@
 #include "models/gguf_fields.h"
 #include "models/read_config.h"
 #include "models/unused_tensors.h"
+#include "models/weight_parts.h"
 #include "models/weight_reader.h"
 
 namespace pagoda {
@@ -23,20 +24,20 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight", kBias = ".bias";
 
-using Name = std::string WeightNames::*;
-constexpr Name kWhole[] = {&WeightNames::token_embedding, &WeightNames::position_embedding,
-                           &WeightNames::type_embedding, &WeightNames::project_in, &WeightNames::project_out};
-constexpr Name kWholeNorms[] = {&WeightNames::embedding_norm, &WeightNames::final_norm};
-constexpr Name kOfLayer[] = {&WeightNames::query,         &WeightNames::key,  &WeightNames::value,
-                             &WeightNames::fused_qkv,     &WeightNames::gate, &WeightNames::attention_output,
-                             &WeightNames::fused_gate_up, &WeightNames::up,   &WeightNames::down,
-                             &WeightNames::output_gate};
-constexpr Name kNormsOfLayer[] = {&WeightNames::attention_norm, &WeightNames::attention_branch_norm,
-                                  &WeightNames::mlp_norm,       &WeightNames::mlp_branch_norm,
-                                  &WeightNames::query_norm,     &WeightNames::key_norm};
+constexpr WeightName kWhole[] = {&WeightNames::token_embedding, &WeightNames::position_embedding,
+                                 &WeightNames::type_embedding, &WeightNames::project_in,
+                                 &WeightNames::project_out};
+constexpr WeightName kWholeNorms[] = {&WeightNames::embedding_norm, &WeightNames::final_norm};
+constexpr WeightName kOfLayer[] = {&WeightNames::query,         &WeightNames::key,
+                                   &WeightNames::value,         &WeightNames::fused_qkv,
+                                   &WeightNames::gate,          &WeightNames::attention_output,
+                                   &WeightNames::fused_gate_up, &WeightNames::up,
+                                   &WeightNames::down,          &WeightNames::output_gate};
+constexpr WeightName kNormsOfLayer[] = {&WeightNames::attention_norm, &WeightNames::attention_branch_norm,
+                                        &WeightNames::mlp_norm,       &WeightNames::mlp_branch_norm,
+                                        &WeightNames::query_norm,     &WeightNames::key_norm};
 
 // Those of one tensor for each layer; an expert's own matrices are stacked.
-using ExpertName = std::string ExpertNames::*;
 constexpr ExpertName kOfMixture[] = {&ExpertNames::router, &ExpertNames::shared_gate, &ExpertNames::shared_up,
                                      &ExpertNames::shared_down, &ExpertNames::shared_router};
 constexpr ExpertName kStacked[] = {&ExpertNames::gate, &ExpertNames::up, &ExpertNames::down};
@@ -155,8 +156,8 @@ class Conversion {
   }
 
   void add_all() {
-    for (const Name name : kWhole) add_module(from_.*name, to_.*name);
-    for (const Name name : kWholeNorms) add_module(from_.*name, to_.*name);
+    for (const WeightName name : kWhole) add_module(from_.*name, to_.*name);
+    for (const WeightName name : kWholeNorms) add_module(from_.*name, to_.*name);
     add_head();
     const RopeDivisors divisors = rope_divisors(info_.decoder);
     add_values(to_.rope_factors, divisors.all);
@@ -192,8 +193,8 @@ class Conversion {
     const auto each = [&](const std::string& own, const std::string& other) {
       if (!own.empty()) add_module(from + own, other.empty() ? "" : to + other);
     };
-    for (const Name name : kNormsOfLayer) each(from_.*name, to_.*name);
-    for (const Name name : kOfLayer) each(from_.*name, to_.*name);
+    for (const WeightName name : kNormsOfLayer) each(from_.*name, to_.*name);
+    for (const WeightName name : kOfLayer) each(from_.*name, to_.*name);
     if (!from_.sinks.empty())
       if (const TensorView* const sinks = take(from + from_.sinks))
         add(to + to_.sinks, sinks->shape, {*sinks});
@@ -300,7 +301,7 @@ class Conversion {
   void transform(const Difference& difference) {
     for (GgufRows& tensor : out_.tensors) {
       if (difference.norm_offset != 0) {
-        const auto is_norm = [&](Name name) {
+        const auto is_norm = [&](WeightName name) {
           return tensor.name.ends_with(kWeight) &&
                  (is_one_of(tensor, to_.*name) || tensor.name == concat(to_.*name, kWeight));
         };

@@ -41,32 +41,6 @@ constexpr FolderScheme kSchemes[] = {
      ""},
 };
 
-bool is_quantised_part(WeightPart part) {
-  constexpr auto kParts = std::to_array<WeightPart>({&WeightNames::query,
-                                                     &WeightNames::key,
-                                                     &WeightNames::value,
-                                                     &WeightNames::fused_qkv,
-                                                     &WeightNames::attention_output,
-                                                     &WeightNames::output_gate,
-                                                     &WeightNames::query_a,
-                                                     &WeightNames::query_b,
-                                                     &WeightNames::kv_a,
-                                                     &WeightNames::kv_b,
-                                                     &WeightNames::gate,
-                                                     &WeightNames::up,
-                                                     &WeightNames::fused_gate_up,
-                                                     &WeightNames::down,
-                                                     &ExpertNames::gate,
-                                                     &ExpertNames::up,
-                                                     &ExpertNames::gate_up,
-                                                     &ExpertNames::down,
-                                                     &ExpertNames::shared_gate,
-                                                     &ExpertNames::shared_up,
-                                                     &ExpertNames::shared_gate_up,
-                                                     &ExpertNames::shared_down});
-  return std::ranges::find(kParts, part) != kParts.end();
-}
-
 std::string module_name(std::string_view tensor) {
   return std::string(tensor.substr(0, tensor.size() - kWeight.size()));
 }
@@ -264,7 +238,7 @@ Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& sc
     if (is_quantized(tensor.dtype) || tensor.dtype == DType::u8)
       return unimplemented(concat("tensor '", printable(name), "' is quantised already"));
     const auto part = part_of(names, name.ends_with(kWeight) ? module_name(name) : name);
-    const bool wanted = part && is_quantised_part(part->part);
+    const bool wanted = part && is_of_half(part->part);
     if (wanted && tensor.shape.size() > 2)
       return unimplemented(
           concat("experts stacked in one tensor ('", printable(name), "') cannot be quantised"));

@@ -111,8 +111,9 @@ std::vector<bool> read_window_layers_or(Hyperparameters& h, const ModelInfo& mod
   return h.find("layer_types") != nullptr ? read_window_layers(h, model) : layers_where(model, otherwise);
 }
 void read_listed_windows(Hyperparameters& h, ModelInfo& model);
-// Written out, or all but every `period`-th.
-void read_window_pattern(Hyperparameters& h, std::int32_t window, std::int32_t period, ModelInfo& model);
+// Written out, or all but every `period`-th; `window`: instead of the field's. Either format.
+void read_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& model,
+                         std::optional<std::int32_t> window = std::nullopt);
 // The window is known: which layers have it. `first`: that layer of so many sees all, else the last.
 enum class SeesAll { last, first };
 void read_gguf_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& model,

@@ -10,45 +10,40 @@
 namespace pagoda {
 namespace {
 
-constexpr std::string WeightNames::* kWhole[] = {
-    &WeightNames::token_embedding, &WeightNames::position_embedding, &WeightNames::type_embedding,
-    &WeightNames::project_in,      &WeightNames::project_out,        &WeightNames::head,
-    &WeightNames::input_table,     &WeightNames::input_projection};
-constexpr std::string WeightNames::* kOfLayer[] = {&WeightNames::query,
-                                                   &WeightNames::key,
-                                                   &WeightNames::value,
-                                                   &WeightNames::fused_qkv,
-                                                   &WeightNames::attention_output,
-                                                   &WeightNames::output_gate,
-                                                   &WeightNames::query_a,
-                                                   &WeightNames::query_b,
-                                                   &WeightNames::kv_a,
-                                                   &WeightNames::kv_b,
-                                                   &WeightNames::key_b,
-                                                   &WeightNames::value_b,
-                                                   &WeightNames::conv_in,
-                                                   &WeightNames::conv_out,
-                                                   &WeightNames::gate,
-                                                   &WeightNames::up,
-                                                   &WeightNames::fused_gate_up,
-                                                   &WeightNames::down,
-                                                   &WeightNames::input_gate,
-                                                   &WeightNames::input_output,
-                                                   &WeightNames::residual_down,
-                                                   &WeightNames::residual_up,
-                                                   &WeightNames::streams_router,
-                                                   &WeightNames::streams_predict,
-                                                   &WeightNames::streams_correct};
-constexpr std::string LinearAttentionNames::* kLinear[] = {
+constexpr WeightName kWhole[] = {&WeightNames::token_embedding, &WeightNames::position_embedding,
+                                 &WeightNames::type_embedding,  &WeightNames::project_in,
+                                 &WeightNames::project_out,     &WeightNames::head,
+                                 &WeightNames::input_table,     &WeightNames::input_projection};
+// Parts of the two halves of a layer; and parts beside them.
+constexpr WeightName kHalves[] = {&WeightNames::query,
+                                  &WeightNames::key,
+                                  &WeightNames::value,
+                                  &WeightNames::fused_qkv,
+                                  &WeightNames::attention_output,
+                                  &WeightNames::output_gate,
+                                  &WeightNames::query_a,
+                                  &WeightNames::query_b,
+                                  &WeightNames::kv_a,
+                                  &WeightNames::kv_b,
+                                  &WeightNames::gate,
+                                  &WeightNames::up,
+                                  &WeightNames::fused_gate_up,
+                                  &WeightNames::down};
+constexpr WeightName kBeside[] = {
+    &WeightNames::key_b,           &WeightNames::value_b,        &WeightNames::conv_in,
+    &WeightNames::conv_out,        &WeightNames::input_gate,     &WeightNames::input_output,
+    &WeightNames::residual_down,   &WeightNames::residual_up,    &WeightNames::streams_router,
+    &WeightNames::streams_predict, &WeightNames::streams_correct};
+constexpr LinearName kLinear[] = {
     &LinearAttentionNames::qkv,         &LinearAttentionNames::gate,
     &LinearAttentionNames::weight,      &LinearAttentionNames::decay,
     &LinearAttentionNames::by_key_head, &LinearAttentionNames::gates_by_key_head,
     &LinearAttentionNames::in,          &LinearAttentionNames::out};
-constexpr std::string ExpertNames::* kExperts[] = {&ExpertNames::router,      &ExpertNames::gate,
-                                                   &ExpertNames::up,          &ExpertNames::gate_up,
-                                                   &ExpertNames::down,        &ExpertNames::shared_gate,
-                                                   &ExpertNames::shared_up,   &ExpertNames::shared_gate_up,
-                                                   &ExpertNames::shared_down, &ExpertNames::shared_router};
+constexpr ExpertName kExperts[] = {&ExpertNames::gate,           &ExpertNames::up,
+                                   &ExpertNames::gate_up,        &ExpertNames::down,
+                                   &ExpertNames::shared_gate,    &ExpertNames::shared_up,
+                                   &ExpertNames::shared_gate_up, &ExpertNames::shared_down};
+constexpr ExpertName kRouters[] = {&ExpertNames::router, &ExpertNames::shared_router};
 
 bool is_all_of(std::string_view text, std::string_view pattern, std::int32_t& number) {
   return !pattern.empty() && take_front(text, pattern, number) && text.empty();
@@ -68,24 +63,31 @@ std::optional<ModulePart> find_part(const WeightNames& names, std::string_view m
       return is_all_of(module, own_names.*part, found.expert);
     });
   };
-  if (is_one_of(names, kOfLayer) || is_one_of(names.linear_attention, kLinear)) return found;
+  if (is_one_of(names, kHalves) || is_one_of(names, kBeside) || is_one_of(names.linear_attention, kLinear))
+    return found;
   for (const ExpertNames& form : names.experts)
-    if (is_one_of(form, kExperts)) return found;
+    if (is_one_of(form, kExperts) || is_one_of(form, kRouters)) return found;
   return std::nullopt;
 }
 
 // The part's name behind the layer's, or whole. Of experts: in the first form that has it.
 std::string name_of(const WeightNames& names, const ModulePart& part) {
-  if (const auto* const name = std::get_if<std::string LinearAttentionNames::*>(&part.part))
-    return names.linear_attention.**name;
-  const auto* const name = std::get_if<std::string ExpertNames::*>(&part.part);
-  if (name == nullptr) return names.*std::get<std::string WeightNames::*>(part.part);
+  if (const auto* const name = std::get_if<LinearName>(&part.part)) return names.linear_attention.**name;
+  const auto* const name = std::get_if<ExpertName>(&part.part);
+  if (name == nullptr) return names.*std::get<WeightName>(part.part);
   for (const ExpertNames& form : names.experts)
     if (!(form.**name).empty() && is_numbered(form.**name) == (part.expert >= 0)) return form.**name;
   return {};
 }
 
 }  // namespace
+
+bool is_of_half(const WeightPart& part) {
+  const auto is_in = [&](const auto& parts) {
+    return std::ranges::any_of(parts, [&](const auto each) { return part == WeightPart(each); });
+  };
+  return is_in(kHalves) || is_in(kExperts);
+}
 
 bool take_front(std::string_view& text, std::string_view pattern, std::int32_t& number) {
   const std::size_t at = pattern.find("{}");

@@ -14,8 +14,10 @@
 namespace pagoda {
 
 // A part is what its family's names call it: &WeightNames::down.
-using WeightPart =
-    std::variant<std::string WeightNames::*, std::string LinearAttentionNames::*, std::string ExpertNames::*>;
+using WeightName = std::string WeightNames::*;
+using LinearName = std::string LinearAttentionNames::*;
+using ExpertName = std::string ExpertNames::*;
+using WeightPart = std::variant<WeightName, LinearName, ExpertName>;
 
 struct ModulePart {
   WeightPart part = &WeightNames::head;
@@ -32,6 +34,9 @@ std::string module_of(const WeightNames& names, const ModulePart& part);
 // `module` is named as in a file: with the family's prefix or another of its prefixes, and behind those of
 // models that also see or hear. nullopt: no matrix of the decoder.
 std::optional<ModulePart> part_of(const WeightNames& names, std::string_view module);
+
+// Whether it is a matrix of attention or of a feed-forward, of an expert among them.
+bool is_of_half(const WeightPart& part);
 
 // Takes `pattern`, whose "{}" is a number, off the front of `text`. `number` keeps its value without one.
 bool take_front(std::string_view& text, std::string_view pattern, std::int32_t& number);

@@ -13,11 +13,14 @@ void scale_by_width(DecoderConfig& decoder) {
   decoder.embedding_scale = std::sqrt(static_cast<float>(std::max(decoder.hidden_size, 0)));
 }
 
-// Three of four layers have a window, and they alone rotate.
+void read_windows(Hyperparameters& h, ModelInfo& model) {
+  read_window_pattern(h, h.integer("global_attn_every_n_layers", 4), model);
+  rotate_windows_alone(model.decoder);
+}
+
 void read_afmoe(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("mup_enabled", false)) scale_by_width(model.decoder);
-  read_window_pattern(h, h.integer("sliding_window"), h.integer("global_attn_every_n_layers", 4), model);
-  rotate_windows_alone(model.decoder);
+  read_windows(h, model);
   MixtureConfig mixture = read_experts(h, model);
   mixture.shared_intermediate_size = shared_size(h, "num_shared_experts", mixture);
   mixture.routing.score = RouterScore::sigmoid;
@@ -46,11 +49,10 @@ void afmoe_names(WeightNames& names, bool gguf) {
   names.mlp_branch_norm = "post_mlp_layernorm";
 }
 
-// The file does not say that the embedding is scaled; layers without a window do not rotate.
+// The file does not say that the embedding is scaled.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   scale_by_width(model.decoder);
-  read_gguf_window_pattern(h, 4, model);
-  rotate_windows_alone(model.decoder);
+  read_windows(h, model);
 }
 
 }  // namespace

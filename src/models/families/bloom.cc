@@ -5,20 +5,20 @@
 namespace pagoda {
 namespace {
 
+void read_alibi(Hyperparameters& h, ModelInfo& model) {
+  clip_attention(h.number("clip_qkv", 0.0f), model.decoder);
+  use_alibi(h, h.number("attention.max_alibi_bias", 8.0f), AlibiOrder::lower_first, model.decoder);
+}
+
 void read_bloom(Hyperparameters& h, ModelInfo& model) {
   read_plain_layers(h, model);
-  use_alibi(h, 8, AlibiOrder::lower_first, model.decoder);
+  read_alibi(h, model);
   h.only("apply_residual_connection_post_layernorm", false);
 }
 
 void shape(DecoderConfig& decoder) {
   plain_layer_norm_shape(decoder);
   decoder.embedding_norm = decoder.final_norm;
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  clip_attention(h.number("clip_qkv", 0.0f), model.decoder);
-  use_alibi(h, h.number("attention.max_alibi_bias", 8.0f), AlibiOrder::lower_first, model.decoder);
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ PAGODA_FAMILY(bloom) = {
     .ggufs =
         {{"bloom",
           {.activation = "gelu_new", .layer_norm = true, .rotates = false, .context_instead_of_width = 2048},
-          read_gguf}},
+          read_alibi}},
     .shape = shape,
     .names = bloom_names,
     .row = {.name = "BLOOM 560M to 176B",

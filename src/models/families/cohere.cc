@@ -7,12 +7,7 @@ namespace {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   read_cohere(h, model);
-  if (h.boolean("use_qk_norm", false)) norm_each_head(model.decoder);
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  model.decoder.logit_scale = h.number("logit_scale", 1.0f);
-  if (has_query_norm(h)) norm_each_head(model.decoder);
+  if (h.boolean("use_qk_norm", has_query_norm(h))) norm_each_head(model.decoder);
 }
 
 }  // namespace
@@ -25,7 +20,7 @@ PAGODA_FAMILY(cohere) = {
                      "eos_token_id":255001,"pad_token_id":0,"tie_word_embeddings":true,"layer_norm_eps":1e-5,
                      "logit_scale":0.0625,"rope_interleave":true,"rope_theta":500000})",
                  read}},
-    .ggufs = {{"command-r", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read_gguf}},
+    .ggufs = {{"command-r", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read}},
     .shape = layer_norms,
     .row = {
         .name = "Command R, R+",

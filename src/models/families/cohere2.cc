@@ -7,13 +7,7 @@ namespace {
 void read(Hyperparameters& h, ModelInfo& model) {
   read_cohere(h, model);
   h.only("use_qk_norm", false);
-  read_window_pattern(h, h.integer("sliding_window"), 4, model);
-  rotate_windows_alone(model.decoder);
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  model.decoder.logit_scale = h.number("logit_scale", 1.0f);
-  read_gguf_window_pattern(h, 4, model);
+  read_window_pattern(h, 4, model);
   rotate_windows_alone(model.decoder);
 }
 
@@ -28,7 +22,7 @@ PAGODA_FAMILY(cohere2) = {
                  read}},
     .wrappers = {{"AyaVisionForConditionalGeneration", "aya_vision", "cohere2"},
                  {"Cohere2VisionForConditionalGeneration", "cohere2_vision", "cohere2"}},
-    .ggufs = {{"cohere2", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read_gguf}},
+    .ggufs = {{"cohere2", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read}},
     .shape = layer_norms,
     .row = {.name = "Command R7B, A, Aya",
             .differs = "layer norms, both halves see the same, adjacent pairs, windows, which alone rotate",

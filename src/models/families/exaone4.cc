@@ -19,7 +19,7 @@ void read_exaone4(Hyperparameters& h, ModelInfo& model) {
                                       }),
                 model);
   } else {
-    read_window_pattern(h, window, 4, model);
+    read_window_pattern(h, 4, model, window);
   }
   if (window != 0) rotate_windows_alone(model.decoder);
 }

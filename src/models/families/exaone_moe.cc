@@ -12,10 +12,9 @@ constexpr std::string_view kAbsent =
         "routed_scaling_factor":2.5})";
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  const std::int32_t window = read_window(h);
   if (h.find("layer_types") != nullptr) h.without_effect("sliding_window_pattern");  // which says the same
-  read_window_pattern(h, window, 4, model);
-  if (window > 0) rotate_windows_alone(model.decoder);
+  read_window_pattern(h, 4, model, read_window(h));
+  if (read_window(h) > 0) rotate_windows_alone(model.decoder);
   read_deepseek_like(h, model);
 }
 

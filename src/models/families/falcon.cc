@@ -16,7 +16,6 @@ void two_norms_names(WeightNames& names, bool gguf) {
   names.mlp_norm = gguf ? "attn_norm" : "ln_mlp";
 }
 
-// Falcon 7B and 40B: both halves see the same, through one norm or a norm each.
 void read_falcon(Hyperparameters& h, ModelInfo& model) {
   read_plain_layers(h, model);
   const bool grouped = h.boolean("new_decoder_architecture", false);

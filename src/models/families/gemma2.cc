@@ -4,20 +4,21 @@
 namespace pagoda {
 namespace {
 
-// Every second layer has a window, the first among them; soft caps on scores and logits.
+void read_caps_and_windows(Hyperparameters& h, ModelInfo& model) {
+  cap_attention(h.nullable_number("attn_logit_softcapping", 0), model.decoder);
+  model.decoder.logit_softcap = h.nullable_number("final_logit_softcapping", 0);
+  read_window_pattern(h, 2, model);
+}
+
 void read_gemma2(Hyperparameters& h, ModelInfo& model) {
   offset_norms(model.decoder);
   read_query_scale(h, model.decoder);
-  cap_attention(h.nullable_number("attn_logit_softcapping", 0), model.decoder);
-  model.decoder.logit_softcap = h.nullable_number("final_logit_softcapping", 0);
+  read_caps_and_windows(h, model);
   h.only("use_bidirectional_attention", false);
-  read_window_pattern(h, h.integer("sliding_window"), 2, model);
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  cap_attention(h.number("attn_logit_softcapping", 0.0f), model.decoder);
-  model.decoder.logit_softcap = h.number("final_logit_softcapping", 0.0f);
-  read_gguf_window_pattern(h, 2, model);
+  read_caps_and_windows(h, model);
   // The file does not say that the 27B model, alone with 46 layers, divides by its width a head.
   if (model.decoder.num_layers() == 46) scale_attention_by_width(model.decoder);
 }

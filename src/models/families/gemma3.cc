@@ -18,7 +18,7 @@ void read_gemma3(Hyperparameters& h, ModelInfo& model) {
     window = window / 2 + 1;  // so many tokens together, half of them on each side
   }
   h.find("_sliding_window_pattern");
-  read_window_pattern(h, window, 6, model);
+  read_window_pattern(h, 6, model, window);
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {

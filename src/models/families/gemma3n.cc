@@ -63,7 +63,7 @@ void read_gemma3n(Hyperparameters& h, ModelInfo& model) {
       decoder.layers[index].dense()->intermediate_size = features(sizes[index]);
   decoder.logit_softcap = h.nullable_number("final_logit_softcapping", 0);
   read_rope_by_layer(h, model, 1000000.0f, 10000.0f);
-  read_window_pattern(h, h.integer("sliding_window"), 5, model);
+  read_window_pattern(h, 5, model);
   share_kv(h, h.integer("num_kv_shared_layers", 15), decoder);
   decoder.layer_input = LayerInputConfig{.size = h.integer("hidden_size_per_layer_input", 256),
                                          .rows = h.integer("vocab_size_per_layer_input", 262144)};

@@ -14,7 +14,6 @@ void read_granite_swa(Hyperparameters& h, ModelInfo& model) {
   if (h.find("layer_rope_theta") != nullptr) read_layer_thetas(h, windows, model);
 }
 
-// Windows in three of four layers, and a score without a value for each head.
 void shape(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) { attention.sinks = true; });
 }

@@ -4,7 +4,6 @@
 namespace pagoda {
 namespace {
 
-// Qwen3's with windows, which rotate by a base of their own.
 void read_mellum(Hyperparameters& h, ModelInfo& model) {
   read_listed_windows(h, model);
   use_mixtures(read_experts(h, model), read_mlp_types(h, 0, model), model);

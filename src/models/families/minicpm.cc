@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-// MiniCPM 1, 2 and 4: the scales follow from the depth, and from the width of the model that was tuned.
+// The scales follow from the depth, and from the width of the model that was tuned.
 void read_minicpm(Hyperparameters& h, ModelInfo& model) {
   model.decoder.embedding_scale = h.number("scale_emb", 1);
   scale_residual(h.number("scale_depth", 1) / std::sqrt(static_cast<float>(model.decoder.num_layers())),

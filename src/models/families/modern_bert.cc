@@ -7,7 +7,6 @@
 namespace pagoda {
 namespace {
 
-// Norms before each half, a gated feed-forward, windows in two of three layers.
 void read_modern_bert(Hyperparameters& h, ModelInfo& model) {
   read_layers(h, model);
   model.decoder.tied_head = false;
@@ -23,7 +22,6 @@ void read_modern_bert(Hyperparameters& h, ModelInfo& model) {
                      h.number("local_rope_theta", 10000.0f));
 }
 
-// Norms before each half as in Llama; the first layer reads the embedding's norm.
 void shape(DecoderConfig& decoder) {
   layer_norms(decoder);
   decoder.embedding_norm = decoder.final_norm;

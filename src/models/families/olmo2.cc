@@ -6,9 +6,7 @@ namespace pagoda {
 namespace {
 
 // Three of four layers have a window; the scaling of the rotation is of the others alone.
-void read_olmo3(Hyperparameters& h, ModelInfo& model) {
-  read_window_pattern(h, h.integer("sliding_window"), 4, model);
-}
+void read_olmo3(Hyperparameters& h, ModelInfo& model) { read_window_pattern(h, 4, model); }
 
 void shape(DecoderConfig& decoder) {
   norm_branches_alone(decoder);

@@ -5,7 +5,6 @@
 namespace pagoda {
 namespace {
 
-// Phi-1, 1.5 and 2.
 void read_phi(Hyperparameters& h, ModelInfo& model) {
   set_parallel(model.decoder);
   h.only("qk_layernorm", false);

@@ -4,13 +4,9 @@
 namespace pagoda {
 namespace {
 
-void read_stablelm(Hyperparameters& h, ModelInfo& model) {
+void read(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("use_parallel_residual", false)) set_parallel(model.decoder);
-  if (h.boolean("qk_layernorm", false)) norm_each_head(model.decoder);
-}
-
-void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  if (has_query_norm(h)) norm_each_head(model.decoder);
+  if (h.boolean("qk_layernorm", has_query_norm(h))) norm_each_head(model.decoder);
 }
 
 }  // namespace
@@ -20,8 +16,8 @@ PAGODA_FAMILY(stablelm) = {
                  R"({"vocab_size":50304,"hidden_size":2560,"intermediate_size":6912,
                      "max_position_embeddings":4096,"bos_token_id":0,"eos_token_id":0,
                      "partial_rotary_factor":0.25,"layer_norm_eps":1e-5})",
-                 read_stablelm}},
-    .ggufs = {{"stablelm", {.layer_norm = true, .may_be_parallel = true}, read_gguf}},
+                 read}},
+    .ggufs = {{"stablelm", {.layer_norm = true, .may_be_parallel = true}, read}},
     .shape = layer_norms,
     .names =
         [](WeightNames& names, bool gguf) {

@@ -78,13 +78,14 @@ void read_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known) 
   decoder.hidden_size = decoder.embedding_size = h.integer(name_of(h, kHidden), 4096);
   decoder.max_positions = h.integer(name_of(h, kPositions), 2048);
   const std::int32_t heads = h.integer(name_of(h, kHeads), 32);
+  const std::int32_t whole = divide(decoder.hidden_size, heads);
   const std::string activation =
       known.activation ? std::string(*known.activation) : h.string(name_of(h, kActivation), "silu");
   h.without_effect("hidden_act attention_bias");  // in another field; as the tensors say
   make_layers(h, known.layers ? *known.layers : h.integer(name_of(h, kLayers), 32),
               {.num_heads = heads,
-               .num_kv_heads = h.nullable_integer("num_key_value_heads", heads),
-               .head_size = h.nullable_integer("head_dim", divide(decoder.hidden_size, heads)),
+               .num_kv_heads = known.plain_heads ? heads : h.nullable_integer("num_key_value_heads", heads),
+               .head_size = known.plain_heads ? whole : h.nullable_integer("head_dim", whole),
                .intermediate_size = known.inner ? *known.inner : h.integer(name_of(h, kInner), 0),
                .norm_eps = h.number(name_of(h, kEps), 1e-5f),
                .activation = activation},
@@ -103,7 +104,8 @@ void read_common(Hyperparameters& h, ModelInfo& model) {
   read_rope_by_layer(h, model, 10000.0f, h.number(local));
 }
 
-void read_plain_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known) {
+void read_plain_layers(Hyperparameters& h, ModelInfo& model, KnownSizes known) {
+  known.plain_heads = true;
   read_layers(h, model, known);
   const DecoderConfig& decoder = model.decoder;
   if (model.intermediate_size == 0) set_intermediate_size(times(4, decoder.hidden_size), model);
@@ -141,7 +143,7 @@ void read_granite_moe(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_cohere(Hyperparameters& h, ModelInfo& model) {
-  model.decoder.logit_scale = h.number("logit_scale");
+  model.decoder.logit_scale = h.number("logit_scale", 1.0f);
   set_parallel(model.decoder);
 }
 

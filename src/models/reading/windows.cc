@@ -48,12 +48,14 @@ std::vector<bool> read_window_layers(Hyperparameters& h, const ModelInfo& model)
   return read_layers_called(h, "sliding_attention", {"full_attention"}, model);
 }
 
-void read_window_pattern(Hyperparameters& h, std::int32_t window, std::int32_t period, ModelInfo& model) {
+void read_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& model,
+                         std::optional<std::int32_t> window) {
+  if (h.gguf() != nullptr) return read_gguf_window_pattern(h, period, model);
   if (h.find("layer_types") == nullptr) {
     period = h.integer("sliding_window_pattern", h.integer("_sliding_window_pattern", period));
     if (period < 1) return h.fail("sliding_window_pattern", "a positive integer");
   }
-  use_windows(h, window,
+  use_windows(h, window ? *window : read_window(h),
               read_window_layers_or(h, model, [&](std::int32_t layer) { return (layer + 1) % period != 0; }),
               model);
 }
