@@ -296,7 +296,7 @@ TEST(Split, ARankReadsNoRowOfAnother) {
     const GuardedSource guarded(source, rows_of);
     EXPECT_GT(guarded.guarded_bytes, guarded.all_bytes / 4);
     KernelContext context;
-    auto weights = load_decoder_weights(context, guarded, names, config, *shard, "auto");
+    auto weights = load_decoder_weights({context, guarded, names, config, *shard, "auto"});
     ASSERT_TRUE(weights.has_value()) << weights.error().message();
   }
 }

@@ -19,19 +19,12 @@ std::int64_t source_bytes(const ModelSource& source) {
 
 class CachedLoad {
  public:
-  CachedLoad(const KernelContext& context, const ModelSource& source, const WeightNames& names,
-             const DecoderConfig& config, const TensorShard& shard, std::string_view dtype,
-             std::string_view part, const WeightCaching& caching)
-      : context_(context),
-        source_(source),
-        names_(names),
-        config_(config),
-        shard_(shard),
-        dtype_(dtype),
+  CachedLoad(const WeightOrder& order, std::string_view part, const WeightCaching& caching)
+      : order_(order),
         caching_(caching),
-        key_(concat("layout ", PackedLinear::kLayoutVersion, " level ", cpu_level_name(context.level),
-                    context.backend == Backend::cpu ? "" : " reference", " dtype ", dtype, " part ", part,
-                    "\n", source.identity())) {}
+        key_(concat("layout ", PackedLinear::kLayoutVersion, " level ", cpu_level_name(order.context.level),
+                    order.context.backend == Backend::cpu ? "" : " reference", " dtype ", order.dtype,
+                    " part ", part, "\n", order.source.identity())) {}
 
   Result<LoadedWeights> load() {
     if (caching_.share == nullptr) return load_first();
@@ -50,7 +43,7 @@ class CachedLoad {
   }
 
   Result<LoadedWeights> load_first() {
-    const bool cached = caching_.cache && !source_.identity().empty();
+    const bool cached = caching_.cache && !order_.source.identity().empty();
     if (cached) {
       if (auto weights = load_mapped()) return LoadedWeights{.weights = *std::move(weights), .writer = {}};
     }
@@ -61,25 +54,25 @@ class CachedLoad {
     LoadedWeights loaded{.weights = *std::move(weights), .writer = {}};
     std::vector<WeightPiece> pieces = std::exchange(loaded.weights.pieces, {});
     if (!cached) return loaded;
-    if (!source_.unchanged()) {
+    if (!order_.source.unchanged()) {
       caching_.warn(
           "packed weights are not kept on disk: the model's files were changed while they were read");
       return loaded;
     }
     loaded.writer = std::make_unique<WeightWriter>(
-        caching_.writing, *caching_.cache, PackedFileHead{.key = key_, .source = source_.path()},
+        caching_.writing, *caching_.cache, PackedFileHead{.key = key_, .source = order_.source.path()},
         std::move(pieces), WritingReport{.say = caching_.say, .warn = caching_.warn});
     return loaded;
   }
 
   Result<DecoderWeights> load_with(WeightStore store) const {
-    return load_decoder_weights(context_, source_, names_, config_, shard_, dtype_, std::move(store));
+    return load_decoder_weights(order_, std::move(store));
   }
 
   Result<DecoderWeights> load_mapped() const {
     constexpr std::string_view kWhat = "reading packed weights";
     caching_.progress(kWhat, 0, 1);
-    auto file = caching_.cache->open(key_, context_.pool, [&](std::int64_t done, std::int64_t total) {
+    auto file = caching_.cache->open(key_, order_.context.pool, [&](std::int64_t done, std::int64_t total) {
       caching_.progress(kWhat, done, total);
     });
     if (!file) return file.error();
@@ -93,7 +86,7 @@ class CachedLoad {
   Result<DecoderWeights> pack() const {
     constexpr std::string_view kWhat = "packing weights";
     constexpr std::int64_t kMiB = 1 << 20;
-    const std::int64_t total = std::max<std::int64_t>(1, source_bytes(source_) / kMiB);
+    const std::int64_t total = std::max<std::int64_t>(1, source_bytes(order_.source) / kMiB);
     std::int64_t bytes = 0;
     caching_.progress(kWhat, 0, total);
     const auto on_read = [&](std::int64_t more) {
@@ -108,21 +101,14 @@ class CachedLoad {
     return weights;
   }
 
-  const KernelContext& context_;
-  const ModelSource& source_;
-  const WeightNames& names_;
-  const DecoderConfig& config_;
-  const TensorShard& shard_;
-  std::string_view dtype_;
+  const WeightOrder& order_;
   const WeightCaching& caching_;
   std::string key_;
 };
 
-Result<LoadedWeights> load_cached_weights(const KernelContext& context, const ModelSource& source,
-                                          const WeightNames& names, const DecoderConfig& config,
-                                          const TensorShard& shard, std::string_view dtype,
-                                          std::string_view part, const WeightCaching& caching) {
-  return CachedLoad(context, source, names, config, shard, dtype, part, caching).load();
+Result<LoadedWeights> load_cached_weights(const WeightOrder& order, std::string_view part,
+                                          const WeightCaching& caching) {
+  return CachedLoad(order, part, caching).load();
 }
 
 }  // namespace pagoda

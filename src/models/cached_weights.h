@@ -50,9 +50,7 @@ struct LoadedWeights {
 };
 
 // `part` names the rank's part and how the parts are cut.
-Result<LoadedWeights> load_cached_weights(const KernelContext& context, const ModelSource& source,
-                                          const WeightNames& names, const DecoderConfig& config,
-                                          const TensorShard& shard, std::string_view dtype,
-                                          std::string_view part, const WeightCaching& caching);
+Result<LoadedWeights> load_cached_weights(const WeightOrder& order, std::string_view part,
+                                          const WeightCaching& caching);
 
 }  // namespace pagoda

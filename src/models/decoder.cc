@@ -95,8 +95,8 @@ Status DecoderModel::check_tensors(const ModelSource& source, bool with_head) {
   config.tied_head = head_is_tied(source, names, config);
   const auto shard = plan_shard(config, {}, 0, 1, ExchangeKind::sum);
   if (!shard) return shard.error();
-  const auto weights = load_decoder_weights({.backend = Backend::reference}, source, names, config, *shard,
-                                            "auto", WeightStore::checking());
+  const auto weights = load_decoder_weights(
+      {{.backend = Backend::reference}, source, names, config, *shard, "auto"}, WeightStore::checking());
   return weights ? ok_status() : weights.error();
 }
 
@@ -137,7 +137,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                         : " by columns";
   const std::string part =
       concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
-  auto loaded = load_cached_weights(context, source, names, config, decoder->shard_, dtype, part,
+  auto loaded = load_cached_weights({context, source, names, config, decoder->shard_, dtype}, part,
                                     caching != nullptr ? *caching : WeightCaching{});
   if (!loaded) return loaded.error();
   decoder->weights_ = std::move(loaded->weights);

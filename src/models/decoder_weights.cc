@@ -109,10 +109,8 @@ void load_head(const WeightNames& names, const DecoderConfig& config, const Tens
 
 }  // namespace
 
-Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const ModelSource& source,
-                                            const WeightNames& names, const DecoderConfig& config,
-                                            const TensorShard& shard, std::string_view dtype,
-                                            WeightStore store) {
+Result<DecoderWeights> load_decoder_weights(const WeightOrder& order, WeightStore store) {
+  const auto& [context, source, names, config, shard, dtype] = order;
   WeightLoader loader(context, source, names, shard.rank, dtype, store);
   WeightReader& reader = loader.reader();
   DecoderWeights weights;

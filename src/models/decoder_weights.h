@@ -60,10 +60,16 @@ struct DecoderWeights {
   std::vector<std::string> ignored_tensors;  // tensors of the file without meaning to this architecture
 };
 
-// `dtype` as choose_linear_type reads it. corrupt_data names the tensor that is missing or misshapen.
-Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const ModelSource& source,
-                                            const WeightNames& names, const DecoderConfig& config,
-                                            const TensorShard& shard, std::string_view dtype,
-                                            WeightStore store = {});
+// Tensors to be loaded, and how they are kept; it outlives the load.
+struct WeightOrder {
+  const KernelContext& context;
+  const ModelSource& source;
+  const WeightNames& names;
+  const DecoderConfig& config;
+  const TensorShard& shard;
+  std::string_view dtype;  // as choose_linear_type reads it
+};
+// corrupt_data names the tensor that is missing or misshapen.
+Result<DecoderWeights> load_decoder_weights(const WeightOrder& order, WeightStore store = {});
 
 }  // namespace pagoda

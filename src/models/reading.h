@@ -4,6 +4,7 @@
 // name it reads GGUF metadata, with neither format in its name the fields that both formats share. All layers
 // are there, alike, once read_common() or its like has returned; what is read later changes some of them.
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "loader/hyperparameters.h"
 #include "loader/printable.h"
 #include "models/family.h"
+#include "models/shapes.h"
 
 namespace pagoda {
 
@@ -22,11 +24,12 @@ void read_common(Hyperparameters& h, ModelInfo& model);
 struct KnownSizes {
   std::optional<std::int32_t> layers = {}, inner = {};
   std::optional<std::string_view> activation = {};
+  bool plain_heads = false;  // each has keys of its own, and all make up the hidden size
 };
 void read_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known = {});  // without rotation
 // The same of GPT-2, BERT and their relatives, whose heads make up the hidden size, and whose feed-forwards
 // are four times as wide as that where the file does not say it.
-void read_plain_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known = {});
+void read_plain_layers(Hyperparameters& h, ModelInfo& model, KnownSizes known = {});
 void read_gpt2(Hyperparameters& h, ModelInfo& model);  // and those that are configured like it
 void read_gguf_gpt2(Hyperparameters& h, ModelInfo& model);
 void read_granite_moe(Hyperparameters& h, ModelInfo& model);
@@ -87,10 +90,6 @@ float gguf_yarn_scale(Hyperparameters& h, float otherwise);
 void stretch_context(DecoderConfig& decoder);
 // Layers with a window turn by this base, unscaled, and this much of their heads; 0: as much as others.
 void rotate_windows_by(float theta, ModelInfo& model, std::int32_t rotary_size = 0);
-void rotate_windows_alone(DecoderConfig& decoder);
-// Layers but for every fourth.
-void rotate_three_of_four(DecoderConfig& decoder);
-void rotate_nothing(DecoderConfig& decoder);
 void rotate_layers(Hyperparameters& h, const std::vector<bool>& which, DecoderConfig& decoder);
 
 // Windows. Layers that `which` names have one, or all where it is empty; a window of 0 is none.
@@ -174,47 +173,9 @@ enum class Block { mamba, attention, dense, experts };
 std::vector<Block> read_blocks(Hyperparameters& h);
 void mamba2_names(WeightNames& names, bool gguf, std::string_view mixer);
 
-// Shapes, of layers as they are made above.
-template <class Change>
-void each_attention(DecoderConfig& decoder, const Change& change) {
-  for (LayerConfig& layer : decoder.layers)
-    if (AttentionConfig* const attention = layer.attention()) change(*attention);
-}
-template <class Change>
-void each_mixture(DecoderConfig& decoder, const Change& change) {
-  for (LayerConfig& layer : decoder.layers)
-    if (MixtureConfig* const mixture = layer.mixture()) change(*mixture);
-}
-Result<Activation> activation_named(std::string_view name);  // as transformers writes it
-std::string_view activation_name(Activation activation);     // likewise
-void set_parallel(DecoderConfig& decoder);                   // both halves see the same
-void layer_norms(DecoderConfig& decoder);
-void plain_feed_forwards(DecoderConfig& decoder);     // without gates
-void plain_layer_norm_shape(DecoderConfig& decoder);  // both
-void norm_heads(DecoderConfig& decoder);              // queries and keys, head by head
-void norm_each_head(DecoderConfig& decoder);          // the same, by a layer norm of each head's own
-void norm_heads_together(DecoderConfig& decoder);     // all heads of queries, and all of keys
-void norm_heads_behind_rotation(DecoderConfig& decoder);
-void norm_branches(DecoderConfig& decoder);  // too, behind each half
-void norm_branches_alone(DecoderConfig& decoder);
-void norm_sums(DecoderConfig& decoder);  // alone, behind each half: BERT
-void gate_outputs(DecoderConfig& decoder, OutputGate gate);
-void scale_embedding(DecoderConfig& decoder);  // Gemma
-void sandwich_gemma_shape(DecoderConfig& decoder);
-void gemma3_shape(DecoderConfig& decoder);
-void norm_embedding(DecoderConfig& decoder);  // instead of a final norm
-void see_both_sides(DecoderConfig& decoder);
-void clip_attention(float bound, DecoderConfig& decoder);  // queries, keys and values; 0: not
-void scale_attention(float scale, DecoderConfig& decoder);
-// Gemma: by "query_pre_attn_scalar", or by the hidden size's share of a head.
-void read_query_scale(Hyperparameters& h, DecoderConfig& decoder);
-void scale_attention_by_width(DecoderConfig& decoder);
-void scale_residual(float scale, DecoderConfig& decoder);
-void cap_attention(float softcap, DecoderConfig& decoder);
-void offset_norms(DecoderConfig& decoder);  // their weights are 1 more than what the file has
-void set_norm_eps(float eps, DecoderConfig& decoder);
-void bert_shape(DecoderConfig& decoder);
-void gpt2_shape(DecoderConfig& decoder);
+Result<Activation> activation_named(std::string_view name);         // as transformers writes it
+std::string_view activation_name(Activation activation);            // likewise
+void read_query_scale(Hyperparameters& h, DecoderConfig& decoder);  // Gemma's, by "query_pre_attn_scalar"
 // Scores that fall with the distance. Of numbers of heads that are no power of two, the slopes of the next
 // lower power come first, or those of the next higher.
 enum class AlibiOrder { lower_first, higher_first };

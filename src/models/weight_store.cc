@@ -7,54 +7,29 @@
 
 namespace pagoda {
 
-WeightStore WeightStore::checking() {
-  WeightStore store;
-  store.checking_ = true;
-  return store;
-}
-
-WeightStore WeightStore::mapped(std::shared_ptr<const PackedFile> file) {
-  WeightStore store;
-  store.file_ = std::move(file);
-  store.owners_.push_back(store.file_);
-  return store;
-}
-
-WeightStore WeightStore::packed(std::function<void(std::int64_t)> on_read) {
-  WeightStore store;
-  store.on_read_ = std::move(on_read);
-  return store;
-}
-
-WeightStore WeightStore::shared(std::shared_ptr<const PackedWeights> packed) {
-  WeightStore store;
-  store.shared_ = std::move(packed);
-  store.owners_.push_back(store.shared_);
-  return store;
-}
-
-WeightStore WeightStore::sharing(std::shared_ptr<PackedWeights> packed,
-                                 std::function<void(std::int64_t)> on_read) {
-  WeightStore store = WeightStore::packed(std::move(on_read));
-  store.sharing_ = std::move(packed);
-  store.owners_.push_back(store.sharing_);
-  return store;
+WeightStore::WeightStore(Sources of) : of_(std::move(of)) {
+  const auto keep = [&](std::shared_ptr<const void> owner) {
+    if (owner != nullptr) owners_.push_back(std::move(owner));
+  };
+  keep(of_.file);
+  keep(of_.shared);
+  keep(of_.sharing);
 }
 
 std::shared_ptr<const void> WeightStore::source() const {
-  if (file_ != nullptr) return file_;
-  return shared_;
+  if (of_.file != nullptr) return of_.file;
+  return of_.shared;
 }
 
 const PackedPiece* WeightStore::find(const std::string& recipe) const {
-  if (file_ != nullptr) return file_->find(recipe);
-  const auto known = shared_->pieces.find(recipe);
-  return known == shared_->pieces.end() ? nullptr : &known->second;
+  if (of_.file != nullptr) return of_.file->find(recipe);
+  const auto known = of_.shared->pieces.find(recipe);
+  return known == of_.shared->pieces.end() ? nullptr : &known->second;
 }
 
 Result<PackedLinear> WeightStore::matrix(const std::string& recipe, const PackedShape& shape,
                                          const std::function<Result<PackedLinear>()>& pack) {
-  if (checking_) return PackedLinear{};
+  if (of_.checking) return PackedLinear{};
   if (const std::shared_ptr<const void> owner = source()) {
     const PackedPiece* const piece = find(recipe);
     if (piece == nullptr) return not_found(concat("the packed file has no '", recipe, "'"));
@@ -65,11 +40,11 @@ Result<PackedLinear> WeightStore::matrix(const std::string& recipe, const Packed
   }
   Result<PackedLinear> matrix = pack();
   if (!matrix) return matrix;
-  if (sharing_ != nullptr) {
+  if (of_.sharing != nullptr) {
     const auto kept = std::make_shared<const PackedLinear>(*std::move(matrix));
-    sharing_->pieces[recipe] = {.description = kept->description(), .bytes = kept->bytes()};
-    sharing_->owners.push_back(kept);
-    matrix = PackedLinear::map(kept->description(), kept->bytes(), sharing_);
+    of_.sharing->pieces[recipe] = {.description = kept->description(), .bytes = kept->bytes()};
+    of_.sharing->owners.push_back(kept);
+    matrix = PackedLinear::map(kept->description(), kept->bytes(), of_.sharing);
     if (!matrix) return matrix;
   }
   pieces_.push_back({recipe, matrix->description(), matrix->bytes()});
@@ -80,13 +55,13 @@ Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView
                                      const std::function<void(std::byte*)>& copy) {
   const auto bytes = static_cast<std::size_t>(source.bytes());
   TensorView view = source;
-  if (checking_) return view;
+  if (of_.checking) return view;
   if (this->source() != nullptr) {
     const PackedPiece* const piece = find(recipe);
     if (piece == nullptr || piece->bytes.size() != bytes)
       return not_found(concat("the packed file has no '", recipe, "'"));
     view.data = piece->bytes.data();
-    if (file_ != nullptr) file_->give_back(*piece);  // rows are looked up one by one
+    if (of_.file != nullptr) of_.file->give_back(*piece);  // rows are looked up one by one
     return view;
   }
   auto memory = Memory::reserve(bytes);
@@ -95,9 +70,9 @@ Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView
   view.data = memory->data();
   pieces_.push_back({recipe, "", {view.data, bytes}});
   const auto kept = std::make_shared<const Memory>(*std::move(memory));
-  if (sharing_ != nullptr) {
-    sharing_->pieces[recipe] = {.description = "", .bytes = {view.data, bytes}};
-    sharing_->owners.push_back(kept);
+  if (of_.sharing != nullptr) {
+    of_.sharing->pieces[recipe] = {.description = "", .bytes = {view.data, bytes}};
+    of_.sharing->owners.push_back(kept);
   } else {
     owners_.push_back(kept);
   }

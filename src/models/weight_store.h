@@ -32,16 +32,24 @@ struct PackedWeights {
 
 class WeightStore {
  public:
-  WeightStore() = default;  // in memory
+  WeightStore() : WeightStore(Sources{}) {}  // in memory
   // Nothing is packed: of a load that only checks names and shapes.
-  static WeightStore checking();
-  static WeightStore mapped(std::shared_ptr<const PackedFile> file);
+  static WeightStore checking() { return WeightStore({.checking = true}); }
+  static WeightStore mapped(std::shared_ptr<const PackedFile> file) {
+    return WeightStore({.file = std::move(file)});
+  }
   // In memory; `on_read` is told of bytes of the source that were packed.
-  static WeightStore packed(std::function<void(std::int64_t)> on_read);
+  static WeightStore packed(std::function<void(std::int64_t)> on_read) {
+    return WeightStore({.on_read = std::move(on_read)});
+  }
   // Packed by an earlier load; and packed for later ones, too, into `packed`, which is whole after the load.
-  static WeightStore shared(std::shared_ptr<const PackedWeights> packed);
+  static WeightStore shared(std::shared_ptr<const PackedWeights> packed) {
+    return WeightStore({.shared = std::move(packed)});
+  }
   static WeightStore sharing(std::shared_ptr<PackedWeights> packed,
-                             std::function<void(std::int64_t)> on_read);
+                             std::function<void(std::int64_t)> on_read) {
+    return WeightStore({.sharing = std::move(packed), .on_read = std::move(on_read)});
+  }
 
   // Mapped: not_found or corrupt_data where the file has no such matrix. Else what `pack` makes; checking: an
   // empty matrix.
@@ -51,26 +59,30 @@ class WeightStore {
   Result<TensorView> rows(const std::string& recipe, const TensorView& source,
                           const std::function<void(std::byte*)>& copy);
 
-  bool is_mapped() const { return file_ != nullptr; }
+  bool is_mapped() const { return of_.file != nullptr; }
   // Whether matrices are made out of the source's bytes.
-  bool reads_source() const { return file_ == nullptr && shared_ == nullptr && !checking_; }
+  bool reads_source() const { return of_.file == nullptr && of_.shared == nullptr && !of_.checking; }
   void note_read(std::int64_t bytes) const {
-    if (on_read_) on_read_(bytes);
+    if (of_.on_read) of_.on_read(bytes);
   }
   const std::vector<std::shared_ptr<const void>>& owners() const { return owners_; }
   // Everything that was packed into memory, as long as it is there.
   std::vector<WeightPiece> take_pieces() { return std::move(pieces_); }
 
  private:
+  struct Sources {
+    std::shared_ptr<const PackedFile> file = {};
+    std::shared_ptr<const PackedWeights> shared = {};
+    std::shared_ptr<PackedWeights> sharing = {};
+    bool checking = false;
+    std::function<void(std::int64_t)> on_read = {};
+  };
+  explicit WeightStore(Sources of);
   const PackedPiece* find(const std::string& recipe) const;
   std::shared_ptr<const void> source() const;  // keeps what find() gives; null: matrices are packed
 
-  std::shared_ptr<const PackedFile> file_;
-  std::shared_ptr<const PackedWeights> shared_;
-  std::shared_ptr<PackedWeights> sharing_;
-  bool checking_ = false;
+  Sources of_;
   std::vector<WeightPiece> pieces_;
-  std::function<void(std::int64_t)> on_read_;
   std::vector<std::shared_ptr<const void>> owners_;
 };
 

@@ -1,4 +1,4 @@
-// Shapes of decoders that families share: what differs from Llama's layers.
+// Activations by name, scales of scores, slopes, and layers that read the keys of others.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,14 +7,6 @@
 
 namespace pagoda {
 namespace {
-
-void norm_queries_and_keys(DecoderConfig& decoder, QueryKeyNorm norm) {
-  each_attention(decoder, [&](AttentionConfig& attention) { attention.query_key_norm = norm; });
-}
-
-void place_norms(DecoderConfig& decoder, const NormPlaces& places) {
-  for (LayerConfig& layer : decoder.layers) layer.mixer_norms = layer.feed_forward_norms = places;
-}
 
 // 2^-(max i / n) for i = 1 .. n, n a power of two. Of other numbers of heads: those of the next lower power
 // first and then every second of the next higher (BLOOM), or those of the next higher, every second first
@@ -72,126 +64,10 @@ std::string_view activation_name(Activation activation) {
   return found != std::end(kActivations) ? found->name : "silu";
 }
 
-void set_parallel(DecoderConfig& decoder) {
-  for (LayerConfig& layer : decoder.layers) layer.parallel = true;
-}
-
-void layer_norms(DecoderConfig& decoder) {
-  for (LayerConfig& layer : decoder.layers) layer.norm.kind = NormKind::layer;
-  if (decoder.final_norm) decoder.final_norm->kind = NormKind::layer;
-}
-
-void plain_feed_forwards(DecoderConfig& decoder) {
-  for (LayerConfig& layer : decoder.layers) {
-    if (DenseFeedForwardConfig* const dense = layer.dense()) dense->gated = false;
-    if (MixtureConfig* const mixture = layer.mixture()) mixture->expert.gated = false;
-  }
-}
-
-void plain_layer_norm_shape(DecoderConfig& decoder) {
-  layer_norms(decoder);
-  plain_feed_forwards(decoder);
-}
-
-void norm_heads(DecoderConfig& decoder) { norm_queries_and_keys(decoder, QueryKeyNorm::per_head); }
-
-void norm_each_head(DecoderConfig& decoder) { norm_queries_and_keys(decoder, QueryKeyNorm::each_head); }
-
-void norm_heads_together(DecoderConfig& decoder) { norm_queries_and_keys(decoder, QueryKeyNorm::whole); }
-
-void norm_heads_behind_rotation(DecoderConfig& decoder) {
-  norm_heads(decoder);
-  each_attention(decoder, [](AttentionConfig& attention) { attention.norm_after_rope = true; });
-}
-
-void norm_branches(DecoderConfig& decoder) {
-  place_norms(decoder, {.input = true, .branch = true, .sum = false});
-}
-
-void norm_branches_alone(DecoderConfig& decoder) {
-  place_norms(decoder, {.input = false, .branch = true, .sum = false});
-}
-
-void norm_sums(DecoderConfig& decoder) {
-  place_norms(decoder, {.input = false, .branch = false, .sum = true});
-}
-
-void gate_outputs(DecoderConfig& decoder, OutputGate gate) {
-  each_attention(decoder, [&](AttentionConfig& attention) { attention.output_gate = gate; });
-}
-
-void scale_embedding(DecoderConfig& decoder) {
-  decoder.embedding_scale = std::sqrt(static_cast<float>(decoder.hidden_size));
-  decoder.scale_as_embedding = true;
-}
-
-void sandwich_gemma_shape(DecoderConfig& decoder) {
-  scale_embedding(decoder);
-  norm_branches(decoder);
-}
-
-void gemma3_shape(DecoderConfig& decoder) {
-  sandwich_gemma_shape(decoder);
-  norm_heads(decoder);
-}
-
-void norm_embedding(DecoderConfig& decoder) {
-  decoder.embedding_norm = decoder.final_norm;
-  decoder.final_norm.reset();
-}
-
-void see_both_sides(DecoderConfig& decoder) {
-  each_attention(decoder, [](AttentionConfig& attention) { attention.causal = false; });
-}
-
-void clip_attention(float bound, DecoderConfig& decoder) {
-  each_attention(decoder, [&](AttentionConfig& attention) { attention.clip = bound; });
-}
-
-void scale_attention(float scale, DecoderConfig& decoder) {
-  each_attention(decoder, [&](AttentionConfig& attention) { attention.scale = scale; });
-}
-
 void read_query_scale(Hyperparameters& h, DecoderConfig& decoder) {
   const float scalar = h.number("query_pre_attn_scalar", 256);
   if (!(scalar > 0)) h.fail("query_pre_attn_scalar", "a positive number");
   scale_attention(1.0f / std::sqrt(scalar), decoder);
-}
-
-void scale_attention_by_width(DecoderConfig& decoder) {
-  const auto heads = static_cast<float>(decoder.layers.front().attention()->num_heads);
-  scale_attention(1.0f / std::sqrt(static_cast<float>(decoder.hidden_size) / heads), decoder);
-}
-
-void scale_residual(float scale, DecoderConfig& decoder) {
-  for (LayerConfig& layer : decoder.layers) layer.residual_scale = scale;
-}
-
-void cap_attention(float softcap, DecoderConfig& decoder) {
-  each_attention(decoder, [&](AttentionConfig& attention) { attention.softcap = softcap; });
-}
-
-void offset_norms(DecoderConfig& decoder) {
-  for (LayerConfig& layer : decoder.layers) layer.norm.weight_offset = 1;
-  decoder.final_norm->weight_offset = 1;
-}
-
-void set_norm_eps(float eps, DecoderConfig& decoder) {
-  for (LayerConfig& layer : decoder.layers) layer.norm.eps = eps;
-  decoder.final_norm->eps = eps;
-}
-
-// BERT and RoBERTa: learned positions, a norm of the embedding and behind each half, biases everywhere.
-void bert_shape(DecoderConfig& decoder) {
-  plain_layer_norm_shape(decoder);
-  norm_sums(decoder);
-  norm_embedding(decoder);
-  decoder.learned_positions = true;
-}
-
-void gpt2_shape(DecoderConfig& decoder) {
-  plain_layer_norm_shape(decoder);
-  decoder.learned_positions = true;
 }
 
 void use_alibi(Hyperparameters& h, float largest_exponent, AlibiOrder order, DecoderConfig& decoder) {

@@ -55,7 +55,7 @@ void read_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& mod
     period = h.integer("sliding_window_pattern", h.integer("_sliding_window_pattern", period));
     if (period < 1) return h.fail("sliding_window_pattern", "a positive integer");
   }
-  use_windows(h, window ? *window : read_window(h),
+  use_windows(h, window ? *window : h.integer("sliding_window", 0),
               read_window_layers_or(h, model, [&](std::int32_t layer) { return (layer + 1) % period != 0; }),
               model);
 }
@@ -139,12 +139,6 @@ void rotate_windows_by(float theta, ModelInfo& model, std::int32_t rotary_size) 
   });
 }
 
-void rotate_windows_alone(DecoderConfig& decoder) {
-  each_attention(decoder, [](AttentionConfig& attention) {
-    if (attention.sliding_window == 0) attention.rope = kNoRope;
-  });
-}
-
 void rotate_layers(Hyperparameters& h, const std::vector<bool>& which, DecoderConfig& decoder) {
   if (which.size() != decoder.layers.size())
     return h.corrupt("windows or rotations are not given for every layer");
@@ -152,15 +146,6 @@ void rotate_layers(Hyperparameters& h, const std::vector<bool>& which, DecoderCo
     if (AttentionConfig* const attention = decoder.layers[index].attention();
         attention != nullptr && !which[index])
       attention->rope = kNoRope;
-}
-
-void rotate_three_of_four(DecoderConfig& decoder) {
-  for (std::size_t index = 3; index < decoder.layers.size(); index += 4)
-    decoder.layers[index].attention()->rope = kNoRope;
-}
-
-void rotate_nothing(DecoderConfig& decoder) {
-  each_attention(decoder, [](AttentionConfig& attention) { attention.rope = kNoRope; });
 }
 
 }  // namespace pagoda
