@@ -110,7 +110,7 @@ Status override_as_config(GgufFile& file, std::string_view overrides) {
     const std::string_view name = key;
     PAGODA_RETURN_IF_ERROR(name == "rope_scaling" || name == "rope_parameters"
                                ? override_scaling(file, prefix, value)
-                               : override_field(file, prefix, gguf_names(), name, value));
+                               : override_field(file, prefix, kGgufNames, name, value));
   }
   return ok_status();
 }

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "loader/field_effects.h"
+#include "loader/gguf_names.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -59,15 +60,20 @@ json::value to_json(const GgufValue& value) {
 
 }  // namespace
 
+std::string_view gguf_name(std::string_view field) {
+  const auto name = std::ranges::find(kGgufNames, field, &GgufName::field);
+  return name == kGgufNames.end() ? field : name->key;
+}
+
 std::string show(const json::value& value) {
   return value.is_double() ? concat(value.get_double()) : printable(json::serialize(value), 60);
 }
 
-Hyperparameters::Hyperparameters(const json::object& object, Status& status, std::string_view file)
-    : object_(&object), status_(&status), file_(file) {}
+Hyperparameters::Hyperparameters(const json::object& object, Status& status, std::string_view before)
+    : object_(&object), status_(&status), before_(before) {}
 
 Hyperparameters::Hyperparameters(const GgufFile& file, Status& status)
-    : object_(&metadata_), gguf_(&file), status_(&status), file_("GGUF metadata") {
+    : object_(&metadata_), gguf_(&file), status_(&status), before_("GGUF metadata '") {
   const std::string* const architecture = file.string("general.architecture");
   prefix_ = concat(architecture != nullptr ? *architecture : "", ".");
   for (const auto& [key, value] : file.metadata())
@@ -95,7 +101,7 @@ bool Hyperparameters::written(std::string_view name) const {
   return object_->contains(gguf_ != nullptr ? gguf_name(name) : name);
 }
 
-std::int32_t Hyperparameters::integer(std::string_view name, std::optional<std::int32_t> otherwise) {
+std::int32_t Hyperparameters::integer(std::string_view name, std::optional<std::int32_t> otherwise) const {
   const json::value* value = value_of(name);
   if (value == nullptr) {
     if (!otherwise) fail(corrupt_data(concat(full_name(name), " is missing")));
@@ -112,7 +118,7 @@ std::int32_t Hyperparameters::integer(std::string_view name, std::optional<std::
   return number.value_or(otherwise.value_or(0));
 }
 
-float Hyperparameters::number(std::string_view name, std::optional<float> otherwise) {
+float Hyperparameters::number(std::string_view name, std::optional<float> otherwise) const {
   const json::value* value = value_of(name);
   if (value == nullptr && !otherwise) fail(corrupt_data(concat(full_name(name), " is missing")));
   if (value == nullptr) return otherwise.value_or(1.0f);
@@ -121,15 +127,15 @@ float Hyperparameters::number(std::string_view name, std::optional<float> otherw
   return otherwise.value_or(1.0f);
 }
 
-std::int32_t Hyperparameters::nullable_integer(std::string_view name, std::int32_t none) {
+std::int32_t Hyperparameters::nullable_integer(std::string_view name, std::int32_t none) const {
   return is_null(name) ? none : integer(name, none);
 }
 
-float Hyperparameters::nullable_number(std::string_view name, float none) {
+float Hyperparameters::nullable_number(std::string_view name, float none) const {
   return is_null(name) ? none : number(name, none);
 }
 
-bool Hyperparameters::boolean(std::string_view name, bool otherwise) {
+bool Hyperparameters::boolean(std::string_view name, bool otherwise) const {
   const json::value* value = value_of(name);
   if (value == nullptr) return otherwise;
   if (value->is_bool()) return value->get_bool();
@@ -137,7 +143,7 @@ bool Hyperparameters::boolean(std::string_view name, bool otherwise) {
   return otherwise;
 }
 
-std::string Hyperparameters::string(std::string_view name, std::string_view otherwise) {
+std::string Hyperparameters::string(std::string_view name, std::string_view otherwise) const {
   const json::value* value = value_of(name);
   if (value == nullptr) return std::string(otherwise);
   if (value->is_string()) return std::string(value->get_string());
@@ -145,7 +151,7 @@ std::string Hyperparameters::string(std::string_view name, std::string_view othe
   return std::string(otherwise);
 }
 
-const json::object* Hyperparameters::object(std::string_view name) {
+const json::object* Hyperparameters::object(std::string_view name) const {
   const json::value* value = find(name);
   if (value == nullptr) return nullptr;
   if (!value->is_object()) fail(name, "an object");
@@ -157,7 +163,7 @@ const json::array* Hyperparameters::list(std::string_view name) const {
   return value != nullptr ? value->if_array() : nullptr;
 }
 
-std::vector<std::int32_t> Hyperparameters::integers(std::string_view name) {
+std::vector<std::int32_t> Hyperparameters::integers(std::string_view name) const {
   std::vector<std::int32_t> out;
   const json::value* value = value_of(name);
   if (value == nullptr) return out;
@@ -178,7 +184,7 @@ std::vector<std::int32_t> Hyperparameters::integers(std::string_view name) {
   return out;
 }
 
-std::vector<float> Hyperparameters::numbers(std::string_view name) {
+std::vector<float> Hyperparameters::numbers(std::string_view name) const {
   std::vector<float> out;
   const json::array* const all = list(name);
   if (all != nullptr && all->size() <= kMaxElements)
@@ -188,7 +194,7 @@ std::vector<float> Hyperparameters::numbers(std::string_view name) {
   return out;
 }
 
-std::vector<bool> Hyperparameters::flags(std::string_view name, std::int32_t count) {
+std::vector<bool> Hyperparameters::flags(std::string_view name, std::int32_t count) const {
   std::vector<bool> out;
   const json::array* const all = list(name);
   if (all != nullptr && all->size() == static_cast<std::size_t>(count))
@@ -207,7 +213,7 @@ std::vector<bool> Hyperparameters::booleans(std::string_view name) const {
 }
 
 std::vector<std::int32_t> Hyperparameters::of_layers(std::string_view name, std::int32_t count,
-                                                     std::optional<std::int32_t> otherwise) {
+                                                     std::optional<std::int32_t> otherwise) const {
   std::vector<std::int32_t> out;
   const json::array* const all = list(name);
   if (all == nullptr || all->empty() || !all->front().is_number()) {
@@ -230,7 +236,7 @@ void Hyperparameters::without_effect(std::string_view names) const {
   for (const auto name : std::views::split(names, ' ')) find(std::string_view(name.begin(), name.end()));
 }
 
-void Hyperparameters::only(std::string_view name, const json::value& harmless) {
+void Hyperparameters::only(std::string_view name, const json::value& harmless) const {
   const json::value* value = find(name);
   if (value == nullptr || *value == harmless) return;
   refuse(concat(full_name(name), " = ", show(*value), " is not supported; supported: ", show(harmless)));
@@ -248,7 +254,7 @@ bool Hyperparameters::has_tensor(std::string_view name) const {
          std::ranges::find(gguf_->tensor_list(), name, &FileTensor::name) != gguf_->tensor_list().end();
 }
 
-std::vector<std::string> Hyperparameters::refuse_unread(std::string_view where) {
+std::vector<std::string> Hyperparameters::refuse_unread(std::string_view where) const {
   std::vector<std::string> unknown;
   for (const auto& [key, value] : *object_) {
     const std::string_view name = key;
@@ -270,21 +276,20 @@ std::vector<std::string> Hyperparameters::refuse_unread(std::string_view where) 
   return unknown;
 }
 
-void Hyperparameters::fail(std::string_view name, std::string_view expected) {
+void Hyperparameters::fail(std::string_view name, std::string_view expected) const {
   fail(corrupt_data(concat(full_name(name), " must be ", expected)));
 }
 
-void Hyperparameters::fail(Status status) {
+void Hyperparameters::fail(Status status) const {
   if (status_->ok()) *status_ = std::move(status);
 }
 
-void Hyperparameters::corrupt(std::string message) { fail(corrupt_data(std::move(message))); }
+void Hyperparameters::corrupt(std::string message) const { fail(corrupt_data(std::move(message))); }
 
-void Hyperparameters::refuse(std::string message) { fail(unimplemented(std::move(message))); }
+void Hyperparameters::refuse(std::string message) const { fail(unimplemented(std::move(message))); }
 
 std::string Hyperparameters::full_name(std::string_view name) const {
-  return gguf_ != nullptr ? concat("GGUF metadata '", prefix_, gguf_name(name), "'")
-                          : concat(file_, ": '", name, "'");
+  return concat(before_, prefix_, gguf_ != nullptr ? gguf_name(name) : name, "'");
 }
 
 }  // namespace pagoda

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/strings.h"
-#include "loader/json_object.h"
+#include "loader/hyperparameters.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -14,69 +14,42 @@ namespace json = boost::json;
 
 constexpr std::int64_t kMaxGroup = 1 << 20;
 
-// Reads fields of an object; the first that cannot be is kept.
-class Fields {
- public:
-  Fields(const json::object& object, Status& status) : object_(object), status_(status) {}
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
 
-  // The first of these that is given and not null.
-  const json::value* find(std::initializer_list<std::string_view> names) const {
-    for (const std::string_view name : names) {
-      const json::value* value = object_.if_contains(name);
-      if (value != nullptr && !value->is_null()) return value;
-    }
-    return nullptr;
+// The fields of a quantization_config, or of an object inside.
+class Fields : public Hyperparameters {
+ public:
+  Fields(const json::object& object, Status& status)
+      : Hyperparameters(object, status, "'quantization_config.") {}
+
+  // The first of these that is given, or else the first.
+  std::string_view given(std::initializer_list<std::string_view> names) const {
+    const auto is_given = [&](std::string_view name) { return find(name) != nullptr; };
+    const auto* const name = std::ranges::find_if(names, is_given);
+    return name != names.end() ? *name : *names.begin();
   }
-  std::int64_t integer(std::initializer_list<std::string_view> names, std::int64_t otherwise) const {
-    const json::value* value = find(names);
+  std::int64_t size(std::string_view name, std::int64_t otherwise) const {  // -1: of a whole row
+    const json::value* value = find(name);
     if (value == nullptr) return otherwise;
     if (value->is_int64() && value->get_int64() >= -1 && value->get_int64() <= kMaxGroup)
       return value->get_int64();
-    fail(*names.begin(), "a size");
-    return otherwise;
-  }
-  bool boolean(std::initializer_list<std::string_view> names, bool otherwise) const {
-    const json::value* value = find(names);
-    if (value == nullptr) return otherwise;
-    if (value->is_bool()) return value->get_bool();
-    fail(*names.begin(), "true or false");
+    fail(name, "a size");
     return otherwise;
   }
   float positive(std::string_view name) const {  // 0 where it is not given
-    const json::value* value = find({name});
-    if (value == nullptr) return 0;
-    const auto number = value->is_number() ? static_cast<float>(value->to_number<double>()) : 0.0f;
+    if (find(name) == nullptr) return 0;
+    const auto number = find(name)->is_number() ? static_cast<float>(find(name)->to_number<double>()) : 0.0f;
     if (number > 0 && std::isfinite(number)) return number;
     fail(name, "a positive number");
     return 0;
   }
-  std::string string(std::initializer_list<std::string_view> names, std::string_view otherwise) const {
-    const json::value* value = find(names);
-    if (value == nullptr) return std::string(otherwise);
-    if (value->is_string()) return lower(value->get_string());
-    fail(*names.begin(), "a string");
-    return std::string(otherwise);
+  std::string word(std::string_view name, std::string_view otherwise) const {
+    return lower(string(name, otherwise));
   }
-  const json::object* object(std::initializer_list<std::string_view> names) const {
-    const json::value* value = find(names);
-    if (value == nullptr) return nullptr;
-    if (value->is_object()) return &value->get_object();
-    fail(*names.begin(), "an object");
-    return nullptr;
-  }
-  void fail(std::string_view name, std::string_view expected) const {
-    if (status_.ok()) status_ = corrupt_data(concat("'quantization_config.", name, "' must be ", expected));
-  }
-
-  static std::string lower(std::string_view text) {
-    std::string out(text);
-    for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    return out;
-  }
-
- private:
-  const json::object& object_;
-  Status& status_;
 };
 
 // A method that is supported, in a form that is not.
@@ -94,41 +67,41 @@ void set_group(WeightScheme& scheme, std::int64_t group, const Fields& fields) {
 }
 
 Status read_awq(const Fields& fields, Quantization& out) {
-  const std::string version = fields.string({"version", "checkpoint_format", "format"}, "gemm");
+  const std::string version = fields.word(fields.given({"version", "checkpoint_format", "format"}), "gemm");
   if (version != "gemm") return refuse(out.method, concat("in the '", printable(version, 40), "' layout"));
-  if (const std::int64_t bits = fields.integer({"bits", "w_bit"}, 4); bits != 4)
+  if (const std::int64_t bits = fields.size(fields.given({"bits", "w_bit"}), 4); bits != 4)
     return refuse(out.method, concat("in ", bits, " bits"));
-  WeightScheme scheme{.number = QuantizedNumber::int4, .zero_points = fields.boolean({"zero_point"}, true)};
-  set_group(scheme, fields.integer({"group_size", "q_group_size"}, 128), fields);
+  WeightScheme scheme{.number = QuantizedNumber::int4, .zero_points = fields.boolean("zero_point", true)};
+  set_group(scheme, fields.size(fields.given({"group_size", "q_group_size"}), 128), fields);
   out.schemes.push_back(scheme);
   return ok_status();
 }
 
 Status read_gptq_scheme(const Fields& fields, const WeightScheme& otherwise, Quantization& out) {
   WeightScheme scheme = otherwise;
-  const std::int64_t bits = fields.integer({"bits"}, otherwise.number == QuantizedNumber::int8 ? 8 : 4);
+  const std::int64_t bits = fields.size("bits", otherwise.number == QuantizedNumber::int8 ? 8 : 4);
   if (bits != 4 && bits != 8) return refuse(out.method, concat("in ", bits, " bits"));
   scheme.number = bits == 8 ? QuantizedNumber::int8 : QuantizedNumber::int4;
-  if (fields.find({"group_size"}) != nullptr) {
+  if (fields.find("group_size") != nullptr) {
     scheme.group_size = 0;
-    set_group(scheme, fields.integer({"group_size"}, 128), fields);
+    set_group(scheme, fields.size("group_size", 128), fields);
   }
-  scheme.zero_points = !fields.boolean({"sym"}, !otherwise.zero_points);
-  scheme.activation_order = fields.boolean({"desc_act"}, otherwise.activation_order);
+  scheme.zero_points = !fields.boolean("sym", !otherwise.zero_points);
+  scheme.activation_order = fields.boolean("desc_act", otherwise.activation_order);
   if (std::ranges::find(out.schemes, scheme) == out.schemes.end()) out.schemes.push_back(scheme);
   return ok_status();
 }
 
 Status read_gptq(const Fields& fields, Quantization& out) {
-  const std::string format = fields.string({"checkpoint_format", "format"}, "gptq");
+  const std::string format = fields.word(fields.given({"checkpoint_format", "format"}), "gptq");
   if (format != "gptq" && format != "gptq_v2")
     return refuse(out.method, concat("in the '", printable(format, 40), "' layout"));
-  if (fields.boolean({"is_marlin_format"}, false)) return refuse(out.method, "in the 'marlin' layout");
-  if (fields.boolean({"is_bitblas_format"}, false)) return refuse(out.method, "in the 'bitblas' layout");
+  if (fields.boolean("is_marlin_format", false)) return refuse(out.method, "in the 'marlin' layout");
+  if (fields.boolean("is_bitblas_format", false)) return refuse(out.method, "in the 'bitblas' layout");
   out.zeros_less_one = format == "gptq";
   PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
   // GPTQModel: "-:PATTERN" is not quantised, "+:PATTERN" or PATTERN otherwise.
-  const json::object* overrides = fields.object({"dynamic"});
+  const json::object* overrides = fields.object("dynamic");
   if (overrides == nullptr) return ok_status();
   Status status;
   for (const auto& [pattern, values] : *overrides) {
@@ -144,8 +117,8 @@ Status read_gptq(const Fields& fields, Quantization& out) {
 
 // AutoRound stores as GPTQ or AWQ do, and has overrides by module, of which those in 16 bits are none.
 Status read_auto_round(const Fields& fields, Quantization& out) {
-  const std::string packing = fields.string({"packing_format"}, "auto_round:auto_gptq");
-  if (const std::string type = fields.string({"data_type"}, "int"); type != "int")
+  const std::string packing = fields.word("packing_format", "auto_round:auto_gptq");
+  if (const std::string type = fields.word("data_type", "int"); type != "int")
     return unsupported_quantization(concat("AutoRound in ", printable(type, 40)));
   if (packing == "auto_round:auto_awq" || packing == "auto_round:awq") {
     out.method = QuantizationMethod::awq;
@@ -155,21 +128,20 @@ Status read_auto_round(const Fields& fields, Quantization& out) {
   if (!out.zeros_less_one && packing != "auto_round:gptqmodel" && packing != "auto_round")
     return unsupported_quantization(concat("AutoRound in the '", printable(packing, 40), "' layout"));
   const auto check_bits = [](const Fields& of) {
-    const std::int64_t bits = of.integer({"bits"}, 4);
+    const std::int64_t bits = of.size("bits", 4);
     return bits == 4 || bits >= 8 ? ok_status()
                                   : unsupported_quantization(concat("AutoRound in ", bits, " bits"));
   };
   PAGODA_RETURN_IF_ERROR(check_bits(fields));
   PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
-  const json::object* overrides = fields.object({"extra_config"});
+  const json::object* overrides = fields.object("extra_config");
   if (overrides == nullptr) return ok_status();
   Status status;
   for (const auto& [name, values] : *overrides) {
     if (!values.is_object()) continue;
     const Fields layer(values.get_object(), status);
     PAGODA_RETURN_IF_ERROR(check_bits(layer));
-    if (layer.integer({"bits"}, 4) < 16)
-      PAGODA_RETURN_IF_ERROR(read_gptq_scheme(layer, out.schemes.front(), out));
+    if (layer.size("bits", 4) < 16) PAGODA_RETURN_IF_ERROR(read_gptq_scheme(layer, out.schemes.front(), out));
   }
   return status;
 }
@@ -182,17 +154,16 @@ LinearArithmetic in_groups(std::int64_t group) {
 }
 
 Status read_fp8(const Fields& fields, Quantization& out) {
-  const std::string format = fields.string({"fmt", "weight_format"}, "e4m3");
+  const std::string format = fields.word(fields.given({"fmt", "weight_format"}), "e4m3");
   if (format != "e4m3" && format != "float8_e4m3fn")
     return refuse(out.method, concat("in ", printable(format, 40)));
-  if (const std::string experts = fields.string({"expert_dtype"}, "fp8"); experts != "fp8")
+  if (const std::string experts = fields.word("expert_dtype", "fp8"); experts != "fp8")
     return refuse(out.method, concat("with experts in ", printable(experts, 40)));
   WeightScheme scheme{.number = QuantizedNumber::e4m3, .scales = ScaleShape::tensor};
   scheme.activations.number = InputNumber::e4m3;
-  if (fields.string({"activation_scheme"}, "dynamic") == "static")
-    scheme.activations.scales = InputScale::fixed;
+  if (fields.word("activation_scheme", "dynamic") == "static") scheme.activations.scales = InputScale::fixed;
   scheme.activations.largest = fields.positive("activation_scale_ub");
-  if (const json::value* block = fields.find({"weight_block_size"})) {
+  if (const json::value* block = fields.find("weight_block_size")) {
     const json::array* sizes = block->if_array();
     const auto good = [](const json::value& size) {
       return size.is_int64() && size.get_int64() > 0 && size.get_int64() <= kMaxGroup;
@@ -219,13 +190,13 @@ Status read_fp8(const Fields& fields, Quantization& out) {
 LinearArithmetic activations_of(const json::object* args, Status& status) {
   if (args == nullptr) return {};
   const Fields fields(*args, status);
-  const std::string type = fields.string({"type"}, "int");
-  if (fields.integer({"num_bits"}, 8) != 8 || !fields.boolean({"symmetric"}, true)) return {};
+  const std::string type = fields.word("type", "int");
+  if (fields.size("num_bits", 8) != 8 || !fields.boolean("symmetric", true)) return {};
   if (type != "int" && type != "float") return {};
   LinearArithmetic out{.number = type == "int" ? InputNumber::int8 : InputNumber::e4m3};
-  const json::value* dynamic = fields.find({"dynamic"});
+  const json::value* dynamic = fields.find("dynamic");
   const bool is_dynamic = dynamic != nullptr && (dynamic->is_string() || *dynamic == json::value(true));
-  const std::int64_t group = fields.integer({"group_size"}, 0);
+  const std::int64_t group = fields.size("group_size", 0);
   if (!is_dynamic) {
     out.scales = InputScale::fixed;
   } else if (group > 0) {
@@ -238,10 +209,10 @@ LinearArithmetic activations_of(const json::object* args, Status& status) {
 Status read_arguments(const json::object& args, QuantizationMethod method, WeightScheme& scheme) {
   Status status;
   const Fields fields(args, status);
-  const std::int64_t bits = fields.integer({"num_bits"}, 8);
-  const std::string type = fields.string({"type"}, "int");
-  const std::int64_t group = fields.integer({"group_size"}, 0);
-  std::string strategy = fields.string({"strategy"}, group > 0 ? "group" : group < 0 ? "channel" : "tensor");
+  const std::int64_t bits = fields.size("num_bits", 8);
+  const std::string type = fields.word("type", "int");
+  const std::int64_t group = fields.size("group_size", 0);
+  std::string strategy = fields.word("strategy", group > 0 ? "group" : group < 0 ? "channel" : "tensor");
   if (!status.ok()) return status;
   if (type == "int" && (bits == 4 || bits == 8)) {
     scheme.number = bits == 4 ? QuantizedNumber::int4 : QuantizedNumber::int8;
@@ -255,8 +226,8 @@ Status read_arguments(const json::object& args, QuantizationMethod method, Weigh
   }
   if (scheme.number == QuantizedNumber::e4m3 && strategy == "group")
     return refuse(method, concat("in 8-bit float with groups of ", group));
-  scheme.zero_points = !fields.boolean({"symmetric"}, true);
-  if (const json::value* order = fields.find({"actorder"}))
+  scheme.zero_points = !fields.boolean("symmetric", true);
+  if (const json::value* order = fields.find("actorder"))
     scheme.activation_order =
         *order == json::value(true) || *order == json::value("group") || *order == json::value("dynamic");
   if (strategy == "group" || strategy == "tensor_group") {
@@ -265,7 +236,7 @@ Status read_arguments(const json::object& args, QuantizationMethod method, Weigh
     scheme.scales = strategy == "tensor" ? ScaleShape::tensor : ScaleShape::channel;
   } else if (strategy == "block") {
     scheme.scales = ScaleShape::block;
-    const json::value* block = fields.find({"block_structure"});
+    const json::value* block = fields.find("block_structure");
     const json::array* sizes = block == nullptr ? nullptr : block->if_array();
     const auto size = [&](std::size_t i) -> std::int32_t {
       if (sizes == nullptr || sizes->size() != 2 || !(*sizes)[i].is_int64()) return 0;
@@ -286,11 +257,11 @@ Status read_groups(const json::object& groups, Quantization& out) {
       return refuse(out.method, concat("with the preset '", printable(name, 40), "' instead of its values"));
     Status status;
     const Fields fields(group.get_object(), status);
-    const json::object* weights = fields.object({"weights"});
+    const json::object* weights = fields.object("weights");
     if (weights == nullptr) continue;  // activations alone
     WeightScheme scheme;
     PAGODA_RETURN_IF_ERROR(read_arguments(*weights, out.method, scheme));
-    scheme.activations = activations_of(fields.object({"input_activations"}), status);
+    scheme.activations = activations_of(fields.object("input_activations"), status);
     if (!status.ok()) return status;
     out.schemes.push_back(scheme);
   }
@@ -298,23 +269,23 @@ Status read_groups(const json::object& groups, Quantization& out) {
 }
 
 Status read_compressed_tensors(const Fields& fields, Quantization& out) {
-  if (const json::object* transform = fields.object({"transform_config"})) {
+  if (const json::object* transform = fields.object("transform_config")) {
     const json::value* groups = transform->if_contains("config_groups");
     if (groups != nullptr && groups->is_object() && !groups->get_object().empty())
       return refuse(out.method, "with transforms (transform_config)");
   }
-  if (const json::object* sparsity = fields.object({"sparsity_config"})) {
+  if (const json::object* sparsity = fields.object("sparsity_config")) {
     Status status;
-    const std::string format = Fields(*sparsity, status).string({"format"}, "dense");
+    const std::string format = Fields(*sparsity, status).word("format", "dense");
     if (format != "dense") return refuse(out.method, concat("in the format '", printable(format, 40), "'"));
   }
   constexpr std::string_view kFormats[] = {
       "pack-quantized",       "int-quantized",   "float-quantized",      "naive-quantized",
       "nvfp4-pack-quantized", "mixed-precision", "mxfp4-pack-quantized", "dense"};
-  const std::string format = fields.string({"format"}, "dense");
+  const std::string format = fields.word("format", "dense");
   if (std::ranges::find(kFormats, format) == std::end(kFormats))
     return refuse(out.method, concat("in the format '", printable(format, 40), "'"));
-  if (const json::object* groups = fields.object({"config_groups"}))
+  if (const json::object* groups = fields.object("config_groups"))
     PAGODA_RETURN_IF_ERROR(read_groups(*groups, out));
   return ok_status();
 }
@@ -343,29 +314,30 @@ Status read_algorithm(std::string_view algorithm, std::int64_t group, Quantizati
   return ok_status();
 }
 
-Status read_modelopt(const Fields& whole, Quantization& out) {
+Status read_modelopt(const Fields& fields, Quantization& out) {
   Status status;
-  const json::object* inner = whole.object({"quantization"});
-  const Fields fields = inner != nullptr ? Fields(*inner, status) : whole;
-  const std::string algorithm = fields.string({"quant_algo"}, "");
+  if (const json::object* inner = fields.object("quantization")) {
+    const Status read = read_modelopt(Fields(*inner, status), out);
+    return status.ok() ? read : status;
+  }
+  const std::string algorithm = fields.word("quant_algo", "");
   if (algorithm == "mixed_precision") {
-    const json::object* layers = fields.object({"quantized_layers"});
+    const json::object* layers = fields.object("quantized_layers");
     if (layers == nullptr) return refuse(out.method, "in mixed precision without its quantized_layers");
     for (const auto& [name, values] : *layers) {
       if (!values.is_object()) continue;
       const Fields layer(values.get_object(), status);
       Quantization one{.method = out.method};
-      PAGODA_RETURN_IF_ERROR(
-          read_algorithm(layer.string({"quant_algo"}, ""), layer.integer({"group_size"}, 16), one));
+      PAGODA_RETURN_IF_ERROR(read_algorithm(layer.word("quant_algo", ""), layer.size("group_size", 16), one));
       if (std::ranges::find(out.schemes, one.schemes.front()) == out.schemes.end())
         out.schemes.push_back(one.schemes.front());
     }
     return status;
   }
-  const std::int64_t group = fields.integer({"group_size"}, 16);
+  const std::int64_t group = fields.size("group_size", 16);
   PAGODA_RETURN_IF_ERROR(status);
   if (!algorithm.empty()) return read_algorithm(algorithm, group, out);
-  if (fields.find({"kv_cache_quant_algo", "kv_cache_scheme"}) == nullptr)
+  if (fields.find(fields.given({"kv_cache_quant_algo", "kv_cache_scheme"})) == nullptr)
     return corrupt_data("modelopt's 'quant_algo' is missing");
   out.method = QuantizationMethod::none;  // the KV cache alone
   return ok_status();
@@ -373,10 +345,10 @@ Status read_modelopt(const Fields& whole, Quantization& out) {
 
 // Weights of -1, 0 and 1, and activations of 8 bits.
 Status read_bitnet(const Fields& fields, Quantization& out) {
-  if (const std::string mode = fields.string({"quantization_mode"}, "offline"); mode != "offline")
+  if (const std::string mode = fields.word("quantization_mode", "offline"); mode != "offline")
     return refuse(out.method, concat("in the mode '", printable(mode, 40), "'"));
-  if (fields.boolean({"use_rms_norm"}, false)) return refuse(out.method, "with its own norms (use_rms_norm)");
-  out.inverse_scales = fields.string({"linear_class"}, "bitlinear") == "bitlinear";
+  if (fields.boolean("use_rms_norm", false)) return refuse(out.method, "with its own norms (use_rms_norm)");
+  out.inverse_scales = fields.word("linear_class", "bitlinear") == "bitlinear";
   out.schemes.push_back({.number = QuantizedNumber::int4,
                          .scales = ScaleShape::tensor,
                          .activations = {.number = InputNumber::int8}});
@@ -384,8 +356,8 @@ Status read_bitnet(const Fields& fields, Quantization& out) {
 }
 
 Status read_bitsandbytes(const Fields& fields, Quantization& out) {
-  const std::string type = fields.string({"bnb_4bit_quant_type"}, "nf4");
-  if (fields.boolean({"load_in_8bit", "_load_in_8bit"}, false)) {
+  const std::string type = fields.word("bnb_4bit_quant_type", "nf4");
+  if (fields.boolean(fields.given({"load_in_8bit", "_load_in_8bit"}), false)) {
     out.schemes.push_back({.number = QuantizedNumber::int8, .scales = ScaleShape::channel});
   } else if (type == "nf4" || type == "fp4") {
     out.schemes.push_back(

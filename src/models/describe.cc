@@ -22,17 +22,8 @@ namespace {
 namespace json = boost::json;
 namespace fs = std::filesystem;
 
-Description description_of(const std::string& path, std::string format) {
-  Description out;
-  out.path = path;
-  out.format = std::move(format);
-  return out;
-}
-
 Description description_of_model(const std::string& path, std::string format) {
-  Description out = description_of(path, std::move(format));
-  out.is_model = out.supported = true;
-  return out;
+  return {.path = path, .format = std::move(format), .is_model = true, .supported = true};
 }
 
 void unsupported(Description& out, const Status& why) {
@@ -183,7 +174,7 @@ Result<Description> describe_json_file(const std::string& path) {
   json::monotonic_resource memory;  // one release at the end instead of one a value
   const json::value document = json::parse(*text, error, &memory);
   if (error) return corrupt_data(concat(printable(path), " is not well-formed JSON: ", error.message()));
-  Description out = description_of(path, "json");
+  Description out{.path = path, .format = "json"};
   const json::object* object = document.if_object();
   if (object == nullptr) {
     if (fs::path(path).filename() == "tokenizer.json" || fs::path(path).filename() == "config.json") {
@@ -218,7 +209,7 @@ void add_up(std::int64_t more, std::int64_t& sum) {
 }
 
 Result<Description> describe_safetensors_file(const std::string& path) {
-  Description out = description_of(path, "safetensors");
+  Description out{.path = path, .format = "safetensors"};
   StoredTensors stored;
   PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
   if (const auto readable = readable_tensors({}, stored); !readable) unsupported(out, readable.error());

@@ -35,10 +35,8 @@ class LinearAttention final : public Mixer {
   void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const Workspace& room, const DecoderBatch& batch) override;
   Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
-    const Buffer mixed = room.mixed.with_stride(mixed_width());
-    linear(*room.context, out_, LinearInput::rows(mixed.at(rows.first)), rows.count, y,
-           {.accumulate = accumulate});
-    return ok_status();
+    const Buffer mixed = room.mixed.with_stride(mixed_width()).at(rows.first);
+    return room.ranks->last_product(*room.context, out_, {}, mixed, rows.count, accumulate, y);
   }
 
  private:

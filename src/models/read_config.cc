@@ -183,7 +183,7 @@ Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::str
   if (generation_config) {
     Result<json::object> generation = parse_json_object(*generation_config, "generation_config.json");
     if (!generation) return generation.error();
-    Hyperparameters more(*generation, status, "generation_config.json");
+    Hyperparameters more(*generation, status, "generation_config.json: '");
     for (const std::int32_t id : more.integers("eos_token_id"))
       if (std::ranges::find(model.eos_token_ids, id) == model.eos_token_ids.end())
         model.eos_token_ids.push_back(id);

@@ -35,10 +35,8 @@ class ShortConv final : public Mixer {
                                 .states = batch.states_of(layer_)});
   }
   Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
-    const Buffer mixed = room.mixed.with_stride(channels_);
-    linear(*room.context, out_, LinearInput::rows(mixed.at(rows.first)), rows.count, y,
-           {.accumulate = accumulate});
-    return ok_status();
+    const Buffer mixed = room.mixed.with_stride(channels_).at(rows.first);
+    return room.ranks->last_product(*room.context, out_, {}, mixed, rows.count, accumulate, y);
   }
 
  private:

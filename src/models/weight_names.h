@@ -9,7 +9,10 @@ namespace pagoda {
 
 // "{}" in a name stands for a number.
 inline bool is_numbered(std::string_view name) { return name.find("{}") != name.npos; }
-std::string numbered(std::string name, std::int64_t number);  // a name without "{}" as it is
+inline std::string numbered(std::string name, std::int64_t number) {  // a name without "{}" as it is
+  const std::size_t at = name.find("{}");
+  return at == name.npos ? name : name.replace(at, 2, std::to_string(number));
+}
 
 // Names of a mixture's tensors, behind `layer`; as in WeightNames.
 struct ExpertNames {
