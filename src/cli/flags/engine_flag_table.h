@@ -10,10 +10,14 @@ namespace pagoda {
 // By group, in the order of --help. `flags` must outlive the rows.
 std::vector<Flag> engine_flag_table(EngineFlags& flags);
 
-// Its parts that have files of their own.
+// Its parts, each in a file of its own.
 std::vector<Flag> kv_cache_flag_table(EngineFlags& flags);
+std::vector<Flag> machine_flag_table(EngineFlags& flags);
+std::vector<Flag> model_flag_table(EngineFlags& flags);
+std::vector<Flag> rank_flag_table(EngineFlags& flags);
 std::vector<Flag> rope_flag_table(EngineFlags& flags);
 std::vector<Flag> sampling_flag_table(SamplingFlags& flags);
+std::vector<Flag> scheduler_flag_table(EngineFlags& flags);
 std::vector<Flag> server_flag_table(ServerFlags& flags);
 
 }  // namespace pagoda

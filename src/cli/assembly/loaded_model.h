@@ -1,0 +1,31 @@
+#pragma once
+// LoadedModel: a model that runners hold, before anything is planned for it, and what is told of it at start.
+// Threads: the one that starts. Owner: assemble.cc.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/assembly/assemble.h"
+#include "cli/assembly/engine_plan.h"
+#include "cli/assembly/loaded_runner.h"
+#include "cli/assembly/runner_options.h"
+#include "cli/flags/engine_flags.h"
+#include "loader/model_source.h"
+#include "models/model_info.h"
+
+namespace pagoda {
+
+struct LoadedModel {
+  std::shared_ptr<const ModelSource> source;
+  ModelInfo info;
+  RunnerOptions options;
+  std::vector<LoadedRunner> runners;  // one for each engine, all alike; on the CPU they share the weights
+};
+
+void warn_about_model(const LoadedModel& model);
+void log_model(const EngineFlags& flags, const ModelInfo& info, const std::string& name,
+               const std::string& computes_on);
+// The bytes taken by all engines, once the KV cache is allocated.
+MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, const EnginePlan& plan);
+
+}  // namespace pagoda
