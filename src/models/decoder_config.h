@@ -184,8 +184,8 @@ struct SparseFeedForwardConfig {
   bool operator==(const SparseFeedForwardConfig&) const = default;
 };
 
-// Two matrices with a learned curve between them (xielu.cc). Its numbers are here where a file has them
-// beside its tensors.
+// Two matrices with a learned curve between them (dense_feed_forward.cc). Its numbers are here where a file
+// has them beside its tensors.
 struct XieluConfig {
   std::int32_t intermediate_size = 0;
   float alpha_p = 0.8f, alpha_n = 0.8f, beta = 0.5f, eps = -1e-6f;

@@ -1,8 +1,14 @@
 // DenseFeedForward: two matrices with a function between them, of which the first may have two halves, gate
-// and up: down(f(gate x) * (up x)) (arXiv 2002.05202).
+// and up: down(f(gate x) * (up x)) (arXiv 2002.05202). The function may be a curve whose shape each layer has
+// learned (xIELU, arXiv 2411.13010):
+//   x > 0:  p x^2 + beta x            p = softplus(alpha_p)
+//   else:   n (e^min(x, eps) - 1 - x) + beta x,   n = beta + softplus(alpha_n)
 #include <array>
+#include <optional>
 
+#include "kernels/activation.h"
 #include "kernels/elementwise.h"
+#include "kernels/rows.h"
 #include "models/layer_part.h"
 
 namespace pagoda {
@@ -29,11 +35,27 @@ Matrices read_first(const DenseFeedForwardConfig& config, const DenseNames& name
   return in;
 }
 
+XieluCurve read_curve(const XieluConfig& config, const LayerPlace& place) {
+  const std::string& name = place.loader.names().curve;
+  const auto number = [&](const char* part, float written) {
+    if (name.empty()) return written;
+    const std::vector<float> one = place.loader.reader().vector(place.prefix + name + part, 1);
+    return one.empty() ? written : one.front();
+  };
+  const float beta = number(".beta", config.beta);
+  return {.beta = beta,
+          .eps = number(".eps", config.eps),
+          .positive = softplus(number(".alpha_p", config.alpha_p)),
+          .negative = beta + softplus(number(".alpha_n", config.alpha_n))};
+}
+
 class DenseFeedForward final : public FeedForward {
  public:
+  // `curve`: instead of the activation.
   DenseFeedForward(const DenseFeedForwardConfig& config, const DenseNames& names, const FeatureShard& shard,
-                   const LayerPlace& place)
+                   const LayerPlace& place, const std::optional<XieluCurve>& curve = std::nullopt)
       : activation_(config.activation),
+        curve_(curve),
         width_(shard.own.count),
         columns_(shard.ranks),
         norm_eps_(place.norm.eps) {
@@ -54,17 +76,20 @@ class DenseFeedForward final : public FeedForward {
   Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
     const Buffer inner = room.inner.with_stride(width_);
-    if (!room.ranks->split() && norm_.empty()) {
+    if (!room.ranks->split() && norm_.empty() && !curve_) {
       linear_pair(*room.context, in_, activation_, out_, input, count, inner, y, accumulate);
       return ok_status();
     }
-    linear(*room.context, in_, input, count, inner, {.activation = activation_});
+    linear(*room.context, in_, input, count, inner,
+           {.activation = curve_ ? std::nullopt : std::optional(activation_)});
+    if (curve_) xielu(*room.context, {count, width_}, *curve_, inner);
     if (!norm_.empty()) rms_norm(*room.context, inner, count, width_, norm_.data(), norm_eps_, inner);
     return room.ranks->last_product(*room.context, out_, columns_, inner, count, accumulate, y);
   }
 
  private:
   Activation activation_;
+  std::optional<XieluCurve> curve_;
   std::int64_t width_;          // this rank's features between the matrices
   std::vector<Range> columns_;  // columns of the second matrix, by rank
   float norm_eps_;
@@ -90,6 +115,13 @@ std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, con
   const WeightNames& names = place.loader.names();
   return make_dense(config, {names.gate, names.up, names.down, names.fused_gate_up}, place.shard.inner,
                     place);
+}
+
+std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place) {
+  const WeightNames& names = place.loader.names();
+  const DenseFeedForwardConfig dense = {.intermediate_size = config.intermediate_size, .gated = false};
+  return std::make_unique<DenseFeedForward>(dense, DenseNames{"", names.up, names.down, ""},
+                                            place.shard.inner, place, read_curve(config, place));
 }
 
 }  // namespace pagoda
