@@ -22,6 +22,11 @@ std::uint32_t word_at(const FileTensor& tensor, std::int64_t index) {
   return word;
 }
 
+// One of the codes that lie in words from the lowest bits on.
+std::uint32_t code_in(std::uint32_t word, std::int64_t index, std::int32_t bits) {
+  return word >> (index % (32 / bits) * bits) & (bits == 8 ? 255u : 15u);
+}
+
 // Codes and what they mean. Indices of scales and zero points are row * by_row + group * by_group.
 struct Integers {
   std::string name;
@@ -119,12 +124,12 @@ Result<std::int64_t> group_size_of(const Quantization& how, const Integers& of, 
 // [in / 8, out] or, AWQ, [in, out / 8]: what both have.
 struct Parts {
   FileTensor codes, zeros;
-  ScaleValues scales;
+  std::string module;
   std::vector<std::string> names;
+  Integers of;
 };
 Result<Parts> parts_of(const StoredTensors& stored, const FileTensor& weight) {
   const std::string module = weight.name.substr(0, weight.name.rfind(".qweight"));
-  Parts out;
   auto codes = find_part(stored, weight.name, "I32", 2);
   if (!codes) return codes.error();
   auto zeros = find_part(stored, module + ".qzeros", "I32", 2);
@@ -135,10 +140,15 @@ Result<Parts> parts_of(const StoredTensors& stored, const FileTensor& weight) {
     return corrupt_data(concat("tensor '", printable(scales->name()), "' has shape ",
                                shape_text(scales->shape()), " and its zero points ",
                                shape_text(zeros->shape)));
+  Integers of{.name = weight.name, .rows = scales->shape()[1], .groups = scales->shape()[0]};
+  of.scales = *std::move(scales);
+  of.by_row = 1;
+  of.by_group = of.rows;
   return Parts{*std::move(codes),
                *std::move(zeros),
-               *std::move(scales),
-               {weight.name, module + ".qzeros", module + ".scales"}};
+               module,
+               {weight.name, module + ".qzeros", module + ".scales"},
+               std::move(of)};
 }
 
 // Whether all modules in so many bits have what a scheme says.
@@ -194,27 +204,20 @@ Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors
                                     const FileTensor& weight) {
   auto parts = parts_of(stored, weight);
   if (!parts) return parts.error();
-  Integers of{.name = weight.name};
-  of.rows = parts->codes.shape[1];
-  of.groups = parts->scales.shape()[0];
-  if (parts->scales.shape()[1] != of.rows)
-    return wrong_shape(parts->codes, concat("and its scales ", shape_text(parts->scales.shape())));
+  Integers& of = parts->of;
+  if (parts->codes.shape[1] != of.rows)
+    return wrong_shape(parts->codes, concat("and its scales ", shape_text(of.scales.shape())));
   const std::int64_t zero_words = parts->zeros.shape[1];
   of.bits = zero_words * 4 == of.rows ? 8 : 4;
   const std::int64_t in_word = 32 / of.bits;
   if (zero_words * in_word != of.rows)
     return wrong_shape(parts->zeros, concat("where the weight has ", of.rows, " rows of 4 or 8 bits"));
   of.columns = parts->codes.shape[0] * in_word;
-  of.scales = parts->scales;
-  of.by_row = 1;
-  of.by_group = of.rows;
-  const std::string module = weight.name.substr(0, weight.name.rfind(".qweight"));
-  PAGODA_RETURN_IF_ERROR(read_group_indices(stored, module + ".g_idx", of, parts->names, how));
-  const std::uint32_t mask = of.bits == 8 ? 255 : 15;
-  of.zero = [zeros = parts->zeros, zero_words, in_word, bits = of.bits, mask,
-             less = how.zeros_less_one ? 1u : 0u](std::int64_t row, std::int64_t group) {
+  PAGODA_RETURN_IF_ERROR(read_group_indices(stored, parts->module + ".g_idx", of, parts->names, how));
+  of.zero = [zeros = parts->zeros, zero_words, in_word, bits = of.bits, less = how.zeros_less_one ? 1u : 0u](
+                std::int64_t row, std::int64_t group) {
     const std::uint32_t word = word_at(zeros, group * zero_words + row / in_word);
-    return static_cast<float>(((word >> (row % in_word * bits)) + less) & mask);
+    return static_cast<float>((code_in(word, row, bits) + less) & (bits == 8 ? 255u : 15u));
   };
   if (of.bits == 8) {
     of.symmetric = true;
@@ -222,13 +225,13 @@ Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors
       for (std::int64_t row = 0; row < of.rows && of.symmetric; ++row)
         of.symmetric = of.zero(row, group) == 128;
   }
-  of.codes = [codes = parts->codes, rows = of.rows, columns = of.columns, in_word, bits = of.bits, mask](
+  of.codes = [codes = parts->codes, rows = of.rows, columns = of.columns, in_word, bits = of.bits](
                  std::int64_t first, std::int64_t count, std::uint8_t* to) {
     for (std::int64_t column = 0; column < columns; column += in_word)
       for (std::int64_t row = 0; row < count; ++row) {
         std::uint32_t word = word_at(codes, column / in_word * rows + first + row);
         for (std::int64_t i = 0; i < in_word; ++i, word >>= bits)
-          to[row * columns + column + i] = static_cast<std::uint8_t>(word & mask);
+          to[row * columns + column + i] = static_cast<std::uint8_t>(code_in(word, 0, bits));
       }
   };
   return weight_of(std::move(of), std::move(parts->names));
@@ -238,17 +241,12 @@ Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors&
                                    const FileTensor& weight) {
   auto parts = parts_of(stored, weight);
   if (!parts) return parts.error();
-  Integers of{.name = weight.name};
+  Integers& of = parts->of;
   of.columns = parts->codes.shape[0];
-  of.groups = parts->scales.shape()[0];
-  of.rows = parts->scales.shape()[1];
   const std::int64_t words = parts->codes.shape[1];
   if (of.rows != words * 8 || parts->zeros.shape[1] != words)
     return wrong_shape(parts->codes, concat("its zero points ", shape_text(parts->zeros.shape),
-                                            " and its scales ", shape_text(parts->scales.shape())));
-  of.scales = parts->scales;
-  of.by_row = 1;
-  of.by_group = of.rows;
+                                            " and its scales ", shape_text(of.scales.shape())));
   const Result<std::int64_t> size = group_size_of(how, of, of.scales);
   if (!size) return size.error();
   of.group_size = *size;
@@ -326,8 +324,7 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
     return wrong_shape(tensor, concat("which is none of zero points of ", of.rows, " rows in ", of.groups,
                                       of.groups == 1 ? " group" : " groups"));
   of.zero = [tensor, in_word, bits = of.bits, groups = of.groups](std::int64_t row, std::int64_t group) {
-    const std::uint32_t word = word_at(tensor, row / in_word * groups + group);
-    return static_cast<float>(word >> (row % in_word * bits) & (bits == 8 ? 255u : 15u));
+    return static_cast<float>(code_in(word_at(tensor, row / in_word * groups + group), row, bits));
   };
   return ok_status();
 }
@@ -386,9 +383,8 @@ Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTenso
     const std::int64_t in_word = 32 / bits;
     for (std::int64_t row = first; row < first + count; ++row)
       for (std::int64_t column = 0; column < columns; ++column)
-        *to++ = static_cast<std::uint8_t>(word_at(codes, row * words + column / in_word) >>
-                                              (column % in_word * bits) &
-                                          (bits == 8 ? 255u : 15u));
+        *to++ =
+            static_cast<std::uint8_t>(code_in(word_at(codes, row * words + column / in_word), column, bits));
   };
   return weight_of(std::move(of), std::move(parts));
 }

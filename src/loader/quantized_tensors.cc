@@ -19,11 +19,9 @@ constexpr std::int64_t kPageBytes = 4096;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-using Maker = Result<QuantizedWeight> (*)(const Quantization&, const StoredTensors&, const FileTensor&);
-
 // A tensor that has the numbers of a quantised weight.
 struct Found {
-  Maker make = nullptr;
+  MakeWeight* make = nullptr;
   std::string name;  // the weight's
 };
 

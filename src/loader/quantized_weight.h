@@ -41,26 +41,15 @@ struct QuantizedWeight {
 };
 
 // `weight`: the tensor that has the numbers. corrupt_data: parts that are missing or do not fit together.
-// `name` of the weight: what the model calls it.
-Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTensors& stored,
-                                      const FileTensor& weight);
-// I8 in rows, bitsandbytes' among them; compressed-tensors' packed 4 and 8 bits.
-Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors& stored,
-                                    const FileTensor& weight);
-Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTensors& stored,
-                                      const FileTensor& weight);
-// BitNet's, of which a byte has four.
-Result<QuantizedWeight> ternary_weight(const Quantization& how, const StoredTensors& stored,
-                                       const FileTensor& weight);
-Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors& stored,
-                                    const FileTensor& weight);
-Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors& stored,
-                                   const FileTensor& weight);
-// NVFP4 of modelopt and compressed-tensors, MXFP4 of compressed-tensors.
-Result<QuantizedWeight> float4_weight(const Quantization& how, const StoredTensors& stored,
-                                      const FileTensor& weight);
-Result<QuantizedWeight> bitsandbytes_weight(const Quantization& how, const StoredTensors& stored,
-                                            const FileTensor& weight);
+using MakeWeight = Result<QuantizedWeight>(const Quantization& how, const StoredTensors& stored,
+                                           const FileTensor& weight);
+MakeWeight float8_weight;
+MakeWeight int8_weight;     // I8 in rows, bitsandbytes' among them
+MakeWeight packed_weight;   // compressed-tensors' 4 and 8 bits
+MakeWeight ternary_weight;  // BitNet's, of which a byte has four
+MakeWeight gptq_weight, awq_weight;
+MakeWeight float4_weight;  // NVFP4 of modelopt and compressed-tensors, MXFP4 of compressed-tensors
+MakeWeight bitsandbytes_weight;
 
 // The inputs that the scheme of `weight`, called `name`, asks for. corrupt_data: a fixed scale of its inputs
 // that cannot be one.
