@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <boost/json.hpp>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <utility>
@@ -85,10 +82,6 @@ std::vector<SafetensorsEntry> entries_of(const std::string& tensor, const Tensor
   return {};
 }
 
-Status not_finite(const std::string& tensor) {
-  return corrupt_data(concat("tensor '", printable(tensor), "' has a weight that is not a finite number"));
-}
-
 // One matrix on its way to the new folder: its codes in pieces, then its scales.
 class Matrix {
  public:
@@ -118,21 +111,15 @@ class Matrix {
   Status quantize_rows(std::int64_t first, std::int64_t count, std::vector<std::byte>& piece) {
     const std::int64_t columns = weight_.columns(), row_bytes = row_code_bytes(scheme_, columns);
     piece.resize(static_cast<std::size_t>(count * row_bytes));
-    std::atomic<bool> finite = true;
-    const std::int64_t per_tile = std::max<std::int64_t>(1, 16384 / columns);
-    pool_.parallel_for((count + per_tile - 1) / per_tile, [&](std::int64_t tile, int) {
-      std::vector<float> values(static_cast<std::size_t>(columns));
-      for (std::int64_t i = tile * per_tile; i < std::min(count, (tile + 1) * per_tile); ++i) {
-        dequantize_row(weight_, first + i, values.data());
-        if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
-          finite = false;
-          return;
-        }
-        quantize_row(scheme_, values, group_, piece.data() + i * row_bytes,
-                     scales_.data() + (first + i) * scale_bytes());
-      }
-    });
-    return finite ? ok_status() : not_finite(name_);
+    return convert_rows(
+        name_, count, columns, pool_,
+        [&](std::int64_t row, std::span<float> values) {
+          dequantize_row(weight_, first + row, values.data());
+        },
+        [&](std::int64_t row, std::span<float> values) {
+          quantize_row(scheme_, values, group_, piece.data() + row * row_bytes,
+                       scales_.data() + (first + row) * scale_bytes());
+        });
   }
 
   std::string name_;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
@@ -18,24 +19,9 @@ constexpr std::string_view kHead = "output.weight", kEmbedding = "token_embd.wei
 constexpr std::string_view kWeight = ".weight", kScale = ".scale";
 
 // llama.cpp's numbers of file types (general.file_type).
-std::uint32_t file_type(DType type) {
-  switch (type) {
-    case DType::f16:
-      return 1;
-    case DType::q4_0:
-      return 2;
-    case DType::q8_0:
-      return 7;
-    case DType::q4_k:
-      return 14;
-    case DType::q6_k:
-      return 18;
-    case DType::bf16:
-      return 32;
-    default:
-      return 0;
-  }
-}
+constexpr std::pair<DType, std::uint32_t> kFileTypes[] = {
+    {DType::f32, 0},   {DType::f16, 1},   {DType::q4_0, 2}, {DType::q8_0, 7},
+    {DType::q4_k, 14}, {DType::q6_k, 18}, {DType::bf16, 32}};
 
 bool has_tensor(const GgufModel& model, std::string_view name) {
   return std::ranges::find(model.tensors, name, &GgufRows::name) != model.tensors.end();
@@ -83,24 +69,16 @@ class Pieces {
     const std::int64_t count = std::min(at_once_, rows_ - row_);
     const std::int64_t from_bytes = dtype_bytes(part_.dtype, columns_), to_bytes = dtype_bytes(to_, columns_);
     out.resize(static_cast<std::size_t>(count * to_bytes));
-    std::atomic<bool> finite = true;
-    const std::int64_t per_tile = std::max<std::int64_t>(1, 16384 / columns_);
-    pool_.parallel_for((count + per_tile - 1) / per_tile, [&](std::int64_t tile, int) {
-      std::vector<float> values(static_cast<std::size_t>(columns_));
-      for (std::int64_t i = tile * per_tile; i < std::min(count, (tile + 1) * per_tile); ++i) {
-        dequantize(part_.dtype, part_.data + source_row(row_ + i) * from_bytes, columns_, values.data());
-        if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
-          finite = false;
-          return;
-        }
-        for (float& value : values) value += tensor_.offset;
-        quantize(to_, values.data(), columns_, out.data() + i * to_bytes);
-      }
-    });
+    const auto load = [&](std::int64_t row, std::span<float> values) {
+      dequantize(part_.dtype, part_.data + source_row(row_ + row) * from_bytes, columns_, values.data());
+    };
+    const auto store = [&](std::int64_t row, std::span<float> values) {
+      for (float& value : values) value += tensor_.offset;
+      quantize(to_, values.data(), columns_, out.data() + row * to_bytes);
+    };
+    PAGODA_RETURN_IF_ERROR(convert_rows(tensor_.name, count, columns_, pool_, load, store));
     row_ += count;
-    if (finite) return ok_status();
-    return corrupt_data(
-        concat("tensor '", printable(tensor_.name), "' has a weight that is not a finite number"));
+    return ok_status();
   }
 
  private:
@@ -128,7 +106,8 @@ std::vector<GgufEntry> new_metadata(const GgufModel& model, DType type) {
     return entry.key == "general.file_type" || entry.key == "general.quantization_version" ||
            entry.key.starts_with("split.");
   });
-  entries.push_back(integer_entry("general.file_type", file_type(type)));
+  for (const auto& [each, number] : kFileTypes)
+    if (each == type) entries.push_back(integer_entry("general.file_type", number));
   entries.push_back(integer_entry("general.quantization_version", 2));
   return entries;
 }
@@ -139,6 +118,25 @@ std::int64_t GgufRows::bytes() const {
   std::int64_t total = 0;
   for (const TensorView& part : parts) total += part.bytes();
   return total;
+}
+
+Status convert_rows(const std::string& tensor, std::int64_t count, std::int64_t columns, ThreadPool& pool,
+                    const OfRow& load, const OfRow& store) {
+  std::atomic<bool> finite = true;
+  const std::int64_t per_tile = std::max<std::int64_t>(1, 16384 / columns);
+  pool.parallel_for((count + per_tile - 1) / per_tile, [&](std::int64_t tile, int) {
+    std::vector<float> values(static_cast<std::size_t>(columns));
+    for (std::int64_t row = tile * per_tile; row < std::min(count, (tile + 1) * per_tile); ++row) {
+      load(row, values);
+      if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+        finite = false;
+        return;
+      }
+      store(row, values);
+    }
+  });
+  if (finite) return ok_status();
+  return corrupt_data(concat("tensor '", printable(tensor), "' has a weight that is not a finite number"));
 }
 
 GgufModel model_of(const GgufFile& file) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,5 +53,11 @@ struct Quantized {
 Result<Quantized> quantize_gguf(const ModelSource& source, const GgufModel& model, DType type,
                                 const std::string& to, ThreadPool& pool,
                                 const std::function<void(std::int64_t)>& on_progress);
+
+// `count` rows of a tensor, which `load` fills in and `store` takes, in parallel; for folders, too.
+// corrupt_data: one of its weights is not a finite number.
+using OfRow = std::function<void(std::int64_t row, std::span<float> values)>;
+Status convert_rows(const std::string& tensor, std::int64_t count, std::int64_t columns, ThreadPool& pool,
+                    const OfRow& load, const OfRow& store);
 
 }  // namespace pagoda

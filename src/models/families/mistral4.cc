@@ -36,6 +36,7 @@ PAGODA_FAMILY(mistral4) = {
         .differs = "latent attention, YaRN, queries that grow with the position, mixtures, a shared expert",
         .size = "119B",
         .config = R"({"model_type":"mistral4",
-                      "rope_parameters":{"rope_type":"yarn","factor":128,"original_max_position_embeddings":8192}})"}};
+                      "rope_parameters":{"rope_type":"yarn","factor":128,
+                                         "original_max_position_embeddings":8192}})"}};
 
 }  // namespace pagoda
