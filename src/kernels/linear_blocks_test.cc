@@ -2,6 +2,7 @@
 // set with fused multiply-adds, and any number of rows, gives the same bits, at the largest numbers too.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -92,6 +93,56 @@ TEST(LinearBlocks, TheLargestNumbersHaveRoom) {
           const std::vector<float> y = run(context, packed, x.data(), rows);
           for (std::size_t i = 0; i < expected.size(); ++i)
             ASSERT_NEAR(y[i], expected[i], 1e-5 * std::fabs(expected[i])) << i;
+        }
+      }
+    }
+  }
+}
+
+// Whole numbers, up to 127 in each row's 256 inputs: any 16 of them add up to `magnitude` without their
+// signs, which are all alike in even rows.
+std::vector<float> rows_of_magnitude(std::int64_t rows, int magnitude) {
+  std::vector<float> x(static_cast<std::size_t>(rows * kK));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t begin = 0; begin < kK; begin += 16) {
+      int left = magnitude;
+      for (std::int64_t i = 0; i < 16; ++i) {
+        const auto share = static_cast<int>(std::min<std::int64_t>(127, left));
+        left -= share;
+        const std::int64_t at = row * kK + begin + (i + row) % 16;
+        const bool negative = row % 2 == 0 ? row % 4 == 0 : random_uniform(8, 9, at) < 0.5;
+        x[static_cast<std::size_t>(at)] = static_cast<float>(negative ? -share : share);
+      }
+    }
+  }
+  return x;
+}
+
+// Sums under one scale that just fit into 16 bits, that just do not, and others: several panels, of which
+// some add up two sums in 32 bits, have the bits that a row has alone. 1,023 and 1,024 times 32, 1,057 times
+// 31 and 2,184 times 15 are around 2^15; of 32 inputs whose signs are alike twice the magnitude counts.
+TEST(LinearBlocks, SumsAreTheSameWhetherTwoFitOrNot) {
+  constexpr std::int64_t kMany = 16;
+  for (const int magnitude : {127, 500, 528, 529, 1023, 1024, 1092, 1093, 2032}) {
+    const std::vector<float> x = rows_of_magnitude(kMany, magnitude);
+    for (const DType type : kTypes) {
+      for (const int bits : {-1, 0xff, 0x00}) {
+        const std::vector<std::byte> bytes = bits < 0 ? random_weights(5, type, kN * kK) : alike(type, bits);
+        std::vector<float> first;
+        for (const CpuLevel level : fused_levels()) {
+          SCOPED_TRACE(testing::Message() << dtype_info(type).name << " " << cpu_level_name(level)
+                                          << " magnitude " << magnitude << " bits " << bits);
+          const KernelContext context{.level = level};
+          const PackedLinear packed = pack(context, type, bytes);
+          const std::vector<float> y = run(context, packed, x.data(), kMany);
+          if (first.empty()) first = y;
+          EXPECT_TRUE(same_bits(y, first));
+          for (std::int64_t row = 0; row < kMany; ++row) {
+            const std::vector<float> alone = run(context, packed, x.data() + row * kK, 1);
+            EXPECT_TRUE(
+                same_bits(alone, std::vector<float>(y.begin() + row * kN, y.begin() + (row + 1) * kN)))
+                << row;
+          }
         }
       }
     }

@@ -17,12 +17,17 @@ static_assert(std::int64_t{128} * 128 * 128 * kSuperBlockInputs < std::numeric_l
 // The numbers beside those of 64 inputs of a row in a panel of `rows`.
 struct RowSteps {
   const float* scale;
-  const std::int32_t *term, *early_term, *pair;
+  const std::int32_t *term, *early_term, *late_term, *pair, *peaks;
 };
 PAGODA_INLINE RowSteps row_steps(const std::byte* x, std::int64_t rows, std::int64_t row) {
   const auto* const floats = reinterpret_cast<const float*>(x + rows * kGroupRowBytes) + row;
   const auto* const integers = reinterpret_cast<const std::int32_t*>(floats);
-  return {floats, integers + 2 * rows, integers + 6 * rows, integers + 8 * rows};
+  return {floats,
+          integers + 2 * rows,
+          integers + 6 * rows,
+          integers + 8 * rows,
+          integers + 10 * rows,
+          integers + 11 * rows};
 }
 
 // The factors of a block's integer sums, and its minima, two neighbours in the 16 bits of each lane.
@@ -36,9 +41,17 @@ struct BlockSteps {
   I minima[kPairs + 1];  // no array is empty
 };
 
+// Widened blocks have their scales, and then their minima, as such pairs. Of two scales the later one is
+// below, as sums are (add_pair).
+constexpr int kStepPairsAt = 64;
+
 template <PackedFormat kFormat>
 PAGODA_INLINE I scale_of(const std::byte* block, int group) {
   constexpr PanelLayout kPanel = panel_layout(kFormat);
+  if constexpr (!is_narrow(kFormat)) {
+    const I pair = load_integers(block + kStepPairsAt + group / 2 * 64);
+    return group % 2 == 0 ? upper_halves(pair) : lower_halves(pair);
+  }
   const std::byte* const scales = block + (kPanel.minima ? 64 : 32) + 16 * group;
   if constexpr (kPanel.minima && kPanel.scale_inputs == 16)
     return load_low_nibbles(scales);
@@ -46,11 +59,22 @@ PAGODA_INLINE I scale_of(const std::byte* block, int group) {
     return load_int8(scales);
 }
 template <PackedFormat kFormat>
-PAGODA_INLINE I minimum_of(const std::byte* block, int group) {
-  if constexpr (BlockSteps<kFormat>::kInHalves)
-    return load_high_nibbles(block + 64 + 16 * group);
-  else
-    return load_int8(block + 64 + 16 * (BlockSteps<kFormat>::kGroups + group));
+PAGODA_INLINE I scale_pair(const std::byte* block, int pair) {
+  if constexpr (!is_narrow(kFormat)) return load_integers(block + kStepPairsAt + pair * 64);
+  return pack_pairs(scale_of<kFormat>(block, 2 * pair + 1), scale_of<kFormat>(block, 2 * pair));
+}
+template <PackedFormat kFormat>
+PAGODA_INLINE I minimum_pair(const std::byte* block, int pair) {
+  using Steps = BlockSteps<kFormat>;
+  if constexpr (!is_narrow(kFormat))
+    return load_integers(block + kStepPairsAt + (Steps::kGroups / 2 + pair) * 64);
+  const auto minimum = [&](int group) {
+    if constexpr (Steps::kInHalves)
+      return load_high_nibbles(block + 64 + 16 * group);
+    else
+      return load_int8(block + 64 + 16 * (Steps::kGroups + group));
+  };
+  return pack_pairs(minimum(2 * pair), minimum(2 * pair + 1));
 }
 
 template <PackedFormat kFormat>
@@ -60,8 +84,7 @@ PAGODA_INLINE void read_steps(const std::byte* block, BlockSteps<kFormat>& out) 
     out.dmin = load_half(block + 32);
     PAGODA_UNROLL
     for (int pair = 0; pair < BlockSteps<kFormat>::kPairs; ++pair)
-      out.minima[pair] =
-          pack_pairs(minimum_of<kFormat>(block, 2 * pair), minimum_of<kFormat>(block, 2 * pair + 1));
+      out.minima[pair] = minimum_pair<kFormat>(block, pair);
   }
 }
 
@@ -71,9 +94,8 @@ template <PackedFormat kFormat>
 PAGODA_INLINE I sums_of_inputs(const std::byte* x, std::int64_t rows, std::int64_t row, int pair) {
   if constexpr (BlockSteps<kFormat>::kInHalves) {
     const RowSteps steps = row_steps(x + pair / 2 * group_bytes(rows), rows, row);
-    const std::int32_t early = steps.early_term[pair % 2 * rows], both = steps.term[pair % 2 * rows];
-    // Terms are -128 times the sums.
-    return iset1((-early >> 7 & 0xffff) | (early - both) / 128 * (1 << 16));
+    const std::int32_t early = steps.early_term[pair % 2 * rows], late = steps.late_term[pair % 2 * rows];
+    return iset1((-early / kZeroOfHalves & 0xffff) | -late / kZeroOfHalves * (1 << 16));
   } else {
     return iset1(*row_steps(x + pair * group_bytes(rows), rows, row).pair);
   }
@@ -99,11 +121,15 @@ struct BlockKernel {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
   static_assert(kPanel.scales == PanelScales::bytes && kPanel.block_inputs == kSuperBlockInputs);
   static constexpr bool kNarrow = is_narrow(kFormat), kInHalves = kPanel.scale_inputs == 16;
-  static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kNarrow ? kStreamNarrowRows : kStreamInt8Rows;
-  static constexpr bool kTwoStrips = !kNarrow;  // narrow weights are those of a single panel
-  static constexpr int kStep = 64;
-  // PreparedRows' terms are -128 * sum(q).
-  static constexpr int kTermShift = kPanel.minima ? 7 : 7 - std::countr_zero(unsigned{kPanel.zero});
+  static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kNarrow ? kStreamNarrowRows : kInt8Rows;
+  static constexpr bool kTwoStrips = !kNarrow;  // narrow weights go one strip at a time
+  static constexpr int kStep = 64, kGroups = kSuperBlockInputs / kStep;
+  // Bytes with signs are too large for sums of 32 of them in 16 bits, and narrow weights of which each line
+  // has inputs of two scales have both sums at once.
+  static constexpr bool kHasPairs = kPairsSums && (kInHalves || kPanel.minima);
+  // PreparedRows' terms are -128 * sum(q), of 16 inputs -32 * sum(q).
+  static constexpr int kTermShift =
+      kPanel.minima ? 0 : (kInHalves ? 5 : 7) - std::countr_zero(unsigned{kPanel.zero});
 
   // Adds the products of inputs 32 * half of a block, times their scale; x: the panel's group that they are
   // of.
@@ -116,11 +142,11 @@ struct BlockKernel {
     I sum[kRows][kCols], later[kRows][kCols];
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const std::int32_t term = steps.term[r], early = kInHalves ? steps.early_term[r] : term;
+      const std::int32_t start = kInHalves ? steps.early_term[r] : steps.term[r], late = steps.late_term[r];
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
-        sum[r][c] = kPanel.minima ? izero() : iset1(early >> kTermShift);
-        later[r][c] = kPanel.minima ? izero() : iset1((term - early) >> kTermShift);
+        sum[r][c] = kPanel.minima ? izero() : iset1(start >> kTermShift);
+        later[r][c] = kPanel.minima ? izero() : iset1(late >> kTermShift);
       }
     }
     const auto add_scaled = [&](const I(&sums)[kRows][kCols], int group) {
@@ -143,9 +169,75 @@ struct BlockKernel {
     }
   }
 
+  // The same of two groups of inputs that have a scale each, `pair` of the block's, where no sum under one
+  // scale is larger than 16 bits hold (sums_fit): both sums share a lane, and one multiplication serves both.
+  // Sums that narrow weights do not make at once are added up there from the start, the second one under the
+  // first, which is 2^16 times itself. The second one starts at 2^15, so that it takes nothing from the
+  // first. x: the panel's group of 64 inputs that they are in.
+  template <int kRows, int kCols, int kOneByOne>
+  PAGODA_INLINE void add_pair(const LinearTile& t, const Ahead& ahead, const std::byte* block,
+                              const std::byte* x, int pair, I (&total)[kRows][kCols]) {
+    constexpr bool kAtOnce = kInHalves && kNarrow;
+    const int first = kInHalves ? pair % 2 : 0, second = kInHalves ? first : 1;  // halves of the 64 inputs
+    const RowSteps steps = row_steps(x, kRows, first * kRows);
+    const auto* const q = reinterpret_cast<const QuadInput*>(x);
+    const std::byte* const w =
+        block + kPanel.scale_bytes + pair / (kInHalves ? 2 : 1) * 2 * number_bytes(kFormat);
+    I sum[kRows][kCols], later[kRows][kCols];
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      PAGODA_UNROLL
+      for (int c = 0; c < kCols; ++c) {
+        sum[r][c] = kPanel.minima ? izero() : iset1(steps.early_term[r] >> kTermShift);
+        later[r][c] = kPanel.minima ? izero() : iset1(steps.late_term[r] >> kTermShift);
+      }
+    }
+    constexpr int kEarlyQuads = kNarrow || kInHalves ? 4 : 8;
+    add_products<kFormat, kRows, kCols, kOneByOne>(t, ahead, w + first * number_bytes(kFormat), first,
+                                                   q + first * 32, 0, kEarlyQuads, sum,
+                                                   kAtOnce ? later : sum);
+    if constexpr (!kAtOnce) {
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        PAGODA_UNROLL
+        for (int c = 0; c < kCols; ++c) {
+          sum[r][c] = add(to_upper_halves(sum[r][c]), iset1(kSignOfHalf));
+          if constexpr (!kPanel.minima) sum[r][c] = add(sum[r][c], later[r][c]);
+        }
+      }
+      add_products<kFormat, kRows, kCols, kOneByOne>(t, ahead, w + second * number_bytes(kFormat), second,
+                                                     q + second * 32, kInHalves ? 4 : 0, kNarrow ? 4 : 8, sum,
+                                                     sum);
+    }
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) {
+      const I scales = scale_pair<kFormat>(block + c * t.strip_bytes, pair);
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const I both = kAtOnce ? pack_pairs(later[r][c], sum[r][c]) : flip(sum[r][c], iset1(kSignOfHalf));
+        total[r][c] = dot_pairs(total[r][c], both, scales);
+      }
+    }
+  }
+
+  // Whether that holds of a block; x: the first of its groups in the panel.
+  template <int kRows>
+  PAGODA_INLINE bool sums_fit(const LinearTile& t, const std::byte* x) {
+    const RowSteps steps = row_steps(x, kRows, 0);
+    std::int32_t peak = 0;
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const RowPeaks peaks = RowPeaks::of(steps.peaks[r]);
+      peak = std::max(peak, kInHalves ? peaks.of_16 : peaks.of_32);
+    }
+    return peak * t.largest_number < kSignOfHalf;
+  }
+
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
+    // Fewer sums wait for each other or for memory.
+    constexpr bool kPairs = kHasPairs && kRows * kCols > 6;
     constexpr int kOneByOne = lines_one_by_one<kFormat, kRows, kCols, kFetch>();
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
@@ -161,11 +253,26 @@ struct BlockKernel {
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) total[r][c] = izero();
       }
+      // One pair, or one half of 16s, at a time: of two, clang keeps more than there are registers for.
+      bool in_pairs = false;
+      if constexpr (kPairs) {
+        in_pairs = sums_fit<kRows>(t, x);
+        constexpr int kPairsOfGroup = kInHalves ? 2 : 1;
+        PAGODA_NO_UNROLL
+        for (int pair = 0; in_pairs && pair < kPairsOfGroup * kGroups; ++pair) {
+          if (pair % kPairsOfGroup == 0) fetch<kOneByOne>(ahead);
+          add_pair<kRows, kCols, kOneByOne>(t, ahead, block, x, pair, total);
+          if (pair % kPairsOfGroup == kPairsOfGroup - 1) x += group_bytes(kRows);
+        }
+      }
+      constexpr int kHalves = kInHalves ? 1 : 2;
       PAGODA_NO_UNROLL
-      for (int group = 0; group < kSuperBlockInputs / 64; ++group, x += group_bytes(kRows)) {
-        fetch<kOneByOne>(ahead);
-        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group, total);
-        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group + 1, total);
+      for (int half = 0; !in_pairs && half < 2 * kGroups; half += kHalves) {
+        if (half % 2 == 0) fetch<kOneByOne>(ahead);
+        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, half, total);
+        if constexpr (kHalves == 2)
+          add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, half + 1, total);
+        if (half % 2 == 2 - kHalves) x += group_bytes(kRows);
       }
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {

@@ -1,12 +1,14 @@
 // linear over tiles: which panels of rows meet which strips of columns, and what is read ahead meanwhile;
 // rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h,
-// linear_codes_inl.h, linear_integers_inl.h, linear_int8_inl.h and linear_blocks_inl.h.
+// linear_codes_inl.h, linear_integers_inl.h, linear_int8_inl.h and linear_blocks_inl.h; what is widened for
+// them is linear_widen_inl.h.
 #include <type_traits>
 
 #include "kernels/cpu/linear_blocks_inl.h"
 #include "kernels/cpu/linear_codes_inl.h"
 #include "kernels/cpu/linear_int8_inl.h"
 #include "kernels/cpu/linear_integers_inl.h"
+#include "kernels/cpu/linear_widen_inl.h"
 
 namespace pagoda::cpu {
 namespace {
@@ -119,8 +121,8 @@ struct NarrowKernels<kFormat> {
   using Many = Bf16Kernel;
 };
 
-// Few rows, in one panel, widen narrow weights in registers. For more they are widened once for all panels,
-// so many inputs at a time that they stay in the first-level cache.
+// Panels of one strip widen narrow weights in registers; for those of two they are widened once for all
+// panels, so many inputs at a time that they stay in the first-level cache (takes_two_strips says which).
 template <PackedFormat kFormat>
 void run_narrow(const LinearTile& t) {
   constexpr PackedFormat kWide = panel_layout(kFormat).wide;
@@ -162,33 +164,48 @@ void quantize_row(const float* x, std::int64_t k, std::int64_t scale_inputs, con
   const F least = set1(-128.0f), most = set1(127.0f);
   F inverse = zero();
   float scale = 0;
-  std::int32_t pair = 0;
-  for (std::int64_t begin = 0; begin < (k + 63) / 64 * 64; begin += 32) {
-    if (begin % scale_inputs == 0) {
-      const std::int64_t count = k - begin < scale_inputs ? k - begin : scale_inputs;
-      const float top = kAreNumbers ? 127.0f : largest(x + begin, count);
-      inverse = set1(top > 0 ? 127.0f / top : 0.0f);
-      scale = top / 127.0f;
-    }
-    const std::int64_t group = begin / 64, half = begin / 32 % 2;
-    std::int32_t sums[2];
+  RowPeaks peaks;
+  const std::int64_t step = out.step / 4;
+  for (std::int64_t group = 0; group < (k + 63) / 64; ++group) {
+    auto* const q = reinterpret_cast<QuadInput*>(out.q + group * out.step);
+    float scales[2];
+    I numbers[4];
     PAGODA_UNROLL
-    for (int v = 0; v < 2; ++v) {
-      const std::int64_t at = begin + 16 * v, n = k - at;
-      const F values = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
-      // NaNs become the least number: no sum can overflow.
-      const I q = to_int(min(max(mul(values, inverse), least), most));
-      store_quads(reinterpret_cast<QuadInput*>(out.q + group * out.step) + half * 32 + 16 * v, q);
-      sums[v] = reduce_add(q);
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t begin = group * 64 + half * 32;
+      if (begin % scale_inputs == 0) {
+        const std::int64_t count = k - begin < scale_inputs ? k - begin : scale_inputs;
+        const float top = kAreNumbers ? 127.0f : largest(x + begin, count);
+        inverse = set1(top > 0 ? 127.0f / top : 0.0f);
+        scale = top / 127.0f;
+        peaks = {};
+      }
+      scales[half] = scale;
+      PAGODA_UNROLL
+      for (int v = 0; v < 2; ++v) {
+        const std::int64_t at = begin + 16 * v, n = k - at;
+        const F values = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
+        // NaNs become the least number: no sum can overflow.
+        numbers[2 * half + v] = to_int(min(max(mul(values, inverse), least), most));
+      }
     }
-    const std::int64_t at = group * (out.step / 4) + half * out.half;
-    const std::int32_t of_row = sums[0] + sums[1];
-    out.scale[at] = scale;
-    out.term[at] = -128 * of_row;
-    out.early_term[at] = -128 * sums[0];
-    out.sum[at] = scale * static_cast<float>(of_row);
-    pair = half == 0 ? of_row & 0xffff : pair | of_row * (1 << 16);
-    if (half == 1) out.pair[group * (out.step / 4)] = pair;
+    QuarterSums sums;
+    store_quads(q, numbers, sums);
+    PAGODA_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t at = group * step + half * out.half;
+      const std::int32_t early = sums.sum[2 * half], late = sums.sum[2 * half + 1], of_row = early + late;
+      out.scale[at] = scales[half];
+      out.term[at] = -128 * of_row;
+      out.early_term[at] = -kZeroOfHalves * early;
+      out.late_term[at] = -kZeroOfHalves * late;
+      out.sum[at] = scales[half] * static_cast<float>(of_row);
+    }
+    out.pair[group * step] = ((sums.sum[0] + sums.sum[1]) & 0xffff) | (sums.sum[2] + sums.sum[3]) * (1 << 16);
+    if (!kPairsSums || scale_inputs != kSuperBlockInputs) continue;
+    peaks.include(sums.sum, sums.magnitude);
+    constexpr std::int64_t kGroups = kSuperBlockInputs / 64;
+    out.peaks[group / kGroups * kGroups * step] = peaks.packed();
   }
 }
 

@@ -116,7 +116,7 @@ struct Int8Kernel {
   static_assert(kPanel.scales == PanelScales::shares);
   static constexpr bool kNarrow = is_narrow(kFormat);
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kNarrow ? kStreamNarrowRows : kStreamInt8Rows;
-  static constexpr bool kTwoStrips = !kNarrow;  // narrow weights are those of a single panel
+  static constexpr bool kTwoStrips = !kNarrow;  // narrow weights go one strip at a time
   static constexpr int kStep = 64;
   static constexpr int kHalvesOfScale = kPanel.scale_inputs / 32;
   static constexpr int kScales = static_cast<int>(kPanel.block_inputs) / kPanel.scale_inputs;
@@ -184,44 +184,6 @@ struct Int8Kernel {
     finish(t, row, strip, acc);
   }
 };
-
-// `count` inputs from `first` on, which begins a block, of one strip of narrow weights in bytes, as
-// kPanel.wide has them.
-template <PackedFormat kFormat>
-void widen_strip(const std::byte* in, std::int64_t first, std::int64_t count, std::byte* out) {
-  constexpr PanelLayout kPanel = panel_layout(kFormat), kWide = panel_layout(kPanel.wide);
-  constexpr int kGroups = 64 / kPanel.scale_inputs;
-  std::memcpy(out, in, static_cast<std::size_t>(kWide.header_bytes));
-  out += kWide.header_bytes;
-  const std::byte* block = in + kPanel.header_bytes + first / kPanel.block_inputs * kPanel.block_bytes;
-  for (std::int64_t begin = 0; begin < count; begin += kPanel.block_inputs, block += kPanel.block_bytes) {
-    const std::byte* planes = block + kPanel.scale_bytes;
-    if constexpr (kPanel.scales == PanelScales::bytes) {
-      std::memcpy(out, block, static_cast<std::size_t>(kPanel.scale_bytes));
-      out += kWide.scale_bytes;
-    }
-    for (int group = 0; group < kPanel.block_inputs / 64; ++group) {
-      if constexpr (kPanel.scales == PanelScales::shares) {
-        for (std::int64_t at = 0; at < kWide.scale_bytes; at += 32)
-          std::memcpy(out + at, block + (kGroups > 0 ? at : at / 64 * 32), 32);
-        out += kWide.scale_bytes;
-      }
-      for (int half = 0; half < 2; ++half, out += 512, planes += number_bytes(kFormat)) {
-        PAGODA_UNROLL
-        for (int v = 0; v < 4; ++v) {
-          W low, high;
-          unpack<kFormat>(planes, v, low, high);
-          if constexpr (kWide.zero != kPanel.zero) {
-            low = add_bytes(low, kWide.zero - kPanel.zero);
-            high = add_bytes(high, kWide.zero - kPanel.zero);
-          }
-          store_weights(out + v * 64, low);
-          store_weights(out + 256 + v * 64, high);
-        }
-      }
-    }
-  }
-}
 
 }  // namespace
 }  // namespace pagoda::cpu

@@ -42,16 +42,27 @@ std::int64_t stream_rows(const LinearKernels& kernels, const PackedLinear::Stora
   return has_narrow(weight) ? kernels.stream_narrow_rows : kernels.stream_bytes_rows;
 }
 
+// Whether no panels are of numbers of 2 or 3 bits, which take the most instructions to widen, or of codes.
+bool has_four_bits_or_more(const PackedLinear::Storage& weight) {
+  return std::all_of(weight.runs.begin(), weight.runs.end(),
+                     [](const LinearSegment& run) { return panel_layout(run.format).bits >= 4; });
+}
+
 // Whether two strips are multiplied at once. One alone is read as one long stream, but leaves Zen 5's units
 // waiting for each other's results; so far as several panels share a strip, that is what bounds them there.
-// Narrow weights that several panels share are no stream: they come from where they were widened to.
+// Narrow weights that several panels share are no stream: they come from where they were widened to. Where
+// masks and shifts have units that products leave idle, each panel widens for itself.
 bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight,
                       std::int64_t num_rows) {
   constexpr std::int64_t kOnePanel = 12;
   const LinearKernels& kernels = linear_kernels(context.level);
+  const bool wide = context.level == CpuLevel::avx512;
   const bool codes_in_tiles = weight.type == LinearType::bfloat16 && kernels.widens_whole_strips;
-  if (has_narrow(weight) && !codes_in_tiles) return num_rows > stream_rows(kernels, weight);
-  const bool wide_zen5 = context.tuning == CpuTuning::zen5 && context.level == CpuLevel::avx512;
+  if (has_narrow(weight) && !codes_in_tiles) {
+    const bool each = wide && context.tuning == CpuTuning::common && has_four_bits_or_more(weight);
+    return !each && num_rows > stream_rows(kernels, weight);
+  }
+  const bool wide_zen5 = wide && context.tuning == CpuTuning::zen5;
   return num_rows > (wide_zen5 && weight.type == LinearType::bfloat16 ? kOnePanel : kStreamRows);
 }
 
@@ -200,7 +211,9 @@ void PreparedRows::store(const Place& place, std::int64_t first, const float* fr
                 .term = reinterpret_cast<std::int32_t*>(scale + 2 * height) + row,
                 .sum = scale + 4 * height + row,
                 .early_term = reinterpret_cast<std::int32_t*>(scale + 6 * height) + row,
-                .pair = reinterpret_cast<std::int32_t*>(scale + 8 * height) + row,
+                .late_term = reinterpret_cast<std::int32_t*>(scale + 8 * height) + row,
+                .pair = reinterpret_cast<std::int32_t*>(scale + 10 * height) + row,
+                .peaks = reinterpret_cast<std::int32_t*>(scale + 11 * height) + row,
                 .half = height,
                 .step = bytes});
       break;

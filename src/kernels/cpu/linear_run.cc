@@ -101,6 +101,7 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
       .x = tile.x,
       .scratch = wide.take(static_cast<std::size_t>(wide_bytes)),
       .sums = reinterpret_cast<float*>(sums.take(static_cast<std::size_t>(sum_bytes))),
+      .largest_number = largest_number(run.format),
       .later = later != nullptr ? later->pieces.data() : nullptr,
       .later_piece_bytes = later != nullptr ? later->piece_bytes : 1,
       .later_begin = tile.later.begin,

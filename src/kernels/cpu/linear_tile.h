@@ -1,6 +1,7 @@
 #pragma once
 // The contract between linear's dispatch (baseline code: tiles, threads, activations) and its inner
 // loops (one file per instruction set). Plain pointers only.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -20,10 +21,11 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
 // interleaved so that a kernel walks one pointer:
-//     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale, term, sum, early term
-//     [2][R], pair [R]        integers (PackedFormat::i8) [K/64][R][64]
+//     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale, term, sum, early term,
+//     late term [2][R], pair, peaks [R]        integers (PackedFormat::i8) [K/64][R][64]
 // Groups of 8 bits are whole lines of memory, since different threads may fill them. q is as wide as the
-// kernels multiply it; of the rest up to the pair, each half of a group's inputs has its own.
+// kernels multiply it; of the rest up to the pair, each half of a group's inputs has its own. Peaks stand in
+// the first group of each 256 inputs.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
   std::int64_t bytes = 0;   // from one panel to the next
@@ -31,7 +33,7 @@ struct Panels {
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
 constexpr std::int64_t int8_group_bytes(std::int64_t height, std::int64_t input_bytes) {
-  return height * 64 * input_bytes + (height * 36 + 63) / 64 * 64;
+  return height * 64 * input_bytes + (height * 48 + 63) / 64 * 64;
 }
 
 // One tile: some panels of x times num_strips consecutive strips of weights.
@@ -53,6 +55,8 @@ struct LinearTile {
   // and at least for two.
   std::byte* scratch = nullptr;
   float* sums = nullptr;
+  // The largest magnitude of a number that was widened, zero point taken off.
+  std::int32_t largest_number = 0;
 
   // Bytes [later_begin, later_end) of these pieces, one after the other, come into the cache meanwhile.
   const std::byte* const* later = nullptr;
@@ -77,12 +81,35 @@ using LinearTileFunction = void (*)(const LinearTile& tile);
 struct QuantizedRow {
   std::byte* q;
   float* scale;
-  std::int32_t* term;        // -128 * sum(q): what the zero point of weights without a minimum adds
-  float* sum;                // scale * sum(q): what a minimum is multiplied with
-  std::int32_t* early_term;  // the first 16 inputs' part of term
-  std::int32_t* pair;        // sum(q) of both halves of a group, 16 bits each, the first one's below
+  std::int32_t* term;  // -128 * sum(q): what the zero point of weights without a minimum adds
+  float* sum;          // scale * sum(q): what a minimum is multiplied with
+  std::int32_t *early_term,
+      *late_term;       // -kZeroOfHalves * sum(q) of the first 16 inputs, and of the other 16
+  std::int32_t* pair;   // sum(q) of both halves of a group, 16 bits each, the first one's below
+  std::int32_t* peaks;  // bound sums of 256 inputs (RowPeaks)
   std::int64_t half, step;
 };
+
+// How large the numbers of 256 inputs are together. Kept in one number: no bits of one reach the other.
+struct RowPeaks {
+  std::int32_t of_32 = 0;  // the most that positive or negative ones among 32 inputs add up to
+  std::int32_t of_16 = 0;  // the most that the magnitudes of 16 inputs add up to
+  // Sums and sums of magnitudes of 16 inputs each, of 64.
+  constexpr void include(const std::int32_t (&sums)[4], const std::int32_t (&magnitudes)[4]) {
+    for (int half = 0; half < 4; half += 2) {
+      const std::int32_t sum = sums[half] + sums[half + 1], all = magnitudes[half] + magnitudes[half + 1];
+      of_32 = std::max(of_32, (all + (sum < 0 ? -sum : sum)) / 2);
+      of_16 = std::max({of_16, magnitudes[half], magnitudes[half + 1]});
+    }
+  }
+  constexpr std::int32_t packed() const { return of_32 | of_16 * (1 << 16); }
+  constexpr static RowPeaks of(std::int32_t packed) { return {packed & 0xffff, packed >> 16}; }
+};
+
+// The lowest bit that 16 bits with a sign have no room for.
+constexpr std::int32_t kSignOfHalf = 1 << 15;
+// The zero point of numbers with a scale for 16 inputs, or a multiple of it.
+constexpr std::int32_t kZeroOfHalves = 32;
 
 struct LinearKernels {
   LinearTileFunction tiles[kNumPackedFormats];  // unpack and multiply panels of each PackedFormat
@@ -192,10 +219,10 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"nvfp4", 128, 64, 64, 64 + 512, 0, PanelScales::e4m3, 16, false, 0, PackedFormat::bf16, nullptr, 4,
      kE2m1Values},
     {"i8", 128, 64, 0, 1024, 8},
-    {"wide32", 0, 256, 192, 192 + 4096, 8, PanelScales::bytes, 32, false, 128, PackedFormat::wide32},
-    {"wide32m", 0, 256, 320, 320 + 4096, 8, PanelScales::bytes, 32, true, 0, PackedFormat::wide32m},
-    {"wide16", 0, 256, 320, 320 + 4096, 8, PanelScales::bytes, 16, false, 128, PackedFormat::wide16},
-    {"wide16m", 0, 256, 320, 320 + 4096, 8, PanelScales::bytes, 16, true, 0, PackedFormat::wide16m},
+    {"wide32", 0, 256, 320, 320 + 4096, 8, PanelScales::bytes, 32, false, 128, PackedFormat::wide32},
+    {"wide32m", 0, 256, 576, 576 + 4096, 8, PanelScales::bytes, 32, true, 0, PackedFormat::wide32m},
+    {"wide16", 0, 256, 576, 576 + 4096, 8, PanelScales::bytes, 16, false, 32, PackedFormat::wide16},
+    {"wide16m", 0, 256, 1088, 1088 + 4096, 8, PanelScales::bytes, 16, true, 0, PackedFormat::wide16m},
 };
 constexpr const PanelLayout& panel_layout(PackedFormat format) {
   return kPanelLayouts[static_cast<std::size_t>(format)];
@@ -208,6 +235,11 @@ constexpr bool is_narrow(PackedFormat format) {
 }
 // So many inputs of kMaxStrips strips stay in the first-level cache in the form that they are widened to.
 constexpr std::int64_t widened_inputs(PackedFormat format) { return has_codes(format) ? 256 : 512; }
+// The largest magnitude of a narrow number, its zero point taken off; those of tables are not asked for.
+constexpr std::int32_t largest_number(PackedFormat format) {
+  const PanelLayout& layout = panel_layout(format);
+  return layout.minima ? (1 << layout.bits) - 1 : layout.zero;
+}
 // The numbers of 32 inputs of a strip.
 constexpr std::int64_t number_bytes(PackedFormat format) { return 64 * panel_layout(format).bits; }
 constexpr std::int64_t packed_block_bytes(PackedFormat format) { return panel_layout(format).block_bytes; }

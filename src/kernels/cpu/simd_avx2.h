@@ -102,6 +102,12 @@ PAGODA_INLINE I dot_pairs(I acc, I a, I b) {
   return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(a.lo, b.lo)),
           _mm256_add_epi32(acc.hi, _mm256_madd_epi16(a.hi, b.hi))};
 }
+PAGODA_INLINE I lower_halves(I x) {
+  return {_mm256_srai_epi32(_mm256_slli_epi32(x.lo, 16), 16),
+          _mm256_srai_epi32(_mm256_slli_epi32(x.hi, 16), 16)};
+}
+PAGODA_INLINE I upper_halves(I x) { return {_mm256_srai_epi32(x.lo, 16), _mm256_srai_epi32(x.hi, 16)}; }
+constexpr bool kPairsSums = false;  // linear_blocks_inl.h
 PAGODA_INLINE I iset1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 PAGODA_INLINE F to_float(I x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }
 PAGODA_INLINE I to_int(F x) { return {_mm256_cvtps_epi32(x.lo), _mm256_cvtps_epi32(x.hi)}; }
@@ -140,6 +146,8 @@ struct Quads {
   W part[kQuadParts];
 };
 using QuadInput = std::int16_t;
+PAGODA_INLINE I load_integers(const std::byte* p) { return load_weights(p); }
+PAGODA_INLINE void store_integers(std::byte* p, I x) { store_weights(p, x); }
 constexpr bool kUnrollQuads =
     false;  // a group's steps in a row: clang then keeps too much in too few registers
 PAGODA_INLINE Quads quads_of(W w) {
@@ -306,6 +314,17 @@ PAGODA_INLINE void store_quads(QuadInput* p, I x) {
   const __m256i words =
       _mm256_packs_epi32(_mm256_shuffle_epi32(x.lo, 0xd8), _mm256_shuffle_epi32(x.hi, 0xd8));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
+}
+// simd_avx512.h; magnitudes are of no use here.
+struct QuarterSums {
+  std::int32_t sum[4], magnitude[4];
+};
+PAGODA_INLINE void store_quads(QuadInput* p, const I (&x)[4], QuarterSums& out) {
+  for (int v = 0; v < 4; ++v) {
+    store_quads(p + 16 * v, x[v]);
+    out.sum[v] = reduce_add(x[v]);
+    out.magnitude[v] = 0;
+  }
 }
 PAGODA_INLINE void store_signed_quads(QuadInput* p, I x) { store_quads(p, x); }
 

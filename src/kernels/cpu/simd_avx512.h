@@ -92,6 +92,13 @@ PAGODA_INLINE I pack_pairs(I low, I high) {
                                    kFirstWhereSet);
 }
 PAGODA_INLINE I dot_pairs(I acc, I a, I b) { return _mm512_dpwssd_epi32(acc, a, b); }
+PAGODA_INLINE I lower_halves(I x) { return _mm512_srai_epi32(_mm512_slli_epi32(x, 16), 16); }
+PAGODA_INLINE I upper_halves(I x) { return _mm512_srai_epi32(x, 16); }
+PAGODA_INLINE I load_integers(const std::byte* p) { return _mm512_loadu_si512(p); }
+PAGODA_INLINE void store_integers(std::byte* p, I x) { _mm512_storeu_si512(p, x); }
+constexpr bool kPairsSums = true;  // linear_blocks_inl.h
+PAGODA_INLINE I to_upper_halves(I x) { return _mm512_slli_epi32(x, 16); }
+PAGODA_INLINE I flip(I x, I bits) { return _mm512_xor_si512(x, bits); }
 PAGODA_INLINE F to_float(I x) { return _mm512_cvtepi32_ps(x); }
 PAGODA_INLINE I to_int(F x) { return _mm512_cvtps_epi32(x); }  // to nearest even
 
@@ -232,6 +239,26 @@ PAGODA_INLINE void store_int8(std::int8_t* p, I x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x));
 }
 PAGODA_INLINE void store_quads(QuadInput* p, I x) { store_int8(p, x); }
+// Stores 64 numbers, which are whole ones of a byte; out: the sums of each 16, and those of their magnitudes.
+struct QuarterSums {
+  std::int32_t sum[4], magnitude[4];
+};
+PAGODA_INLINE void store_quads(QuadInput* p, const I (&x)[4], QuarterSums& out) {
+  const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(x[0], x[1]), _mm512_packs_epi32(x[2], x[3]));
+  const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i q = _mm512_permutexvar_epi32(turn, packed);
+  _mm512_storeu_si512(p, q);
+  // Sums of eight bytes, 128 too large each, and in the upper halves of 64 bits those of the magnitudes.
+  const __m512i top = _mm512_set1_epi8(static_cast<char>(0x80)), none = _mm512_setzero_si512();
+  const __m512i eights = _mm512_or_si512(_mm512_sad_epu8(_mm512_xor_si512(q, top), none),
+                                         _mm512_slli_epi64(_mm512_sad_epu8(_mm512_abs_epi8(q), none), 32));
+  const __m512i sums = _mm512_add_epi32(eights, _mm512_shuffle_epi32(eights, _MM_PERM_BADC));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+  const __m256i all = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, sums));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out.sum),
+                   _mm_sub_epi32(_mm256_castsi256_si128(all), _mm_set1_epi32(16 * 128)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out.magnitude), _mm256_extracti128_si256(all, 1));
+}
 PAGODA_INLINE void store_signed_quads(QuadInput* p, I x) { store_int8(p, add(x, iset1(128))); }
 
 // Sixteen vectors of sixteen words, one behind the other, turned: word w of vector v becomes word v of the

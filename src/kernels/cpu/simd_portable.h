@@ -130,6 +130,19 @@ PAGODA_INLINE I dot_pairs(const I& acc, const I& a, const I& b) {
   return map_integers(
       [&](int i) { return acc.v[i] + low(a.v[i]) * low(b.v[i]) + (a.v[i] >> 16) * (b.v[i] >> 16); });
 }
+PAGODA_INLINE I lower_halves(const I& x) {
+  return map_integers([&](int i) { return static_cast<std::int16_t>(x.v[i] & 0xffff); });
+}
+PAGODA_INLINE I upper_halves(const I& x) {
+  return map_integers([&](int i) { return x.v[i] >> 16; });
+}
+PAGODA_INLINE I load_integers(const std::byte* p) {
+  I out;
+  std::memcpy(out.v, p, sizeof out.v);
+  return out;
+}
+PAGODA_INLINE void store_integers(std::byte* p, const I& x) { std::memcpy(p, x.v, sizeof x.v); }
+constexpr bool kPairsSums = false;  // linear_blocks_inl.h
 PAGODA_INLINE F to_float(const I& x) {
   return map([&](int i) { return static_cast<float>(x.v[i]); });
 }
@@ -263,6 +276,17 @@ PAGODA_INLINE void store_int8(std::int8_t* p, const I& x) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(x.v[i]);
 }
 PAGODA_INLINE void store_quads(QuadInput* p, const I& x) { store_int8(p, x); }
+// simd_avx512.h; magnitudes are of no use here.
+struct QuarterSums {
+  std::int32_t sum[4], magnitude[4];
+};
+PAGODA_INLINE void store_quads(QuadInput* p, const I (&x)[4], QuarterSums& out) {
+  for (int v = 0; v < 4; ++v) {
+    store_quads(p + 16 * v, x[v]);
+    out.sum[v] = reduce_add(x[v]);
+    out.magnitude[v] = 0;
+  }
+}
 PAGODA_INLINE void store_signed_quads(QuadInput* p, const I& x) { store_quads(p, x); }
 PAGODA_INLINE F round_to_bf16(const F& x) {
   return map([&](int i) { return bfloat16_to_float(float_to_bfloat16(x.v[i])); });

@@ -1,0 +1,60 @@
+#pragma once
+// Narrow weights in 8 bits become bytes, for more rows than widen them in registers.
+#include "kernels/cpu/linear_blocks_inl.h"
+
+namespace pagoda::cpu {
+namespace {
+
+// The scales and minima of a block as its wide form has them.
+template <PackedFormat kFormat>
+PAGODA_INLINE void widen_steps(const std::byte* block, std::byte* out) {
+  constexpr int kPairs = BlockSteps<kFormat>::kGroups / 2;
+  std::memcpy(out, block, panel_layout(kFormat).minima ? 64 : 32);
+  out += kStepPairsAt;
+  for (int pair = 0; pair < kPairs; ++pair, out += 64) store_integers(out, scale_pair<kFormat>(block, pair));
+  if constexpr (panel_layout(kFormat).minima) {
+    for (int pair = 0; pair < kPairs; ++pair, out += 64)
+      store_integers(out, minimum_pair<kFormat>(block, pair));
+  }
+}
+
+// `count` inputs from `first` on, which begins a block, of one strip of narrow weights in bytes, as
+// kPanel.wide has them.
+template <PackedFormat kFormat>
+void widen_strip(const std::byte* in, std::int64_t first, std::int64_t count, std::byte* out) {
+  constexpr PanelLayout kPanel = panel_layout(kFormat), kWide = panel_layout(kPanel.wide);
+  constexpr int kGroups = 64 / kPanel.scale_inputs;
+  std::memcpy(out, in, static_cast<std::size_t>(kWide.header_bytes));
+  out += kWide.header_bytes;
+  const std::byte* block = in + kPanel.header_bytes + first / kPanel.block_inputs * kPanel.block_bytes;
+  for (std::int64_t begin = 0; begin < count; begin += kPanel.block_inputs, block += kPanel.block_bytes) {
+    const std::byte* planes = block + kPanel.scale_bytes;
+    if constexpr (kPanel.scales == PanelScales::bytes) {
+      widen_steps<kFormat>(block, out);
+      out += kWide.scale_bytes;
+    }
+    for (int group = 0; group < kPanel.block_inputs / 64; ++group) {
+      if constexpr (kPanel.scales == PanelScales::shares) {
+        for (std::int64_t at = 0; at < kWide.scale_bytes; at += 32)
+          std::memcpy(out + at, block + (kGroups > 0 ? at : at / 64 * 32), 32);
+        out += kWide.scale_bytes;
+      }
+      for (int half = 0; half < 2; ++half, out += 512, planes += number_bytes(kFormat)) {
+        PAGODA_UNROLL
+        for (int v = 0; v < 4; ++v) {
+          W low, high;
+          unpack<kFormat>(planes, v, low, high);
+          if constexpr (kWide.zero != kPanel.zero) {
+            low = add_bytes(low, kWide.zero - kPanel.zero);
+            high = add_bytes(high, kWide.zero - kPanel.zero);
+          }
+          store_weights(out + v * 64, low);
+          store_weights(out + 256 + v * 64, high);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pagoda::cpu
