@@ -184,7 +184,8 @@ TEST(Server, TokenizesAndBack) {
   EXPECT_EQ(
       client.post("/tokenize", R"({"prompt":"hi<x>","return_token_strs":true})").body,
       R"({"count":4,"max_model_len":4096,"tokens":[256,104,105,258],"token_strs":["<s>","h","i","<x>"]})");
-  EXPECT_EQ(client.post("/detokenize", R"({"tokens":[104,105,258]})").body, R"({"prompt":"hi<x>"})");
+  EXPECT_EQ(client.post("/detokenize", R"({"tokens":[104,105,258]})").body,
+            R"({"prompt":"hi<x>","content":"hi<x>"})");
   const TestResponse chat = client.post("/tokenize", R"({"messages":[{"role":"user","content":"<x>"}]})");
   EXPECT_EQ(chat.status, 200) << chat.body;
 }

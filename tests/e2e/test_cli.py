@@ -213,8 +213,8 @@ def test_text_is_typed_or_piped(tmp_path):
         (["serve", "-np", "0"], "--max-num-seqs: 0 is less than 1"),
         (["serve", "--lora", "x"], "--lora: LoRA adapters are not supported"),
         (
-            ["serve", "--load-format", "bitsandbytes"],
-            "--load-format: 'bitsandbytes' is not supported: weights are read as stored",
+            ["serve", "--load-format", "tensorizer"],
+            "--load-format: 'tensorizer' is not supported: weights are read as stored",
         ),
         (["serve", "--port", "70000", "--port", "1", "--block-size", "0"], "--block-size: 0 is not between 1 and 256"),
     ],

@@ -44,7 +44,8 @@ def test_tokenize_round_trip(http):
     ).json()
     assert tokens["count"] == len(tokens["tokens"]) == len(tokens["token_strs"])
     assert tokens["max_model_len"] == 2048
-    assert http.post("/detokenize", json={"tokens": tokens["tokens"]}).json() == {"prompt": text}
+    # vLLM's name and llama.cpp's.
+    assert http.post("/detokenize", json={"tokens": tokens["tokens"]}).json() == {"prompt": text, "content": text}
 
 
 def test_metrics_satisfy_promtool(server, http):
