@@ -94,7 +94,8 @@ class Matrix {
   Status write_to(SafetensorsWriter& writer, const OnProgress& on_progress) {
     constexpr std::int64_t kPieceElements = std::int64_t{1} << 23;
     const std::int64_t rows = weight_.rows(), columns = weight_.columns();
-    const std::int64_t at_once = std::clamp<std::int64_t>(kPieceElements / columns, 1, rows);
+    const std::int64_t at_once =
+        std::max<std::int64_t>(1, kPieceElements / std::max<std::int64_t>(1, columns));
     std::vector<std::byte> piece;
     for (std::int64_t row = 0; row < rows; row += at_once) {
       const std::int64_t count = std::min(at_once, rows - row);

@@ -92,7 +92,7 @@ TensorView WeightLoader::stored(const std::string& weight, std::int64_t rows, st
 void WeightLoader::copy_stored(const TensorView& matrix, std::byte* to) const {
   constexpr std::int64_t kAtOnce = std::int64_t{32} << 20;
   const std::int64_t row_bytes = dtype_bytes(matrix.dtype, matrix.columns());
-  const std::int64_t at_once = std::max<std::int64_t>(1, kAtOnce / row_bytes);
+  const std::int64_t at_once = std::max<std::int64_t>(1, kAtOnce / std::max<std::int64_t>(1, row_bytes));
   for (std::int64_t row = 0; row < matrix.rows(); row += at_once) {
     const TensorView part = with_rows(matrix, {row, std::min(at_once, matrix.rows() - row)});
     for_ranges(context_, part.rows(), 64, [&](std::int64_t first, std::int64_t last) {
