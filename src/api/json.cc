@@ -268,9 +268,7 @@ JsonWriter& JsonWriter::integers(std::span<const std::int32_t> numbers) {
 }
 
 Result<boost::json::value> parse_json_body(std::string_view body) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
-  Result<boost::json::value> value = parse_json(body);
+  Result<boost::json::value> value = parse_json(without_byte_order_mark(body));
   if (value && !value->is_object()) return invalid_argument("The request body must be a JSON object.");
   return value;
 }

@@ -15,6 +15,12 @@ namespace pagoda {
 // The length of the longest well-formed beginning of `text`.
 [[nodiscard]] std::size_t valid_utf8_prefix(std::string_view text);
 
+// Without U+FEFF in front, as editors and Python leave it.
+inline std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 // The length in bytes of the character that starts with `lead` in well-formed text.
 inline std::size_t utf8_length(char lead) {
   const auto byte = static_cast<unsigned char>(lead);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/ascii.h"
 #include "base/strings.h"
 #include "loader/model_files.h"
 
@@ -12,13 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxListed = 40;
 constexpr std::string_view kUsualTag = "Q4_K_M";  // llama.cpp's, where none is said
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -90,7 +84,7 @@ bool is_of_module(std::string_view file) {
 
 // "MODEL-imatrix.gguf", which is no model; "MODEL-imatrix-Q4_K_M.gguf" is one.
 bool is_importance_matrix_name(std::string_view name) {
-  return lower(name).find("imatrix") != std::string::npos && tag_of(name) == name;
+  return lowered(name).find("imatrix") != std::string::npos && tag_of(name) == name;
 }
 
 // A projector is left out unless it is asked for.
@@ -98,7 +92,7 @@ Result<std::vector<std::string>> choose_projector(const std::vector<std::string>
                                                   std::string_view tag, const std::vector<std::string>& all) {
   std::vector<std::string> fitting;
   for (const std::string& file : projectors)
-    if (file == tag || lower(base_name(file)).find(lower(tag)) != file.npos) fitting.push_back(file);
+    if (file == tag || lowered(base_name(file)).find(lowered(tag)) != file.npos) fitting.push_back(file);
   if (fitting.size() == 1) return fitting;
   if (fitting.empty()) return not_found(concat("no GGUF file for ':", tag, "'; available: ", listed(all)));
   return not_found(concat("':", tag, "' matches several files; name one: ", listed(fitting)));
@@ -121,7 +115,7 @@ bool safe_file_name(std::string_view name) {
 
 bool has_tag(std::string_view file, std::string_view tag) {
   if (tag.empty()) return false;
-  const std::string text = lower(file), word = lower(tag);
+  const std::string text = lowered(file), word = lowered(tag);
   for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
     const std::size_t end = at + word.size();
     if (at > 0 && is_word(text[at - 1])) continue;
@@ -138,7 +132,7 @@ std::string tag_of(std::string_view file) {
   std::string found;
   for (std::string_view rest = stem; !rest.empty();) {
     const std::string_view word = rest.substr(0, rest.find_first_of(".-"));
-    const std::string small = lower(word);
+    const std::string small = lowered(word);
     const std::string_view number = std::string_view(small).substr(small.starts_with("iq") ? 2 : 1);
     const bool quantised = (small.starts_with('q') || small.starts_with("iq") || small.starts_with("tq")) &&
                            number.size() > 1 && number.find('_') == 1 + (small.starts_with("tq") ? 1u : 0u);
@@ -170,7 +164,7 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     }
     pickles = pickles || name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth");
   }
-  if (lower(tag).find("mmproj") != tag.npos) return choose_projector(projectors, tag, all);
+  if (lowered(tag).find("mmproj") != tag.npos) return choose_projector(projectors, tag, all);
   std::ranges::sort(gguf);
   if (tag.empty() && config && !safetensors.empty()) {
     // A model that is there whole is not fetched a second time in pieces.

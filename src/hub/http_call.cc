@@ -3,6 +3,7 @@
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 
+#include "base/ascii.h"
 #include "base/strings.h"
 #include "base/version.h"
 #include "hub/outgoing_connection.h"
@@ -36,10 +37,7 @@ class AnswerParser final : public http::basic_parser<false> {
   void on_request_impl(http::verb, beast::string_view, beast::string_view, int, ErrorCode&) override {}
   void on_response_impl(int status, beast::string_view, int, ErrorCode&) override { head_.status = status; }
   void on_field_impl(http::field, beast::string_view name, beast::string_view value, ErrorCode&) override {
-    std::string small(view(name));
-    for (char& c : small)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    head_.fields.emplace_back(std::move(small), std::string(view(value)));
+    head_.fields.emplace_back(lowered(view(name)), std::string(view(value)));
   }
   void on_header_impl(ErrorCode& error) override { stop_at(taker_.begin(head_), error); }
   void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}

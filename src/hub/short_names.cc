@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -38,13 +39,6 @@ constexpr ShortName kNames[] = {
 // With https:// and without.
 constexpr std::string_view kHosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 std::string upper(std::string_view text) {
   std::string out(text);
   for (char& c : out)
@@ -56,7 +50,7 @@ std::string upper(std::string_view text) {
 std::string from_table(const std::string& text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string name = text.substr(0, colon);
-  const std::string tag = lower(text.substr(std::min(colon + 1, text.size())));
+  const std::string tag = lowered(text.substr(std::min(colon + 1, text.size())));
   for (const ShortName& row : kNames) {
     if (row.name != name) continue;
     if (tag.empty() || tag == "latest" || tag == row.size) return std::string(row.repository);
@@ -96,7 +90,7 @@ std::string full_name(std::string_view text) {
   for (const std::string_view scheme : {"https://", "http://"})
     if (rest.starts_with(scheme)) rest.remove_prefix(scheme.size());
   for (const std::string_view host : kHosts)
-    if (lower(rest.substr(0, host.size())) == host) return from_address(rest.substr(host.size()));
+    if (lowered(rest.substr(0, host.size())) == host) return from_address(rest.substr(host.size()));
   if (text.find('/') != text.npos) return std::string(text);
   std::string found = from_table(std::string(text));
   return found.empty() ? std::string(text) : found;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "base/utf8.h"
 
 namespace pagoda {
 namespace {
@@ -35,8 +36,7 @@ std::string quoted_infinities(std::string_view text) {
 Result<boost::json::object> parse_json_object(std::string_view text, std::string_view what) {
   namespace json = boost::json;
   boost::system::error_code error;
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = without_byte_order_mark(text);
   json::value value = json::parse(json::string_view(text.data(), text.size()), error);
   // As people's editors leave files, and as Python writes them.
   json::parse_options tolerant;

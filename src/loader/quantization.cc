@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "base/strings.h"
 #include "loader/hyperparameters.h"
 #include "loader/printable.h"
@@ -13,12 +14,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::int64_t kMaxGroup = 1 << 20;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
 
 // The fields of a quantization_config, or of an object inside.
 class Fields : public Hyperparameters {
@@ -48,7 +43,7 @@ class Fields : public Hyperparameters {
     return 0;
   }
   std::string word(std::string_view name, std::string_view otherwise) const {
-    return lower(string(name, otherwise));
+    return lowered(string(name, otherwise));
   }
 };
 

@@ -1,4 +1,5 @@
 // Quantization: the files of a folder that say it, and the method that they mean where they do not name it.
+#include "base/ascii.h"
 #include "base/strings.h"
 #include "loader/json_object.h"
 #include "loader/quantization.h"
@@ -38,11 +39,7 @@ std::string quantization_method(const json::object& how) {
     return false;
   };
   const json::value* const method = how.if_contains("quant_method");
-  if (method != nullptr && method->is_string()) {
-    std::string name(method->get_string());
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    return name;
-  }
+  if (method != nullptr && method->is_string()) return lowered(std::string_view(method->get_string()));
   if (has({"quant_algo", "producer"})) return "modelopt";
   if (has({"config_groups", "sparsity_config"})) return "compressed-tensors";
   if (has({"load_in_4bit", "load_in_8bit"})) return "bitsandbytes";

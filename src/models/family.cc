@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/edit_distance.h"
 #include "base/strings.h"
@@ -15,7 +16,7 @@ std::string stem_of(std::string_view name) {
   constexpr std::size_t kMost = 64;  // characters; no family's name is longer
   std::string stem;
   for (const char c : name.substr(0, std::min(name.find("For"), kMost)))
-    if (c != '_' && c != '-' && c != '.') stem += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (c != '_' && c != '-' && c != '.') stem += lower(c);
   return stem;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "server/http_request.h"
 
 namespace pagoda {

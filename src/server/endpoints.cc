@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "api/json.h"
+#include "base/ascii.h"
 #include "base/strings.h"
 
 namespace pagoda {

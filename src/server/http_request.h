@@ -53,7 +53,5 @@ HeadScan scan_head(std::string_view bytes, std::size_t& scanned, const HttpLimit
 std::optional<HttpError> parse_head(std::string_view head, const HttpLimits& limits, HttpRequest& request);
 
 bool is_token_char(char c);  // RFC 9110 tchar
-char lower(char c);          // ASCII letters alone, as names in HTTP are compared
-std::string lowered(std::string_view text);
 
 }  // namespace pagoda

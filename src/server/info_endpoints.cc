@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/json.h"
+#include "base/ascii.h"
 #include "base/strings.h"
 #include "server/body_schemas.h"
 #include "server/server_context.h"

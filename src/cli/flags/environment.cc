@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 
+#include "base/ascii.h"
 #include "base/strings.h"
 #include "cli/flags/parse_size.h"
 #include "cli/flags/suggest.h"
@@ -83,8 +84,7 @@ Result<std::vector<std::string>> environment_value(const Flag& flag, const Envir
   std::string value = name.empty() ? name : environment(name.c_str());
   if (value.empty()) return std::vector<std::string>();
   if (flag.value.takes_value()) return std::vector<std::string>{std::move(value)};
-  for (char& c : value)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  value = lowered(value);
   for (const char* word : {"1", "true", "yes", "on"})
     if (value == word) return std::vector<std::string>{"true"};
   for (const char* word : {"0", "false", "no", "off"}) {

@@ -315,17 +315,6 @@ PAGODA_INLINE void store_quads(QuadInput* p, I x) {
       _mm256_packs_epi32(_mm256_shuffle_epi32(x.lo, 0xd8), _mm256_shuffle_epi32(x.hi, 0xd8));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
 }
-// simd_avx512.h; magnitudes are of no use here.
-struct QuarterSums {
-  std::int32_t sum[4], magnitude[4];
-};
-PAGODA_INLINE void store_quads(QuadInput* p, const I (&x)[4], QuarterSums& out) {
-  for (int v = 0; v < 4; ++v) {
-    store_quads(p + 16 * v, x[v]);
-    out.sum[v] = reduce_add(x[v]);
-    out.magnitude[v] = 0;
-  }
-}
 PAGODA_INLINE void store_signed_quads(QuadInput* p, I x) { store_quads(p, x); }
 
 PAGODA_INLINE __m256 round_half_to_bf16(__m256 x) {
@@ -413,3 +402,5 @@ PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t
 
 }  // namespace
 }  // namespace pagoda::cpu::simd
+
+#include "kernels/cpu/simd_quarter_sums.h"

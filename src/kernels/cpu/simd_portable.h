@@ -276,17 +276,6 @@ PAGODA_INLINE void store_int8(std::int8_t* p, const I& x) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(x.v[i]);
 }
 PAGODA_INLINE void store_quads(QuadInput* p, const I& x) { store_int8(p, x); }
-// simd_avx512.h; magnitudes are of no use here.
-struct QuarterSums {
-  std::int32_t sum[4], magnitude[4];
-};
-PAGODA_INLINE void store_quads(QuadInput* p, const I (&x)[4], QuarterSums& out) {
-  for (int v = 0; v < 4; ++v) {
-    store_quads(p + 16 * v, x[v]);
-    out.sum[v] = reduce_add(x[v]);
-    out.magnitude[v] = 0;
-  }
-}
 PAGODA_INLINE void store_signed_quads(QuadInput* p, const I& x) { store_quads(p, x); }
 PAGODA_INLINE F round_to_bf16(const F& x) {
   return map([&](int i) { return bfloat16_to_float(float_to_bfloat16(x.v[i])); });
@@ -337,3 +326,5 @@ PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t
 
 }  // namespace
 }  // namespace pagoda::cpu::simd
+
+#include "kernels/cpu/simd_quarter_sums.h"

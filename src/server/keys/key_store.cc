@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/strings.h"
 #include "server/http_request.h"
 #include "server/keys/key_file.h"

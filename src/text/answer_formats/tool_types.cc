@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/ascii.h"
 #include "text/answer_formats/json_scanner.h"
 #include "text/answer_formats/python_literals.h"
 
@@ -31,13 +32,6 @@ constexpr int kMaxChoices =
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 unsigned type_named(std::string_view name) {
   static constexpr std::pair<std::string_view, unsigned> kNames[] = {
       {"null", kNull},      {"integer", kInteger}, {"int", kInteger},    {"int32", kInteger},
@@ -49,7 +43,7 @@ unsigned type_named(std::string_view name) {
       {"str", kString},     {"text", kString},     {"varchar", kString}, {"char", kString},
       {"enum", kString},
   };
-  const std::string wanted = lower(trim(name));
+  const std::string wanted = lowered(trim(name));
   for (const auto& [known, type] : kNames)
     if (known == wanted) return type;
   return 0;
@@ -207,8 +201,8 @@ json::value ToolTypes::from_text(std::string_view text, const DeclaredTool* tool
                                  Reading reading) {
   if (schema == nullptr) return json::value(json::string(text));
   const unsigned types = allowed_types(schema, tool);
-  const std::string word = lower(trim(text));
-  if ((types & kNull) && lower(text) == "null") return nullptr;
+  const std::string word = lowered(trim(text));
+  if ((types & kNull) && lowered(text) == "null") return nullptr;
   if (types & kInteger)
     if (auto value = read_integer(text)) return *std::move(value);
   if (types & kNumber)
