@@ -310,8 +310,7 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
   std::int64_t count = 1;
   for (const std::int64_t extent : tensor.shape) count *= extent;
   if (tensor.type == "I8" && count == of.scales.count()) {
-    of.symmetric = std::all_of(tensor.data, tensor.data + tensor.bytes,
-                               [](std::byte value) { return value == std::byte{0}; });
+    of.symmetric = all_bytes_are(stored_bytes(tensor), std::byte{0});
     of.zero = [tensor, middle, by_row = of.by_row, by_group = of.by_group](std::int64_t row,
                                                                            std::int64_t group) {
       const auto value = static_cast<std::int8_t>(tensor.data[row * by_row + group * by_group]);
@@ -331,9 +330,7 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
 
 // Indices of groups that nobody set are all -1.
 bool is_unset(const FileTensor& indices) {
-  return indices.type == "I32" && indices.bytes > 0 &&
-         std::all_of(indices.data, indices.data + indices.bytes,
-                     [](std::byte byte) { return byte == std::byte{255}; });
+  return indices.type == "I32" && indices.bytes > 0 && all_bytes_are(stored_bytes(indices), std::byte{255});
 }
 
 // A shape that is written as a tensor.

@@ -34,8 +34,7 @@ constexpr std::string_view kQweight = ".qweight", kPacked = "_packed";
 // The first compressed-tensors wrote zero points of 8-bit floats, which are zeros.
 bool is_no_zero_point(const FileTensor& tensor) {
   return tensor.type == "F8_E4M3" && tensor.name.ends_with("_zero_point") &&
-         std::all_of(tensor.data, tensor.data + tensor.bytes,
-                     [](std::byte byte) { return byte == std::byte{0}; });
+         all_bytes_are(stored_bytes(tensor), std::byte{0});
 }
 
 Found found_in(const Quantization& how, const StoredTensors& stored, const FileTensor& tensor) {

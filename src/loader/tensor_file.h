@@ -1,9 +1,11 @@
 #pragma once
 // TensorFile: what a GGUF and a safetensors file have in common: a mapping, and the tensors listed in it.
 // gguf.h and safetensors.h have the formats' own parts and their parsers. Threads: any may read.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +25,14 @@ struct FileTensor {
   const std::byte* data = nullptr;
   std::int64_t bytes = 0;
 };
+
+inline std::span<const std::byte> stored_bytes(const FileTensor& tensor) {
+  return {tensor.data, static_cast<std::size_t>(tensor.bytes)};
+}
+// As of tensors that say nothing: biases of zeros, zero points of zeros, indices that are -1.
+inline bool all_bytes_are(std::span<const std::byte> bytes, std::byte value) {
+  return std::ranges::all_of(bytes, [value](std::byte byte) { return byte == value; });
+}
 
 class TensorFile {
  public:

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
+#include "loader/tensor_file.h"
 #include "tensor/shape_text.h"
 
 namespace pagoda {
@@ -26,8 +27,7 @@ bool is_zero_bias(const ModelSource& source, const std::string& name) {
   if (!name.ends_with(".bias")) return false;
   const TensorView& bias = *source.find(name);
   if (!source.bring_in(bias).ok()) return false;
-  const bool zero =
-      std::all_of(bias.data, bias.data + bias.bytes(), [](std::byte byte) { return byte == std::byte{0}; });
+  const bool zero = all_bytes_are(stored_bytes(bias), std::byte{0});
   source.give_back(bias);
   return zero;
 }
