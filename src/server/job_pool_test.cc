@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <new>
 #include <string>
+#include <vector>
 
 namespace pagoda {
 namespace {
@@ -141,7 +143,8 @@ TEST(JobPool, WhatWaitedTooLongIsNotRun) {
   rig.release();
   rig.wait_for(2);
   EXPECT_EQ(rig.order, "y");
-  EXPECT_EQ(rig.ends.front(), JobPool::End::late);
+  std::ranges::sort(rig.ends);  // two threads tell of them, in either order
+  EXPECT_EQ(rig.ends, (std::vector{JobPool::End::done, JobPool::End::late}));
 }
 
 TEST(JobPool, ALateJobIsAnsweredWhenItsTimeIsUp) {
