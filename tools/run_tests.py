@@ -9,6 +9,7 @@ output shows as passed.
 import argparse
 import os
 import pathlib
+import queue
 import re
 import subprocess
 import sys
@@ -26,6 +27,7 @@ PARTS = (*CORE, "fuzz")  # fuzzing needs a build of its own
 BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-tsan"}
 FUZZ_SECONDS = 5  # each target, in the ordinary run
 TIMEOUT_S = 900  # one test program; sanitizers make a test 5 to 15 times as slow
+E2E_TIMEOUT_S = 1800  # all end-to-end tests: 12 minutes on two idle cores, longer beside other work
 CI_MINUTES = (
     27  # core and tiers together, of the 90 there are; a tier that might not end within it waits for the next run
 )
@@ -49,6 +51,8 @@ WAITING = (
     "test_model_file_changes.py",
     "test_traces.py",
 )
+# Begun first, so that the last to end is a short one.
+LONGEST_FIRST = ("device_runner_test", "kernels_test", "model_runner_test", "cli_test", "device_test", "engine_test")
 TIDY_MINUTES = 7  # tools/lint --tidy, and starting it
 FUZZ_MINUTES = 12  # building and running the fuzz targets on two cores, nothing cached
 
@@ -152,17 +156,38 @@ def build(directory, targets, *options, how=()):
     return subprocess.run([*how, "ninja", "-C", directory, "-k", "0", *targets]).returncode == 0
 
 
-def cpp_tests(tally, directory, env, names):
-    """Builds and runs the C++ tests."""
-    say("C++ tests")
-    if not build(directory, names, how=BESIDE):
-        tally.add(0, ["build"])
-    listing = directory / "test_programs.txt"
-    for program in listing.read_text().split():
-        if names and pathlib.Path(program).name not in names:
-            continue
-        report = directory / (pathlib.Path(program).name + ".xml")
-        tally.add(*run_program([program, f"--gtest_output=xml:{report}", "--gtest_brief=0"], report, env, how=BESIDE))
+class CppTests:
+    """The C++ tests, built first. Each thread that calls run_all() takes the next program until none is left."""
+
+    def __init__(self, tally, directory, env, names):
+        self.tally, self.directory, self.env, self.names = tally, directory, env, names
+        self.ready = threading.Event()
+        self.waiting = queue.SimpleQueue()
+
+    def build(self):
+        say("C++ tests")
+        try:
+            if not build(self.directory, self.names, how=BESIDE):
+                self.tally.add(0, ["build"])
+            programs = (self.directory / "test_programs.txt").read_text().split()
+            for program in sorted(programs, key=lambda path: pathlib.Path(path).name not in LONGEST_FIRST):
+                if not self.names or pathlib.Path(program).name in self.names:
+                    self.waiting.put(program)
+        finally:
+            self.ready.set()
+
+    def run_all(self):
+        """With a cache folder of the thread's own: tests count what lies in it."""
+        self.ready.wait()
+        env = dict(self.env, PAGODA_CACHE=str(private_cache(pathlib.Path(self.env["PAGODA_CACHE"]))))
+        while True:
+            try:
+                program = self.waiting.get_nowait()
+            except queue.Empty:
+                return
+            report = self.directory / (pathlib.Path(program).name + ".xml")
+            command = [program, f"--gtest_output=xml:{report}", "--gtest_brief=0"]
+            self.tally.add(*run_program(command, report, env, how=BESIDE))
 
 
 def e2e_tests(tally, directory, env, names):
@@ -186,6 +211,7 @@ def e2e_tests(tally, directory, env, names):
                 report,
                 env,
                 prefix=f"{part}:",
+                timeout_s=E2E_TIMEOUT_S,
             )
         )
 
@@ -346,13 +372,14 @@ def main():
     # C++ tests are built and run beside the end-to-end tests, which leave a core idle often enough.
     beside = None
     if "cpp" in parts:
-        private = dict(env, PAGODA_CACHE=str(private_cache(cache)))
-        beside = threading.Thread(target=cpp_tests, args=(tally, directory, private, options.names))
+        cpp = CppTests(tally, directory, env, options.names)
+        beside = threading.Thread(target=lambda: (cpp.build(), cpp.run_all()))
         beside.start()
     if "e2e" in parts:
         say("end-to-end tests")
         e2e_tests(tally, directory, env, options.names if options.only == ["e2e"] else [])
     if beside:
+        cpp.run_all()  # two at once from here on
         beside.join()
     if "fuzz" in parts:
         left = CI_MINUTES - (time.monotonic() - started) / 60
