@@ -46,6 +46,20 @@ def test_all_that_is_needed_is_packed(tmp_path):
     assert " MiB of 64, to carry: packed" in done.stdout
 
 
+def test_llama_cpp_goes_with_it(tmp_path):
+    build, llama = build_of(tmp_path / "build"), tmp_path / "llama"
+    llama.mkdir()
+    (llama / "llama-bench").write_text("#!/bin/bash\n")
+    words = ("pack", "--build", build, "--llama", llama, "--to", tmp_path / "packed")
+    done = day(*words)
+    assert done.returncode == 1 and "llama.cpp/llama-batched-bench" in done.stdout
+    (llama / "llama-batched-bench").write_text("#!/bin/bash\n")
+    assert day(*words).returncode == 0
+    with tarfile.open(tmp_path / "packed/programs.tar.xz") as archive:
+        names = {member.name.removeprefix("./") for member in archive}
+    assert {"llama.cpp/llama-bench", "llama.cpp/llama-batched-bench"} <= names
+
+
 def test_what_is_missing_or_too_large_is_said(tmp_path):
     done = day("pack", "--build", build_of(tmp_path / "a", without="src/device_test"), "--to", tmp_path / "packed")
     assert done.returncode == 1 and "src/device_test                  is not there" in done.stdout

@@ -53,7 +53,33 @@ def test_rows_come_with_estimates_and_what_hangs_is_timed_out(tmp_path):
     assert attention["tiles_us"] == 9.9 and abs(attention["off"] - (9.9 / attention["estimate_us"] - 1)) < 0.02
     assert {"part": "attention", "timed_out": True} in rows
     assert {"part": "models", "timed_out": True} in rows
-    assert rows[-1] == {"part": "torch", "timed_out": True}
+    assert {"part": "torch", "timed_out": True} in rows
+    assert rows[-1]["part"] == "llama.cpp" and "bench/gpu/llama_cpp builds it" in rows[-1]["error"]
+
+
+def test_llama_cpps_rows_stand_beside(tmp_path):
+    """A log of its own thread, whose last lines are lost now and then, as the real one's are."""
+    programs = {
+        "llama-bench": """[[ $* == *"-p 24"* ]] && echo '{"avg_ts": 7.5}' || echo '{"avg_ts": 2.5}'""",
+        "llama-batched-bench": """mkdir lost 2> /dev/null && exit
+echo '{"pl": 2, "speed_tg": 4.5}'; echo '{"pl": 1, "speed_tg": 1}'""",
+    }
+    for name, script in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\ncd {tmp_path}\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    words = [TUNE.with_name("llama_baseline"), "--device", "cpu", "--model", "file", "--programs", tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {row["case"]: row["tokens_per_s"] for row in rows} == {
+        "decode, 1": 2.5,
+        "prefill of 24": 7.5,
+        "decode, 2": 4.5,
+    }
+    (tmp_path / "llama-bench").write_text("#!/bin/bash\necho no GPU >&2\nexit 1\n")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert json.loads(done.stdout) == {"part": "llama.cpp", "model": "file", "error": "no GPU"}
 
 
 def test_a_program_that_is_not_there_is_a_row(tmp_path):
