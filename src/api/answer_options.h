@@ -19,6 +19,7 @@ struct PromptInfo {
 struct AnswerOptions {
   std::int32_t n = 1;                    // choices per prompt
   std::optional<std::int32_t> logprobs;  // alternatives per token
+  bool content_logprobs = false;         // only of tokens that make content: no reasoning, no calls, no ends
   bool return_token_ids = false;
   bool without_generation = false;  // only the prompt is asked about: what is generated is not shown
   bool skip_special_tokens = true;

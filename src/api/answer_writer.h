@@ -54,6 +54,8 @@ class AnswerWriter {
   virtual void ping(std::string& out) { out.append(": ping\n\n"); }
   // The share of the answer's memory that is still held, 1 to 0: what has been taken is no more.
   virtual double held() const { return 1; }
+  // JSON of a token that is held until the end, in bytes: of answers that are written in one piece.
+  virtual std::int64_t held_bytes_per_token() const { return 0; }
 };
 
 }  // namespace pagoda

@@ -59,6 +59,7 @@ void ChoiceState::end(FinishReason reason) {
 void ChoiceState::tell(const AnswerPiece& piece) {
   if (!parser_) {
     fresh.text.append(piece.text);
+    if (!piece.text.empty()) settle_logprobs(piece.text.size());
     return;
   }
   parser_->push(piece, events_);
@@ -68,6 +69,7 @@ void ChoiceState::tell(const AnswerPiece& piece) {
 void ChoiceState::gather() {
   for (AnswerEvent& event : std::exchange(events_, {})) {
     in_reasoning_ = event.kind == AnswerEvent::Kind::reasoning;
+    settle_logprobs(event.kind == AnswerEvent::Kind::content ? event.text.size() : 0);
     if (repeated_) continue;
     if (options_.parser->calls_forced && event.call >= 0)
       watch(std::move(event));
@@ -148,6 +150,24 @@ void ChoiceState::add_arguments(std::int32_t call, std::string text) {
   fresh.calls.back().arguments.append(text);
 }
 
+void ChoiceState::keep_logprobs(TokenLogprobs logprobs, bool is_text) {
+  const bool markup =
+      tokenizer_.is_special(logprobs.chosen.token) && (parser_.has_value() || options_.skip_special_tokens);
+  if (!options_.content_logprobs)
+    fresh.logprobs.push_back(std::move(logprobs));
+  else if (is_text && !markup)
+    unsettled_.push_back(std::move(logprobs));
+}
+
+// `bytes` of content have been told: they come from the last tokens, and those before are markup.
+void ChoiceState::settle_logprobs(std::size_t bytes) {
+  auto first = unsettled_.end();
+  for (std::size_t covered = 0; covered < bytes && first != unsettled_.begin();)
+    covered += tokenizer_.token_bytes((--first)->chosen.token).size();
+  std::move(first, unsettled_.end(), std::back_inserter(fresh.logprobs));
+  unsettled_.clear();
+}
+
 bool ChoiceState::absorb(SequenceDelta&& delta) {
   if (finished()) return false;
   // A token that ends the sequence is counted and listed, but is no text unless asked for.
@@ -155,19 +175,19 @@ bool ChoiceState::absorb(SequenceDelta&& delta) {
   const bool by_text = !options_.stop.empty() && !delta.stop_token && !delta.token_ids.empty() &&
                        !tokenizer_.is_special(delta.token_ids.back());
   const bool ends_by_token = delta.finish_reason == FinishReason::stop && !options_.include_stop && !by_text;
-  const bool keep_logprobs = options_.logprobs && delta.logprobs.size() == delta.token_ids.size();
+  const bool has_logprobs = options_.logprobs && delta.logprobs.size() == delta.token_ids.size();
   double later_logprobs = 0;  // sum over tokens after the one that completed a stop string
   bool stopped = false;
   for (std::size_t i = 0; i < delta.token_ids.size(); ++i) {
     if (stopped) {
-      if (keep_logprobs) later_logprobs += static_cast<double>(delta.logprobs[i].chosen.logprob);
+      if (has_logprobs) later_logprobs += static_cast<double>(delta.logprobs[i].chosen.logprob);
       continue;
     }
     const TokenId id = delta.token_ids[i];
     ++num_tokens;
     if (options_.return_token_ids) fresh.token_ids.push_back(id);
-    if (keep_logprobs) fresh.logprobs.push_back(std::move(delta.logprobs[i]));
     const bool is_text = !(ends_by_token && i + 1 == delta.token_ids.size());
+    if (has_logprobs) keep_logprobs(std::move(delta.logprobs[i]), is_text);
     if (is_text) stopped = push_token(id);
     num_reasoning_tokens += in_reasoning_;
   }

@@ -68,12 +68,15 @@ class ChoiceState {
   void begin_call(AnswerEvent& event);
   void add_arguments(std::int32_t call, std::string text);
   void end(FinishReason reason);
+  void keep_logprobs(TokenLogprobs logprobs, bool is_text);
+  void settle_logprobs(std::size_t bytes);
 
   const AnswerOptions& options_;
   const Tokenizer& tokenizer_;
   std::optional<AnswerParser> parser_;
   bool in_reasoning_ = false;
   std::vector<AnswerEvent> events_;
+  std::vector<TokenLogprobs> unsettled_;  // their tokens may be content, or markup
   // A grammar that allows nothing but calls makes small models repeat the last one until their tokens end: a
   // call of the same tool is told once it is known to differ, and the same call ends the answer.
   CallText last_, current_;

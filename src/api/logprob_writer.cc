@@ -17,4 +17,24 @@ void write_token_logprob(JsonWriter& writer, const TokenLogprob& token, std::str
   writer.end_array();
 }
 
+void write_token_logprobs(JsonWriter& writer, const TokenLogprobs& token, const Tokenizer& tokenizer,
+                          LogprobForm form) {
+  const auto begin = [&](const TokenLogprob& each) {
+    const std::string bytes = tokenizer.token_bytes(each.token);
+    writer.begin_object();
+    if (form.with_ids) writer.key("id").integer(each.token);
+    write_token_logprob(writer, each, to_valid_utf8(bytes), bytes);
+  };
+  begin(token.chosen);
+  if (form.with_top) {
+    writer.key("top_logprobs").begin_array();
+    for (const TokenLogprob& top : token.top) {
+      begin(top);
+      writer.end_object();
+    }
+    writer.end_array();
+  }
+  writer.end_object();
+}
+
 }  // namespace pagoda

@@ -1,9 +1,9 @@
 #pragma once
 // StateWriter: an AnswerWriter over one AnswerState, for protocols whose answers are small enough to be
-// written in one piece: what is fresh as events, and at the end the whole. Not for answers with
-// log-probabilities, which may be hundreds of megabytes (openai/response_builder.h writes those in pieces).
-// Invariant: write_events() and write_body() are called once after the end, and never after that.
-// Threads: none; one at a time.
+// written in one piece: what is fresh as events, and at the end the whole. Answers that may have hundreds of
+// megabytes of log-probabilities are written in pieces by openai/response_builder.h; here their text counts
+// as memory that the answer holds. Invariant: write_events() and write_body() are called once after the end,
+// and never after that. Threads: none; one at a time.
 #include <utility>
 
 #include "api/answer_state.h"
@@ -34,6 +34,9 @@ class StateWriter : public AnswerWriter {
   bool finished() const override { return state_.finished(); }
   const Status& error() const override { return state_.error(); }
   Usage usage() const override { return state_.usage(); }
+  std::int64_t held_bytes_per_token() const override {
+    return options_.logprobs ? (1 + *options_.logprobs) * kLogprobTextBytes * num_copies() : 0;
+  }
   bool take(std::string& out, std::size_t) override {
     if (ended_) return false;
     ended_ = finished();
@@ -50,12 +53,16 @@ class StateWriter : public AnswerWriter {
   // Appends the whole answer, which has ended without an error.
   virtual void write_body(std::string& out) = 0;
   virtual void note_output() {}
+  // How often the text of log-probabilities stands in memory at the end.
+  virtual std::int64_t num_copies() const { return 1; }
 
   const AnswerOptions options_;
   const ApiContext& context_;
   AnswerState state_;
 
  private:
+  static constexpr std::int64_t kLogprobTextBytes = 128;  // a token, with its bytes as numbers
+
   const bool stream_;
   bool ended_ = false;  // the end has been written
 };

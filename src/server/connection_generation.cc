@@ -39,6 +39,7 @@ std::int64_t num_output_tokens(std::span<const Request> requests) {
 // The answer's memory, out of what all of them may have.
 Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContext& server) {
   std::int64_t bytes = answer_bytes(call.requests);
+  if (call.answer != nullptr) bytes += num_output_tokens(call.requests) * call.answer->held_bytes_per_token();
   if (call.answer != nullptr && call.answer->streaming())
     bytes += std::min(static_cast<std::int64_t>(server.config.max_unsent_bytes),
                       num_output_tokens(call.requests) * kEventBytes);

@@ -69,7 +69,7 @@ inline constexpr SampleBody kSampleBodies[] = {
       "tools":[{"type":"function","name":"f","description":"d","strict":true,"parameters":{"type":"object",
        "properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}}],
       "tool_choice":{"type":"function","name":"f"},"parallel_tool_calls":true,"reasoning":{"effort":"low"},
-      "include":["reasoning.encrypted_content"]})"},
+      "include":["message.output_text.logprobs"],"top_logprobs":1})"},
     {"/v1/responses", R"({"input":"a","background":true,"store":true,"text":{"verbosity":"low","format":
       {"type":"json_schema","name":"n","schema":{"type":"object","properties":{"a":{"type":"integer"}}}}}})"},
     {"/v1/responses/input_tokens",
@@ -108,7 +108,7 @@ inline constexpr SampleBody kSampleBodies[] = {
     {"/api/show", R"({"model":"tiny","name":"tiny","verbose":true})"},
     {"/completion", R"({"prompt":["a",5,"b"],"n_predict":4,"stream":true,"stop":["x"],"seed":1,
       "temperature":0.5,"top_k":3,"top_p":0.9,"min_p":0.1,"repeat_penalty":1.1,"cache_prompt":true,
-      "return_tokens":true,"json_schema":{"type":"object"},"n_probs":0,"mirostat":0})"},
+      "return_tokens":true,"json_schema":{"type":"object"},"n_probs":2,"mirostat":0})"},
     {"/completion", R"({"prompt":"a","n_predict":4,"grammar":"root ::= \"a\""})"},
     {"/infill", R"({"input_prefix":"a","input_suffix":"b","prompt":"c","n_predict":4,
       "input_extra":[{"filename":"f","text":"t"}]})"},

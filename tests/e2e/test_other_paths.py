@@ -22,6 +22,16 @@ def test_llama_cpps_completion_streamed_and_whole(http):
     assert text == whole["content"]
 
 
+def test_llama_cpps_log_probabilities_are_those_of_completions(http):
+    ask = {"prompt": "Once upon a time", "temperature": 0, "ignore_eos": True}
+    ours = http.post("/completion", json={**ask, "n_predict": 6, "n_probs": 3}).json()["completion_probabilities"]
+    theirs = http.post("/v1/completions", json={**ask, "max_tokens": 6, "logprobs": 3}).json()["choices"][0]["logprobs"]
+    assert [token["token"] for token in ours] == theirs["tokens"]
+    assert [token["logprob"] for token in ours] == theirs["token_logprobs"]
+    assert [token["id"] for token in ours] == [token["top_logprobs"][0]["id"] for token in ours]
+    assert all(len(token["top_logprobs"]) == 3 for token in ours)
+
+
 def test_llama_cpps_facts(http):
     props = http.get("/props").json()
     assert props["default_generation_settings"]["n_ctx"] == 2048 and props["total_slots"] >= 1

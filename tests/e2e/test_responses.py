@@ -46,6 +46,27 @@ def test_a_stream_is_the_whole_response_in_pieces(client, conforms):
     ]
 
 
+def test_log_probabilities_are_those_of_chats(client, conforms):
+    ask = dict(input="Say hello.", include=["message.output_text.logprobs"], top_logprobs=2, **GREEDY)
+    whole = client.responses.create(**ask)
+    conforms("Response", whole)
+    streamed, last = [], None
+    for last in client.responses.create(stream=True, **ask):
+        conforms("ResponseStreamEvent", last)
+        if last.type == "response.output_text.delta":
+            assert "".join(token.token for token in last.logprobs) == last.delta
+            streamed += [(token.token, token.logprob, len(token.top_logprobs)) for token in last.logprobs]
+    chat = client.chat.completions.create(
+        model="smol", messages=[{"role": "user", "content": "Say hello."}], temperature=0, max_tokens=16, logprobs=True
+    )
+    of_chat = [(token.token, token.logprob) for token in chat.choices[0].logprobs.content]
+    for response in whole, last.response:
+        part = response.output[0].content[0]
+        assert [(t.token, t.logprob, len(t.top_logprobs)) for t in part.logprobs] == streamed
+        assert "".join(t.token for t in part.logprobs) == part.text
+    assert [token[:2] for token in streamed] == of_chat[: len(streamed)] and len(streamed) >= len(of_chat) - 1
+
+
 def test_a_conversation_goes_on_from_what_is_stored(client, conforms):
     first = client.responses.create(input="Name a colour.", **GREEDY)
     second = client.responses.create(input="Another one.", previous_response_id=first.id, **GREEDY)

@@ -137,8 +137,8 @@ void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingPar
 }
 
 void refuse_what_is_not_built(FieldReader& fields) {
-  if (fields.integer("n_probs", 0, 1000).value_or(0) > 0)
-    fields.not_built("n_probs", "for log-probabilities use /v1/completions");
+  if (fields.boolean("post_sampling_probs").value_or(false))
+    fields.not_built("post_sampling_probs", "n_probs has the log-probabilities before sampling");
   if (fields.integer("n_cmpl", 1, 1000).value_or(1) > 1)
     fields.not_built("n_cmpl", "for several answers use /v1/completions");
   if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.not_built("mirostat", kNotBuilt);
@@ -178,6 +178,8 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   call.answer.without_generation = count == 0;
   read_logit_bias(fields, context, call.sampling);
   call.form = read_llamacpp_grammar(fields);
+  if (const auto count = fields.integer("n_probs", 0, context.max_logprobs); count.value_or(0) > 0)
+    call.sampling.logprobs = call.answer.logprobs = static_cast<std::int32_t>(*count);
   refuse_what_is_not_built(fields);
   if (!fields.ok()) return fields.status();
   Result<std::vector<TokenId>> ids = infill ? read_infill(fields, context) : read_prompt(fields, context);

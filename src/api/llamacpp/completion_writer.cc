@@ -1,5 +1,6 @@
 #include "api/llamacpp/completion_writer.h"
 
+#include "api/logprob_writer.h"
 #include "api/timings.h"
 
 namespace pagoda {
@@ -62,6 +63,12 @@ void LlamaCompletionWriter::write_piece(std::string& out) {
       .integer(usage.completion_tokens)
       .key("tokens_evaluated")
       .integer(usage.prompt_tokens);
+  if (!fresh.logprobs.empty()) {
+    json.key("completion_probabilities").begin_array();
+    for (const TokenLogprobs& token : fresh.logprobs)
+      write_token_logprobs(json, token, *context_.tokenizer, {.with_ids = true});
+    json.end_array();
+  }
   if (last) write_end(json);
   json.end_object();
 }
@@ -71,7 +78,8 @@ void LlamaCompletionWriter::write_events(std::string& out) {
   if (!state_.error().ok()) {
     out.append("data: ").append(llamacpp_error_body(api_error(state_.error()))).append("\n\n");
   } else if (state_.finished() ||
-             (!options_.without_generation && (!fresh.text.empty() || !fresh.token_ids.empty()))) {
+             (!options_.without_generation &&
+              (!fresh.text.empty() || !fresh.token_ids.empty() || !fresh.logprobs.empty()))) {
     out.append("data: ");
     write_piece(out);
     out.append("\n\n");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
 
 #include "api/json.h"
 #include "api/llamacpp/completion_parser.h"
@@ -21,9 +22,15 @@ struct Asked {
   }
   void say(std::string_view text, FinishReason reason = FinishReason::stop) {
     ASSERT_TRUE(*call) << call->error().message();
+    const bool logprobs = (**call).answer.logprobs.has_value();
     LlamaCompletionWriter writer(**std::move(call), model.context);
-    for (const char c : text) add(writer, delta_of(std::string_view(&c, 1)), false);
+    for (const char c : text) {
+      SequenceDelta delta = delta_of(std::string_view(&c, 1));
+      if (logprobs) delta.logprobs = {logprobs_of(c, -0.5f, {{.token = 'z', .logprob = -1.5f, .rank = 2}})};
+      add(writer, std::move(delta), false);
+    }
     SequenceDelta end;
+    if (logprobs) end.logprobs = {logprobs_of(FakeTokenizer::kEos, -0.25f)};
     end.token_ids = {FakeTokenizer::kEos};
     end.finish_reason = reason;
     add(writer, std::move(end), true);
@@ -53,6 +60,33 @@ TEST(LlamaCompletion, AWholeAnswer) {
   EXPECT_EQ(got.at("tokens_predicted"), 3);
   EXPECT_EQ(got.at("tokens_evaluated"), 3);
   EXPECT_EQ(got.at("tokens").as_array().size(), 3u);
+}
+
+TEST(LlamaCompletion, LogProbabilitiesOfEveryToken) {
+  for (const bool stream : {false, true}) {
+    Asked asked(concat(R"("prompt":"hi","n_probs":1,"stream":)", stream ? "true" : "false"));
+    ASSERT_TRUE(*asked.call);
+    EXPECT_EQ((*asked.call)->request.sampling.logprobs, 1);
+    asked.say("ab");
+    json::array tokens;
+    const std::string mark = stream ? "data: " : "";
+    for (std::size_t at = 0; at < asked.out.size();) {
+      const std::size_t end = stream ? asked.out.find("\n\n", at) : asked.out.size();
+      const json::value piece =
+          *parse_json(std::string_view(asked.out).substr(at + mark.size(), end - at - mark.size()));
+      for (const json::value& token : piece.at("completion_probabilities").as_array())
+        tokens.push_back(token);
+      at = stream ? end + 2 : end;
+    }
+    ASSERT_EQ(tokens.size(), 3u);
+    EXPECT_EQ(json::serialize(tokens[0]),
+              R"({"id":97,"token":"a","logprob":-5E-1,"bytes":[97],)"
+              R"("top_logprobs":[{"id":122,"token":"z","logprob":-1.5E0,"bytes":[122]}]})");
+    EXPECT_EQ(tokens[2].at("id"), FakeTokenizer::kEos);
+  }
+  Asked none(R"("prompt":"hi","n_probs":0)");
+  none.say("ab");
+  EXPECT_FALSE(parse_json(none.out)->as_object().contains("completion_probabilities"));
 }
 
 TEST(LlamaCompletion, AStreamEndsWithTheCounts) {
@@ -131,7 +165,8 @@ TEST(LlamaCompletion, WhatIsWrongIsNamed) {
   for (const char* wrong :
        {"5", "[5]", "[[5]]", "[[99999,1]]", R"([["a","b"]])", "[[5,true]]", R"({"99999":1})"})
     EXPECT_EQ(param(concat(R"("prompt":"a","logit_bias":)", wrong)), "logit_bias");
-  EXPECT_EQ(param(R"("prompt":"a","n_probs":5)"), "n_probs");
+  EXPECT_EQ(param(R"("prompt":"a","n_probs":99)"), "n_probs");
+  EXPECT_EQ(param(R"("prompt":"a","n_probs":5,"post_sampling_probs":true)"), "post_sampling_probs");
   EXPECT_EQ(param(R"("input_prefix":"a","input_suffix":"b")", true), "input_suffix")
       << "it has no such tokens";
 }

@@ -46,25 +46,9 @@ void OllamaWriter::write_calls(JsonWriter& writer, const std::vector<Call>& call
 }
 
 void OllamaWriter::write_logprobs(JsonWriter& writer, const std::vector<TokenLogprobs>& logprobs) const {
-  const auto write_token = [&](const TokenLogprob& token) {
-    const std::string bytes = context_.tokenizer->token_bytes(token.token);
-    write_token_logprob(writer, token, to_valid_utf8(bytes), bytes);
-  };
   writer.key("logprobs").begin_array();
-  for (const TokenLogprobs& token : logprobs) {
-    writer.begin_object();
-    write_token(token.chosen);
-    if (options_.logprobs.value_or(0) > 0) {
-      writer.key("top_logprobs").begin_array();
-      for (const TokenLogprob& top : token.top) {
-        writer.begin_object();
-        write_token(top);
-        writer.end_object();
-      }
-      writer.end_array();
-    }
-    writer.end_object();
-  }
+  for (const TokenLogprobs& token : logprobs)
+    write_token_logprobs(writer, token, *context_.tokenizer, {.with_top = options_.logprobs.value_or(0) > 0});
   writer.end_array();
 }
 

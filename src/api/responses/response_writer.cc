@@ -3,6 +3,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "api/answer_store.h"
+#include "api/logprob_writer.h"
 #include "api/responses/stored_response.h"
 #include "api/tool_fields.h"
 #include "base/ends.h"
@@ -54,12 +55,23 @@ std::string_view ResponseWriter::status() const {
   return state_.choices.front().finish_reason == FinishReason::length ? "incomplete" : "completed";
 }
 
-void ResponseWriter::write_part(JsonWriter& json, const Item& item, std::string_view text) const {
+std::string ResponseWriter::logprobs_json(const std::vector<TokenLogprobs>& tokens) const {
+  std::string out;
+  for (const TokenLogprobs& token : tokens) {
+    if (!out.empty()) out.push_back(',');
+    JsonWriter json(out);
+    write_token_logprobs(json, token, *context_.tokenizer, {});
+  }
+  return out;
+}
+
+// As it is, or as it begins.
+void ResponseWriter::write_part(JsonWriter& json, const Item& item, bool begins) const {
   json.begin_object().key("type").string(item.kind == Kind::message ? "output_text" : "reasoning_text");
-  json.key("text").string(text);
+  json.key("text").string(begins ? std::string_view() : item.text);
   if (item.kind == Kind::message) {
     json.key("annotations").begin_array().end_array();
-    json.key("logprobs").begin_array().end_array();
+    json.key("logprobs").raw(begins ? "[]" : concat("[", item.logprobs, "]"));
   }
   json.end_object();
 }
@@ -86,7 +98,7 @@ void ResponseWriter::write_item(JsonWriter& json, const Item& item) const {
   if (!item.group.empty()) json.key("namespace").string(item.group);
   if (!item.is_call()) {
     json.key("content").begin_array();
-    if (item.done) write_part(json, item, item.text);
+    if (item.done) write_part(json, item, /*begins=*/false);
     json.end_array();
   }
   json.key("status").string(cut ? "incomplete" : item.done ? "completed" : "in_progress").end_object();
@@ -111,23 +123,26 @@ void ResponseWriter::begin_item(Kind kind, const ChoiceState::CallPiece* call) {
   if (items_.back().is_call()) return;
   item_event("response.content_part.added", [this](JsonWriter& json) {
     json.key("part");
-    write_part(json, items_.back(), "");
+    write_part(json, items_.back(), /*begins=*/true);
   });
 }
 
-void ResponseWriter::grow(Kind kind, std::string_view text, const ChoiceState::CallPiece* call) {
+void ResponseWriter::grow(Kind kind, std::string_view text, const ChoiceState::CallPiece* call,
+                          std::string_view logprobs) {
   const bool goes_on = !items_.empty() && !items_.back().done && items_.back().kind == kind &&
                        (call == nullptr || (items_.back().call == call->index && !call->name));
   if (!goes_on) begin_item(kind, call);
   const std::string valid = to_valid_utf8(text);
-  items_.back().text.append(valid);
+  Item& item = items_.back();
+  item.text.append(valid);
+  item.logprobs.append(item.logprobs.empty() || logprobs.empty() ? "" : ",").append(logprobs);
   if (valid.empty()) return;
   constexpr std::string_view kTypes[] = {"response.reasoning_text.delta", "response.output_text.delta",
                                          "response.function_call_arguments.delta",
                                          "response.custom_tool_call_input.delta"};
   item_event(kTypes[static_cast<std::size_t>(kind)], [&](JsonWriter& json) {
     json.key("delta").string(valid);
-    if (kind == Kind::message) json.key("logprobs").begin_array().end_array();
+    if (kind == Kind::message) json.key("logprobs").raw(concat("[", logprobs, "]"));
   });
 }
 
@@ -143,7 +158,7 @@ void ResponseWriter::end_item() {
       break;
     case Kind::message:
       item_event("response.output_text.done", [&](JsonWriter& json) {
-        json.key("text").string(item.text).key("logprobs").begin_array().end_array();
+        json.key("text").string(item.text).key("logprobs").raw(concat("[", item.logprobs, "]"));
       });
       break;
     case Kind::call:
@@ -159,7 +174,7 @@ void ResponseWriter::end_item() {
   if (!item.is_call())
     item_event("response.content_part.done", [&](JsonWriter& json) {
       json.key("part");
-      write_part(json, item, item.text);
+      write_part(json, item, /*begins=*/false);
     });
   event("response.output_item.done", [&](JsonWriter& json) {
     json.key("output_index").integer(static_cast<std::int64_t>(items_.size()) - 1).key("item");
@@ -170,7 +185,7 @@ void ResponseWriter::end_item() {
 void ResponseWriter::take_fresh() {
   const ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
   if (!fresh.reasoning.empty()) grow(Kind::reasoning, fresh.reasoning);
-  if (!fresh.text.empty()) grow(Kind::message, fresh.text);
+  if (!fresh.text.empty()) grow(Kind::message, fresh.text, nullptr, logprobs_json(fresh.logprobs));
   for (const ChoiceState::CallPiece& call : fresh.calls) {
     const bool custom = call.origin != nullptr && call.origin->custom;
     grow(custom ? Kind::custom_call : Kind::call, call.arguments, &call);

@@ -40,7 +40,8 @@ class ResponseWriter final : public StateWriter {
   struct Item {
     Kind kind;
     std::string id;
-    std::string text = {};  // text of its part, or the arguments or input
+    std::string text = {};      // text of its part, or the arguments or input
+    std::string logprobs = {};  // JSON of a message's tokens, without the list's brackets
     std::string name = {}, group = {}, call_id = {};
     std::int32_t call = -1;
     bool done = false;
@@ -49,16 +50,19 @@ class ResponseWriter final : public StateWriter {
   };
 
   void note_output() override;
+  std::int64_t num_copies() const override { return 6; }  // the item, its last events, the store
   void write_events(std::string& out) override;
   void write_body(std::string& out) override;
 
   void begin();
-  void grow(Kind kind, std::string_view text, const ChoiceState::CallPiece* call = nullptr);
+  void grow(Kind kind, std::string_view text, const ChoiceState::CallPiece* call = nullptr,
+            std::string_view logprobs = {});
+  std::string logprobs_json(const std::vector<TokenLogprobs>& tokens) const;
   void begin_item(Kind kind, const ChoiceState::CallPiece* call);
   void end_item();
   void take_fresh();
   void write_item(JsonWriter& json, const Item& item) const;
-  void write_part(JsonWriter& json, const Item& item, std::string_view text) const;
+  void write_part(JsonWriter& json, const Item& item, bool begins) const;
   void write_response(JsonWriter& json) const;
   std::string_view status() const;
   void keep();

@@ -95,12 +95,18 @@ void read_sampling_fields(FieldReader& fields, ResponsesCall& call) {
   read_stops(fields, "stop", chat.answer);  // beyond OpenAI's, as for chats
   chat.max_tokens = fields.integer("max_output_tokens", 1, 1 << 30);
   call.shown["max_output_tokens"] = chat.max_tokens ? json::value(*chat.max_tokens) : json::value(nullptr);
-  if (fields.integer("top_logprobs", 0, 20).value_or(0) > 0)
-    fields.not_built("top_logprobs", "use /v1/chat/completions");
+}
+
+// Wanted by either field.
+void read_logprobs(FieldReader& fields, const ApiContext& context, ResponsesCall& call) {
+  const auto count = fields.integer("top_logprobs", 0, context.max_logprobs);
+  call.shown["top_logprobs"] = count.value_or(0);
+  bool wanted = count.value_or(0) > 0;
   if (const json::array* include = fields.array("include", 32))
-    for (const json::value& entry : *include)
-      if (entry == "message.output_text.logprobs")
-        fields.not_built("include", "for log-probabilities use /v1/chat/completions");
+    for (const json::value& entry : *include) wanted = wanted || entry == "message.output_text.logprobs";
+  if (!wanted) return;
+  call.chat.sampling.logprobs = call.chat.answer.logprobs = static_cast<std::int32_t>(count.value_or(0));
+  call.chat.answer.content_logprobs = true;
 }
 
 // The conversation that an earlier answer of the same owner ended.
@@ -163,6 +169,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   call.store =
       fields.boolean("store").value_or(true) && context.answers != nullptr && context.answers->enabled();
   read_sampling_fields(fields, call);
+  read_logprobs(fields, context, call);
   read_format(fields, call);
   read_reasoning(fields, context, call);
   call.chat.cache_hint = read_cache_hint(fields);

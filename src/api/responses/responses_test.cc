@@ -63,8 +63,14 @@ struct Answered {
     (*made)->answer->take(out, std::size_t{1} << 20);
   }
   void say(std::string_view text, FinishReason reason = FinishReason::stop) {
-    for (const char c : text) add(delta_of(std::string_view(&c, 1)));
+    const bool logprobs = (*made)->requests.front().sampling.logprobs.has_value();
+    for (const char c : text) {
+      SequenceDelta delta = delta_of(std::string_view(&c, 1));
+      if (logprobs) delta.logprobs = {logprobs_of(c, -0.5f, {{.token = 'z', .logprob = -1.5f, .rank = 2}})};
+      add(std::move(delta));
+    }
     SequenceDelta end;
+    if (logprobs) end.logprobs = {logprobs_of(FakeTokenizer::kEos, -0.25f)};
     end.token_ids = {FakeTokenizer::kEos};
     end.finish_reason = reason;
     add(std::move(end), true);
@@ -485,6 +491,54 @@ TEST(StoredResponses, AStreamInTheBackgroundIsFollowed) {
   EXPECT_FALSE(
       std::get<AnswerHandler>(kept.route("GET", "/v1/responses/{response_id}").handler)(call, kept.context));
   kept.store.check_invariants();
+}
+
+std::string tokens_of(const json::value& logprobs) {
+  std::string text;
+  for (const json::value& token : logprobs.as_array()) text.append(token.at("token").as_string());
+  return text;
+}
+
+// The thought, the calls and their markup have none.
+TEST(ResponseWriter, LogProbabilitiesStandBesideTheTextTheyMake) {
+  constexpr std::string_view kAsk =
+      R"("input":"q","include":["message.output_text.logprobs"],"top_logprobs":1,)";
+  for (const bool stream : {false, true}) {
+    for (const std::string_view text : {std::string_view("<think>hm</think>Ok, go"), kCall}) {
+      SCOPED_TRACE(text);
+      Kept kept;
+      Answered got(kept, concat(kAsk, kTools, R"("stream":)", stream ? "true" : "false"));
+      got.say(text);
+      std::string streamed;
+      json::value response;
+      if (stream) {
+        for (const json::value& event : got.events()) {
+          if (event.at("type") == "response.output_text.delta") {
+            EXPECT_EQ(tokens_of(event.at("logprobs")), event.at("delta").as_string());
+            streamed.append(tokens_of(event.at("logprobs")));
+          }
+          if (event.at("type") == "response.output_text.done") {
+            EXPECT_EQ(tokens_of(event.at("logprobs")), streamed);
+          }
+          if (event.at("type") == "response.completed") response = event.at("response");
+        }
+      } else {
+        response = *parse_json(got.out);
+      }
+      const json::value& part = response.at("output").at(1).at("content").at(0);
+      EXPECT_EQ(tokens_of(part.at("logprobs")), part.at("text").as_string());
+      EXPECT_EQ(json::serialize(part.at("logprobs").at(0)),
+                R"({"token":"O","logprob":-5E-1,"bytes":[79],)"
+                R"("top_logprobs":[{"token":"z","logprob":-1.5E0,"bytes":[122]}]})");
+      EXPECT_EQ(response.at("top_logprobs"), 1);
+    }
+  }
+  Kept kept;
+  Answered plain(kept, R"("input":"q")");
+  plain.say("Ok");
+  EXPECT_TRUE(
+      parse_json(plain.out)->at("output").at(0).at("content").at(0).at("logprobs").as_array().empty());
+  EXPECT_EQ((*plain.made)->answer->held_bytes_per_token(), 0);
 }
 
 }  // namespace
