@@ -40,8 +40,8 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .details =
            "device that computes the model ([devices](devices.md)); `auto`: `cpu`. `cuda` needs a build with "
            "CUDA; `cuda:1` is the second of the GPUs that CUDA_VISIBLE_DEVICES leaves, `cuda:0,2` are those "
-           "of two "
-           "ranks of --tensor-parallel-size; `emulated` runs the same kernels in software, slowly, to find "
+           "of two ranks of --tensor-parallel-size; `emulated` runs the same kernels in software, slowly, to "
+           "find "
            "bugs in them. Also `-dev`, where llama-server's `none` is `cpu`",
        .default_text = "auto",
        .aliases = {"--dev"}},
@@ -55,10 +55,9 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .help = "attention kernels on a device: tiles (bfloat16), warpgroups or plain; auto: tiles where "
                "supported",
        .details = "attention kernels on a device: `tiles` of bfloat16 products; `warpgroups`: the same, and "
-                  "prompts by `wgmma` on compute capability 9.0; or `plain`; `auto`: those, or tiles, where "
-                  "keys and "
-                  "values are bfloat16 and the head size is a multiple of 8 up to 256 "
-                  "([devices](devices.md#what-it-computes))"},
+                  "prompts by `wgmma` on compute capability 9.0; or `plain`; `auto`: warpgroups, or tiles, "
+                  "where keys and values are bfloat16 and the head size is a multiple of 8 up to 256 "
+                  "([device kernels](device-kernels.md#attention))"},
       {.name = "device-products",
        .value = flags::choice(flags.device_products, {"auto", "tiles", "plain", "cublaslt", "own"}),
        .help = "matrix products on a device: tiles (bfloat16), plain or cublaslt; auto: tiles with --dtype "
@@ -66,22 +65,24 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .details =
            "matrix products on a device. `tiles` and `plain` give a token the same bits in every batch; "
            "NVIDIA's `cublaslt` does not, and expands quantised weights first. `auto`, also called `own`: "
-           "tiles with `--dtype bfloat16`, otherwise plain ([devices](devices.md#what-it-computes)). `pagoda "
+           "tiles with `--dtype bfloat16`, otherwise plain ([device "
+           "kernels](device-kernels.md#matrix-products)). `pagoda "
            "doctor` shows which library is installed"},
       {.name = "device-graphs",
        .value = flags::choice(flags.device_graphs, {"auto", "check"}),
        .help =
            "decode steps on a device: replayed as graphs (auto), or also run eagerly and compared (check)",
        .details = "decode steps on a device are captured as graphs and replayed (`auto`). `check` also runs "
-                  "each such step eagerly, from the same memory, and stops the engine if a byte that the two "
-                  "write differs: slow, to find bugs ([devices](devices.md#graphs)). See `--enforce-eager`"},
+                  "each such step eagerly, from the same memory, and stops the engine if the results "
+                  "differ in a byte: slow, to find bugs ([device kernels](device-kernels.md#graphs)). See "
+                  "`--enforce-eager`"},
       {.name = "device-early-launch",
        .value = flags::choice(flags.device_early_launch, {"auto", "on", "off"}),
-       .help = "let a kernel begin before the one in front of it has ended (compute capability 9.0 and up); "
+       .help = "start a kernel before the previous one has ended (compute capability 9.0 and up); "
                "auto: off",
-       .details = "let a kernel begin before the one in front of it has ended, as far as its weights go "
+       .details = "start a kernel before the previous one has ended, as far as its weights go "
                   "(programmatic dependent launch, compute capability 9.0 and up); answers do not depend on "
-                  "it. `auto` is off ([devices](devices.md#graphs))"},
+                  "it. `auto` is off ([device kernels](device-kernels.md#graphs))"},
       {.name = "enforce-eager",
        .value = flags::on_off(flags.enforce_eager),
        .help = "launch every step's kernels one by one, without graphs (on a device)"},
