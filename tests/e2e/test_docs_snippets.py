@@ -28,7 +28,6 @@ NOT_RUN = {
     ("docs/planning.md", "1 x "): "an answer; tests/e2e/test_planning.py asks for one",
     ("docs/python.md", "from pagoda import LLM"): "script/test --tier packages (test_docs_python.py)",
     ("docs/python.md", 'llm = LLM("model.gguf"'): "script/test --tier packages (test_docs_python.py)",
-    ("docs/recipes.md", "diff --git"): "test_recipes.py applies and compiles each",
     ("docs/tensor-parallelism.md", "rank 1:"): "a line of the log",
     ("docs/tensor-parallelism.md", "ip netns"): "needs rights over network name spaces",
     ("docs/virtual-kv.md", "python3 examples/pagoda_kv/torch_attention.py"): "script/test --tier virtual_kv",

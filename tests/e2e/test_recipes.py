@@ -1,5 +1,5 @@
-"""The diffs of docs/recipes.md apply to this tree, each alone, and what they touch compiles; a policy of a kind that is
-not known everywhere does not. The compiler's own commands are taken from the build that made the program under test."""
+"""The diffs of examples/policies apply to this tree, each alone, and what they touch compiles; a policy of a kind that
+is not known everywhere does not. The compiler's own commands are those of the build that made the program under test."""
 
 import json
 import re
@@ -21,12 +21,10 @@ MAKERS = {
 
 
 def recipes():
-    """{heading: its diff}"""
+    """{recipe: its diff}, by the rows of docs/recipes.md"""
     page = (ROOT / "docs/recipes.md").read_text()
-    return {
-        section.splitlines()[0]: re.search(r"^```diff\n(.*?)^```", section, re.M | re.S)[1]
-        for section in page.split("\n## ")[1:]
-    }
+    rows = re.findall(r"^\| (an? .*?) \| \[.*?\]\(\.\./(\S+\.diff)\)", page, re.M)
+    return {recipe: (ROOT / name).read_text() for recipe, name in rows}
 
 
 def commands():
@@ -60,12 +58,13 @@ def compiled(tree, name):
 
 def test_every_kind_has_its_recipe():
     kinds = ["scheduling policy", "admission order", "preemption policy", "eviction policy", "router", "cost model"]
-    assert [heading.split(" ", 1)[1] for heading in recipes()] == kinds
+    assert [recipe.split(" ", 1)[1] for recipe in recipes()] == kinds
+    assert len(list(ROOT.glob("examples/policies/*"))) == len(kinds)
 
 
-@pytest.mark.parametrize("heading", recipes())
-def test_the_diff_applies_and_compiles(tree, heading):
-    diff = recipes()[heading]
+@pytest.mark.parametrize("recipe", recipes())
+def test_the_diff_applies_and_compiles(tree, recipe):
+    diff = recipes()[recipe]
     done = subprocess.run(["git", "apply", "-v", "-"], cwd=tree, input=diff, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     touched = re.findall(r"^\+\+\+ b/(\S+)$", diff, re.M)
@@ -74,7 +73,7 @@ def test_the_diff_applies_and_compiles(tree, heading):
         done = compiled(tree, MAKERS.get(name, name))
         assert done.returncode == 0, done.stderr
     # One file and a row; a GPU is a row alone.
-    assert len(touched) == (1 if heading == "A cost model" else 2)
+    assert len(touched) == (1 if recipe == "a cost model" else 2)
 
 
 @pytest.mark.parametrize(
