@@ -53,5 +53,6 @@ def run(tests, seeds):
             assert done.returncode == 0, done.stdout[-4000:]
 
 
-# Ranks on several devices, and KV tiers: a tier of their own.
+# Tiers of their own: ranks on several devices and KV tiers, and each family alone.
 RANKS_AND_TIERS = "*SplitFamily*:DeviceRanks*:*DeviceTiers*"
+FAMILIES = "All/Family.*:Models/Golden.*"
