@@ -57,6 +57,9 @@ class Communicator {
   // The group is lost: all others' calls fail soon. Safe to repeat.
   virtual void abort(std::string_view why) = 0;
 
+  // Which rank gave up first, and why; ok if none has, or where that cannot be known (MPI).
+  virtual Status aborted() const { return ok_status(); }
+
   const CommunicationStats& stats() const { return stats_; }
 
  protected:

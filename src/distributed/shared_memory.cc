@@ -118,9 +118,10 @@ void SharedMemoryCommunicator::abort(std::string_view why) {
   for (std::int32_t peer = 0; peer < size(); ++peer) futex_wake_all(slot(peer).published);
 }
 
-Status SharedMemoryCommunicator::why_aborted() const {
+Status SharedMemoryCommunicator::aborted() const {
   const SharedMemoryGroup::Layout& layout = group_->layout();
   const std::uint32_t by = layout.aborted_by.load(std::memory_order_acquire);
+  if (by == 0) return ok_status();
   const std::size_t length = strnlen(layout.reason, kMaxReason);
   return unavailable(concat("rank ", by - 1, " gave up: ", std::string_view(layout.reason, length)));
 }
@@ -142,7 +143,6 @@ Status SharedMemoryCommunicator::wait_for(std::int32_t peer, std::uint32_t round
 
 Status SharedMemoryCommunicator::sleep_for(std::int32_t peer, std::uint32_t round, RankTimeout timeout) {
   Slot& other = slot(peer);
-  const std::atomic<std::uint32_t>& aborted = group_->layout().aborted_by;
   const milliseconds limit = timeout + (peer == 0 ? kGraceForRankZero : milliseconds(0));
   milliseconds slept{0}, slice = kFirstSlice;
   for (;;) {
@@ -153,7 +153,7 @@ Status SharedMemoryCommunicator::sleep_for(std::int32_t peer, std::uint32_t roun
     const bool woken = there || futex_wait(other.published, value, slice);
     other.waiters.fetch_sub(1, std::memory_order_seq_cst);
     if (there) return ok_status();
-    if (aborted.load(std::memory_order_acquire) != 0) return why_aborted();
+    PAGODA_RETURN_IF_ERROR(aborted());
     if (woken) continue;
     if (check_peers_) PAGODA_RETURN_IF_ERROR(check_peers_());
     slept += slice;

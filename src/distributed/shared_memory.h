@@ -44,6 +44,7 @@ class SharedMemoryCommunicator : public Communicator {
   std::int32_t rank() const override { return rank_; }
   std::int32_t size() const override { return group_->size(); }
   void abort(std::string_view why) override;
+  Status aborted() const override;
 
   struct Slot;
 
@@ -67,7 +68,6 @@ class SharedMemoryCommunicator : public Communicator {
   Status wait_for_others(std::uint32_t round, RankTimeout timeout);
   Status wait_for(std::int32_t peer, std::uint32_t round, RankTimeout timeout);
   Status sleep_for(std::int32_t peer, std::uint32_t round, RankTimeout timeout);
-  Status why_aborted() const;
 
   std::shared_ptr<SharedMemoryGroup> group_;
   std::int32_t rank_;

@@ -161,8 +161,10 @@ TEST(SharedMemory, GivingUpEndsTheWaitingOfOthers) {
     EXPECT_NE(status.message().find("rank 2 gave up: out of paper"), std::string::npos) << status.message();
   });
   SharedMemoryCommunicator two(*group, 2);
+  EXPECT_TRUE(two.aborted().ok());
   two.abort("out of paper");
   two.abort("a later reason does not count");
+  EXPECT_EQ(SharedMemoryCommunicator(*group, 0).aborted().message(), "rank 2 gave up: out of paper");
   waiting.join();
 }
 

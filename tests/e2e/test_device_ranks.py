@@ -86,7 +86,7 @@ def test_drafts_graphs_and_steps_planned_ahead_change_no_token(one, graphs):
         assert ids(ask(server, prompt, temperature=0)) == wanted  # from the prefix cache
     finally:
         server.stop()
-    assert ("check" in graphs) == any("decode steps replayed" in line for line in server.log), server.log
+    assert ("check" in graphs) == any("decode steps replayed" in line for line in server.log), "".join(server.log)
 
 
 def test_it_sleeps_and_wakes():
@@ -106,7 +106,10 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
             seen = "".join(answer.iter_text())
         assert "The engine has stopped." in seen
         assert server.process.wait(60) != 0
-    assert any("rank 1" in line for line in server.log), server.log
+    # Each rank loses its own: whichever is first names the cause.
+    assert any("the emulated device is lost, as asked, in launch 200" in line for line in server.log), "".join(
+        server.log
+    )
 
 
 @pytest.mark.parametrize(
