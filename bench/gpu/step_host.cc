@@ -29,6 +29,7 @@ class IdleDevice final : public device::Device {
   Calls calls;
 
   std::string describe() const override { return "a device that does nothing"; }
+  Status lost() const override { return ok_status(); }
   std::span<const device::Kernel> kernels() const override { return device::emulated_kernels(); }
   bool has_clusters() const override { return true; }
   bool has_warpgroups() const override { return false; }

@@ -59,6 +59,7 @@ class WatchedDevice final : public Device {
   }
 
   std::string describe() const override { return device_->describe(); }
+  Status lost() const override { return device_->lost(); }
   std::span<const Kernel> kernels() const override { return device_->kernels(); }
   bool has_clusters() const override { return device_->has_clusters(); }
   bool has_warpgroups() const override { return device_->has_warpgroups(); }

@@ -5,9 +5,10 @@
 //     for a.
 //   * std::byte* is device memory, which the host never touches. Host memory of copies is pinned until they
 //     have run.
-// Errors: resource_exhausted: no such memory; internal: all else, and then every later call gives the same
-// error ("sticky", as in CUDA). Threads: one caller; one more may call map(), set_access() and unmap(), and
-// others copy_in(), copy_out() and synchronize() of streams that nobody else uses. Owner: the runner.
+// Errors: resource_exhausted: no such memory; unavailable: the hardware has failed, whatever it computed;
+// internal: all else. After these two every later call gives the same error ("sticky", as in CUDA). Threads:
+// one caller; one more may call map(), set_access() and unmap(), others copy_in(), copy_out() and
+// synchronize() of streams that nobody else uses, and any thread lost(). Owner: the runner.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -70,6 +71,8 @@ struct ProductArgs {
 class Device : public VirtualMemory, public PeerWindows {
  public:
   virtual std::string describe() const = 0;  // one line
+  // The sticky error; ok while there is none. Hardware may fail while nothing runs.
+  virtual Status lost() const = 0;
   // By KernelId (kernel_table.h).
   virtual std::span<const Kernel> kernels() const = 0;
   // Whether its kernels are compiled for clusters of blocks: LaunchShape::cluster.

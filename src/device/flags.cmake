@@ -16,9 +16,12 @@ else()
 endif()
 # Other sanitizers than the precompiled headers'.
 set_source_files_properties(${device_hooked} ${device_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-# A library with cuBLASLt's calls, which the test of those who call it opens.
+# Libraries with the calls of cuBLASLt and NVML, which the tests of those who call them open.
 if(TARGET device_test)
-  add_library(fake_cublaslt MODULE device/cuda/fake_cublaslt.cpp)
-  add_dependencies(device_test fake_cublaslt)
-  target_compile_definitions(device_test PRIVATE PAGODA_FAKE_CUBLASLT="$<TARGET_FILE:fake_cublaslt>")
+  foreach(fake fake_cublaslt fake_nvml)
+    add_library(${fake} MODULE device/cuda/${fake}.cpp)
+    add_dependencies(device_test ${fake})
+    string(TOUPPER ${fake} name)
+    target_compile_definitions(device_test PRIVATE PAGODA_${name}="$<TARGET_FILE:${fake}>")
+  endforeach()
 endif()

@@ -10,6 +10,7 @@
 // needs to know them here, or changes memory that the other may use (may_follow), that one is waited for
 // first. A device's error ends the engine (StepResult::status). Threads: one caller, the engine thread.
 #include <array>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -88,6 +89,9 @@ class DeviceModelRunner final : public RankRunner {
   // those of a virtual one stay.
   Status release_memory(KvContent content) override;
   Status load_weights() override;
+  // Whether the device is still there: hardware may fail while nothing runs.
+  std::chrono::milliseconds heartbeat_interval() const override { return std::chrono::seconds(1); }
+  Status heartbeat() override { return device_->lost(); }
   RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
 
   const DecoderConfig& config() const override { return model_->config(); }

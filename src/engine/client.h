@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/strings.h"
 #include "request/engine_snapshot.h"
 #include "request/request.h"
 #include "request/request_output.h"
@@ -139,9 +140,14 @@ class EngineClient {
 
   // False once the engine thread has died (all of them, where there are several).
   virtual bool healthy() const = 0;
-  // unavailable: an engine has died; /health turns red.
+  // The error that it died of; ok while it lives, and where nobody knows. Any thread.
+  virtual Status failure() const { return ok_status(); }
+  // unavailable: an engine has died, and of what; /health turns red.
   virtual Status check_health() const {
-    return healthy() ? ok_status() : unavailable("The engine has stopped.");
+    if (healthy()) return ok_status();
+    const Status why = failure();
+    return unavailable(why.ok() ? "The engine has stopped."
+                                : concat("The engine has stopped: ", why.message()));
   }
 
   // The engines behind this client (engine_group.h), each of which can be inspected by itself.

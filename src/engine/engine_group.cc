@@ -302,11 +302,18 @@ bool EngineGroup::healthy() const {
   return std::ranges::any_of(engines_, [](const EngineClient* engine) { return engine->healthy(); });
 }
 
+Status EngineGroup::failure() const {
+  for (const EngineClient* engine : engines_)
+    if (!engine->healthy()) return engine->failure();
+  return ok_status();
+}
+
 Status EngineGroup::check_health() const {
-  if (!healthy()) return kAllDead;
+  if (!healthy()) return EngineClient::check_health();
   for (std::size_t i = 0; i < engines_.size(); ++i)
     if (!engines_[i]->healthy())
-      return unavailable(concat("Engine ", i, " of ", engines_.size(), " has stopped; the others go on."));
+      return unavailable(concat("Engine ", i, " of ", engines_.size(), " has stopped; the others go on.",
+                                failure().ok() ? "" : " It says: ", failure().message()));
   return ok_status();
 }
 

@@ -47,6 +47,7 @@ class EngineGroup final : public EngineClient {
   void erase_cached(const CacheOwner& owner, ControlDone done) override;
 
   bool healthy() const override;         // some engine lives
+  Status failure() const override;       // the first dead engine's
   Status check_health() const override;  // every engine lives
 
  private:

@@ -336,7 +336,8 @@ TEST(EngineGroupThreads, OneEnginesDeathEndsItsOwnRequestsAlone) {
   EXPECT_LE(failed, 4) << "no client has more than one request there when it dies";
   EXPECT_EQ(served + failed, 160);
   EXPECT_TRUE(rig.group->healthy());
-  EXPECT_EQ(rig.group->check_health().message(), "Engine 0 of 2 has stopped; the others go on.");
+  EXPECT_EQ(rig.group->check_health().message(),
+            "Engine 0 of 2 has stopped; the others go on. It says: the device is lost");
   Request pinned = drawn(1000, 1);
   pinned.data_parallel_rank = 0;
   EXPECT_EQ(rig.group->submit(pinned, std::make_shared<TokenSink>()).code(), StatusCode::unavailable);

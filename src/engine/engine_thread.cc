@@ -225,7 +225,7 @@ void EngineThread::loop() {
   const Status failure = core_->status();
   if (!failure.ok()) {
     log_error("engine", concat(name_, "the model runner failed: ", failure.message()));
-    dead_.store(true, std::memory_order_release);  // before anyone is told
+    die(failure);  // before anyone is told
   }
   core_->on_tier_news(nullptr);
   // From here on nobody can put anything in; what is in gets its answer.
@@ -281,6 +281,18 @@ void EngineThread::serve() {
     const auto take = [this] { return core_->snapshot(SnapshotDetail::lean); };
     if (const auto line = stats_log_.line(wall_.now(), take)) log_info("engine", concat(name_, *line));
   }
+}
+
+// The first reason stays.
+void EngineThread::die(const Status& failure) {
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_.ok()) failure_ = failure;
+  dead_.store(true, std::memory_order_release);
+}
+
+Status EngineThread::failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
 }
 
 std::optional<std::uint64_t> EngineThread::beat() const {

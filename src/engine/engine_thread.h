@@ -50,12 +50,13 @@ class EngineThread final : public EngineClient {
   void reset_prefix_cache(ControlDone done) override;
   void erase_cached(const CacheOwner& owner, ControlDone done) override;
   bool healthy() const override { return !dead_.load(std::memory_order_acquire); }
+  Status failure() const override;
 
   // For a watchdog: nothing while it waits for work; else a number that changes with each turn of its loop,
   // and with each piece that compute threads are given.
   std::optional<std::uint64_t> beat() const;
   // The loop does not get on: from here on nothing more is taken, and healthy() is false.
-  void give_up() { dead_.store(true, std::memory_order_release); }
+  void give_up() { die(unavailable("it makes no progress")); }
 
   // Refuses new requests from here on; those accepted go on.
   void begin_drain() { draining_.store(true, std::memory_order_release); }
@@ -114,6 +115,7 @@ class EngineThread final : public EngineClient {
                                DropPrefix, Sleep, WakeUp, ResetCache, EraseCached, TierNews>;
 
   void loop();
+  void die(const Status& failure);
   void serve();
   bool wait_for_work();
   void handle(Message&& message);
@@ -140,6 +142,8 @@ class EngineThread final : public EngineClient {
   std::int64_t num_taken_ = 0;  // requests, out of the inbox
   bool ran_ = true;             // the last step did; else all that is left waits for tiers
   std::atomic<bool> draining_{false}, dead_{false}, stopping_{false};
+  mutable std::mutex failure_mutex_;
+  Status failure_;  // its end's reason; ok while it lives
   std::atomic<bool> busy_{true};
   std::atomic<std::uint64_t> num_turns_{0};
   std::atomic<std::uint64_t> num_beats_{0};    // pieces that its compute threads were given

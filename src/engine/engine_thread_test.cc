@@ -187,6 +187,7 @@ TEST(EngineThread, ADeadEngineTellsEveryoneAndTurnsUnhealthy) {
   }
   EXPECT_TRUE(rig.engine->wait_idle(10s));
   EXPECT_FALSE(rig.engine->healthy());
+  EXPECT_EQ(rig.engine->check_health().message(), "The engine has stopped: the device is lost");
   EXPECT_EQ(rig.engine->submit(make_request(99, 1), std::make_shared<WaitingSink>()).code(),
             StatusCode::unavailable);
 }
@@ -348,6 +349,7 @@ TEST(EngineThread, AStalledLoopIsNoticedAndTakesNothingMore) {
     };
     const Watchdog watchdog({.tick = 5ms, .max_ticks = 10}, look, [&] {
       engine.give_up();
+      EXPECT_EQ(engine.check_health().message(), "The engine has stopped: it makes no progress");
       noticed.release();
     });
     for (int i = 0; i < 1000 && engine.beat(); ++i) std::this_thread::sleep_for(5ms);

@@ -207,6 +207,7 @@ Status obey(RankRunner& runner, const ParallelContext& parallel) {
         serving = true;
         break;
       case ControlKind::ping:
+        PAGODA_RETURN_IF_ERROR(runner.heartbeat());
         PAGODA_RETURN_IF_ERROR(parallel.communicator->barrier(parallel.timeout));
         serving = true;
         break;
@@ -328,7 +329,8 @@ milliseconds DistributedModelRunner::heartbeat_interval() const { return kPingIn
 
 Status DistributedModelRunner::heartbeat() {
   encode_signal(ControlKind::ping, message_);
-  Status status = send(parallel_.timeout);
+  Status status = local_->heartbeat();
+  if (status.ok()) status = send(parallel_.timeout);
   if (status.ok()) status = parallel_.communicator->barrier(parallel_.timeout);
   return status.ok() ? status : fail(std::move(status));
 }

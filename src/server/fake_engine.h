@@ -36,6 +36,7 @@ class FakeEngine final : public EngineClient {
   std::atomic<int> pause_ms{0};
   std::atomic<std::size_t> capacity{1000};
   std::atomic<bool> is_healthy{true};
+  Status fault;  // that it has died of; set before is_healthy
   std::atomic<bool> draining{false};
   std::atomic<int> num_aborted{0};
   // Requests end within submit(): a token, then an error, before their client's connection runs again.
@@ -98,6 +99,7 @@ class FakeEngine final : public EngineClient {
 
   const EngineLimits& limits() const override { return limits_; }
   bool healthy() const override { return is_healthy; }
+  Status failure() const override { return fault; }
   std::size_t num_running() const {
     std::lock_guard lock(mutex_);
     return running_.size();

@@ -11,9 +11,13 @@ using std::chrono::milliseconds;
 
 TEST(ServerLifetime, ADeadEngineTurnsHealthRedAndEndsCalls) {
   RunningServer running;
+  running.engine.fault = unavailable("Xid 79: the GPU has fallen off the bus");
   running.engine.is_healthy = false;
   TestClient client(running.port());
-  EXPECT_EQ(client.get("/health").status, 503);
+  const TestResponse red = client.get("/health");
+  EXPECT_EQ(red.status, 503);
+  EXPECT_NE(red.body.find("The engine has stopped: Xid 79: the GPU has fallen"), std::string::npos)
+      << red.body;
   EXPECT_EQ(client.post("/v1/completions", kPrompt).status, 503);
 }
 
@@ -33,10 +37,13 @@ TEST(ServerLifetime, OneDeadEngineOfTwoTurnsHealthRedAndTheOtherServes) {
   RunningServer running({}, &group);
   TestClient client(running.port());
   EXPECT_EQ(client.get("/health").status, 200);
+  engines[0].fault = unavailable("its GPU is lost");
   engines[0].is_healthy = false;
   const TestResponse red = client.get("/health");
   EXPECT_EQ(red.status, 503);
-  EXPECT_NE(red.body.find("Engine 0 of 2 has stopped; the others go on."), std::string::npos) << red.body;
+  EXPECT_NE(red.body.find("Engine 0 of 2 has stopped; the others go on. It says: its GPU is lost"),
+            std::string::npos)
+      << red.body;
   EXPECT_EQ(client.get("/ping").status, 200);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(client.post("/v1/completions", kPrompt).status, 200);
   engines[1].hold(true);

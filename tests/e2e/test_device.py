@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import subprocess
+import time
 
 import httpx
 import pytest
@@ -268,6 +269,18 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
         assert "The engine has stopped." in seen
         assert server.process.wait(60) != 0
     assert any("the emulated device is lost, as asked, in launch 60" in line for line in server.log)
+
+
+def test_a_device_lost_while_nothing_runs_turns_health_red():
+    flags = ("--device", "emulated", "--emulated-device", "memory=16MiB,lost-look=3")
+    with serving(TINY / "qwen3", *FLAGS, *flags) as server:
+        end = time.monotonic() + 60
+        while (answer := httpx.get(server.url + "/health")).status_code == 200 and time.monotonic() < end:
+            time.sleep(0.1)
+        assert answer.status_code == 503
+        message = answer.json()["error"]["message"]
+        assert message == "The engine has stopped: the emulated device is lost, as asked, in look 3"
+        assert server.process.wait(60) == 2
 
 
 @pytest.mark.parametrize(

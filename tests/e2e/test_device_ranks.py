@@ -112,6 +112,13 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
     )
 
 
+def test_a_ranks_device_lost_while_nothing_runs_ends_the_server():
+    flags = ["--device", "emulated", "--emulated-device", "memory=16MiB,lost-look=3"]
+    with serving(TINY / "qwen3", *FLAGS, *flags, *RANKS) as server:
+        assert server.process.wait(60) != 0
+    assert any("the emulated device is lost, as asked, in look 3" in line for line in server.log), server.log
+
+
 @pytest.mark.parametrize(
     "flags, said",
     [

@@ -79,7 +79,8 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags, st
                                                 .granule = static_cast<std::size_t>(asked.granule_bytes),
                                                 .seed = asked.seed + static_cast<std::uint64_t>(rank),
                                                 .refused_allocation = fails ? asked.refused_allocation : 0,
-                                                .lost_launch = fails ? asked.lost_launch : 0});
+                                                .lost_launch = fails ? asked.lost_launch : 0,
+                                                .lost_look = fails ? asked.lost_look : 0});
   if (!device) return device.error().annotate("--device emulated");
   PAGODA_RETURN_IF_ERROR(set_early_launch(flags, **device));
   return std::unique_ptr<device::Device>(*std::move(device));

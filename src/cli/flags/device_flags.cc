@@ -52,11 +52,13 @@ Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {
       flags.seed = static_cast<std::uint64_t>(*number);
     } else if (name == "lost-launch") {
       flags.lost_launch = *number;
+    } else if (name == "lost-look") {
+      flags.lost_look = *number;
     } else if (name == "refused-allocation") {
       flags.refused_allocation = *number;
     } else {
-      return invalid_argument(
-          concat("'", name, "' is not one of memory, granule, seed, lost-launch and refused-allocation"));
+      return invalid_argument(concat(
+          "'", name, "' is not one of memory, granule, seed, lost-launch, lost-look and refused-allocation"));
     }
   }
   return flags;

@@ -69,9 +69,10 @@ struct SamplingFlags {
 // Flags of --device emulated (device/emulated/emulated_device.h).
 struct EmulatedDeviceFlags {
   std::int64_t memory_bytes = std::int64_t{256} << 20;
-  std::int64_t granule_bytes = std::int64_t{2} << 20;    // mapping granularity of virtual memory
-  std::uint64_t seed = 0;                                // orders the work of its streams
-  std::int64_t lost_launch = 0, refused_allocation = 0;  // faults, counted from 1; 0: none
+  std::int64_t granule_bytes = std::int64_t{2} << 20;  // mapping granularity of virtual memory
+  std::uint64_t seed = 0;                              // orders the work of its streams
+  // Faults, counted from 1; 0: none.
+  std::int64_t lost_launch = 0, lost_look = 0, refused_allocation = 0;
 };
 inline constexpr std::int64_t kMinEmulatedGranule = 4096;
 inline constexpr std::int64_t kMinEmulatedMemory = std::int64_t{1} << 20;

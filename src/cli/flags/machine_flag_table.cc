@@ -48,7 +48,7 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
       {.name = "emulated-device",
        .value = flags::parsed("NAME=N,...", store_emulated),
        .help = "settings of --device emulated: memory, granule, seed (stream order), lost-launch, "
-               "refused-allocation",
+               "lost-look, refused-allocation",
        .default_text = "memory=256MiB,granule=2MiB,seed=0"},
       {.name = "device-attention",
        .value = flags::choice(flags.device_attention, {"auto", "tiles", "warpgroups", "plain"}),

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "base/log.h"
 #include "device/cuda/runtime_device.h"
 #include "device/kernels/launch_shapes.h"
 
@@ -39,6 +40,13 @@ bool cannot_run(cudaError_t error) {
   return error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion ||
          error == cudaErrorInvalidDeviceFunction || error == cudaErrorJitCompilerNotFound ||
          error == cudaErrorInvalidPtx || error == cudaErrorJitCompilationDisabled;
+}
+
+// The hardware failed, whatever it was computing; other errors may be a kernel's own.
+bool is_of_hardware(cudaError_t error) {
+  return error == cudaErrorECCUncorrectable || error == cudaErrorNvlinkUncorrectable ||
+         error == cudaErrorContained || error == cudaErrorDevicesUnavailable || error == cudaErrorNoDevice ||
+         error == cudaErrorSystemNotReady;
 }
 
 }  // namespace
@@ -89,12 +97,29 @@ Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index) {
                             kernel.name);
           !status.ok())
         return status;
+  char address[32] = {};
+  if (Status status =
+          device->check(cudaDeviceGetPCIBusId(address, sizeof address, index), "cudaDeviceGetPCIBusId");
+      !status.ok())
+    return status;
+  auto watch =
+      XidWatch::start(address, [lost = device.get()](Status status) { (void)lost->lose(std::move(status)); });
+  if (watch)
+    device->watch_ = *std::move(watch);
+  else
+    log_info("device", concat("Xid errors are not watched: ", watch.error().message()));
   device->name_ = concat(properties.name, ", ", properties.totalGlobalMem >> 20, " MiB, compute capability ",
                          properties.major, ".", properties.minor);
   return std::unique_ptr<Device>(std::move(device));
 }
 
+Status CudaDevice::status_of(cudaError_t error, const char* call) {
+  std::string what = concat(call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
+  return is_of_hardware(error) ? unavailable(std::move(what)) : internal_error(std::move(what));
+}
+
 CudaDevice::~CudaDevice() {
+  watch_.reset();
   enter();
   products_.reset();
   if (workspace_ != nullptr) cudaFree(workspace_);

@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/driver_memory.h"
+#include "device/cuda/xid_watch.h"
 #include "device/kernel_table.h"
 
 namespace pagoda::device {
@@ -27,6 +28,10 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   std::string describe() const override { return name_; }
+  Status lost() const override {
+    const std::lock_guard lock(error_);
+    return lost_;
+  }
   std::span<const Kernel> kernels() const override { return cuda_kernels(); }
   bool has_clusters() const override { return has_clusters_; }
   bool has_warpgroups() const override { return has_warpgroups_; }
@@ -130,13 +135,9 @@ class CudaDevice final : public Device {
   // The first error stays; other threads may have it.
   Status check(cudaError_t error, const char* call) {
     if (error == cudaSuccess && !is_lost_.load(std::memory_order_acquire)) return ok_status();
-    return error == cudaSuccess ? lost()
-                                : lose(internal_error(concat(call, ": ", cudaGetErrorString(error))));
+    return error == cudaSuccess ? lost() : lose(status_of(error, call));
   }
-  Status lost() const {
-    const std::lock_guard lock(error_);
-    return lost_;
-  }
+  static Status status_of(cudaError_t error, const char* call);
   Status lose(Status status) {
     const std::lock_guard lock(error_);
     if (lost_.ok()) lost_ = std::move(status);
@@ -165,6 +166,7 @@ class CudaDevice final : public Device {
   std::atomic<bool> is_lost_{false};
   mutable std::mutex error_;
   Status lost_;
+  std::unique_ptr<XidWatch> watch_;  // null: there is no NVML; last: it calls lose()
 };
 
 }  // namespace pagoda::device

@@ -34,9 +34,16 @@ std::string EmulatedDevice::describe() const {
 
 std::span<const Kernel> EmulatedDevice::kernels() const { return emulated_kernels(); }
 
-Status EmulatedDevice::stick(Status status) {
+Status EmulatedDevice::stick(Status status) const {
   if (lost_.ok() && !status.ok()) lost_ = status;
   return status;
+}
+
+Status EmulatedDevice::lost() const {
+  const Call call(*this);
+  if (++looks_ == options_.lost_look)
+    (void)stick(unavailable(concat("the emulated device is lost, as asked, in look ", looks_)));
+  return lost_;
 }
 
 Result<std::byte*> EmulatedDevice::allocate(std::size_t bytes, std::string_view name) {

@@ -32,8 +32,8 @@ struct EmulatedOptions {
   std::size_t granule = kDeviceGranule;  // granularity of reserved addresses and mappings
   std::uint64_t seed = 0;                // orders streams, blocks and threads
   // Faults on demand, counted from 1; 0: none. What the n-th call of the kind asks for is refused; and the
-  // n-th launch to run loses the device.
-  std::int64_t refused_allocation = 0, lost_launch = 0;
+  // n-th launch to run loses the device, or so does the n-th look whether it is lost, where nothing ran.
+  std::int64_t refused_allocation = 0, lost_launch = 0, lost_look = 0;
   bool count_accesses = false;  // conflicts and sectors (access_counts.h); slow
   bool clusters = true;         // and warpgroups, as compute capability 9.0 has them
   // Kernels whose names begin so multiply by warpgroups from the end of each step of k: other bits. Empty:
@@ -47,6 +47,7 @@ class EmulatedDevice final : public Device {
   ~EmulatedDevice() override;
 
   std::string describe() const override;
+  Status lost() const override;
   std::span<const Kernel> kernels() const override;
   bool has_clusters() const override { return options_.clusters; }
   bool has_warpgroups() const override { return options_.clusters; }
@@ -102,7 +103,7 @@ class EmulatedDevice final : public Device {
     std::unique_lock<std::mutex> lock_;
   };
   // The device's one error, once it has one.
-  Status stick(Status status);
+  Status stick(Status status) const;
   Status lose(std::string what) { return stick(internal_error(std::move(what))); }
   // The error of a call that a capture forbids, or that the device has.
   Status allowed(std::string_view call) {
@@ -132,7 +133,8 @@ class EmulatedDevice final : public Device {
   std::map<const std::byte*, std::vector<std::byte>> pinned_;
   std::int64_t allocations_ = 0, launches_ = 0;
   std::int32_t num_streams_ = 0;
-  Status lost_;
+  mutable Status lost_;
+  mutable std::int64_t looks_ = 0;
   std::optional<std::vector<KernelTime>> profile_;  // a line a launch
 };
 

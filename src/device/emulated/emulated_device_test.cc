@@ -72,6 +72,15 @@ const Planted& planted(std::string_view what) {
   check_failed("no such kernel", __FILE__, __LINE__);
 }
 
+TEST(EmulatedDevice, ItIsLostOnDemandWhileNothingRuns) {
+  const auto device = open_device({.memory_bytes = 1 << 20, .lost_look = 2});
+  EXPECT_TRUE(device->lost().ok());
+  EXPECT_TRUE(device->allocate(1000, "early").has_value());
+  EXPECT_FALSE(device->lost().ok());
+  EXPECT_EQ(device->lost().code(), StatusCode::unavailable);
+  EXPECT_EQ(device->allocate(1000, "late").error().message(), device->lost().message());
+}
+
 TEST(EmulatedDevice, ProfilesLaunchesByKernel) {
   Work work;
   const Planted* first = nullptr;
