@@ -3,11 +3,14 @@
 //   paged        blocks of 16 tokens, anywhere
 //   virtual      the same blocks, side by side in reserved addresses that pages are mapped behind
 //   contiguous   a sequence's tokens in one piece of allocated memory: one block as long as the context
-// Then prefill's attention of prompts, in tiles of warps and of warpgroups, where the device has them.
-// On the emulated device the numbers say nothing; it is there to rehearse.
+// Then prefill's attention of prompts, in tiles of warps and of warpgroups, where the device has them. In a
+// build with PAGODA_CUDA_LIBRARIES also by FlashInfer, over the same cache; its queries and results are in
+// bfloat16, and flashinfer_off is the largest difference from tiles, of the largest number. On the emulated
+// device the numbers say nothing; it is there to rehearse.
 //   attention_bench cuda|emulated
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +21,7 @@
 #include "base/random.h"
 #include "bench_main.h"
 #include "device/kernel_launches.h"
+#include "libraries/library_kernels.h"
 
 namespace pagoda::device {
 namespace {
@@ -46,7 +50,8 @@ double micros_since(const SteadyClock& clock, TimeNs start) { return 1e6 * to_se
 
 class Bench {
  public:
-  Bench(Device& device, const Sizes& sizes) : device_(device), sizes_(sizes) {}
+  Bench(Device& device, const Sizes& sizes, bool is_gpu)
+      : device_(device), sizes_(sizes), has_libraries_(is_gpu && kHasLibraries) {}
 
   Status run() {
     auto stream = device_.create_stream();
@@ -100,6 +105,16 @@ class Bench {
     PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, *there, *host, static_cast<std::size_t>(bytes)));
     return there;
   }
+  // The same some of them, again and again.
+  Status fill(std::byte* to, std::int64_t bytes) {
+    const std::int64_t part = std::min(bytes, std::int64_t{1} << 20);
+    auto some = numbers(part / 2, false);
+    if (!some) return some.error();
+    for (std::int64_t at = 0; at < bytes; at += part)
+      PAGODA_RETURN_IF_ERROR(
+          device_.copy(stream_, to + at, *some, static_cast<std::size_t>(std::min(part, bytes - at))));
+    return ok_status();
+  }
   Status clear() {
     PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
     for (std::byte* const memory : memory_) PAGODA_RETURN_IF_ERROR(device_.free(memory));
@@ -144,6 +159,7 @@ class Bench {
       tables_of_rows.push_back(i / tokens * width);
       positions.push_back(first + i % tokens);
     }
+    table_ = table;
     auto tables = put(table), numbers = put(rows), of_rows = put(tables_of_rows), at = put(positions);
     for (const auto* const there : {&tables, &numbers, &of_rows, &at})
       if (!*there) return there->error();
@@ -166,12 +182,65 @@ class Bench {
   // Microseconds of a round, behind one that is not counted.
   template <class Go>
   Result<double> timed(const Go& go) {
+    return timed(go, [this] { return device_.synchronize(stream_); });
+  }
+  template <class Go, class Wait>
+  Result<double> timed(const Go& go, const Wait& wait) {
     PAGODA_RETURN_IF_ERROR(go());
-    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    PAGODA_RETURN_IF_ERROR(wait());
     const TimeNs start = clock_.now();
     for (std::int32_t i = 0; i < sizes_.rounds; ++i) PAGODA_RETURN_IF_ERROR(go());
-    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    PAGODA_RETURN_IF_ERROR(wait());
     return micros_since(clock_, start) / sizes_.rounds;
+  }
+
+  // FlashInfer's part of a row, for the same rows: nothing where there is none. args.out has what tiles
+  // make of it; args.qkv is numbers().
+  Result<std::string> by_library(const AttentionArgs& args, std::int32_t sequences, std::int32_t context,
+                                 bool prompt) {
+    if (!has_libraries_) return std::string();
+    const std::int32_t rows = prompt ? sequences * context : sequences;
+    const std::int32_t stride = (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_size;
+    const std::int64_t count = std::int64_t{rows} * sizes_.heads * sizes_.head_size;
+    auto q = numbers(std::int64_t{rows} * stride, false), out = room(2 * count), ours = pinned(4 * count),
+         theirs = pinned(2 * count);
+    for (const auto* const there : {&q, &out, &ours, &theirs})
+      if (!*there) return there->error();
+    PAGODA_RETURN_IF_ERROR(device_.copy_out(stream_, *ours, reinterpret_cast<const std::byte*>(args.out),
+                                            static_cast<std::size_t>(4 * count)));
+    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    const LibraryAttention peer = {.q = *q,
+                                   .cache = args.cache.cache,
+                                   .out = *out,
+                                   .block_elements = args.cache.block_elements,
+                                   .q_stride = stride,
+                                   .block_size = args.cache.block_size,
+                                   .heads = sizes_.heads,
+                                   .kv_heads = sizes_.kv_heads,
+                                   .sequences = sequences,
+                                   .context = context,
+                                   .scale = args.scale,
+                                   .table = table_};
+    auto launch = prompt ? flashinfer_prefill(peer) : flashinfer_decode(peer);
+    if (!launch) return launch.error();
+    const auto time = timed([&] { return (*launch)->run(); }, [] { return synchronize_libraries(); });
+    if (!time) return time.error();
+    PAGODA_RETURN_IF_ERROR(device_.copy_out(stream_, *theirs, *out, static_cast<std::size_t>(2 * count)));
+    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    float largest = 0, off = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      float wanted = 0;
+      std::uint16_t half = 0;
+      std::memcpy(&wanted, *ours + 4 * i, sizeof wanted);
+      std::memcpy(&half, *theirs + 2 * i, sizeof half);
+      const auto got = std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+      largest = std::max(largest, std::abs(wanted));
+      off = std::max(off, std::abs(wanted - got));
+    }
+    char said[96];
+    std::snprintf(said, sizeof said, ", \"flashinfer_us\": %.2f, \"flashinfer_off\": %.2g", *time,
+                  largest > 0 ? off / largest : off);
+    return std::string(said);
   }
 
   Status attention(const std::string& memory, std::int32_t rows, std::int32_t context) {
@@ -184,7 +253,9 @@ class Bench {
     if (!made) return made.error();
     AttentionArgs args = *made;
     args.splits = (context - 1) / kSplitTokens + 1;
-    auto qkv = room(std::int64_t{rows} * (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_size * 4);
+    PAGODA_RETURN_IF_ERROR(fill(*cache, bytes));
+    args.scale = 0.09f;
+    auto qkv = numbers(std::int64_t{rows} * (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_size, true);
     if (!qkv) return qkv.error();
     args.qkv = reinterpret_cast<float*>(*qkv);
     auto out = room(std::int64_t{rows} * sizes_.heads * sizes_.head_size * 4);
@@ -207,10 +278,12 @@ class Bench {
       if (!time) return time.error();
       micros[form] = *time;
     }
+    const auto peer = by_library(args, rows, context, false);
+    if (!peer) return peer.error();
     std::printf(
         "{\"case\": \"attention\", \"memory\": \"%s\", \"rows\": %d, \"context\": %d, \"plain_us\": %.2f, "
-        "\"tiles_us\": %.2f, \"splits_us\": %.2f, \"walk_us\": %.2f}\n",
-        memory.c_str(), rows, context, micros[0], micros[1], micros[2], micros[3]);
+        "\"tiles_us\": %.2f, \"splits_us\": %.2f, \"walk_us\": %.2f%s}\n",
+        memory.c_str(), rows, context, micros[0], micros[1], micros[2], micros[3], peer->c_str());
     std::fflush(stdout);
     return clear();
   }
@@ -260,14 +333,17 @@ class Bench {
       if (!bulk) wanted.assign(*host, *host + out_bytes);
       same = std::memcmp(wanted.data(), *host, wanted.size()) == 0;
     }
+    const auto peer = by_library(args, prompts, tokens, true);
+    if (!peer) return peer.error();
     // A causal mask leaves half of two products of tokens x tokens x head.
     const double flops = 2.0 * prompts * tokens * (tokens + 1.0) * sizes_.heads * sizes_.head_size;
     const auto tera = [&](double us) { return us > 0 ? flops / us * 1e-6 : 0.0; };
     std::printf(
         "{\"case\": \"prefill\", \"prompts\": %d, \"tokens\": %d, \"tiles_us\": %.2f, \"tiles_tflops\": "
         "%.1f, "
-        "\"bulk_us\": %.2f, \"bulk_tflops\": %.1f, \"same_bits\": %s}\n",
-        prompts, tokens, micros[0], tera(micros[0]), micros[1], tera(micros[1]), same ? "true" : "false");
+        "\"bulk_us\": %.2f, \"bulk_tflops\": %.1f, \"same_bits\": %s%s}\n",
+        prompts, tokens, micros[0], tera(micros[0]), micros[1], tera(micros[1]), same ? "true" : "false",
+        peer->c_str());
     std::fflush(stdout);
     return clear();
   }
@@ -302,6 +378,8 @@ class Bench {
 
   Device& device_;
   const Sizes& sizes_;
+  const bool has_libraries_;
+  std::vector<std::int32_t> table_;  // args_of() leaves its own
   StreamId stream_{};
   SteadyClock clock_;
   std::vector<std::byte*> memory_, pinned_;
@@ -312,7 +390,7 @@ class Bench {
 int main_of(int argc, char** argv) {
   return bench_main("attention_bench", "", argc > 2, argc, argv,
                     [](std::unique_ptr<Device> device, bool is_gpu) {
-                      return Bench(*device, is_gpu ? kGpu : kRehearsal).run();
+                      return Bench(*device, is_gpu ? kGpu : kRehearsal, is_gpu).run();
                     });
 }
 

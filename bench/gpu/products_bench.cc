@@ -1,15 +1,21 @@
 // Microseconds of products of one matrix, as JSON lines: y = x [rows, k] * weights [n, k], by the plain
 // kernel, by tiles and by the device's library (bfloat16 alone; left out where there is none); of up to 16
 // rows also by the other of the two forms for few rows (few_us, several_us). Weights are so many copies that
-// no cache has them. bytes_per_s: of weights that tiles read; flops: of tiles. On the emulated device the
+// no cache has them. bytes_per_s: of weights that tiles read; flops: of tiles. In a build with
+// PAGODA_CUDA_LIBRARIES also by CUTLASS, whose best kernel is named: bfloat16, and e4m3 by e4m3 where ours
+// has inputs of bfloat16; its inputs are there already, while library_us has their rounding. cutlass_off: the
+// largest difference from tiles, of the largest number (bfloat16; some of y). On the emulated device the
 // numbers say nothing; it is there to rehearse.
 //   products_bench cuda|emulated [ROWS [WEIGHTS]]     1,16 q4_k,q6_k: those alone
 //   products_bench choices                            the sizes of choices.def that it was built with, as
 //   JSON
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -19,6 +25,7 @@
 #include "base/random.h"
 #include "bench_main.h"
 #include "device/kernel_launches.h"
+#include "libraries/library_kernels.h"
 
 namespace pagoda::device {
 namespace {
@@ -73,6 +80,8 @@ class Bench {
   // `kinds`: names of weights; none: all.
   Bench(Device& device, const Sizes& sizes, std::vector<std::string> kinds)
       : device_(device), sizes_(sizes), kinds_(std::move(kinds)) {}
+  // Beside those of libraries, where the build has them: on a GPU.
+  void add_libraries() { peers_ = cutlass_products(); }
 
   Status run() {
     auto stream = device_.create_stream();
@@ -114,12 +123,16 @@ class Bench {
   // Microseconds of go(copy of the weights), the best of three.
   template <class Go>
   Result<double> timed(std::int64_t copies, const Go& go) {
+    return timed(copies, go, [this] { return device_.synchronize(stream_); });
+  }
+  template <class Go, class Wait>
+  Result<double> timed(std::int64_t copies, const Go& go, const Wait& wait) {
     double best = 0;
     std::int64_t count = 1;
     for (int round = 0; round < 4; ++round) {
       const TimeNs start = clock_.now();
       for (std::int64_t i = 0; i < count; ++i) PAGODA_RETURN_IF_ERROR(go(i % copies));
-      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+      PAGODA_RETURN_IF_ERROR(wait());
       const double seconds = to_seconds(clock_.now() - start) / static_cast<double>(count);
       if (round == 0)  // the first loads the kernel
         count = std::clamp<std::int64_t>(static_cast<std::int64_t>(sizes_.seconds / 3 / seconds), 1, 100);
@@ -204,9 +217,81 @@ class Bench {
       if (!library) return library.error();
       std::printf(", \"library_us\": %.2f", *library);
     }
+    PAGODA_RETURN_IF_ERROR(by_libraries(kind, args, rooms, stride, copies));
     std::printf("}\n");
     std::fflush(stdout);
     return ok_status();
+  }
+
+  // A kernel that cannot multiply these is left out.
+  Status by_libraries(const Kind& kind, const LinearArgs& args, const std::vector<std::byte*>& rooms,
+                      std::int64_t stride, std::int64_t copies) {
+    double best = 0;
+    const ProductKernel* winner = nullptr;
+    const bool compares = kind.element == Element::bf16;
+    std::vector<float> wanted;
+    for (const ProductKernel& kernel : peers_) {
+      if (std::strcmp(kernel.weights, kind.name) != 0) continue;
+      KernelLaunches launches(device_, stream_);
+      PAGODA_RETURN_IF_ERROR(
+          launches.round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));
+      if (compares && wanted.empty()) {
+        LinearArgs first = args;
+        first.weight = rooms[0];
+        PAGODA_RETURN_IF_ERROR(launches.linear_tiles(kind.element, first));
+        PAGODA_RETURN_IF_ERROR(read(args, wanted));
+        PAGODA_RETURN_IF_ERROR(
+            launches.round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));
+      }
+      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+      std::vector<std::unique_ptr<LibraryLaunch>> planned;
+      for (std::int64_t copy = 0; copy < copies; ++copy) {
+        auto launch = kernel.plan({.x = args.rounded,
+                                   .weight = rooms[0] + copy * stride,
+                                   .y = args.y,
+                                   .rows = args.rows,
+                                   .n = args.n,
+                                   .k = args.k});
+        if (!launch) break;
+        planned.push_back(*std::move(launch));
+      }
+      if (std::cmp_less(planned.size(), copies)) continue;
+      auto time = timed(
+          copies, [&](std::int64_t copy) { return planned[static_cast<std::size_t>(copy)]->run(); },
+          [] { return synchronize_libraries(); });
+      if (!time) return time.error();
+      if (winner == nullptr || *time < best) {
+        winner = &kernel;
+        best = *time;
+      }
+      if (!compares) continue;
+      PAGODA_RETURN_IF_ERROR(planned[0]->run());
+      PAGODA_RETURN_IF_ERROR(synchronize_libraries());
+      std::vector<float> got;
+      PAGODA_RETURN_IF_ERROR(read(args, got));
+      float largest = 0, off = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        largest = std::max(largest, std::abs(wanted[i]));
+        off = std::max(off, std::abs(wanted[i] - got[i]));
+      }
+      off_ = std::max(off_, largest > 0 ? off / largest : off);
+    }
+    if (winner != nullptr) std::printf(", \"cutlass_us\": %.2f, \"cutlass\": \"%s\"", best, winner->name);
+    if (winner != nullptr && compares) std::printf(", \"cutlass_off\": %.2g", std::exchange(off_, 0.0f));
+    return ok_status();
+  }
+
+  // Some of y.
+  Status read(const LinearArgs& args, std::vector<float>& to) {
+    to.resize(static_cast<std::size_t>(std::min<std::int64_t>(std::int64_t{args.rows} * args.n, 1 << 16)));
+    const std::size_t bytes = to.size() * sizeof(float);
+    auto host = device_.allocate_pinned(bytes);
+    if (!host) return host.error();
+    PAGODA_RETURN_IF_ERROR(
+        device_.copy_out(stream_, *host, reinterpret_cast<const std::byte*>(args.y), bytes));
+    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    std::memcpy(to.data(), *host, bytes);
+    return device_.free_pinned(*host);
   }
 
   Device& device_;
@@ -215,6 +300,8 @@ class Bench {
   StreamId stream_{};
   SteadyClock clock_;
   bool library_ = false;
+  std::span<const ProductKernel> peers_;
+  float off_ = 0;
 };
 
 int print_choices() {
@@ -229,18 +316,19 @@ int print_choices() {
 
 int main_of(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "choices") == 0) return print_choices();
-  return bench_main(
-      "products_bench", " [ROWS [WEIGHTS]]", argc > 4, argc, argv,
-      [&](std::unique_ptr<Device> device, bool is_gpu) {
-        Sizes sizes = is_gpu ? kGpu : kRehearsal;
-        if (argc > 2) {
-          sizes.rows.clear();
-          for (const std::string& word : words_of(argv[2]))
-            sizes.rows.push_back(std::clamp(std::atoi(word.c_str()), 1, 1 << 16));
-          sizes.plain_flops = 0;
-        }
-        return Bench(*device, sizes, argc > 3 ? words_of(argv[3]) : std::vector<std::string>()).run();
-      });
+  return bench_main("products_bench", " [ROWS [WEIGHTS]]", argc > 4, argc, argv,
+                    [&](std::unique_ptr<Device> device, bool is_gpu) {
+                      Sizes sizes = is_gpu ? kGpu : kRehearsal;
+                      if (argc > 2) {
+                        sizes.rows.clear();
+                        for (const std::string& word : words_of(argv[2]))
+                          sizes.rows.push_back(std::clamp(std::atoi(word.c_str()), 1, 1 << 16));
+                        sizes.plain_flops = 0;
+                      }
+                      Bench bench(*device, sizes, argc > 3 ? words_of(argv[3]) : std::vector<std::string>());
+                      if (is_gpu) bench.add_libraries();
+                      return bench.run();
+                    });
 }
 
 }  // namespace

@@ -73,6 +73,30 @@ def toolkit():
     return pathlib.Path(run(ROOT / "script/cuda").stdout.strip())
 
 
+def configured_with_libraries(folder, cuda):
+    return run(
+        *("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19"),
+        *("-DCMAKE_CXX_COMPILER=clang++-19", "-DPAGODA_CORE_ONLY=ON", "-DPAGODA_BENCH=ON", "-DPAGODA_TESTS=OFF"),
+        *("-DPAGODA_CUDA_CODE=90a", "-DPAGODA_CUDA_LIBRARIES=ON", f"-DPAGODA_CUDA={cuda}"),
+    )
+
+
+def test_kernels_of_other_libraries_compile(tmp_path):
+    """A quick one of each; without spills, and with products that run beside each other."""
+    configured = configured_with_libraries(tmp_path, "ON")
+    assert configured.returncode == 0, configured.stderr
+    for name in ("flashinfer_decode", "cutlass_bf16_few"):
+        built = run("ninja", "-C", tmp_path, f"cuda/{name}.o")
+        assert built.returncode == 0, built.stdout[-3000:]
+        said = (tmp_path / f"cuda/{name}.txt").read_text()
+        assert "Used " in said and not re.search(r"[1-9]\d* bytes spill|C7510", said)
+
+
+def test_other_libraries_need_cuda(tmp_path):
+    configured = configured_with_libraries(tmp_path, "OFF")
+    assert configured.returncode != 0 and "PAGODA_CUDA_LIBRARIES needs PAGODA_CUDA" in configured.stderr
+
+
 def test_instructions_pass_the_gates(build):
     checked = run(SASS, build / "cuda/kernels.o", "--bin", toolkit() / "bin")
     print(checked.stdout)
