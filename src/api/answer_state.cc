@@ -20,7 +20,6 @@ Usage AnswerState::usage_of(std::size_t prompt_begin, std::size_t prompt_end) co
   for (std::size_t p = prompt_begin; p < prompt_end; ++p) {
     usage.prompt_tokens += static_cast<std::int64_t>(options_.prompts[p].token_ids.size());
     usage.cached_tokens += prompts[p].num_cached_tokens;
-    if (options_.without_generation) continue;
     for (std::size_t i = p * width(); i < (p + 1) * width(); ++i) {
       usage.completion_tokens += choices[i].num_tokens;
       usage.reasoning_tokens += choices[i].num_reasoning_tokens;

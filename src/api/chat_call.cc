@@ -15,7 +15,8 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
-constexpr float kMinTemperature = 0.01f;  // as in vLLM: below it logits could overflow
+constexpr float kMinTemperature = 0.01f;                       // as in vLLM: below it logits could overflow
+constexpr float kMinTopP = std::numeric_limits<float>::min();  // 0 keeps the likeliest token, as with OpenAI
 constexpr std::size_t kMaxStops = 16, kMaxStopBytes = 1024;
 
 template <class To, class From>
@@ -46,7 +47,8 @@ void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingPara
   number(names.min_p, 0, 1, sampling.min_p);
   number(names.presence_penalty, -2, 2, sampling.presence_penalty);
   number(names.frequency_penalty, -2, 2, sampling.frequency_penalty);
-  if (!names.top_p.empty()) assign(sampling.top_p, fields.number_above(names.top_p, 0, 1));
+  number(names.top_p, 0, 1, sampling.top_p);
+  sampling.top_p = std::max(sampling.top_p, kMinTopP);
   if (!names.repetition_penalty.empty())
     assign(sampling.repetition_penalty, fields.number_above(names.repetition_penalty, 0, 100));
   if (!names.top_k.empty()) assign(sampling.top_k, fields.integer(names.top_k, -1, kMaxInt32));

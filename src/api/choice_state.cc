@@ -170,6 +170,10 @@ void ChoiceState::settle_logprobs(std::size_t bytes) {
 
 bool ChoiceState::absorb(SequenceDelta&& delta) {
   if (finished()) return false;
+  if (options_.without_generation) {
+    if (delta.finish_reason) finish_reason = FinishReason::length;
+    return false;
+  }
   // A token that ends the sequence is counted and listed, but is no text unless asked for.
   // One that completed a stop string while a beam search went on is text, up to the stop.
   const bool by_text = !options_.stop.empty() && !delta.stop_token && !delta.token_ids.empty() &&

@@ -15,7 +15,7 @@ enum class PartForm : std::uint8_t { text, thought, document, search_result, unr
 struct PartType {
   std::string_view name;
   PartForm form;
-  std::string_view field = {};  // that holds the text
+  std::string_view field = {};  // that holds the text; of media, what they are called
 };
 
 constexpr PartType kParts[] = {
@@ -28,33 +28,35 @@ constexpr PartType kParts[] = {
     {"tool_reference", PartForm::text, "tool_name"},
     {"thinking", PartForm::thought, "thinking"},
     {"reasoning", PartForm::thought, "text"},
+    {"compaction", PartForm::text, "content"},
     {"document", PartForm::document},
     {"search_result", PartForm::search_result},
     {"redacted_thinking", PartForm::unreadable},
     {"encrypted_content", PartForm::unreadable},
     {"container_upload", PartForm::unreadable},
-    {"image", PartForm::media},
-    {"image_url", PartForm::media},
-    {"image_file", PartForm::media},
-    {"input_image", PartForm::media},
-    {"computer_screenshot", PartForm::media},
-    {"audio", PartForm::media},
-    {"audio_url", PartForm::media},
-    {"input_audio", PartForm::media},
-    {"video", PartForm::media},
-    {"video_url", PartForm::media},
-    {"file", PartForm::media},
-    {"input_file", PartForm::media},
+    {"image", PartForm::media, "image"},
+    {"image_url", PartForm::media, "image"},
+    {"image_file", PartForm::media, "image"},
+    {"input_image", PartForm::media, "image"},
+    {"computer_screenshot", PartForm::media, "screenshot"},
+    {"audio", PartForm::media, "audio"},
+    {"audio_url", PartForm::media, "audio"},
+    {"input_audio", PartForm::media, "audio"},
+    {"video", PartForm::media, "video"},
+    {"video_url", PartForm::media, "video"},
+    {"file", PartForm::media, "file"},
+    {"input_file", PartForm::media, "file"},
 };
 
 std::string joined(const std::vector<ContentPart>& parts) { return Content{.parts = parts}.joined(); }
 
 // A field that is a text or a list of parts.
-std::string text_of(FieldReader& fields, std::string_view name, Warnings& warnings) {
+std::string text_of(FieldReader& fields, std::string_view name, Warnings& warnings, Media media) {
   const json::value* value = fields.raw(name, {"string", "array"});
   if (value == nullptr || value->is_string()) return fields.string(name, kAnyLength).value_or("");
   const json::array* parts = fields.array(name, kMaxMessages);
-  return parts == nullptr ? std::string() : joined(read_parts(fields, name, *parts, warnings));
+  return parts == nullptr ? std::string()
+                          : joined(read_parts(fields, name, *parts, warnings, nullptr, media));
 }
 
 // On lines of their own, those that are empty left out.
@@ -65,7 +67,7 @@ std::string lines(std::initializer_list<std::string_view> texts) {
   return out;
 }
 
-std::optional<PartText> read_document(FieldReader& part, Warnings& warnings) {
+std::optional<PartText> read_document(FieldReader& part, Warnings& warnings, Media media) {
   const std::string title = part.string("title", kAnyLength).value_or("");
   const std::string context = part.string("context", kAnyLength).value_or("");
   const json::object* source = part.object("source");
@@ -77,7 +79,9 @@ std::optional<PartText> read_document(FieldReader& part, Warnings& warnings) {
   if (type == "text")
     text = reader.string("data", kAnyLength).value_or("");
   else if (type == "content")
-    text = text_of(reader, "content", warnings);
+    text = text_of(reader, "content", warnings, media);
+  else if (reader.ok() && media == Media::named)
+    return PartText{.text = media_note(part.path_of("type"), "document", warnings)};
   else if (reader.ok())
     reader.fail("type",
                 concat("is '", name_or_mark(type), "' of a document, but this model takes text only"));
@@ -86,10 +90,10 @@ std::optional<PartText> read_document(FieldReader& part, Warnings& warnings) {
   return PartText{.text = lines({title, context, text})};
 }
 
-std::optional<PartText> read_search_result(FieldReader& part, Warnings& warnings) {
+std::optional<PartText> read_search_result(FieldReader& part, Warnings& warnings, Media media) {
   const std::string title = part.string("title", kAnyLength).value_or("");
   const std::string source = part.string("source", kAnyLength).value_or("");
-  const std::string text = text_of(part, "content", warnings);
+  const std::string text = text_of(part, "content", warnings, media);
   if (!part.ok()) return std::nullopt;
   return PartText{.text = lines({title, source, text})};
 }
@@ -103,7 +107,12 @@ std::optional<PartText> read_field(FieldReader& part, const PartType& type) {
 
 }  // namespace
 
-std::optional<PartText> read_part(FieldReader& part, Warnings& warnings) {
+std::string media_note(std::string_view path, std::string_view what, Warnings& warnings) {
+  warnings.add(path, concat("this model takes text only; a note stands for the ", what));
+  return concat("[", what, " left out: this model takes text only]");
+}
+
+std::optional<PartText> read_part(FieldReader& part, Warnings& warnings, Media media) {
   const std::string name = part.string("type", 128).value_or(part.has("text") ? "text" : "");
   if (part.ok() && name.empty()) part.fail("type", "is required");
   if (!part.ok()) return std::nullopt;
@@ -117,21 +126,23 @@ std::optional<PartText> read_part(FieldReader& part, Warnings& warnings) {
     case PartForm::thought:
       return read_field(part, *type);
     case PartForm::document:
-      return read_document(part, warnings);
+      return read_document(part, warnings, media);
     case PartForm::search_result:
-      return read_search_result(part, warnings);
+      return read_search_result(part, warnings, media);
     case PartForm::unreadable:
       warnings.add(part.path_of("type"),
                    concat("a part of the type '", name, "' cannot be read here and is left out"));
       return std::nullopt;
     case PartForm::media:
+      if (media == Media::named)
+        return PartText{.text = media_note(part.path_of("type"), type->field, warnings)};
       part.fail("type", concat("is '", name, "', but this model takes text only"));
   }
   return std::nullopt;
 }
 
 std::vector<ContentPart> read_parts(FieldReader& owner, std::string_view name, const json::array& parts,
-                                    Warnings& warnings, std::string* thoughts) {
+                                    Warnings& warnings, std::string* thoughts, Media media) {
   std::vector<ContentPart> out;
   if (parts.size() > kMaxMessages) owner.fail(name, concat("must have at most ", kMaxMessages, " parts"));
   for (std::size_t i = 0; i < parts.size() && owner.ok(); ++i) {
@@ -146,7 +157,7 @@ std::vector<ContentPart> read_parts(FieldReader& owner, std::string_view name, c
       break;
     }
     FieldReader reader(*part, owner.path_of(path));
-    std::optional<PartText> read = read_part(reader, warnings);
+    std::optional<PartText> read = read_part(reader, warnings, media);
     if (!reader.ok()) owner.fail(reader.status());
     if (!read) continue;
     if (read->thought && thoughts != nullptr)

@@ -116,7 +116,13 @@ class InProcess {
   Outcome ask(AnswerHandler handler, const ApiCall& call, const Route& route, unsigned) {
     const Result<ApiAnswer> answer = handler(call, server_.api);
     if (!answer) return {.wrong = check_error(route, answer.error()), .refused = answer.error()};
-    if (!parse_json(answer->body)) return {.wrong = concat("an answer that is no JSON: ", answer->body)};
+    std::string_view rest = answer->body;
+    const bool lines = answer->content_type == "application/x-ndjson";
+    do {
+      const std::size_t end = lines ? rest.find('\n') : std::string_view::npos;
+      if (!parse_json(rest.substr(0, end))) return {.wrong = concat("an answer that is no JSON: ", rest)};
+      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+    } while (!rest.empty());
     return {};
   }
   Outcome ask(GenerationHandler handler, const ApiCall& call, const Route& route, unsigned how) {

@@ -17,6 +17,15 @@ namespace {
 
 constexpr std::string_view kMethods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
 
+bool takes(const Route& route, std::string_view method) {
+  return route.facts.method == method || (method == "HEAD" && route.facts.method == "GET");
+}
+
+bool serves(const std::vector<Route>& routes, std::string_view method) {
+  return method == "OPTIONS" ||
+         std::ranges::any_of(routes, [method](const Route& route) { return takes(route, method); });
+}
+
 std::string allow_of(const std::vector<Route>& routes) {
   std::string allow;
   for (const std::string_view method : kMethods) {
@@ -28,12 +37,21 @@ std::string allow_of(const std::vector<Route>& routes) {
   return allow.append("OPTIONS");
 }
 
+constexpr std::string_view kVersion = "/v1";
+
 // Clients disagree on whether the base URL ends in /v1: the path with it, or without where it is there.
 std::string other_spelling(std::string_view path) {
-  constexpr std::string_view kVersion = "/v1";
   if (path.size() < 2 || path.front() != '/') return {};
   const bool has_version = path.starts_with("/v1/") && path.size() > kVersion.size() + 1;
   return has_version ? std::string(path.substr(kVersion.size())) : concat(kVersion, path);
+}
+
+// Other services have prefixes of their own before the same paths: Groq, OpenRouter, LM Studio.
+std::string without_prefix(std::string_view path) {
+  for (const std::string_view prefix : {"/openai/v1", "/api/v1", "/api/v0"})
+    if (path.starts_with(prefix) && path.substr(prefix.size()).starts_with('/'))
+      return concat(kVersion, path.substr(prefix.size()));
+  return {};
 }
 
 }  // namespace
@@ -84,6 +102,12 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
     place = place_of(other);
     length = other.size();
   }
+  if (place == nullptr) {
+    const std::string other = without_prefix(path);
+    place = place_of(other);
+    length = other.size();
+    if (place != nullptr && !serves(place->routes, method)) place = nullptr;  // that service's own
+  }
   Match match;
   if (place == nullptr) {
     match.protocol = nearest_protocol(path);
@@ -96,7 +120,7 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
   match.role = place->routes.front().facts.role;
   match.protocol = place->routes.front().protocol;
   for (const Route& route : place->routes) {
-    if (route.facts.method != method && !(method == "HEAD" && route.facts.method == "GET")) continue;
+    if (!takes(route, method)) continue;
     match.route = &route;
     match.role = route.facts.role;
   }

@@ -2,8 +2,9 @@
 // RouteTable: which path is served, by which methods, for whom and by whose handler. Routes are rows: the
 // server's own (endpoints.h, debug_endpoints.h, prefix_endpoints.h) and those of protocols (api/protocol.h);
 // 404, 405, Allow and OPTIONS follow from them. Paths match exactly as sent, without normalising, so that
-// nothing can disagree about them, but for one thing: a path that is not known with /v1 before it is looked
-// up without, and the other way round. What does not match needs a key too. Invariant: no two rows have the
+// nothing can disagree about them, but for one thing: a path that is not known is looked up with /v1 before
+// it, or without, or with /v1 in place of another service's prefix ("/openai/v1", "/api/v1", "/api/v0"). What
+// does not match needs a key too. Invariant: no two rows have the
 // same method and path. Threads: any; fixed once made.
 #include <chrono>
 #include <functional>

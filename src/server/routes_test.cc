@@ -33,7 +33,7 @@ TEST(Routes, MatchExactlyOrNotAtAll) {
 // A client of a protocol reads in its form what is not there, too.
 TEST(Routes, ThatAreNotThereAreAnsweredInTheFormOfTheNearest) {
   for (const auto& [path, name] : std::initializer_list<std::pair<const char*, std::string_view>>{
-           {"/api/pull", "ollama"},
+           {"/api/push", "ollama"},
            {"/api/blobs/sha256:1", "ollama"},
            {"/api/v1/models/download", "lmstudio"},
            {"/v1/messages/batches", "anthropic"},
@@ -64,6 +64,21 @@ TEST(Routes, AreServedWithAndWithoutTheVersion) {
   EXPECT_EQ(table().find("GET", "/v1/debug/kv").role, Role::admin);
   for (const char* path : {"/v1", "/v1/", "/v1/v1/v1/models", "/v1health", "v1/models", "/v1//health"})
     EXPECT_EQ(table().find("GET", path).allow, "") << path;
+}
+
+TEST(Routes, AreServedBelowThePrefixesOfOtherServices) {
+  for (const auto& [path, known] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"/openai/v1/chat/completions", "/v1/chat/completions"},
+           {"/openai/v1/responses", "/v1/responses"},
+           {"/api/v1/chat/completions", "/v1/chat/completions"},
+           {"/api/v0/completions", "/v1/completions"},
+           {"/api/v0/embeddings", "/v1/embeddings"}})
+    EXPECT_EQ(table().find("POST", path).path, known);
+  EXPECT_EQ(table().find("GET", "/openai/v1/models/a/b").rest, "a/b");
+  EXPECT_EQ(table().find("GET", "/api/v1/models").path, "/api/v1/models") << "LM Studio's own";
+  for (const char* path : {"/api/v1/chat", "/api/v1", "/api/v1/", "/openai/v1chat/completions",
+                           "/openai/chat", "/api/v0/health", "/openai/v1/debug/kv", "/api/v2/completions"})
+    EXPECT_EQ(table().find("POST", path).allow, "") << path;
 }
 
 TEST(Routes, OnlyHealthAndThePagesFilesAreOpen) {

@@ -106,6 +106,7 @@ inline constexpr SampleBody kSampleBodies[] = {
     {"/api/embeddings", R"({"model":"tiny","prompt":"a"})", Serves::embeddings},
     {"/api/v1/models/load", R"({"model":"tiny","context_length":64,"flash_attention":true})"},
     {"/api/show", R"({"model":"tiny","name":"tiny","verbose":true})"},
+    {"/api/pull", R"({"model":"tiny","name":"tiny","stream":false})"},
     {"/completion", R"({"prompt":["a",5,"b"],"n_predict":4,"stream":true,"stop":["x"],"seed":1,
       "temperature":0.5,"top_k":3,"top_p":0.9,"min_p":0.1,"repeat_penalty":1.1,"cache_prompt":true,
       "return_tokens":true,"json_schema":{"type":"object"},"n_probs":2,"mirostat":0})"},

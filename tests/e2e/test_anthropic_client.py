@@ -67,6 +67,17 @@ def test_tools_and_their_results_go_into_the_prompt(claude):
     assert claude.messages.create(messages=messages, tools=tools, tool_choice={"type": "auto"}, **GREEDY).content
 
 
+def test_no_tokens_only_fill_the_cache(claude):
+    words = [{"role": "user", "content": "One two three four five six seven eight nine ten eleven. " * 4}]
+    ask = {**GREEDY, "messages": words}
+    warmed = claude.messages.create(**{**ask, "max_tokens": 0})
+    assert warmed.content == [] and warmed.stop_reason == "max_tokens" and warmed.usage.output_tokens == 0
+    assert warmed.usage.input_tokens > 32
+    with claude.messages.stream(**{**ask, "max_tokens": 0}) as stream:
+        assert stream.get_final_message().content == []
+    assert claude.messages.create(**ask).usage.cache_read_input_tokens > 32
+
+
 def test_errors_are_the_clients_own(claude):
     with pytest.raises(anthropic.BadRequestError) as error:
         claude.messages.create(messages=[], **GREEDY)

@@ -494,3 +494,47 @@ def test_a_budget_of_thinking_refuses_nothing(server):
         assert answer.status_code == 200 and answer.json()["usage"]["completion_tokens_details"] == {
             "reasoning_tokens": 0
         }
+
+
+PIXEL = "data:image/png;base64,AA=="
+NOTE = "[image left out: this model takes text only]"
+IMAGES = {
+    "/v1/chat/completions": {"type": "image_url", "image_url": {"url": PIXEL}},
+    "/v1/responses": {"type": "input_image", "image_url": PIXEL},
+    "/v1/messages": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
+}
+
+
+def after_a_call(path, result):
+    """A conversation in which a tool has given these parts."""
+    asks = {"role": "user", "content": "Look."}
+    if path == "/v1/chat/completions":
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        turn = {"role": "assistant", "tool_calls": [call]}
+        return {"messages": [asks, turn, {"role": "tool", "tool_call_id": "c", "content": result}], "max_tokens": 4}
+    if path == "/v1/responses":
+        call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+        output = {"type": "function_call_output", "call_id": "c", "output": result}
+        return {"input": [asks, call, output], "max_output_tokens": 4}
+    turn = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]}
+    given = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": result}]}
+    return {"messages": [asks, turn, given], "max_tokens": 4}
+
+
+@pytest.mark.parametrize("path", IMAGES)
+def test_an_agent_goes_on_after_a_tool_gave_an_image(server, path):
+    """The model reads that there was one, and the client is told."""
+
+    def ask(first):
+        text = {"type": "input_text" if path == "/v1/responses" else "text"}
+        body = after_a_call(path, [first or {**text, "text": NOTE}, {**text, "text": "a.png"}])
+        answer = httpx.post(server.url + path, json={"model": "smol", **body})
+        assert answer.status_code == 200, answer.text
+        usage = answer.json()["usage"]
+        names = ("prompt_tokens", "input_tokens", "cache_read_input_tokens")
+        return answer, sum(usage.get(name, 0) for name in names)
+
+    answer, tokens = ask(IMAGES[path])
+    assert "this model takes text only" in answer.headers["warning"]
+    plain, expected = ask(None)
+    assert tokens == expected and "warning" not in plain.headers

@@ -82,6 +82,15 @@ def test_versions_and_lists(named):
     assert httpx.get(named.url + "/api/v0/models/also").json()["state"] == "loaded"
 
 
+def test_prefixes_of_other_services(named):
+    """What Groq's, OpenRouter's and LM Studio's clients ask for."""
+    for prefix in ["/openai/v1", "/api/v1", "/api/v0"]:
+        assert httpx.post(named.url + prefix + "/chat/completions", json=ASK).status_code == 200
+    assert httpx.get(named.url + "/openai/v1/models").json()["object"] == "list"
+    everything = httpx.post(named.url + "/api/v0/chat/completions", json={**ASK, "max_tokens": -1, "stop": ["e"]})
+    assert everything.status_code == 200, everything.text
+
+
 @pytest.mark.parametrize(
     "host, status",
     [

@@ -41,6 +41,14 @@ def test_what_there_is(llama):
     assert "completion" in shown.capabilities and shown.modelinfo["llama.context_length"] == 2048
 
 
+def test_what_is_served_is_pulled_already(llama):
+    assert [step.status for step in llama.pull("smol", stream=True)][-1] == "success"
+    assert llama.pull("smol:latest").status == "success"
+    with pytest.raises(ollama.ResponseError, match="llama3") as error:
+        llama.pull("llama3")
+    assert error.value.status_code == 404
+
+
 def test_errors_are_the_clients_own(llama):
     with pytest.raises(ollama.ResponseError, match="does not exist") as error:
         llama.chat(model="nothing", messages=MESSAGES)

@@ -72,7 +72,7 @@ class MessageReader {
   MessageReader(Warnings& warnings, std::vector<ChatMessage>& out) : warnings_(warnings), out_(out) {}
 
   // A text, or a list of blocks that are texts.
-  Content read_texts(FieldReader& owner, std::string_view name) {
+  Content read_texts(FieldReader& owner, std::string_view name, Media media = Media::refused) {
     Content content;
     const json::value* value = owner.raw(name, {"string", "array"});
     if (value == nullptr) return content;
@@ -81,7 +81,7 @@ class MessageReader {
       owner.fail(name, "must be a string or a list of text blocks");
       return content;
     }
-    for (ContentPart& part : read_parts(owner, name, value->as_array(), warnings_))
+    for (ContentPart& part : read_parts(owner, name, value->as_array(), warnings_, nullptr, media))
       add_text(content, std::move(part.text));
     return content;
   }
@@ -132,7 +132,7 @@ class MessageReader {
       if (type == "tool_result" || type == "mcp_tool_result") {
         std::string id = required_text(block, "tool_use_id");
         (void)block.boolean("is_error");  // the text says so itself
-        Content content = read_texts(block, "content");
+        Content content = read_texts(block, "content", Media::named);
         if (block.ok()) add_result(std::move(id), std::move(content));
         return;
       }
@@ -294,8 +294,11 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
     read_sampling(fields, {}, chat.sampling);
     chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);  // for measurements
     read_stops(fields, "stop_sequences", chat.answer);
-    chat.max_tokens = fields.integer("max_tokens", 1, 1 << 30);
+    chat.max_tokens = fields.integer("max_tokens", 0, 1 << 30);
     if (fields.ok() && !chat.max_tokens) fields.fail("max_tokens", "is required");
+    // 0: the prompt is only computed, and cached for what comes then.
+    chat.answer.without_generation = chat.max_tokens == 0;
+    if (chat.answer.without_generation) chat.max_tokens = 1;
   }
   if (!fields.ok()) return fields.status();
   if (!counting)

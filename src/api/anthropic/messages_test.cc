@@ -133,6 +133,14 @@ TEST(MessagesParser, TextsOfAllBlocksReachTheModel) {
   EXPECT_EQ(got.messages[4].content.joined(), "later\ny\nx\nz");
 }
 
+TEST(MessagesParser, TheSummaryOfACompactedConversationIsText) {
+  const Conversation got = conversation_of(
+      R"("messages":[{"role":"assistant","content":[{"type":"compaction","content":"So far."}]},)"
+      R"({"role":"user","content":"b"}])");
+  ASSERT_EQ(got.messages.size(), 2u);
+  EXPECT_EQ(got.messages[0].content.joined(), "So far.");
+}
+
 TEST(MessagesParser, NeighbouringTurnsOfTheUserAreOne) {
   const Conversation got =
       conversation_of(R"("messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}])");

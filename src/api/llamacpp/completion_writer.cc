@@ -42,9 +42,9 @@ void LlamaCompletionWriter::write_end(JsonWriter& json) const {
   json.end_array().key("stream").boolean(streaming()).end_object();
   json.key("has_new_line").boolean(has_new_line_).key("truncated").boolean(false);
   json.key("stop_type")
-      .string(word != nullptr                                                               ? "word"
-              : options_.without_generation || choice.finish_reason == FinishReason::length ? "limit"
-                                                                                            : "eos");
+      .string(word != nullptr                                ? "word"
+              : choice.finish_reason == FinishReason::length ? "limit"
+                                                             : "eos");
   json.key("stopping_word").string(word == nullptr ? "" : *word);
   json.key("tokens_cached").integer(usage.cached_tokens).key("timings");
   write_timings(json, state_);
@@ -53,7 +53,6 @@ void LlamaCompletionWriter::write_end(JsonWriter& json) const {
 void LlamaCompletionWriter::write_piece(std::string& out) {
   const bool last = state_.finished();
   ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
-  if (options_.without_generation) fresh = {};
   const Usage usage = state_.usage();
   has_new_line_ = has_new_line_ || fresh.text.find('\n') != std::string::npos;
   JsonWriter json(out);
@@ -77,9 +76,8 @@ void LlamaCompletionWriter::write_events(std::string& out) {
   const ChoiceState::Fresh& fresh = state_.choices.front().fresh;
   if (!state_.error().ok()) {
     out.append("data: ").append(llamacpp_error_body(api_error(state_.error()))).append("\n\n");
-  } else if (state_.finished() ||
-             (!options_.without_generation &&
-              (!fresh.text.empty() || !fresh.token_ids.empty() || !fresh.logprobs.empty()))) {
+  } else if (state_.finished() || !fresh.text.empty() || !fresh.token_ids.empty() ||
+             !fresh.logprobs.empty()) {
     out.append("data: ");
     write_piece(out);
     out.append("\n\n");

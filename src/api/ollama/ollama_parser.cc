@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "api/content_parts.h"
 #include "api/fill_in_middle.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
@@ -107,7 +108,7 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
   return out;
 }
 
-void read_messages(FieldReader& fields, Conversation& conversation) {
+void read_messages(FieldReader& fields, Conversation& conversation, Warnings& warnings) {
   const json::array* messages = fields.array("messages", kMaxMessages);
   std::size_t keys_left = kMaxArgumentKeys;
   for (std::size_t i = 0; messages != nullptr && i < messages->size() && fields.ok(); ++i) {
@@ -120,10 +121,14 @@ void read_messages(FieldReader& fields, Conversation& conversation) {
     if (reader.ok() && read.role != "system" && read.role != "user" && read.role != "assistant" &&
         read.role != "tool")
       reader.fail("role", "must be 'system', 'user', 'assistant' or 'tool'");
-    reader.not_built("images", kTextOnly);
-    std::optional<std::string> content = reader.string("content", kAnyLength);
+    std::string content = reader.string("content", kAnyLength).value_or("");
+    if (read.role != "tool")
+      reader.not_built("images", kTextOnly);
+    else if (const json::array* images = reader.array("images", kMaxMessages); images && !images->empty())
+      content.append(content.empty() ? "" : "\n")
+          .append(media_note(reader.path_of("images"), "image", warnings));
     read.tool_calls = read_tool_calls(reader, keys_left);
-    read.content = Content::of(std::move(content).value_or(""));
+    read.content = Content::of(std::move(content));
     read.reasoning = reader.string("thinking", kAnyLength);
     read.name = reader.string("tool_name", kAnyLength);
     read.tool_call_id = reader.string("tool_call_id", kAnyLength);
@@ -146,7 +151,7 @@ void read_tools(FieldReader& fields, Conversation& conversation) {
 
 Result<std::optional<ChatRequest>> chat_request(FieldReader& fields, ChatCall& call,
                                                 const ApiContext& context) {
-  read_messages(fields, call.conversation);
+  read_messages(fields, call.conversation, call.warnings);
   read_tools(fields, call.conversation);
   if (!fields.ok()) return fields.status();
   if (call.conversation.messages.empty()) return std::optional<ChatRequest>();
@@ -224,6 +229,7 @@ Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const Api
     out.grammars = std::move((*made)->grammars);
   }
   out.answer = std::move(call.answer);
+  out.warnings = std::move(call.warnings);
   return out;
 }
 

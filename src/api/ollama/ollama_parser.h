@@ -16,6 +16,7 @@ struct OllamaCall {
   bool unloads = false;
   std::vector<GrammarSpec> grammars;  // that hold the answer
   AnswerOptions answer;
+  Warnings warnings = {};
   bool chat = false;
   bool stream = true;
 };

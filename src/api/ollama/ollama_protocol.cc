@@ -22,6 +22,7 @@ Result<ApiGeneration> generation(bool chat, const ApiCall& call, const ApiContex
   out.id = concat("ollama-", call.id);
   if (parsed->request) out.requests.push_back(*parsed->request);
   out.grammars = std::move(parsed->grammars);
+  out.warnings = std::move(parsed->warnings);
   out.answer = std::make_unique<OllamaWriter>(*std::move(parsed), out.id, call.created, context);
   return out;
 }
@@ -115,6 +116,26 @@ Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
+// Programs pull the model that they are about to use. The one that is served is there; others are not to be
+// had.
+Result<ApiAnswer> pull(const ApiCall& call, const ApiContext& context) {
+  const Result<boost::json::value> value = parse_json_body(call.body);
+  if (!value) return value.error();
+  FieldReader fields(value->as_object());
+  std::optional<std::string> model = fields.string("model", 1024);
+  if (!model) model = fields.string("name", 1024);
+  if (fields.ok() && !model) fields.fail("model", "is required");
+  const bool stream = fields.boolean("stream").value_or(true);
+  if (!fields.ok()) return fields.status();
+  PAGODA_RETURN_IF_ERROR(check_ollama_model(*model, context));
+  ApiAnswer answer(R"({"status":"success"})");
+  if (stream) {
+    answer.body = concat(R"({"status":"pulling manifest"})", "\n", answer.body, "\n");
+    answer.content_type = "application/x-ndjson";
+  }
+  return answer;
+}
+
 // Clients refuse a server below the version that has what they need: Codex asks for 0.13.4, VS Code for
 // 0.6.4. This is the Ollama whose routes are served here; the program's own version is at /version.
 constexpr std::string_view kOllamaVersion = "0.14.0";
@@ -135,6 +156,7 @@ constexpr ApiRoute kRoutes[] = {
     {post("/api/embed", Cost::generation, AnswerForm::json), embed},
     {post("/api/embeddings", Cost::generation, AnswerForm::json), embeddings},
     {post("/api/show", Cost::text, AnswerForm::json), show},
+    {post("/api/pull", Cost::text, AnswerForm::ndjson), pull},
     {{.method = "GET", .path = "/api/tags"}, tags},
     {{.method = "GET", .path = "/api/ps"}, running},
     {{.method = "GET", .path = "/api/version"}, version},

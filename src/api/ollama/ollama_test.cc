@@ -168,6 +168,8 @@ TEST(Ollama, WhatIsWrongIsNamed) {
     EXPECT_FALSE(*asked.call) << fields;
     return *asked.call ? std::string() : std::string(asked.call->error().param());
   };
+  EXPECT_EQ(param(true, R"("messages":[{"role":"tool","content":"x","images":"aGk="}])"),
+            "messages.0.images");
   EXPECT_EQ(param(true, R"("messages":[{"role":"user","content":"x","images":["aGk="]}])"),
             "messages.0.images");
   EXPECT_EQ(param(true, R"("messages":[{"role":"robot"}])"), "messages.0.role");
@@ -187,11 +189,12 @@ TEST(Ollama, ListsTheModelWithWhatIsKnownOfIt) {
     const auto* handler = std::get_if<AnswerHandler>(&route.handler);
     if (handler == nullptr) continue;
     ApiCall call;
-    call.body = R"({"model":"tiny"})";
+    call.body = R"({"model":"tiny","stream":false})";
     const Result<ApiAnswer> answer = (*handler)(call, model.context);
     ASSERT_TRUE(answer) << route.facts.path;
     const Result<json::value> value = parse_json(answer->body);
     ASSERT_TRUE(value) << route.facts.path;
+    if (route.facts.path == "/api/pull") EXPECT_EQ(value->at("status"), "success");
     if (route.facts.path == "/api/version") EXPECT_EQ(value->at("version"), "0.14.0");
     if (route.facts.path == "/api/tags") EXPECT_EQ(value->at("models").at(0).at("name"), "tiny");
     if (route.facts.path == "/api/show") EXPECT_EQ(value->at("model_info").at("llama.context_length"), 100);

@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "u
                                                     "assistant", "tool",      "function"};
 // `content`, checked: a string, or a list of parts. Null is allowed where `optional` says so. Thoughts go to
 // `thoughts`, if that is given.
-Content read_content(FieldReader& message, bool optional, Warnings& warnings, std::string* thoughts) {
+Content read_content(FieldReader& message, bool optional, Warnings& warnings, std::string* thoughts,
+                     Media media) {
   Content out;
   const json::value* content = message.raw("content", {"string", "array"});
   if (content == nullptr) {
@@ -40,7 +41,7 @@ Content read_content(FieldReader& message, bool optional, Warnings& warnings, st
     return {};
   }
   out.form = Content::Form::parts;
-  out.parts = read_parts(message, "content", *parts, warnings, thoughts);
+  out.parts = read_parts(message, "content", *parts, warnings, thoughts, media);
   return out;
 }
 
@@ -126,8 +127,9 @@ std::vector<ChatMessage> read_messages(FieldReader& fields, const DeclaredTools&
     std::string thoughts;
     if (reader.ok()) {
       read.role = *std::move(role);
-      const bool may_be_empty = assistant || read.role == "tool" || read.role == "function";
-      read.content = read_content(reader, may_be_empty, warnings, assistant ? &thoughts : nullptr);
+      const bool result = read.role == "tool" || read.role == "function";
+      read.content = read_content(reader, assistant || result, warnings, assistant ? &thoughts : nullptr,
+                                  result ? Media::named : Media::refused);
     }
     if (reader.ok() && assistant) read.tool_calls = read_tool_calls(reader, tools, keys_left);
     read.name = reader.string("name", kAnyLength);

@@ -21,7 +21,6 @@ Steps ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& ch
   const bool chat = options_.kind == CallKind::chat;
   const bool first = !std::exchange(choice.begun, true);
   ChoiceState::Fresh fresh = std::exchange(choice.fresh, {});
-  if (options_.without_generation) fresh = {};
   if (first && options_.echo) fresh.text.insert(0, chat ? options_.echo_prefix : prompt.text);
 
   writer.begin_object().key("index").integer(static_cast<std::int64_t>(index));
@@ -59,9 +58,7 @@ Steps ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& ch
 
   writer.key("finish_reason");
   const bool calls = choice.num_calls > 0 && choice.finish_reason == FinishReason::stop;
-  choice.finish_reason ? writer.string(options_.without_generation ? "length"
-                                       : calls                     ? "tool_calls"
-                                               : finish_reason_name(*choice.finish_reason))
+  choice.finish_reason ? writer.string(calls ? "tool_calls" : finish_reason_name(*choice.finish_reason))
                        : writer.null();
   writer.key("stop_reason");
   if (const auto* text = std::get_if<std::string>(&choice.stop_reason))

@@ -27,6 +27,7 @@ constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 constexpr double kMaxTimeoutS = 1e9;
 constexpr std::int64_t kDefaultCompletionTokens = 16;
+constexpr std::int64_t kUnbounded = -1;  // as llama.cpp's and LM Studio's clients say it
 constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
 constexpr std::size_t kMaxListedTokens = 4'000'000;
 
@@ -216,6 +217,13 @@ void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& p
   set_answer_parser(std::move(parser), std::move(prompt.tools), response);
 }
 
+std::optional<std::int64_t> read_max_tokens(FieldReader& fields, std::string_view name, bool may_be_none) {
+  const std::optional<std::int64_t> count = fields.integer(name, kUnbounded, 1 << 30);
+  if (count == 0 && !may_be_none)
+    fields.fail(name, "must be at least 1, or -1 for as many as there is room for");
+  return count;
+}
+
 Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const CallOrigin& origin,
                                 const ApiContext& context) {
   FieldReader fields(body);
@@ -235,9 +243,12 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   call.timeout_s = fields.number_above("timeout", 0, kMaxTimeoutS);
 
   const bool echo_without_tokens = kind == CallKind::completion && response.echo;
-  std::optional<std::int64_t> max_tokens = fields.integer("max_tokens", echo_without_tokens ? 0 : 1, 1 << 30);
-  if (const auto newer = fields.integer("max_completion_tokens", 1, 1 << 30); newer && kind == CallKind::chat)
+  std::optional<std::int64_t> max_tokens = read_max_tokens(fields, "max_tokens", echo_without_tokens);
+  if (const auto newer = read_max_tokens(fields, "max_completion_tokens", false);
+      newer && kind == CallKind::chat)
     max_tokens = newer;
+  const bool unbounded = max_tokens == kUnbounded;
+  if (unbounded) max_tokens.reset();
   if (max_tokens && request.sampling.min_tokens > *max_tokens)
     fields.fail("min_tokens", "must not be above 'max_tokens'");
   response.without_generation = max_tokens == 0;
@@ -274,8 +285,9 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   for (std::size_t i = 0; i < response.prompts.size(); ++i) {
     const PromptInfo& prompt = response.prompts[i];
     const std::string path = response.prompts.size() == 1 ? param : concat(param, ".", i);
-    const std::optional<std::int64_t> otherwise =
-        kind == CallKind::completion ? std::optional<std::int64_t>(kDefaultCompletionTokens) : std::nullopt;
+    const std::optional<std::int64_t> otherwise = kind == CallKind::completion && !unbounded
+                                                      ? std::optional<std::int64_t>(kDefaultCompletionTokens)
+                                                      : std::nullopt;
     const Result<std::int32_t> budget =
         token_budget(context, path, prompt.token_ids.size(), max_tokens, otherwise);
     if (!budget) return budget.error();

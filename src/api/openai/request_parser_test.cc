@@ -53,11 +53,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kText, R"("temperature":"hot")", "temperature"},
         BadField{kText, R"("temperature":101)", "temperature"},
         BadField{kText, R"("temperature":1e400)", "temperature"},
-        BadField{kText, R"("temperature":[1])", "temperature"}, BadField{kText, R"("top_p":0)", "top_p"},
-        BadField{kText, R"("top_p":1e-50)", "top_p"}, BadField{kText, R"("top_p":1.01)", "top_p"},
-        BadField{kText, R"("top_p":false)", "top_p"}, BadField{kText, R"("top_k":-2)", "top_k"},
-        BadField{kText, R"("top_k":1.5)", "top_k"}, BadField{kText, R"("top_k":4294967296)", "top_k"},
-        BadField{kText, R"("min_p":-0.5)", "min_p"}, BadField{kText, R"("min_p":2)", "min_p"},
+        BadField{kText, R"("temperature":[1])", "temperature"}, BadField{kText, R"("top_p":-0.1)", "top_p"},
+        BadField{kText, R"("top_p":1.01)", "top_p"}, BadField{kText, R"("top_p":false)", "top_p"},
+        BadField{kText, R"("top_k":-2)", "top_k"}, BadField{kText, R"("top_k":1.5)", "top_k"},
+        BadField{kText, R"("top_k":4294967296)", "top_k"}, BadField{kText, R"("min_p":-0.5)", "min_p"},
+        BadField{kText, R"("min_p":2)", "min_p"},
         BadField{kText, R"("repetition_penalty":0)", "repetition_penalty"},
         BadField{kText, R"("repetition_penalty":-1)", "repetition_penalty"},
         BadField{kText, R"("repetition_penalty":1e-50)", "repetition_penalty"},
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kText, R"("length_penalty":"1")", "length_penalty"},
         BadField{kText, R"("seed":1.5)", "seed"}, BadField{kText, R"("seed":"7")", "seed"},
         BadField{kText, R"("max_tokens":0)", "max_tokens"},
-        BadField{kText, R"("max_tokens":-1)", "max_tokens"},
+        BadField{kText, R"("max_tokens":-2)", "max_tokens"},
         BadField{kText, R"("max_tokens":2.5)", "max_tokens"},
         BadField{kText, R"("max_tokens":"10")", "max_tokens"},
         BadField{kText, R"("max_tokens":1000)", "prompt"},
@@ -160,6 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kChat, R"("top_logprobs":2)", "top_logprobs"},
         BadField{kChat, R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
         BadField{kChat, R"("max_completion_tokens":0)", "max_completion_tokens"},
+        BadField{kChat, R"("max_tokens":0)", "max_tokens"},
         BadField{kChat, R"("max_completion_tokens":1000)", "messages"},
         BadField{kChat, R"("min_tokens":100)", "min_tokens"},  // all of the context, and a prompt
         BadField{kChat, R"("chat_template":"x")", "chat_template"},
@@ -450,6 +451,29 @@ TEST(RequestParser, ATinyTemperatureIsRaisedButZeroStaysGreedy) {
       0.01f);
   EXPECT_EQ(parse(kText, with(kText, R"("temperature":0)"), model.context)->requests[0].sampling.temperature,
             0.0f);
+}
+
+TEST(RequestParser, NoMassKeepsTheLikeliestToken) {
+  const TestModel model;
+  for (const std::string_view mass : {"0", "0.0", "1e-50"}) {
+    const float top_p =
+        parse(kText, with(kText, concat(R"("top_p":)", mass)), model.context)->requests[0].sampling.top_p;
+    EXPECT_GT(top_p, 0.0f);
+    EXPECT_LT(top_p, 1e-30f);
+  }
+}
+
+// As llama.cpp's and LM Studio's clients say it.
+TEST(RequestParser, MinusOneIsAsManyTokensAsThereIsRoomFor) {
+  const TestModel model;
+  const auto max_tokens = [&model](CallKind kind, std::string_view field) {
+    const auto call = parse(kind, with(kind, concat(R"(")", field, R"(":-1)")), model.context);
+    const Request& request = call->requests.at(0);
+    return request.sampling.max_tokens + std::ssize(request.prompt_token_ids);
+  };
+  EXPECT_EQ(max_tokens(kText, "max_tokens"), 100);
+  EXPECT_EQ(max_tokens(kChat, "max_tokens"), 100);
+  EXPECT_EQ(max_tokens(kChat, "max_completion_tokens"), 100);
 }
 
 TEST(RequestParser, LogprobsOfOneCallAreBounded) {

@@ -82,7 +82,8 @@ const ItemType* find_item_type(std::string_view name) {
 }
 
 // A text, or a list of parts.
-Content read_content(FieldReader& owner, std::string_view name, Warnings& warnings) {
+Content read_content(FieldReader& owner, std::string_view name, Warnings& warnings,
+                     Media media = Media::refused) {
   const json::value* value = owner.raw(name, {"string", "array"});
   if (value == nullptr) return {};
   if (value->is_string()) return Content::of(std::string(value->as_string()));
@@ -91,7 +92,7 @@ Content read_content(FieldReader& owner, std::string_view name, Warnings& warnin
     owner.fail(name, "must be a string or a list of parts");
     return {};
   }
-  Content out{.parts = read_parts(owner, name, *parts, warnings)};
+  Content out{.parts = read_parts(owner, name, *parts, warnings, nullptr, media)};
   if (!out.parts.empty()) out.form = out.parts.size() == 1 ? Content::Form::text : Content::Form::parts;
   return out;
 }
@@ -249,10 +250,11 @@ class ItemReader {
     if (const json::object* object = given->if_object(); object != nullptr && object->contains("type")) {
       const json::array one{*given};  // a part by itself, as a screenshot is
       return add_result(std::move(id), Content{.form = Content::Form::parts,
-                                               .parts = read_parts(item, type.output, one, warnings_)});
+                                               .parts = read_parts(item, type.output, one, warnings_, nullptr,
+                                                                   Media::named)});
     }
-    Content content =
-        has_typed_parts(*given) ? read_content(item, type.output, warnings_) : Content::of(text_of(*given));
+    Content content = has_typed_parts(*given) ? read_content(item, type.output, warnings_, Media::named)
+                                              : Content::of(text_of(*given));
     if (item.ok()) add_result(std::move(id), std::move(content));
   }
 

@@ -128,10 +128,6 @@ TEST(ResponsesParser, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("input":[{"role":"user","content":[{"type":"input_image"}]}])"),
             "input.0.content.0.type");
   EXPECT_EQ(param(R"("input":[{"type":"no_such_item"}])"), "input.0.type");
-  EXPECT_EQ(
-      param(
-          R"("input":[{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}])"),
-      "input.0.output.0.type");
   EXPECT_EQ(param(R"("input":"x","tools":[{"type":"namespace","name":"n"}])"), "tools.0.tools");
   EXPECT_EQ(param(R"("input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"namespace"}]}])"),
             "tools.0.tools.0.type");
