@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numbers>
 
@@ -154,6 +155,31 @@ TEST(Load, EveryMissingTensorIsNamed) {
     source.remove(name);
     EXPECT_EQ(load_error(source), "tensor '" + name + "' is missing");
   }
+}
+
+TEST(Load, NamesThatProgramsThatTrainWrite) {
+  const auto error = [](const std::function<std::string(const std::string&)>& written) {
+    const FakeSource whole = llama_source();
+    FakeSource source = llama_source();
+    for (const std::string& name : whole.tensor_names()) {
+      source.remove(name);
+      source.add(written(name), whole.find(name)->shape);
+    }
+    return load_error(source);
+  };
+  EXPECT_EQ(error([](const std::string& name) { return "_orig_mod." + name; }), "");
+  EXPECT_EQ(error([](const std::string& name) { return "module." + name; }), "");
+  EXPECT_EQ(error([](const std::string& name) { return "base_model.model." + name; }),
+            "tensor 'model.embed_tokens.weight' is missing; there is "
+            "'base_model.model.model.embed_tokens.weight'");
+  EXPECT_EQ(
+      error([](std::string name) {
+        const std::size_t at = name.find("q_proj.");
+        return at == std::string::npos ? name : name.insert(at + 7, "base_layer.");
+      }),
+      "tensor 'model.layers.0.self_attn.q_proj.weight' is missing; there is "
+      "'model.layers.0.self_attn.q_proj.base_layer.weight', as PEFT writes it: merge the adapter into its "
+      "model");
 }
 
 TEST(Load, EveryMisshapenTensorIsNamedWithBothShapes) {

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
+#include "loader/printable.h"
 #include "loader/tensor_file.h"
 #include "tensor/shape_text.h"
 
@@ -32,12 +33,36 @@ bool is_zero_bias(const ModelSource& source, const std::string& name) {
   return zero;
 }
 
+// Programs that train may write the tensor `name` below a prefix, or beside an adapter: half a sentence that
+// says so. Empty: they did not.
+std::string stands_instead(const ModelSource& source, std::string_view name, std::string_view prefix) {
+  if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  const std::string below = concat(".", name);
+  const std::size_t last = below.rfind('.');
+  const std::string base = concat(below.substr(0, last), ".base_layer", below.substr(last));
+  for (const std::string& each : source.tensor_names()) {
+    if (each.ends_with(below)) return concat("; there is '", printable(each), "'");
+    if (each.ends_with(base))
+      return concat("; there is '", printable(each),
+                    "', as PEFT writes it: merge the adapter into its model");
+  }
+  return {};
+}
+
 }  // namespace
 
+// The last two stand before every tensor where a program saved what torch.compile or DDP had wrapped.
 std::span<const std::string_view> wrapper_prefixes() {
-  static constexpr std::array<std::string_view, 8> kPrefixes = {
-      "model.language_model.", "model.text_model.", "model.language.", "language_model.",
-      "text_model.",           "model.llm.",        "language.",       "llm."};
+  static constexpr std::array<std::string_view, 10> kPrefixes = {"model.language_model.",
+                                                                 "model.text_model.",
+                                                                 "model.language.",
+                                                                 "language_model.",
+                                                                 "text_model.",
+                                                                 "model.llm.",
+                                                                 "language.",
+                                                                 "llm.",
+                                                                 "_orig_mod.",
+                                                                 "module."};
   return kPrefixes;
 }
 
@@ -90,7 +115,7 @@ TensorView WeightReader::take(const std::string& name, const std::vector<std::in
   if (!status_.ok()) return {};
   const TensorView* tensor = find(name);
   if (tensor == nullptr) {
-    fail(corrupt_data(concat("tensor '", name, "' is missing")));
+    fail(corrupt_data(concat("tensor '", name, "' is missing", stands_instead(source_, name, prefix_))));
     return {};
   }
   if (!same_shape(tensor->shape, shape)) {
