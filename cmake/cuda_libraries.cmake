@@ -38,6 +38,7 @@ function(pagoda_add_cuda_libraries target)
     set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
     target_sources(${target} PRIVATE ${object})
   endforeach()
+  # Who links it links pagoda_device, too, which has the runtime: what stands here does not wait for its kernels.
   target_compile_definitions(${target} PUBLIC PAGODA_CUDA_LIBRARIES)
-  target_link_libraries(${target} PUBLIC pagoda_device)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
 endfunction()
