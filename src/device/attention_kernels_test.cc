@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 
@@ -260,8 +261,8 @@ class World {
     const auto count = static_cast<std::int64_t>(sequences.size());
     if (way == Way::splits) return bench_.run().attend_splits(shape_.element, args, count);
     if (way == Way::rows) return bench_.run().attend_rows(shape_.element, args, count);
-    if (way == Way::tile_splits) return bench_.run().attend_tile_splits(args, count);
-    if (way == Way::tile_walk) return bench_.run().attend_tile_walk(args, count);
+    if (way == Way::tile_splits) return bench_.run().attend_tile_splits(args, count, shape_.element);
+    if (way == Way::tile_walk) return bench_.run().attend_tile_walk(args, count, shape_.element);
     const bool bulk = way == Way::bulk;
     const std::int32_t most =
         bulk ? KernelLaunches::bulk_rows_of_tile(shape_.heads(), shape_.kv_heads)
@@ -274,7 +275,8 @@ class World {
     const std::int64_t num_tiles = std::ssize(tiles);
     tiles.push_back(static_cast<std::int32_t>(count));
     args.tiles = bench_.put(tiles, "tiles");
-    return bulk ? bench_.run().attend_bulk(args, num_tiles) : bench_.run().attend_tiles(args, num_tiles);
+    return bulk ? bench_.run().attend_bulk(args, num_tiles)
+                : bench_.run().attend_tiles(args, num_tiles, shape_.element);
   }
 
   bool done() const {
@@ -347,15 +349,15 @@ void expect_same_bits(const Outputs& a, const Outputs& b) {
   for (std::size_t s = 0; s < a.size(); ++s) EXPECT_TRUE(same_bits(a[s], b[s])) << "sequence " << s;
 }
 
-// Queries and weights are rounded to bfloat16 there.
-TEST(DeviceAttention, TilesAgreeWithTheReferenceAndAmongEachOther) {
-  constexpr std::int32_t kSizes[] = {16, 64, 80, 128, 40, 160, 256, 8};
+// Queries and weights are rounded to bfloat16 there. Slots of 8 bits begin at multiples of 16 bytes.
+void expect_tiles_agree(Element element, std::span<const std::int32_t> sizes) {
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
     SCOPED_TRACE(seed);
     Shape shape = shape_of(seed);
-    shape.element = Element::bf16;
+    shape.element = element;
+    if (element != Element::bf16 && shape.block_size == 17) shape.block_size = 12;
     if (seed % 8 != 0) {
-      shape.head_size = kSizes[seed % 8];
+      shape.head_size = sizes[seed % 8];
       shape.rotary = seed % 2 == 0 ? shape.head_size : 8;
       shape.group = seed == 5 ? 16 : shape.group;
     }
@@ -368,12 +370,18 @@ TEST(DeviceAttention, TilesAgreeWithTheReferenceAndAmongEachOther) {
     expect_same_bits(tiles, run(shape, seed + 200, Steps::chunks, Way::tiles));
   }
 }
+TEST(DeviceAttention, TilesAgreeWithTheReferenceAndAmongEachOther) {
+  expect_tiles_agree(Element::bf16, std::array{16, 64, 80, 128, 40, 160, 256, 8});
+}
+TEST(DeviceAttention, TilesOfEightBitsAgreeWithTheReferenceAndAmongEachOther) {
+  expect_tiles_agree(Element::i8, std::array{16, 64, 80, 128, 48, 160, 256, 32});
+}
 
 // More splits than a block has warps, from the beginning and from a window's.
 TEST(DeviceAttention, AWalkGoesOnBehindTheFirstSplits) {
-  for (const std::int32_t window : {0, 300}) {
+  for (const std::int32_t window : {0, 300, 299}) {
     SCOPED_TRACE(window);
-    const Shape shape = {.element = Element::bf16,
+    const Shape shape = {.element = window % 2 == 0 ? Element::bf16 : Element::i8,
                          .kv_heads = 2,
                          .group = 2,
                          .head_size = 16,

@@ -12,29 +12,15 @@ namespace {
 constexpr bool fits(std::uint32_t shared_bytes) { return shared_bytes <= kMaxSharedBytes; }
 static_assert(fits(few_shared_bytes(64, kFewRows.rows, 1 << 20)) &&
               fits(product_shared_bytes(kSeveralRows, 64)) && fits(product_shared_bytes(kSomeRows, 64)) &&
-              fits(product_shared_bytes(kWideRows, 64)) && fits(product_shared_bytes(kManyRows, 64)) &&
-              fits(walk_shared_bytes(256, kMaxHeadGroup)) && fits(walk_shared_bytes(64, kMaxHeadGroup)));
+              fits(product_shared_bytes(kWideRows, 64)) && fits(product_shared_bytes(kManyRows, 64)));
 
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
-
-// The kernel of a cache's element: they follow each other in kernels.def.
-KernelId for_cache(Element cache, KernelId of_f32) {
-  return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + static_cast<std::int32_t>(cache));
-}
 
 // The kernel of a matrix's element: they follow each other in kernels.def as the elements do, without i8.
 KernelId for_weights(Element weight, KernelId of_f32) {
   CHECK(weight != Element::i8);
   const std::int32_t which = static_cast<std::int32_t>(weight) - (weight > Element::i8 ? 1 : 0);
   return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + which);
-}
-
-std::int32_t padded(std::int32_t head_size) { return head_size > 128 ? 256 : head_size > 64 ? 128 : 64; }
-
-// Kernels for heads of up to 64, 128 and 256, which lie `apart` from each other in kernels.def.
-KernelId tile_kernel(KernelId of_64, std::int32_t head_size, std::int32_t apart) {
-  const std::int32_t which = head_size > 128 ? 2 : head_size > 64 ? 1 : 0;
-  return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + apart * which);
 }
 
 Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
@@ -77,10 +63,10 @@ LaunchShape select_rows(std::int64_t rows, std::int32_t vocabulary) {
   return {.grid = {u32(rows)}, .block = {u32(threads)}, .shared_bytes = select_shared_bytes(threads)};
 }
 
-// The launch of a norm, whose threads stand for four each. By the width alone: its sum's order is theirs.
+// The launch of a norm.
 LaunchShape whole_rows(std::int64_t rows, std::int32_t width) {
-  const std::uint32_t threads = width >= kWideRow ? kWideRowThreads : kRowThreads;
-  return {.grid = {u32(rows)}, .block = {threads / 4}, .shared_bytes = threads / 32 * u32(sizeof(float))};
+  const std::uint32_t threads = norm_threads(width);
+  return {.grid = {u32(rows)}, .block = {threads}, .shared_bytes = threads / 8 * u32(sizeof(float))};
 }
 
 }  // namespace
@@ -319,88 +305,6 @@ Status KernelLaunches::grouped_tiles(Element weight, const GroupedLinearArgs& ar
 
 Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {
   return put(KernelId::combine, {u32(rows)}, {kRowThreads}, 0, args);
-}
-
-Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows) {
-  const KernelId id = for_cache(cache, KernelId::rope_and_write_f32);
-  const std::int32_t heads = args.num_query_heads + 2 * args.cache.num_kv_heads;
-  return put(id, {u32(rows), u32((heads + kRopeWarps - 1) / kRopeWarps)}, {kWarp * u32(kRopeWarps)}, 0, args);
-}
-
-Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows) {
-  const KernelId id = for_cache(cache, KernelId::attend_splits_f32);
-  const std::uint32_t kv_heads = u32(args.cache.num_kv_heads), heads = u32(args.num_query_heads);
-  PAGODA_RETURN_IF_ERROR(
-      put(id, {u32(rows), kv_heads, u32(args.splits)}, {kWarp * heads / kv_heads}, 0, args));
-  return merge_splits(args, rows);
-}
-
-Status KernelLaunches::attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows) {
-  const KernelId id = for_cache(cache, KernelId::attend_rows_f32);
-  const std::uint32_t kv_heads = u32(args.cache.num_kv_heads);
-  return put(id, {u32(rows), kv_heads}, {kWarp * u32(args.num_query_heads) / kv_heads}, 0, args);
-}
-
-bool KernelLaunches::walks(const AttentionArgs& args, std::int64_t rows) {
-  const std::int64_t longest = rows * args.splits;
-  return rows * args.cache.num_kv_heads >= kWalkBlocks &&
-         2 * (args.all_splits == 0 ? longest : args.all_splits) >= longest;
-}
-
-Status KernelLaunches::attend_tile_walk(const AttentionArgs& args, std::int64_t rows) {
-  const std::int32_t size = args.cache.head_size, kv = args.cache.num_kv_heads;
-  return put(tile_kernel(KernelId::attend_tile_walk_64, size, 1), {u32(rows), u32(kv)}, {kWarp * kTileWarps},
-             walk_shared_bytes(padded(size), args.num_query_heads / kv), args);
-}
-
-Status KernelLaunches::attend_tile_splits(const AttentionArgs& args, std::int64_t rows) {
-  const std::int32_t size = args.cache.head_size;
-  const std::uint32_t warps = u32(split_warps(padded(size)));
-  PAGODA_RETURN_IF_ERROR(
-      put(tile_kernel(KernelId::attend_tile_splits_64, size, 2),
-          {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps}, {kWarp * warps},
-          warps * tile_shared_bytes(padded(size)), args));
-  return merge_splits(args, rows);
-}
-
-Status KernelLaunches::merge_splits(const AttentionArgs& args, std::int64_t rows) {
-  return put(KernelId::merge_splits, {u32(rows), u32(args.num_query_heads)},
-             {u32(merge_threads(args.cache.head_size))}, 0, args);
-}
-
-Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tiles) {
-  const std::int32_t size = args.cache.head_size;
-  return put(tile_kernel(KernelId::attend_tiles_64, size, 2), {u32(tiles), u32(args.cache.num_kv_heads)},
-             {kWarp * kTileWarps}, tile_shared_bytes(padded(size)), args);
-}
-
-std::int32_t KernelLaunches::rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads,
-                                          std::int32_t head_size) {
-  return tile_rows(padded(head_size)) / (query_heads / kv_heads);
-}
-
-Status KernelLaunches::attend_bulk(const AttentionArgs& args, std::int64_t tiles) {
-  if (tiles == 0) return ok_status();
-  const std::int32_t size = args.cache.head_size;
-  CHECK(supports_bulk_attention(args.cache));
-  return put(size == 64 ? KernelId::attend_bulk_64 : KernelId::attend_bulk_128,
-             {.grid = {u32(args.cache.num_kv_heads), u32(tiles)},
-              .block = {u32(kBulkThreads)},
-              .shared_bytes = bulk_attention_bytes(size),
-              .warpgroups = true},
-             args);
-}
-
-// The block's threads find eight tokens at once, and copy lines of 128 bytes.
-bool KernelLaunches::supports_bulk_attention(const CacheArgs& cache) const {
-  return device_.has_warpgroups() && (cache.head_size == 64 || cache.head_size == 128) &&
-         cache.block_size % 8 == 0;
-}
-
-bool KernelLaunches::prefers_bulk_attention() { return choices::bulk_attention != 0; }
-
-std::int32_t KernelLaunches::bulk_rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads) {
-  return kBulkAttentionRows / (query_heads / kv_heads);
 }
 
 Status KernelLaunches::copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs) {

@@ -89,17 +89,17 @@ class KernelLaunches {
   // args.partial), which is for few rows with long contexts; or one after the other.
   Status attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows);
   Status attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows);
-  // The same by tiles of matrix products, over caches of bf16, where supports_tiles(); other bits than those
-  // of the two above, and the same among each other. A tile's rows are of one sequence, at ascending
-  // positions.
-  Status attend_tile_splits(const AttentionArgs& args, std::int64_t rows);
+  // The same by tiles of matrix products, over caches of bf16 or i8, where supports_tiles() and
+  // supports_tiles_over(); other bits than those of the two above, and the same among each other. A tile's
+  // rows are of one sequence, at ascending positions.
+  Status attend_tile_splits(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16);
   // A block walks through the context of a row and KV head: no args.partial, for many rows.
-  Status attend_tile_walk(const AttentionArgs& args, std::int64_t rows);
+  Status attend_tile_walk(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16);
   // The one of the two that is made for so many rows.
-  Status attend_tile_decode(const AttentionArgs& args, std::int64_t rows) {
-    return walks(args, rows) ? attend_tile_walk(args, rows) : attend_tile_splits(args, rows);
+  Status attend_tile_decode(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16) {
+    return walks(args, rows) ? attend_tile_walk(args, rows, cache) : attend_tile_splits(args, rows, cache);
   }
-  Status attend_tiles(const AttentionArgs& args, std::int64_t tiles);
+  Status attend_tiles(const AttentionArgs& args, std::int64_t tiles, Element cache = Element::bf16);
   // Another form of it, with the same bits (check_bulk_attention()), where supports_bulk_attention(): tiles
   // of bulk_rows_of_tile() rows.
   Status attend_bulk(const AttentionArgs& args, std::int64_t tiles);
@@ -132,6 +132,8 @@ class KernelLaunches {
   static bool supports_tiles(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size) {
     return supports_heads(query_heads, kv_heads, head_size) && head_size % 8 == 0 && head_size <= 256;
   }
+  // Whether such a cache's slots begin at multiples of 16 bytes.
+  static bool supports_tiles_over(Element cache, const CacheArgs& args);
   // How many rows a tile may have.
   static std::int32_t rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size);
   bool supports_bulk_attention(const CacheArgs& cache) const;

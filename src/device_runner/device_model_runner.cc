@@ -125,10 +125,12 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (!layout) return layout.error();
   const bool warpgroups = kernels.attention == AttentionKernels::warpgroups;
   if ((warpgroups || kernels.attention == AttentionKernels::tiles) &&
-      !all_attend_by_tiles((*model)->decoder, layout->dtype, runner->ops_options_))
-    return unimplemented(
-        concat("--device-attention ", warpgroups ? "warpgroups" : "tiles",
-               " needs keys and values in bfloat16, and heads of a multiple of 8 up to 256"));
+      ((warpgroups && layout->dtype != DType::bf16) ||
+       !all_attend_by_tiles((*model)->decoder, layout->dtype, runner->ops_options_)))
+    return unimplemented(concat("--device-attention ", warpgroups ? "warpgroups" : "tiles",
+                                " needs keys and values in bfloat16", warpgroups ? "" : " or int8",
+                                ", and heads of a multiple of ", layout->dtype == DType::i8 ? "16" : "8",
+                                " up to 256"));
   runner->identity_ = source->identity();
   PAGODA_RETURN_IF_ERROR(runner->load_model(*source));
   if (options.parallel.size() > 1) PAGODA_RETURN_IF_ERROR(runner->create_windows());

@@ -52,12 +52,11 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .default_text = "memory=256MiB,granule=2MiB,seed=0"},
       {.name = "device-attention",
        .value = flags::choice(flags.device_attention, {"auto", "tiles", "warpgroups", "plain"}),
-       .help = "attention kernels on a device: tiles (bfloat16), warpgroups or plain; auto: tiles where "
-               "supported",
+       .help = "attention kernels on a device: tiles, warpgroups or plain; auto: tiles where supported",
        .details = "attention kernels on a device: `tiles` of bfloat16 products; `warpgroups`: the same, and "
                   "prompts by `wgmma` on compute capability 9.0; or `plain`; `auto`: warpgroups, or tiles, "
-                  "where keys and values are bfloat16 and the head size is a multiple of 8 up to 256 "
-                  "([device kernels](device-kernels.md#attention))"},
+                  "where keys and values are bfloat16 and the head size is a multiple of 8 up to 256; tiles "
+                  "for int8 and multiples of 16 ([device kernels](device-kernels.md#attention))"},
       {.name = "device-products",
        .value = flags::choice(flags.device_products, {"auto", "tiles", "plain", "cublaslt", "own"}),
        .help = "matrix products on a device: tiles (bfloat16), plain or cublaslt; auto: tiles with --dtype "

@@ -5,6 +5,7 @@
 #include "device/kernels/attention.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/tile_words.cuh"
+#include "device/kernels/weight_fragments.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -93,6 +94,15 @@ __device__ __forceinline__ void load_queries(const AttentionArgs& args, const Ti
     }
 }
 
+// Elements that 16 bytes of a cache are, and from a key's head to the value's of the same number.
+template <class T>
+inline constexpr int kPieceElements = 16 / static_cast<int>(sizeof(T));
+template <class T>
+__device__ __forceinline__ std::int64_t values_behind(const CacheArgs& cache) {
+  return static_cast<std::int64_t>(cache.num_kv_heads) * cache.block_size *
+         (slot_elements<T>(cache) + kScaleElements<T>);
+}
+
 // Element offsets of the keys of `lines` tokens from `token` on, which a warp is about to copy: lane i has
 // those of tokens i and i + 32. -1: no row sees it, and nothing is read.
 template <int lines>
@@ -100,7 +110,7 @@ struct SplitLines {
   std::int64_t keys[(lines + 31) / 32];
 };
 
-template <int lines>
+template <int lines, class T = Bf16>
 __device__ __forceinline__ SplitLines<lines> find_lines(const AttentionArgs& args, const TileOfRows& tile,
                                                         int token) {
   const CacheArgs& cache = args.cache;
@@ -112,32 +122,35 @@ __device__ __forceinline__ SplitLines<lines> find_lines(const AttentionArgs& arg
     found.keys[i] = -1;
     if (32 * i + lane >= lines || at < tile.low || at > tile.high) continue;
     const int block = tile.table[at / cache.block_size];
-    found.keys[i] = block * cache.block_elements + cache.layer_offset +
-                    (static_cast<std::int64_t>(tile.kv_head) * cache.block_size + at % cache.block_size) *
-                        cache.head_size;
+    found.keys[i] = cache_slot<T>(cache, block, false, tile.kv_head, at % cache.block_size) -
+                    static_cast<T*>(cache.cache);
   }
   return found;
 }
 
 // Starts the warp's copies of the keys, or of the values, of `lines` of those tokens, from token `begin` of
-// them on. Zero are tokens that no row sees, and what a head has not of its last 16 elements.
-template <int padded, int lines, int all>
+// them on, to lines `stride` elements apart. Zero are tokens that no row sees, and what a head has not of its
+// last 16 elements.
+template <int padded, int lines, int stride, class T, int all>
 __device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<all>& found, int begin,
-                                           bool values, Bf16* to) {
-  constexpr int kPieces = padded / 8, kAtOnce = 32 / kPieces;
+                                           bool values, T* to) {
+  constexpr int kElements = kPieceElements<T>, kPieces = padded / kElements, kAtOnce = 32 / kPieces;
   const CacheArgs& cache = args.cache;
-  const auto* const from =
-      static_cast<const Bf16*>(cache.cache) +
-      (values ? static_cast<std::int64_t>(cache.num_kv_heads) * cache.block_size * cache.head_size : 0);
-  const int lane = static_cast<int>(threadIdx.x % 32), column = 8 * (lane % kPieces);
+  const auto* const from = static_cast<const T*>(cache.cache) + (values ? values_behind<T>(cache) : 0);
+  const int lane = static_cast<int>(threadIdx.x % 32), column = kElements * (lane % kPieces);
 #pragma unroll
   for (int first = 0; first < lines; first += kAtOnce) {
     const int line = first + lane / kPieces;
     const std::int64_t key = __shfl_sync(kAllLanes, found.keys[(begin + first) / 32], (begin + line) % 32);
     const bool there = key >= 0 && column < cache.head_size;
     if (column < (cache.head_size + 15) / 16 * 16)
-      copy_async(to + line * TileSizes<padded>::kStride + column, from + (there ? key + column : 0), there);
+      copy_async(to + line * stride + column, from + (there ? key + column : 0), there);
   }
+}
+template <int padded, int lines, int all>
+__device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<all>& found, int begin,
+                                           bool values, Bf16* to) {
+  copy_lines<padded, lines, TileSizes<padded>::kStride>(args, found, begin, values, to);
 }
 
 // The largest, or the sum, of the four lanes that share a row.
@@ -193,17 +206,31 @@ __device__ __forceinline__ float power_of_two(float x) {
 #endif
 }
 
+// The scales of a split's keys and values in a cache of 8 bits: x = scale * code.
+struct SplitScales {
+  float keys[kSplitTokens], values[kSplitTokens];
+};
+
 // A split's softmax: weights of its tokens in bfloat16, as the left matrices of products. `whole`: all rows
-// see all of its tokens.
+// see all of its tokens. `scales`: scores are those of codes, and so are the values that are to be weighed;
+// or null.
 struct SplitWeights {
   float largest[2], sum[2];
   std::uint32_t weights[kSplitTokens / 16][4];
 };
 __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, const TileRow (&rows)[2],
-                                                     int token, bool whole, SplitScores& scores) {
+                                                     int token, bool whole, SplitScores& scores,
+                                                     const SplitScales* scales = nullptr) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   constexpr float kLog2E = 1.44269504f;
   SplitWeights out;
+  if (scales != nullptr)
+#pragma unroll
+    for (int n = 0; n < kSplitTokens / 8; ++n) {
+      const auto two = load_whole<TwoFloats>(scales->keys + 8 * n + 2 * (lane % 4));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[n][i] *= two.at[i % 2];
+    }
   // Scores that nothing else is done to are scaled with the power of two that weighs them.
   const bool scaled = args.softcap > 0 || args.slopes != nullptr || !(args.scale > 0);
   const float unit = scaled ? 1 : args.scale, power = unit * kLog2E;
@@ -251,6 +278,9 @@ __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, 
       const float* const pair = scores[2 * k + i / 2] + 2 * (i % 2);
       out.weights[k][i] = pack(pair[0], pair[1]);
       out.sum[i % 2] += low_of(out.weights[k][i]) + high_of(out.weights[k][i]);
+      if (scales == nullptr) continue;
+      const auto two = load_whole<TwoFloats>(scales->values + 16 * k + 8 * (i / 2) + 2 * (lane % 4));
+      out.weights[k][i] = pack(low_of(out.weights[k][i]) * two.at[0], high_of(out.weights[k][i]) * two.at[1]);
     }
 #pragma unroll
   for (int h = 0; h < 2; ++h) out.sum[h] = sum_of_row(out.sum[h]);

@@ -15,7 +15,7 @@
 // operation; kernel tests ask each device for it. Queries and weights are rounded to bfloat16 on their way
 // into the products, so that results are not the plain kernels' bits. Heads: multiples of 8 up to 256.
 // Source: FlashAttention-2 (Dao 2023); fixed splits: Flash-Decoding.
-#include "device/kernels/attention_splits.cuh"
+#include "device/kernels/attention_eights.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -70,8 +70,8 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
 }
 
 // Tile t is rows [tiles[t], tiles[t + 1]) of the launch's. grid: (tiles, KV heads); block: 32 * kTileWarps;
-// shared: tile_shared_bytes().
-template <int padded>
+// shared: tile_shared_bytes(), and of 8 bits codes of a split, and scales: eight_tile_bytes().
+template <int padded, class T = Bf16>
 __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
   using Sizes = TileSizes<padded>;
   PAGODA_SHARED(Bf16, shared);
@@ -89,12 +89,25 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
                            tile_row(args, tile, first_row + lane / 4 + 8)};
   // Each warp copies 16 tokens of a split.
   const int own = 16 * warp;
+  T* const codes = reinterpret_cast<T*>(shared + 2 * Sizes::kHalf) + 2 * own * padded;
+  auto& scales = *reinterpret_cast<SplitScales*>(reinterpret_cast<T*>(shared + 2 * Sizes::kHalf) +
+                                                 2 * kSplitTokens * padded);
   const auto copy = [&](const SplitLines<16>& lines, bool is_value) {
-    copy_lines<padded, 16>(args, lines, 0, is_value, (is_value ? values : keys) + own * Sizes::kStride);
+    if constexpr (kEights<T>)
+      copy_lines<padded, 16, padded>(args, lines, 0, is_value, codes + (is_value ? 16 * padded : 0));
+    else
+      copy_lines<padded, 16>(args, lines, 0, is_value, (is_value ? values : keys) + own * Sizes::kStride);
     copies_commit();
   };
+  const auto widen = [&](bool is_value) {
+    if constexpr (kEights<T>)
+      widen_piece<padded>(args.cache, codes + (is_value ? 16 * padded : 0),
+                          (is_value ? values : keys) + own * Sizes::kStride);
+  };
   int token = tile.low / kSplitTokens * kSplitTokens;
-  SplitLines<16> lines = find_lines<16>(args, tile, token + own);
+  SplitLines<16> lines = find_lines<16, T>(args, tile, token + own);
+  LineScales<16, T> of_lines, ahead;
+  ahead.find(args, tile, token + own);
   copy(lines, false);
   copy(lines, true);
   std::uint32_t query[padded / 16][4];
@@ -108,20 +121,28 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     for (int i = 0; i < 4; ++i) total.values[n][i] = 0;
   for (; token <= tile.high; token += kSplitTokens) {
     const bool last = token + kSplitTokens > tile.high;
-    if (!last) lines = find_lines<16>(args, tile, token + kSplitTokens + own);
+    of_lines = ahead;
+    if (!last) {
+      lines = find_lines<16, T>(args, tile, token + kSplitTokens + own);
+      ahead.find(args, tile, token + kSplitTokens + own);
+    }
     copies_wait<1>();
+    widen(false);
     __syncthreads();  // all keys are there
-    SplitScores scores;
-    if (has_rows) multiply_keys<padded>(args, query, keys, scores);
+    SplitScores scores_of;
+    if (has_rows) multiply_keys<padded>(args, query, keys, scores_of);
     __syncthreads();  // and were read
     if (!last) copy(lines, false);
     if (last)
       copies_wait<0>();
     else
       copies_wait<1>();
+    widen(true);
+    of_lines.put(scales, own);
     __syncthreads();  // all values are there
     if (has_rows) {
-      const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores);
+      const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores_of,
+                                                kEights<T> ? &scales : nullptr);
       Shares shares[2];
 #pragma unroll
       for (int h = 0; h < 2; ++h)
@@ -153,19 +174,28 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     }
 }
 
-#define PAGODA_TILE_KERNELS(padded)                                                              \
-  __global__ void __launch_bounds__(32 * split_warps(padded))                                    \
-      attend_tile_splits_##padded(AttentionArgs args) {                                          \
-    begin_kernel();                                                                              \
-    if constexpr (padded <= 128) {                                                               \
-      PAGODA_OF_KNOWN_SIZE(padded, attend_tile_splits)                                           \
-    } else { /* there are no registers for more */                                               \
-      attend_tile_splits<padded>(args);                                                          \
-    }                                                                                            \
-  }                                                                                              \
-  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) { \
-    begin_kernel();                                                                              \
-    PAGODA_OF_KNOWN_SIZE(padded, attend_tiles)                                                   \
+#define PAGODA_TILE_KERNELS(padded)                                                                   \
+  __global__ void __launch_bounds__(32 * split_warps(padded))                                         \
+      attend_tile_splits_##padded(AttentionArgs args) {                                               \
+    begin_kernel();                                                                                   \
+    if constexpr (padded <= 128) {                                                                    \
+      PAGODA_OF_KNOWN_SIZE(padded, attend_tile_splits)                                                \
+    } else { /* there are no registers for more */                                                    \
+      attend_tile_splits<padded>(args);                                                               \
+    }                                                                                                 \
+  }                                                                                                   \
+  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) {      \
+    begin_kernel();                                                                                   \
+    PAGODA_OF_KNOWN_SIZE(padded, attend_tiles)                                                        \
+  }                                                                                                   \
+  __global__ void __launch_bounds__(32 * split_warps(padded))                                         \
+      attend_tile_splits_##padded##_i8(AttentionArgs args) {                                          \
+    begin_kernel();                                                                                   \
+    attend_eight_splits<padded, Int8>(args);                                                          \
+  }                                                                                                   \
+  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded##_i8(AttentionArgs args) { \
+    begin_kernel();                                                                                   \
+    attend_tiles<padded, Int8>(args);                                                                 \
   }
 PAGODA_TILE_KERNELS(64)
 PAGODA_TILE_KERNELS(128)

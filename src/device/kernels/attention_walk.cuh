@@ -6,15 +6,16 @@
 // to the block's sum one after the other, in ascending order, by merge() of attention.cuh: the bits are those
 // of attend_tile_splits and attend_tiles. Source: FlashAttention-2 (Dao 2023); the order of sums:
 // attention_tiles.cuh.
-#include "device/kernels/attention_splits.cuh"
+#include "device/kernels/attention_eights.cuh"
 
 namespace pagoda::device::kernels {
 
-template <int padded>
+template <int padded, class T = Bf16>
 struct WalkSizes {
-  static constexpr int kStages = walk_stages(padded);
-  static constexpr int kPiece = 16 * TileSizes<padded>::kStride;  // elements
-  static constexpr int kPieces = 2 * kSplitTokens / 16;           // a split has: its keys, then its values
+  static constexpr int kStages = kEights<T> ? eight_walk_stages(padded) : walk_stages(padded);
+  static constexpr int kLine = kEights<T> ? padded : TileSizes<padded>::kStride;
+  static constexpr int kPiece = 16 * kLine;                 // elements
+  static constexpr int kPieces = 2 * kSplitTokens / 16;     // a split has: its keys, then its values
   static constexpr int kTotalStride = tile_stride(padded);  // floats from a row's sums to the next one's
   static_assert(kPieces % kStages == 0 && kStages >= 2);    // a piece's place is known when it is compiled
 };
@@ -83,32 +84,41 @@ __device__ __forceinline__ void add_split(const TileRow (&rows)[2], const SplitW
   }
 }
 
-// grid: (rows, KV heads); block: 32 * kTileWarps; shared: walk_shared_bytes().
-template <int padded>
+// grid: (rows, KV heads); block: 32 * kTileWarps; shared: walk_shared_bytes(), of 8 bits
+// eight_walk_bytes().
+template <int padded, class T = Bf16>
 __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
-  using Sizes = WalkSizes<padded>;
+  using Sizes = WalkSizes<padded, T>;
   constexpr int kStages = Sizes::kStages, kPieces = Sizes::kPieces;
-  PAGODA_SHARED(Bf16, shared);
+  PAGODA_SHARED(T, shared);
   if (is_padding(args, args.rows[blockIdx.x])) return;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
-  Bf16* const query_rows = shared + kTileWarps * kStages * Sizes::kPiece;
+  Bf16* const query_rows = reinterpret_cast<Bf16*>(shared + kTileWarps * kStages * Sizes::kPiece);
   WalkTotal total;
   total.largest = reinterpret_cast<float*>(query_rows + 16 * TileSizes<padded>::kStride);
   total.sum = total.largest + kMaxHeadGroup;
   total.values = total.sum + kMaxHeadGroup;
-  Bf16* const ring = shared + warp * kStages * Sizes::kPiece;
+  T* const ring = shared + warp * kStages * Sizes::kPiece;
+  // This warp's scales and its 16 tokens in bfloat16, where the cache has 8 bits.
+  auto* const all_scales = reinterpret_cast<SplitScales*>(total.values + group * Sizes::kTotalStride);
+  SplitScales& scales = all_scales[warp];
+  Bf16* const wide =
+      reinterpret_cast<Bf16*>(all_scales + kTileWarps) + warp * 16 * TileSizes<padded>::kStride;
   const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
   const int last = tile.high / kSplitTokens;
   int split = tile.low / kSplitTokens + warp;
   // Piece `piece` of a split, and those of the next one, if there is one: of `ahead`.
-  SplitLines<kSplitTokens> lines = find_lines<kSplitTokens>(args, tile, split * kSplitTokens), ahead = lines;
+  SplitLines<kSplitTokens> lines = find_lines<kSplitTokens, T>(args, tile, split * kSplitTokens),
+                           ahead = lines;
+  LineScales<kSplitTokens, T> scales_ahead;
+  scales_ahead.find(args, tile, split * kSplitTokens);
   const auto copy = [&](int piece) {
     const bool next = piece >= kPieces;
     const int at = piece % kPieces;
     if (split + (next ? kTileWarps : 0) <= last)
-      copy_lines<padded, 16>(args, next ? ahead : lines, at % (kPieces / 2) * 16, at >= kPieces / 2,
-                             ring + piece % kStages * Sizes::kPiece);
+      copy_lines<padded, 16, Sizes::kLine>(args, next ? ahead : lines, at % (kPieces / 2) * 16,
+                                           at >= kPieces / 2, ring + piece % kStages * Sizes::kPiece);
     copies_commit();
   };
 #pragma unroll
@@ -126,15 +136,24 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   __syncthreads();
   for (int first = split - warp; first <= last; first += kTileWarps, split += kTileWarps) {
     const bool mine = split <= last;
-    ahead = find_lines<kSplitTokens>(args, tile, (split + kTileWarps) * kSplitTokens);
+    scales_ahead.put(scales, 0);
+    ahead = find_lines<kSplitTokens, T>(args, tile, (split + kTileWarps) * kSplitTokens);
+    scales_ahead.find(args, tile, (split + kTileWarps) * kSplitTokens);
     SplitWeights weights;
     float part[padded / 8][4];
     // The piece that came, once all lanes are done with the one before, whose place the next copy takes.
-    const auto next_piece = [&](int piece) {
+    const auto next_piece = [&](int piece) -> const Bf16* {
       copies_wait<kStages - 2>();
       __syncwarp();
       copy(piece + kStages - 1);
-      return ring + piece % kStages * Sizes::kPiece;
+      T* const place = ring + piece % kStages * Sizes::kPiece;
+      if constexpr (kEights<T>) {
+        widen_piece<padded>(args.cache, place, wide);
+        __syncwarp();
+        return wide;
+      } else {
+        return place;
+      }
     };
     if (mine) {
       std::uint32_t query[padded / 16][4];
@@ -142,11 +161,11 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
       for (int k = 0; k < padded / 16; ++k)
         load_matrices<false>(query_rows + lane % 16 * TileSizes<padded>::kStride + 16 * k + lane / 16 * 8,
                              query[k]);
-      SplitScores scores;
+      SplitScores products;
 #pragma unroll
-      for (int n = 0; n < kPieces / 2; ++n) multiply_16_keys<padded>(args, query, next_piece(n), n, scores);
-      weights =
-          weigh_scores(args, rows, split * kSplitTokens, tile.all_see_split(split * kSplitTokens), scores);
+      for (int n = 0; n < kPieces / 2; ++n) multiply_16_keys<padded>(args, query, next_piece(n), n, products);
+      weights = weigh_scores(args, rows, split * kSplitTokens, tile.all_see_split(split * kSplitTokens),
+                             products, kEights<T> ? &scales : nullptr);
 #pragma unroll
       for (int n = 0; n < padded / 8; ++n)
 #pragma unroll
@@ -172,10 +191,14 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
                      quotient(total.values[row * Sizes::kTotalStride + i], total.sum[row]));
 }
 
-#define PAGODA_WALK_KERNEL(padded)                                                                      \
-  __global__ void __launch_bounds__(32 * kTileWarps, 2) attend_tile_walk_##padded(AttentionArgs args) { \
-    begin_kernel();                                                                                     \
-    PAGODA_OF_KNOWN_SIZE(padded, attend_tile_walk)                                                      \
+#define PAGODA_WALK_KERNEL(padded)                                                                           \
+  __global__ void __launch_bounds__(32 * kTileWarps, 2) attend_tile_walk_##padded(AttentionArgs args) {      \
+    begin_kernel();                                                                                          \
+    PAGODA_OF_KNOWN_SIZE(padded, attend_tile_walk)                                                           \
+  }                                                                                                          \
+  __global__ void __launch_bounds__(32 * kTileWarps, 2) attend_tile_walk_##padded##_i8(AttentionArgs args) { \
+    begin_kernel();                                                                                          \
+    attend_tile_walk<padded, Int8>(args);                                                                    \
   }
 PAGODA_WALK_KERNEL(64)
 PAGODA_WALK_KERNEL(128)

@@ -18,6 +18,10 @@ namespace choices {
 
 // Threads of a row's block (rows.cuh); of a norm's from kWideRow elements on.
 inline constexpr std::int32_t kRowThreads = 128, kWideRowThreads = 512, kWideRow = 1024;
+// ... which stand for four each. By the width alone: its sum's order is theirs.
+constexpr std::uint32_t norm_threads(std::int32_t width) {
+  return static_cast<std::uint32_t>(width >= kWideRow ? kWideRowThreads : kRowThreads) / 4;
+}
 
 // Heads of a block that rotates them and writes keys and values (paged_cache.cuh), a warp each.
 inline constexpr std::int32_t kRopeWarps = 4;
@@ -186,6 +190,23 @@ constexpr std::int32_t walk_stages(std::int32_t padded) { return 512 / padded; }
 constexpr std::uint32_t walk_shared_bytes(std::int32_t padded, std::int32_t group) {
   return static_cast<std::uint32_t>(2 * 16 * tile_stride(padded) * (kTileWarps * walk_stages(padded) + 1) +
                                     4 * (2 * kMaxHeadGroup + group * tile_stride(padded)));
+}
+// The same of caches in 8 bits: codes of a split's keys and values and 16 tokens in bfloat16 for a warp, with
+// scales; codes of a split for a tile's block; and for one that walks, whose warps have these, too.
+inline constexpr std::int32_t kSplitScaleBytes = 2 * 4 * kSplitTokens;
+constexpr std::int32_t eight_piece_bytes(std::int32_t padded) { return 2 * 16 * tile_stride(padded); }
+PAGODA_HOST_DEVICE constexpr std::uint32_t eight_shared_bytes(std::int32_t padded) {
+  return static_cast<std::uint32_t>(2 * kSplitTokens * padded + 2 * 16 * (padded + 8) + kSplitScaleBytes);
+}
+constexpr std::uint32_t eight_tile_bytes(std::int32_t padded) {
+  return tile_shared_bytes(padded) + static_cast<std::uint32_t>(2 * kSplitTokens * padded + kSplitScaleBytes);
+}
+constexpr std::int32_t eight_walk_stages(std::int32_t padded) { return padded > 128 ? 2 : 8; }
+constexpr std::uint32_t eight_walk_bytes(std::int32_t padded, std::int32_t group) {
+  return static_cast<std::uint32_t>(16 * padded * kTileWarps * eight_walk_stages(padded) +
+                                    4 * (2 * kMaxHeadGroup + group * tile_stride(padded)) +
+                                    kTileWarps * (eight_piece_bytes(padded) + kSplitScaleBytes) +
+                                    eight_piece_bytes(padded));
 }
 // A block that attends by warpgroups (attention_bulk.cuh), for heads of 64 and of 128: rows of a tile, and
 // pieces in its ring, each the keys or the values of a split. Shared: queries, pieces, two barriers for each

@@ -223,14 +223,14 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
     for (std::int64_t first = 0; first < rows.num_split_rows; first += at_once) {
       attention.rows = rows.split_rows + first;
       const std::int64_t count = std::min(at_once, rows.num_split_rows - first);
-      ops.keep(by_tiles ? ops.launches().attend_tile_decode(attention, count)
+      ops.keep(by_tiles ? ops.launches().attend_tile_decode(attention, count, cache.element)
                         : ops.launches().attend_splits(cache.element, attention, count));
     }
   }
   attention.rows = rows.whole_rows;
   attention.tiles = rows.tiles;
   ops.keep(by_warpgroups ? ops.launches().attend_bulk(attention, rows.num_tiles)
-           : by_tiles    ? ops.launches().attend_tiles(attention, rows.num_tiles)
+           : by_tiles    ? ops.launches().attend_tiles(attention, rows.num_tiles, cache.element)
                          : ops.launches().attend_rows(cache.element, attention, rows.num_whole_rows));
 }
 
@@ -283,7 +283,8 @@ bool takes_bulk_attention(const DeviceOps::Options& options) {
 
 bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32_t query_heads,
                       std::int32_t kv_heads, std::int32_t head_size) {
-  return options.attention != AttentionKernels::plain && cache == DType::bf16 &&
+  return options.attention != AttentionKernels::plain &&
+         (cache == DType::bf16 || (cache == DType::i8 && head_size % 16 == 0)) &&
          device::KernelLaunches::supports_tiles(query_heads, kv_heads, head_size);
 }
 
@@ -311,9 +312,10 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
   // Tiles copy 16 bytes at once.
   const bool by_tiles =
       attends_by_tiles(ops.options(), args.layout.dtype, args.num_query_heads, kv_heads, size) &&
-      (cache.args.block_elements | cache.args.layer_offset) % 8 == 0;
-  const bool by_warpgroups =
-      by_tiles && takes_bulk_attention(ops.options()) && ops.launches().supports_bulk_attention(cache.args);
+      device::KernelLaunches::supports_tiles_over(cache.element, cache.args);
+  const bool by_warpgroups = by_tiles && cache.element == Element::bf16 &&
+                             takes_bulk_attention(ops.options()) &&
+                             ops.launches().supports_bulk_attention(cache.args);
   const DeviceOps::AttentionRows rows =
       ops.show_rows(args.sequences,
                     by_warpgroups ? device::KernelLaunches::bulk_rows_of_tile(args.num_query_heads, kv_heads)

@@ -1,0 +1,125 @@
+// Launches of what keys and values go through: into the cache, and attention of every form.
+#include "device/kernel_launches.h"
+#include "device/kernels/launch_shapes.h"
+
+namespace pagoda::device {
+namespace {
+
+constexpr bool fits(std::uint32_t shared_bytes) { return shared_bytes <= kMaxSharedBytes; }
+static_assert(fits(walk_shared_bytes(256, kMaxHeadGroup)) && fits(walk_shared_bytes(64, kMaxHeadGroup)) &&
+              fits(eight_walk_bytes(64, kMaxHeadGroup)) && fits(eight_walk_bytes(128, kMaxHeadGroup)) &&
+              fits(eight_walk_bytes(256, kMaxHeadGroup)) && fits(eight_tile_bytes(256)));
+
+std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+
+// The kernel of a cache's element: they follow each other in kernels.def.
+KernelId for_cache(Element cache, KernelId of_f32) {
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + static_cast<std::int32_t>(cache));
+}
+
+std::int32_t padded(std::int32_t head_size) { return head_size > 128 ? 256 : head_size > 64 ? 128 : 64; }
+
+// Kernels for heads of up to 64, 128 and 256, which lie `apart` from each other in kernels.def.
+KernelId tile_kernel(KernelId of_64, std::int32_t head_size, std::int32_t apart = 1) {
+  const std::int32_t which = head_size > 128 ? 2 : head_size > 64 ? 1 : 0;
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + apart * which);
+}
+
+}  // namespace
+
+Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows) {
+  const KernelId id = for_cache(cache, KernelId::rope_and_write_f32);
+  const std::int32_t heads = args.num_query_heads + 2 * args.cache.num_kv_heads;
+  return put(id, {u32(rows), u32((heads + kRopeWarps - 1) / kRopeWarps)}, {kWarp * u32(kRopeWarps)}, 0, args);
+}
+
+Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows) {
+  const KernelId id = for_cache(cache, KernelId::attend_splits_f32);
+  const std::uint32_t kv_heads = u32(args.cache.num_kv_heads), heads = u32(args.num_query_heads);
+  PAGODA_RETURN_IF_ERROR(
+      put(id, {u32(rows), kv_heads, u32(args.splits)}, {kWarp * heads / kv_heads}, 0, args));
+  return merge_splits(args, rows);
+}
+
+Status KernelLaunches::attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows) {
+  const KernelId id = for_cache(cache, KernelId::attend_rows_f32);
+  const std::uint32_t kv_heads = u32(args.cache.num_kv_heads);
+  return put(id, {u32(rows), kv_heads}, {kWarp * u32(args.num_query_heads) / kv_heads}, 0, args);
+}
+
+bool KernelLaunches::walks(const AttentionArgs& args, std::int64_t rows) {
+  const std::int64_t longest = rows * args.splits;
+  return rows * args.cache.num_kv_heads >= kWalkBlocks &&
+         2 * (args.all_splits == 0 ? longest : args.all_splits) >= longest;
+}
+
+Status KernelLaunches::attend_tile_walk(const AttentionArgs& args, std::int64_t rows, Element cache) {
+  const std::int32_t size = args.cache.head_size, kv = args.cache.num_kv_heads;
+  const bool eights = cache == Element::i8;
+  const std::int32_t group = args.num_query_heads / kv, padding = padded(size);
+  return put(tile_kernel(eights ? KernelId::attend_tile_walk_64_i8 : KernelId::attend_tile_walk_64, size),
+             {u32(rows), u32(kv)}, {kWarp * kTileWarps},
+             eights ? eight_walk_bytes(padding, group) : walk_shared_bytes(padding, group), args);
+}
+
+Status KernelLaunches::attend_tile_splits(const AttentionArgs& args, std::int64_t rows, Element cache) {
+  const std::int32_t size = args.cache.head_size;
+  const bool eights = cache == Element::i8;
+  const std::uint32_t warps = u32(split_warps(padded(size)));
+  PAGODA_RETURN_IF_ERROR(
+      put(tile_kernel(eights ? KernelId::attend_tile_splits_64_i8 : KernelId::attend_tile_splits_64, size, 2),
+          {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps}, {kWarp * warps},
+          warps * (eights ? eight_shared_bytes(padded(size)) : tile_shared_bytes(padded(size))), args));
+  return merge_splits(args, rows);
+}
+
+Status KernelLaunches::merge_splits(const AttentionArgs& args, std::int64_t rows) {
+  return put(KernelId::merge_splits, {u32(rows), u32(args.num_query_heads)},
+             {u32(merge_threads(args.cache.head_size))}, 0, args);
+}
+
+Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tiles, Element cache) {
+  const std::int32_t size = args.cache.head_size;
+  const bool eights = cache == Element::i8;
+  return put(tile_kernel(eights ? KernelId::attend_tiles_64_i8 : KernelId::attend_tiles_64, size, 2),
+             {u32(tiles), u32(args.cache.num_kv_heads)}, {kWarp * kTileWarps},
+             eights ? eight_tile_bytes(padded(size)) : tile_shared_bytes(padded(size)), args);
+}
+
+bool KernelLaunches::supports_tiles_over(Element cache, const CacheArgs& args) {
+  if (cache == Element::i8)
+    return args.head_size % 16 == 0 && args.block_size % 4 == 0 &&
+           (args.block_elements | args.layer_offset) % 16 == 0;
+  return cache == Element::bf16 && (args.block_elements | args.layer_offset) % 8 == 0;
+}
+
+std::int32_t KernelLaunches::rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads,
+                                          std::int32_t head_size) {
+  return tile_rows(padded(head_size)) / (query_heads / kv_heads);
+}
+
+Status KernelLaunches::attend_bulk(const AttentionArgs& args, std::int64_t tiles) {
+  if (tiles == 0) return ok_status();
+  const std::int32_t size = args.cache.head_size;
+  CHECK(supports_bulk_attention(args.cache));
+  return put(size == 64 ? KernelId::attend_bulk_64 : KernelId::attend_bulk_128,
+             {.grid = {u32(args.cache.num_kv_heads), u32(tiles)},
+              .block = {u32(kBulkThreads)},
+              .shared_bytes = bulk_attention_bytes(size),
+              .warpgroups = true},
+             args);
+}
+
+// The block's threads find eight tokens at once, and copy lines of 128 bytes.
+bool KernelLaunches::supports_bulk_attention(const CacheArgs& cache) const {
+  return device_.has_warpgroups() && (cache.head_size == 64 || cache.head_size == 128) &&
+         cache.block_size % 8 == 0;
+}
+
+bool KernelLaunches::prefers_bulk_attention() { return choices::bulk_attention != 0; }
+
+std::int32_t KernelLaunches::bulk_rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads) {
+  return kBulkAttentionRows / (query_heads / kv_heads);
+}
+
+}  // namespace pagoda::device

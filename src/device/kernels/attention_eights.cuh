@@ -1,0 +1,153 @@
+#pragma once
+// Attention by tiles over caches in 8 bits: codes of a head's slots come into shared memory as they lie
+// there, and become bfloat16, which holds them exactly, 16 tokens at a time in front of the products that
+// read them. What a token's codes are worth multiplies its score, and its weight as the values' matrix has
+// it. So there is an order of sums for these caches, too, and all forms of attention_tiles.cuh have it.
+#include "device/kernels/attention_splits.cuh"
+
+namespace pagoda::device::kernels {
+
+template <class T>
+inline constexpr bool kEights = sizeof(T) == 1;
+
+// Four codes in two registers.
+__device__ __forceinline__ void widen_codes(std::uint32_t codes, const Int8*, std::uint32_t& first,
+                                            std::uint32_t& second) {
+  constexpr float kOffset = 8388608.0f + 128.0f;  // codes are 128 too high once their first bit is turned
+  const std::uint32_t turned = codes ^ 0x80808080u;
+  first = pack(large_and_byte(turned, 0) - kOffset, large_and_byte(turned, 1) - kOffset);
+  second = pack(large_and_byte(turned, 2) - kOffset, large_and_byte(turned, 3) - kOffset);
+}
+
+// The lines of 16 tokens, `padded` codes each, into lines of bfloat16. A lane has the pieces that it has
+// copied (copy_lines), so that it waits for nobody.
+template <int padded, class T>
+__device__ __forceinline__ void widen_piece(const CacheArgs& cache, const T* codes, Bf16* to) {
+  constexpr int kPieces = padded / 16;
+  const int lane = static_cast<int>(threadIdx.x % 32), piece = lane % kPieces;
+  if (16 * piece >= cache.head_size) return;
+  // Lanes that store at once lie in different banks.
+  const int turn = kPieces >= 8 && lane / 4 % 2 != 0 ? 1 : 0;
+#pragma unroll
+  for (int first = 0; first < 16; first += 32 / kPieces) {
+    const int line = first + lane / kPieces;
+    const auto four = load_whole<FourWords>(codes + line * padded + 16 * piece);
+    FourWords halves[2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      widen_codes(four.at[i], static_cast<const T*>(nullptr), halves[i / 2].at[2 * (i % 2)],
+                  halves[i / 2].at[2 * (i % 2) + 1]);
+    Bf16* const at = to + line * TileSizes<padded>::kStride + 16 * piece;
+    FourWords first_half, second_half;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      first_half.at[i] = turn != 0 ? halves[1].at[i] : halves[0].at[i];
+      second_half.at[i] = turn != 0 ? halves[0].at[i] : halves[1].at[i];
+    }
+    store_whole(at + 8 * turn, first_half);
+    store_whole(at + 8 * (1 - turn), second_half);
+  }
+}
+
+// Scales of `lines` tokens from `token` on: lane i has those of tokens i and i + 32; zero where no row sees
+// one.
+template <int lines, class T>
+struct LineScales {
+  static constexpr int kEach = (lines + 31) / 32;
+  float keys[kEach], values[kEach];
+  __device__ __forceinline__ void find(const AttentionArgs& args, const TileOfRows& tile, int token) {
+    const CacheArgs& cache = args.cache;
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int at = token + 32 * i + lane;
+      keys[i] = values[i] = 0;
+      if (32 * i + lane >= lines || at < tile.low || at > tile.high) continue;
+      const int block = tile.table[at / cache.block_size], slot = at % cache.block_size;
+      keys[i] = *cache_scale(cache, block, false, tile.kv_head, slot);
+      values[i] = *cache_scale(cache, block, true, tile.kv_head, slot);
+    }
+  }
+  // From the `first` of a split's on.
+  __device__ __forceinline__ void put(SplitScales& to, int first) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (32 * i + lane >= lines) continue;
+      to.keys[first + 32 * i + lane] = keys[i];
+      to.values[first + 32 * i + lane] = values[i];
+    }
+  }
+};
+template <int lines>
+struct LineScales<lines, Bf16> {  // there are none
+  __device__ __forceinline__ void find(const AttentionArgs&, const TileOfRows&, int) {}
+  __device__ __forceinline__ void put(SplitScales&, int) const {}
+};
+
+// attend_tile_splits() of attention_tiles.cuh. Shared: split_warps() * eight_shared_bytes().
+template <int padded, class T>
+__device__ __forceinline__ void attend_eight_splits(const AttentionArgs& args) {
+  using Sizes = TileSizes<padded>;
+  PAGODA_SHARED(unsigned char, shared);
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
+  const int split = static_cast<int>(blockIdx.z * (blockDim.x / 32)) + warp, token = split * kSplitTokens;
+  if (token > tile.high || token + kSplitTokens <= tile.low) return;
+  if (is_padding(args, args.rows[blockIdx.x])) return;
+  T* const keys = reinterpret_cast<T*>(shared + warp * eight_shared_bytes(padded));
+  T* const values = keys + kSplitTokens * padded;
+  Bf16* const wide = reinterpret_cast<Bf16*>(values + kSplitTokens * padded);
+  auto& scales = *reinterpret_cast<SplitScales*>(wide + 16 * Sizes::kStride);
+  const auto lines = find_lines<kSplitTokens, T>(args, tile, token);
+  copy_lines<padded, kSplitTokens, padded>(args, lines, 0, false, keys);
+  copies_commit();
+  copy_lines<padded, kSplitTokens, padded>(args, lines, 0, true, values);
+  copies_commit();
+  LineScales<kSplitTokens, T> of_lines;
+  of_lines.find(args, tile, token);
+  of_lines.put(scales, 0);
+  const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
+  std::uint32_t query[padded / 16][4];
+  load_queries<padded>(args, rows, query);
+  copies_wait<1>();
+  SplitScores scores;
+#pragma unroll
+  for (int n = 0; n < kSplitTokens / 16; ++n) {
+    __syncwarp();  // all have read the piece before
+    widen_piece<padded>(args.cache, keys + 16 * n * padded, wide);
+    __syncwarp();
+    multiply_16_keys<padded>(args, query, wide, n, scores);
+  }
+  const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores, &scales);
+  copies_wait<0>();
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    if (rows[h].there && lane % 4 == 0) {
+      float* const partial = partial_of(args, rows[h].head, split);
+      partial[0] = weights.largest[h];
+      partial[1] = weights.sum[h];
+    }
+  float part[padded / 8][4] = {};
+#pragma unroll
+  for (int k = 0; k < kSplitTokens / 16; ++k) {
+    __syncwarp();
+    widen_piece<padded>(args.cache, values + 16 * k * padded, wide);
+    __syncwarp();
+#pragma unroll
+    for (int n = 0; n < padded / 16; ++n)
+      if (16 * n < args.cache.head_size)
+        add_16_values<padded>(weights.weights[k], wide + 16 * n, part[2 * n], part[2 * n + 1]);
+  }
+#pragma unroll
+  for (int n = 0; n < padded / 8; ++n)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int column = 8 * n + 2 * (lane % 4);
+      if (!rows[h].there || column >= args.cache.head_size) continue;
+      store_whole(partial_of(args, rows[h].head, split) + 2 + column,
+                  TwoFloats{part[n][2 * h], part[n][2 * h + 1]});
+    }
+}
+
+}  // namespace pagoda::device::kernels
