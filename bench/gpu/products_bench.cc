@@ -148,7 +148,9 @@ class Bench {
                        copies = std::max<std::int64_t>(1, sizes_.bytes_of_weights / stride);
     const std::int64_t most = *std::max_element(sizes_.rows.begin(), sizes_.rows.end());
     std::vector<std::byte*> rooms;
-    for (const std::int64_t size : {copies * stride, most * k * 4, most * k * 2, most * n * 4}) {
+    const std::int64_t inputs = std::max<std::int64_t>(
+        most * k * 2, KernelLaunches::float8_input_bytes(Element::fp8_blocks, most, k));
+    for (const std::int64_t size : {copies * stride, most * k * 4, inputs, most * n * 4}) {
       auto room = device_.allocate(static_cast<std::size_t>(size), "bench");
       if (!room) return room.error();
       rooms.push_back(*room);
@@ -203,6 +205,20 @@ class Bench {
           timed(copies, [&](std::int64_t copy) { return launches.linear(kind.element, with(copy)); });
       if (!plain) return plain.error();
       std::printf(", \"plain_us\": %.2f", *plain);
+    }
+    if (kind.element >= Element::fp8 && device_.has_warpgroups()) {
+      const QuantizeRowsArgs inputs = {.x = args.x,
+                                       .out = reinterpret_cast<std::uint8_t*>(rooms[2]),
+                                       .rows = rows,
+                                       .width = k,
+                                       .blocks = kind.element == Element::fp8_blocks ? 1 : 0};
+      auto codes = timed(1, [&](std::int64_t) { return launches.quantize_rows(inputs); });
+      if (!codes) return codes.error();
+      auto eights =
+          timed(copies, [&](std::int64_t copy) { return launches.linear_float8(kind.element, with(copy)); });
+      if (!eights) return eights.error();
+      std::printf(", \"quantize_us\": %.2f, \"w8a8_us\": %.2f, \"w8a8_flops\": %.4g", *codes, *eights,
+                  1e6 * flops / *eights);
     }
     if (library_ && kind.element == Element::bf16) {
       auto library = timed(copies, [&](std::int64_t copy) -> Status {

@@ -59,6 +59,20 @@ class KernelLaunches {
   bool takes_gated(Element weight, Function function, std::int32_t rows) const;
   Status linear_gated(const GatedLinearArgs& args);
   Status linear_gated(const GatedLinearArgs& args, ProductForm form);
+  // Products of 8-bit floats by 8-bit floats, on a device that has_warpgroups(), of weights that are fp8 or
+  // fp8_blocks, whose k is whole groups of 32. x lies in args.rounded as one of the three below has made it
+  // (kernels/float8_args.h), with a scale for each row beside fp8, and for each 128 of it beside fp8_blocks.
+  // All forms, of any number of rows, give the same bits (float8_check.h). Of columns and rows of a block:
+  enum class Float8Form : std::uint8_t { by_32_64, by_48_64, by_64_64, by_112_64, by_128_128, by_192_128 };
+  static constexpr std::size_t kFloat8Forms = 6;
+  Status linear_float8(Element weight, const LinearArgs& args);
+  Status linear_float8(Element weight, LinearArgs args, Float8Form form);
+  static Float8Form float8_form(std::int32_t rows, std::int32_t n);
+  Status quantize_rows(const QuantizeRowsArgs& args);
+  Status quantize_norm(const QuantizeRowsArgs& args);
+  Status quantize_function(const QuantizeRowsArgs& args);
+  // Bytes of x in 8-bit floats.
+  static std::int64_t float8_input_bytes(Element weight, std::int64_t rows, std::int64_t k);
   // A matrix of linear_few(), for which supports_product_tiles(); `bias` of its n rows, or null.
   struct Matrix {
     Element element = Element::bf16;

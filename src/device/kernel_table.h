@@ -3,6 +3,7 @@
 #include <span>
 
 #include "device/device.h"
+#include "device/kernels/float8_args.h"
 #include "device/kernels/layer_args.h"
 #include "device/kernels/rank_args.h"
 

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "device/attention_check.h"
 #include "device/bulk_check.h"
+#include "device/float8_check.h"
 #include "kernels/device/ops.h"
 #include "model_runner/kv_layout_choice.h"
 #include "models/read_config.h"
@@ -67,6 +68,20 @@ std::set<std::int32_t> sizes_of_heads(const DecoderConfig& config) {
   return sizes;
 }
 
+Status check_w8a8(const ModelSource& source, const device::Device& device, Element weights) {
+  if (weights != Element::bf16) return unimplemented("--device-products w8a8 needs --dtype bfloat16");
+  if (!device.has_warpgroups())
+    return unimplemented(
+        concat("--device-products w8a8 needs compute capability 9.0; this is ", device.describe()));
+  const bool any = std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
+    return source.inputs_of(*source.find(name)).number == InputNumber::e4m3;
+  });
+  if (!any)
+    return invalid_argument(
+        "--device-products w8a8 is for folders whose scheme quantises activations to 8-bit floats (FP8)");
+  return ok_status();
+}
+
 bool all_attend_by_tiles(const DecoderConfig& config, DType cache, const DeviceOps::Options& options) {
   return std::ranges::all_of(config.layers, [&](const LayerConfig& layer) {
     const AttentionConfig* const attention = layer.attention();
@@ -100,6 +115,9 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     if (*weights != Element::bf16) return unimplemented("--device-products cublaslt needs --dtype bfloat16");
     PAGODA_RETURN_IF_ERROR(device->open_products().annotate("--device-products cublaslt"));
   }
+
+  if (kernels.products == MatrixProducts::w8a8)
+    PAGODA_RETURN_IF_ERROR(check_w8a8(*source, *device, *weights));
 
   std::unique_ptr<DeviceModelRunner> runner(new DeviceModelRunner(std::move(device)));
   device::Device& there = *runner->device_;
@@ -170,6 +188,14 @@ Status DeviceModelRunner::ask_for_bits() {
       break;
     }
   if (!ops_options_.rounds() || ops_options_.products == MatrixProducts::library) return ok_status();
+  if (ops_options_.products == MatrixProducts::w8a8) {
+    const auto right = device::check_float8_products(*device_, stream_);
+    if (!right) return right.error();
+    if (!*right)
+      return unavailable(concat(device_->describe(),
+                                ": products of 8-bit floats by warpgroups have bits that "
+                                "depend on their form: leave out --device-products w8a8"));
+  }
   const auto asked = device::KernelLaunches::forms_up_to(options_.max_num_batched_tokens);
   const auto shown = device::check_bulk_products(*device_, stream_, asked);
   if (!shown) return shown.error();

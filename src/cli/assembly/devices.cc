@@ -116,6 +116,7 @@ device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
           .products = flags.device_products == "cublaslt" ? MatrixProducts::library
                       : flags.device_products == "tiles"  ? MatrixProducts::tiles
                       : flags.device_products == "plain"  ? MatrixProducts::plain
+                      : flags.device_products == "w8a8"   ? MatrixProducts::w8a8
                                                           : MatrixProducts::automatic,
           .graphs = flags.enforce_eager              ? device_runner::GraphUse::off
                     : flags.device_graphs == "check" ? device_runner::GraphUse::check

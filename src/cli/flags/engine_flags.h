@@ -169,7 +169,7 @@ struct EngineFlags {
   std::vector<std::int32_t> device_indices = {};
   EmulatedDeviceFlags emulated_device;
   std::string device_attention = "auto";     // auto, tiles, warpgroups, plain
-  std::string device_products = "auto";      // auto (or own), tiles, plain, cublaslt
+  std::string device_products = "auto";      // auto (or own), tiles, plain, w8a8, cublaslt
   std::string device_graphs = "auto";        // auto, check
   std::string device_early_launch = "auto";  // auto, on, off
   bool device_idle = false;                  // bench: the device's idle time between steps is measured

@@ -58,15 +58,16 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
                   "where keys and values are bfloat16 and the head size is a multiple of 8 up to 256; tiles "
                   "for int8 and multiples of 16 ([device kernels](device-kernels.md#attention))"},
       {.name = "device-products",
-       .value = flags::choice(flags.device_products, {"auto", "tiles", "plain", "cublaslt", "own"}),
-       .help = "matrix products on a device: tiles (bfloat16), plain or cublaslt; auto: tiles with --dtype "
-               "bfloat16",
+       .value = flags::choice(flags.device_products, {"auto", "tiles", "plain", "w8a8", "cublaslt", "own"}),
+       .help = "matrix products on a device: tiles (bfloat16), plain, w8a8 (FP8 by FP8) or cublaslt; auto: "
+               "tiles with --dtype bfloat16",
        .details =
-           "matrix products on a device. `tiles` and `plain` give a token the same bits in every batch; "
-           "NVIDIA's `cublaslt` does not, and expands quantised weights first. `auto`, also called `own`: "
-           "tiles with `--dtype bfloat16`, otherwise plain ([device "
-           "kernels](device-kernels.md#matrix-products)). `pagoda "
-           "doctor` shows which library is installed"},
+           "matrix products on a device. `tiles`, `plain` and `w8a8` give a token the same bits in every "
+           "batch; NVIDIA's `cublaslt` does not, and expands quantised weights first. `auto`, also called "
+           "`own`: tiles with `--dtype bfloat16`, otherwise plain ([device "
+           "kernels](device-kernels.md#matrix-products)). "
+           "`w8a8`: the same, but FP8 folders that quantise activations are multiplied in FP8 by FP8, on "
+           "compute capability 9.0. `pagoda doctor` shows which library is installed"},
       {.name = "device-graphs",
        .value = flags::choice(flags.device_graphs, {"auto", "check"}),
        .help =

@@ -46,13 +46,16 @@ void AccessShadow::clear() {
   for (std::size_t i = 0; i < count_; ++i) granules_[i] = {};
 }
 
-std::optional<AccessStamp> AccessShadow::note(std::size_t offset, std::size_t size, AccessStamp now) {
+std::optional<AccessStamp> AccessShadow::note(std::size_t offset, std::size_t size, AccessStamp now,
+                                              const IsKnown& known) {
   std::optional<AccessStamp> race;
   for (const std::size_t end = offset + size; offset < end;) {
     const std::size_t begin = offset % kGranule;
     const std::size_t count = std::min(kGranule - begin, end - offset);
     now.bytes = static_cast<std::uint8_t>(((1u << count) - 1) << begin);
-    if (const auto found = note(granules_[offset / kGranule], now); found && !race) race = found;
+    if (const auto found = note(granules_[offset / kGranule], now);
+        found && !race && (!known || !known(*found)))
+      race = found;
     offset += count;
   }
   return race;

@@ -5,12 +5,13 @@
 //     threads of a warp           __syncwarp, shuffles and votes (warp_phase counts them)
 //     threads of a block          __syncthreads (block_phase counts them)
 //     blocks of a launch          nothing: only atomics of both
-// Launches are ordered by their streams; that is the scheduler's business (stream_queues.h).
-// Of bytes of one granule that threads write each by themselves (16-bit elements) the last writer alone is
-// remembered, and so is the last of several atomics: some races go unseen, and none is seen that is not
-// there. Threads: one. Source: the happens-before of FastTrack (PLDI'09), with CUDA's two kinds of barrier.
+//     what the caller knows       barriers of copies, at which the one arrived and for which the other waited
+// Streams order launches (stream_queues.h). The last writer of a granule alone is remembered, and the last
+// atomic: some races go unseen, and none is seen that is not there. Threads: one. Source: the happens-before
+// of FastTrack (PLDI'09), with CUDA's kinds of barrier.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct AccessStamp {
   std::uint16_t thread = 0;
   std::uint8_t bytes = 0;  // a bit for each of the granule
   AccessKind kind = AccessKind::read;
+  std::uint32_t clock = 0;  // the thread's in a cluster (cluster_copies.h)
 };
 
 class AccessShadow {
@@ -35,8 +37,10 @@ class AccessShadow {
   AccessShadow& operator=(AccessShadow&& other) noexcept;
 
   // Notes the access of `size` bytes from `offset` on. Gives the access it races with, if there is one.
-  // offset + size lies within the bytes.
-  std::optional<AccessStamp> note(std::size_t offset, std::size_t size, AccessStamp now);
+  // offset + size lies within the bytes. `known`: whether something else orders the two; or empty.
+  using IsKnown = std::function<bool(const AccessStamp& before)>;
+  std::optional<AccessStamp> note(std::size_t offset, std::size_t size, AccessStamp now,
+                                  const IsKnown& known = {});
   // Forgets everything.
   void clear();
 

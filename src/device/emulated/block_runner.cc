@@ -387,7 +387,15 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
         return concat(describe_access(kind, size), " at offset ", offset, " of shared memory, ", copy);
     AccessStamp of_block = now;
     of_block.launch = clusters_run_;  // each block has shared memory of its own
-    const auto race = block().shadow.note(offset, size, of_block);
+    AccessShadow::IsKnown known;
+    if (shape_->shares()) {
+      of_block.clock = cluster_copies_.clock(current_);
+      known = [this](const AccessStamp& then) {
+        return cluster_copies_.knows(current_, rank() * num_threads_ + then.thread, then.clock,
+                                     then.warp_phase);
+      };
+    }
+    const auto race = block().shadow.note(offset, size, of_block, known);
     if (!race) return {};
     return concat(describe_access(kind, size), " at offset ", offset,
                   " of shared memory in a race with thread ", race->thread, ", which ",

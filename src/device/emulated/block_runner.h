@@ -173,7 +173,9 @@ class BlockRunner {
     return std::span(states_).subspan(std::size_t{rank} * num_threads_, num_threads_);
   }
   ClusterCopies::Thread cluster_thread() const {
-    return {rank(), current_, block().phase, arrivals_[current_], waits_[current_]};
+    return {rank(),           current_,
+            block().phase,    arrivals_[current_],
+            waits_[current_], warps_[current_ / kWarp].phase};
   }
   void expect(const std::string& fault);  // that there is none
 

@@ -19,7 +19,7 @@ void ClusterCopies::begin(std::uint32_t blocks, std::uint32_t threads, std::size
   pieces_.assign(blocks, std::vector<Piece>((shared_bytes + kPiece - 1) / kPiece));
   barriers_.assign(blocks, {});
   waits_.assign(threads, {});
-  known_.assign(threads, Known(blocks + 2 * threads + threads / kLanes));
+  known_.assign(threads, Known(blocks + 2 * threads + 2 * (threads / kLanes)));
   later_.clear();
   reads_.assign(blocks, {});
   has_fences_ = false;
@@ -78,6 +78,7 @@ std::string ClusterCopies::arrive(const Thread& thread, std::size_t barrier, std
   if (std::string fault = signalled(thread, rank, barrier); !fault.empty()) return fault;
   Known& mine = known_[thread.number];
   mine[thread.rank] = thread.phase;
+  mine[met_by(thread.number)] = thread.warp_phase;
   ++mine[clock_of(thread.number)];
   return arrive(*at(rank, barrier), mine);
 }
@@ -94,6 +95,7 @@ std::string ClusterCopies::arrive_later(const Thread& thread, std::size_t barrie
   if (std::string fault = signalled(thread, thread.rank, barrier); !fault.empty()) return fault;
   later_.push_back({.thread = thread, .barrier = barrier, .known = known_[thread.number]});
   later_.back().known[thread.rank] = thread.phase;
+  later_.back().known[met_by(thread.number)] = thread.warp_phase;
   return {};
 }
 

@@ -20,9 +20,9 @@ namespace pagoda::device::emulated {
 class ClusterCopies {
  public:
   // A thread, by its number among all of the cluster; how many __syncthreads() its block has behind it; and
-  // how often it has arrived and waited at the cluster's barrier.
+  // how often it has arrived and waited at the cluster's barrier; and how often its warp has met.
   struct Thread {
-    std::uint32_t rank, number, phase, arrivals, waits;
+    std::uint32_t rank, number, phase, arrivals, waits, warp_phase;
   };
   // Into each of some blocks; offsets are in shared memory.
   struct Copy {
@@ -65,6 +65,13 @@ class ClusterCopies {
   std::string wait(const Thread& thread, std::size_t barrier, std::uint32_t parity);
   bool arrived(std::uint32_t thread) const;
   void see(std::uint32_t thread);
+  // The thread's clock, which goes on when it tells others what it has done; and whether another one, by its
+  // number in the cluster, knows of what it did then, by barriers of copies: it waited for its arrival behind
+  // that, or for one of its warp's, which had met in between.
+  std::uint32_t clock(std::uint32_t thread) const { return known_[thread][clock_of(thread)]; }
+  bool knows(std::uint32_t thread, std::uint32_t other, std::uint32_t clock, std::uint32_t warp_phase) const {
+    return known_[thread][clock_of(other)] > clock || known_[thread][met_by(other)] > warp_phase;
+  }
   // Lets a copy arrive for which a thread waits, or a thread's copies; none: there is none.
   std::optional<Arrival> arrive_one();
   std::string end(const Thread& thread);
@@ -79,8 +86,8 @@ class ClusterCopies {
   };
   // A thread's knowledge of others. A phase of each block: accesses before it are known to be done. Then the
   // clock of each thread, which goes on with its arrivals at barriers and its show_writes(): what it did
-  // before is known; up to which of its clock what each thread wrote has been shown; and groups of products
-  // of each warp that have ended.
+  // before is known; up to which of its clock what each thread wrote has been shown; groups of products of
+  // each warp that have ended; and how often each warp had met when one of its threads arrived.
   using Known = std::vector<std::uint32_t>;
   struct Barrier {
     std::uint32_t made = 0;  // the maker's number of arrivals
@@ -109,6 +116,7 @@ class ClusterCopies {
   std::size_t clock_of(std::uint32_t thread) const { return pieces_.size() + thread; }
   std::size_t shown_of(std::uint32_t thread) const { return pieces_.size() + threads_ + thread; }
   std::size_t products_of(std::uint32_t warp) const { return pieces_.size() + 2 * threads_ + warp; }
+  std::size_t met_by(std::uint32_t thread) const { return products_of(threads_ / 32 + thread / 32); }
   // Whether a product may still read the piece, as far as the thread knows.
   bool may_be_read(const Thread& thread, std::uint32_t rank, std::size_t piece) const;
 

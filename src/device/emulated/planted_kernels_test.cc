@@ -232,6 +232,46 @@ SHARED_PAIR(once)
 SHARED_PAIR(stay)
 #undef SHARED_PAIR
 
+// Copies of some threads arrive by themselves at a barrier, behind which a warp reads them; and come again
+// once one of its lanes has said that all have read.
+enum class Unsaid { nothing, there, met };
+template <Unsaid unsaid>
+__device__ void read_behind_barrier(const PlantedArgs& args) {
+  PAGODA_SHARED(float, shared);
+  constexpr int kSize = 32, kCopiers = kSize / 4;
+  const int t = static_cast<int>(threadIdx.x), rank = static_cast<int>(kernels::rank_in_cluster());
+  auto* const full = reinterpret_cast<std::uint64_t*>(shared + kSize);
+  auto* const free = full + 1;
+  if (t == 0) {
+    kernels::make_arrivals(full, kCopiers);
+    kernels::make_arrivals(free, 1);
+  }
+  kernels::cluster_arrive();
+  kernels::cluster_wait();
+  for (unsigned round = 0; round < 2; ++round) {
+    if (t >= kSize && t - kSize < kCopiers) {
+      if (round > 0) kernels::wait_for_arrivals(free, 0);
+      kernels::copy_async(shared + 4 * (t - kSize), args.in + 4 * (t - kSize), true);
+      kernels::arrive_with_copies(full);
+    }
+    if (t >= kSize) continue;
+    if (unsaid != Unsaid::there || t != 5) kernels::wait_for_arrivals(full, round);
+    args.out[rank * kSize + t] = shared[kSize - 1 - t];
+    if (unsaid != Unsaid::met) __syncwarp();
+    if (t == 0 && round == 0) kernels::arrive_at(free, static_cast<unsigned>(rank));
+  }
+  kernels::cluster_arrive();
+  kernels::cluster_wait();
+}
+template <bool good>
+__global__ void read_there(PlantedArgs args) {
+  read_behind_barrier<good ? Unsaid::nothing : Unsaid::there>(args);
+}
+template <bool good>
+__global__ void read_met(PlantedArgs args) {
+  read_behind_barrier<good ? Unsaid::nothing : Unsaid::met>(args);
+}
+
 // It touches something before it waits for earlier kernels.
 template <bool good>
 __global__ void write_before_wait(PlantedArgs args) {
@@ -270,7 +310,7 @@ __global__ void read_before_wait(PlantedArgs args) {
   {#name, entry<name<true>, false>(#name), true, __VA_ARGS__}, {           \
     #name " (wrong)", entry<name<false>, false>(#name), false, __VA_ARGS__ \
   }
-const std::array<Planted, 58> planted = {{
+const std::array<Planted, 62> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
     PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
     PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
@@ -296,6 +336,8 @@ const std::array<Planted, 58> planted = {{
     PAIR(share_until_free, 2, "a bulk copy to offset", 2),
     PAIR(share_bytes, 2, "waits at a barrier of copies that do not arrive", 2),
     PAIR(share_once, 2, "once more than it was made for", 2),
+    PAIR(read_there, 2, "of shared memory", 2),
+    PAIR(read_met, 2, "of shared memory in a race with thread", 2),
     EARLY_PAIR(write_before_wait, 1, "of the device before it waits for earlier kernels"),
     EARLY_PAIR(read_before_wait, 1, "of the device before it waits for earlier kernels"),
     EARLY_PAIR(count_before_wait, 1, "of the device before it waits for earlier kernels"),

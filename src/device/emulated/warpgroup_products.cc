@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
@@ -18,12 +19,21 @@ bool same_bits(std::span<const float> left, std::span<const float> right) {
 
 float value_of(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
+float value_of(std::byte e4m3) {
+  const auto bits = static_cast<std::uint32_t>(e4m3);
+  if ((bits & 0x7F) == 0x7F) return std::numeric_limits<float>::quiet_NaN();
+  return std::bit_cast<float>((bits & 0x80) << 24 | (bits & 0x7F) << 20) * 0x1p120f;
+}
+
 using Line = WarpgroupProducts::Line;
-Line line_of(std::span<const std::byte> shared, std::size_t first, std::size_t line) {
-  Line values;
+Line line_of(std::span<const std::byte> shared, std::size_t first, std::size_t line, bool floats8) {
+  Line values = {};
   for (std::size_t piece = 0; piece < 2; ++piece) {
+    const std::byte* const from = &shared[WarpgroupProducts::place(first, line, piece)];
+    for (std::size_t i = 0; floats8 && i < 16; ++i) values[16 * piece + i] = value_of(from[i]);
+    if (floats8) continue;
     std::uint16_t bits[8];
-    std::memcpy(bits, &shared[WarpgroupProducts::place(first, line, piece)], sizeof bits);
+    std::memcpy(bits, from, sizeof bits);
     for (std::size_t i = 0; i < 8; ++i) values[8 * piece + i] = value_of(bits[i]);
   }
   return values;
@@ -31,8 +41,8 @@ Line line_of(std::span<const std::byte> shared, std::size_t first, std::size_t l
 
 // A column of lines that have several each.
 Line column_of(std::span<const std::byte> shared, std::size_t first, std::size_t column) {
-  Line values;
-  for (std::size_t line = 0; line < values.size(); ++line) {
+  Line values = {};
+  for (std::size_t line = 0; line < WarpgroupProducts::kDepth; ++line) {
     std::uint16_t bits;
     std::memcpy(&bits, &shared[WarpgroupProducts::place(first, line, column / 8) + column % 8 * 2],
                 sizeof bits);
@@ -41,26 +51,56 @@ Line column_of(std::span<const std::byte> shared, std::size_t first, std::size_t
   return values;
 }
 
+// `sum` and the 32 products of 8-bit floats as Hopper adds them up: each cut to 13 bits behind the leading
+// one of the largest, and so is the sum.
+float sum_of_floats8(float sum, const Line& row, const Line& column) {
+  constexpr int kKept = 13, kFraction = 23;
+  std::array<std::uint32_t, std::tuple_size_v<Line> + 1> terms;
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    terms[i] = std::bit_cast<std::uint32_t>(i == 0 ? sum : row[i - 1] * column[i - 1]);
+    largest = std::max(largest, terms[i] >> kFraction & 0xFF);
+  }
+  if (largest == 0xFF) return std::numeric_limits<float>::quiet_NaN();
+  std::int64_t all = 0;
+  for (const std::uint32_t term : terms) {
+    const std::uint32_t exponent = term >> kFraction & 0xFF, shift = largest - exponent + kFraction - kKept;
+    if (exponent == 0 || shift > kFraction) continue;
+    const std::int64_t size = ((term & 0x7FFFFF) | 0x800000) >> shift;
+    all += term >> 31 != 0 ? -size : size;
+  }
+  int extra = 0;
+  for (std::int64_t size = std::abs(all); size >> (kKept + 1) > 0; size >>= 1) ++extra;
+  const auto kept = static_cast<float>(all / (std::int64_t{1} << extra));
+  return std::ldexp(kept, static_cast<int>(largest) - 127 - kKept + extra);
+}
+
 }  // namespace
 
 // The thread's part: rows 16 * warp + lane / 4 and eight further, columns 2 * (lane % 4) and the next of each
-// eight. Sums are in f32, k ascending: hardware's order is its own.
+// eight. Sums of bfloat16 are in f32, k ascending: hardware's order is its own.
 void WarpgroupProducts::work_out(std::uint32_t thread, const Task& task, std::span<const std::byte> shared,
                                  std::span<float> sums) const {
   const Product& product = task.product;
   const std::size_t lane = thread % 32, row = thread % kGroupThreads / 32 * 16 + lane / 4;
-  const Rows rows =
-      task.rows ? *task.rows : Rows{line_of(shared, product.a, row), line_of(shared, product.a, row + 8)};
+  const Rows rows = task.rows ? *task.rows
+                              : Rows{line_of(shared, product.a, row, product.floats8),
+                                     line_of(shared, product.a, row + 8, product.floats8)};
   for (std::size_t i = 0; i < product.columns / 4; ++i) {
     const std::size_t at = i / 2 * 8 + lane % 4 * 2 + i % 2;
     const Line column =
         task.rows ? column_of(shared, product.b + at / kLineColumns * product.apart, at % kLineColumns)
-                  : line_of(shared, product.b, at);
+                  : line_of(shared, product.b, at, product.floats8);
     for (std::size_t half = 0; half < 2; ++half) {
       float& sum = sums[i / 2 * 4 + 2 * half + i % 2];
       if (!product.adds) sum = 0;
-      for (std::size_t step = 0; step < kDepth; ++step) {
-        const std::size_t k = backward_ ? kDepth - 1 - step : step;
+      if (product.floats8 && !backward_) {
+        sum = sum_of_floats8(sum, rows[half], column);
+        continue;
+      }
+      const std::size_t depth = product.floats8 ? 2 * kDepth : kDepth;
+      for (std::size_t step = 0; step < depth; ++step) {
+        const std::size_t k = backward_ ? depth - 1 - step : step;
         sum = std::fma(rows[half][k], column[k], sum);
       }
     }

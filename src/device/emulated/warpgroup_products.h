@@ -6,7 +6,8 @@
 // matrices that are not laid out for it; a thread that ends with products under way, or a warpgroup of which
 // some threads did not multiply. Who may read and write the matrices is ClusterCopies' business. Threads: the
 // block's runner. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Operations", "Shared Memory Matrix
-// Layout" (128-byte swizzle, K-major; of right matrices behind a left one of the threads' own, MN-major).
+// Layout" (128-byte swizzle, K-major; of right matrices behind a left one of the threads' own, MN-major); how
+// sums of 8-bit floats are rounded: arXiv 2511.10909 (Hopper).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,17 +27,18 @@ class WarpgroupProducts {
 
   // sums (64 x columns) = (adds: sums +) a (64 x 16) * b (columns x 16)^T. Both are offsets in shared memory:
   // 32 bytes of the first of lines of kLineBytes, whose pieces of 16 bytes are swizzled within each
-  // kTileBytes. Or `a` is the threads' own, and b (16 x columns) has kDepth such lines, each with
-  // kLineColumns, of which the next ones are `apart` bytes further.
+  // kTileBytes; of bfloat16, or 32 of k in 8-bit floats (e4m3). Or `a` is the threads' own, and b (16 x
+  // columns) has kDepth such lines, each with kLineColumns, of which the next ones are `apart` bytes further.
   struct Product {
     std::size_t a = 0, b = 0;
     std::uint32_t columns = 0;
     bool adds = true;
     std::size_t apart = 0;
+    bool floats8 = false;
     bool operator==(const Product&) const = default;
   };
   // A thread's sums need this of a left matrix that is the threads' own.
-  using Line = std::array<float, kDepth>;
+  using Line = std::array<float, 2 * kDepth>;
   using Rows = std::array<Line, 2>;
   // The place of 16 bytes, `piece` of its, of a line of a matrix at `first`.
   static std::size_t place(std::size_t first, std::size_t line, std::size_t piece) {
@@ -44,7 +46,8 @@ class WarpgroupProducts {
     return at ^ (at / kLineBytes % 8 * 16);
   }
 
-  // Another cluster. `backward`: the k of a step from its end, as no order of the kernels is.
+  // Another cluster. `backward`: the k of a step from its end, as no order of the kernels is; of 8-bit floats
+  // with all bits of f32, which the hardware's sums do not have.
   void begin(std::uint32_t blocks, std::uint32_t threads_of_block, bool backward);
 
   // Each gives a fault or nothing. `sums` are columns / 2 of the thread's own.

@@ -14,6 +14,14 @@ void multiply_warpgroup(float* sums, std::uint32_t columns, bool adds, const voi
       sums,
       {.a = runner.place_in_shared(a), .b = runner.place_in_shared(b), .columns = columns, .adds = adds});
 }
+void multiply_warpgroup_floats8(float* sums, std::uint32_t columns, bool adds, const void* a, const void* b) {
+  BlockRunner& runner = BlockRunner::running();
+  runner.multiply_warpgroup(sums, {.a = runner.place_in_shared(a),
+                                   .b = runner.place_in_shared(b),
+                                   .columns = columns,
+                                   .adds = adds,
+                                   .floats8 = true});
+}
 // Lanes of a row have two neighbours of k each, of its first half and of its second one.
 void multiply_warpgroup(float* sums, std::uint32_t columns, bool adds, const std::uint32_t (&a)[4],
                         const void* b, std::size_t apart) {

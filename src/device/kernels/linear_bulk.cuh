@@ -156,7 +156,7 @@ __device__ __forceinline__ void tell(const LinearArgs& args, Ring ring) {
 
 // A thread's copies of a block's weights, stage after stage: its piece of every kLines-th line, from row
 // `first` of n on.
-template <ProductTile tile, bool gated, class Sizes>
+template <ProductTile tile, bool gated, class Sizes, class T>
 struct BulkCopies {
   static constexpr int kPieces = kSlabRowBytes / 16, kLines = kBulkCopiers / kPieces,
                        kCount = tile.columns / kLines;
@@ -167,13 +167,13 @@ struct BulkCopies {
 
   __device__ __forceinline__ BulkCopies(const LinearArgs& args, int first, int thread) {
     const int line = thread / kPieces, piece = thread % kPieces, row = first + line;
-    const std::int64_t row_bytes = std::int64_t{2} * args.k;
+    const std::int64_t row_bytes = row_bytes_of<T>(args.k);
     from = static_cast<const unsigned char*>(args.weight) + row * row_bytes + 16 * piece;
     step = kLines * row_bytes;
     opened = args.n * row_bytes;
     to = swizzled(line, piece, kSlabRowBytes);
     count = args.n > row ? (args.n - row + kLines - 1) / kLines : 0;
-    left = 2 * args.k - 16 * piece;
+    left = code_bytes_of<T>(args.k) - 16 * piece;
   }
   __device__ __forceinline__ void start(unsigned char* stage) {
 #pragma unroll
@@ -190,8 +190,31 @@ struct BulkCopies {
   }
 };
 
+// The same of scales for each kFloat8Scale of k, a piece of each line, in which the stage's are.
+template <ProductTile tile, class T>
+struct ScaleCopies {
+  static constexpr int kCount = (tile.columns + kBulkCopiers - 1) / kBulkCopiers;
+  const unsigned char* from;
+  std::int64_t step;
+  int thread, count;  // count: as BulkCopies has it
+
+  __device__ __forceinline__ ScaleCopies(const LinearArgs& args, int first, int copier) : thread(copier) {
+    const std::int64_t row_bytes = row_bytes_of<T>(args.k);
+    const int row = first + thread, end = args.n < first + tile.columns ? args.n : first + tile.columns;
+    from = static_cast<const unsigned char*>(args.weight) + row * row_bytes + code_bytes_of<T>(args.k);
+    step = kBulkCopiers * row_bytes;
+    count = end > row ? (end - row + kBulkCopiers - 1) / kBulkCopiers : 0;
+  }
+  __device__ __forceinline__ void start(unsigned char* to, int first_k) const {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j)
+      if (kBulkCopiers * j + thread < tile.columns)
+        copy_async(to + 16 * (kBulkCopiers * j + thread), from + j * step + scale_piece(first_k), j < count);
+  }
+};
+
 // Brings weights as they lie there. `thread`: of those who bring.
-template <ProductTile tile, bool gated, class Sizes>
+template <ProductTile tile, bool gated, class Sizes, class T = Bf16>
 __device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* shared, int thread) {
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   Ring<tile.stages, Sizes::kStageBytes> ring(shared);
@@ -201,10 +224,12 @@ __device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* sha
   if (thread >= kBulkCopiers) return;
   int started = 0;
   for (BulkTiles<tile, gated> tiles(args); tiles.is_there(); tiles.next()) {
-    BulkCopies<tile, gated, Sizes> weights(args, tiles.first_column(), thread);
+    BulkCopies<tile, gated, Sizes, T> weights(args, tiles.first_column(), thread);
+    const ScaleCopies<tile, T> scales(args, tiles.first_column(), thread);
     for (int i = 0; i < stages; ++i, ++started) {
       if (started >= tile.stages) wait_for_arrivals(ring.freed + ring.place, ring.parity ^ 1);
       weights.start(ring.stage() + Sizes::kRowBytes);
+      if constexpr (kScalesOfBlocks<T>) scales.start(ring.stage() + Sizes::kFirstScale, i * tile.depth);
       arrive_with_copies(ring.copied + ring.place);
       ring.next();
     }
@@ -310,40 +335,56 @@ __device__ __forceinline__ void store_gated(const LinearArgs& args, std::uint16_
   }
 }
 
-// A warpgroup's way through the tiles of its cluster: `multiply` starts the products of a stage, and `store`
-// has a tile's sums. Sums: ProductSums of 64 lines.
-template <ProductTile tile, bool gated, class Sizes, class Sums, class Multiply, class Store>
-__device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsigned char* shared,
-                                                   const Multiply& multiply, const Store& store) {
-  const int stages = (args.k + tile.depth - 1) / tile.depth;
-  BulkTiles<tile, gated> tiles(args);
-  // Stages that go through the ring. Nobody hears of a place that is not filled again: its block may have
+// A warp's way through the stages of its cluster's tiles.
+template <ProductTile tile, bool gated, class Sizes>
+struct StageReader {
+  Ring<tile.stages, Sizes::kStageBytes> ring, behind;
+  int left;  // stages that go through the ring
+
+  __device__ __forceinline__ StageReader(const LinearArgs& args, unsigned char* shared)
+      : ring(shared),
+        behind(shared),
+        left(BulkTiles<tile, gated>(args).left() * ((args.k + tile.depth - 1) / tile.depth)) {}
+  // The next stage, once it is there.
+  __device__ __forceinline__ const unsigned char* next() {
+    wait_for_arrivals(ring.filled + ring.place, ring.parity);
+    const unsigned char* const stage = ring.stage();
+    ring.next();
+    return stage;
+  }
+  // The first that is not free yet is. Nobody hears of a place that is not filled again: its block may have
   // ended.
-  int left = tiles.left() * stages;
-  Ring<tile.stages, Sizes::kStageBytes> ring(shared), behind(shared);
-  const auto free = [&] {
+  __device__ __forceinline__ void free() {
     if (threadIdx.x % 32 == 0 && left > tile.stages)
 #pragma unroll
       for (unsigned rank = 0; rank < tile.cluster; ++rank) arrive_at(behind.freed + behind.place, rank);
     --left;
     behind.next();
-  };
-  for (; tiles.is_there(); tiles.next()) {
+  }
+};
+
+// A warpgroup's: `multiply` starts the products of a stage, and `store` has a tile's sums. Sums: ProductSums
+// of 64 lines.
+template <ProductTile tile, bool gated, class Sizes, class Sums, class Multiply, class Store>
+__device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsigned char* shared,
+                                                   const Multiply& multiply, const Store& store) {
+  const int stages = (args.k + tile.depth - 1) / tile.depth;
+  StageReader<tile, gated, Sizes> reader(args, shared);
+  for (BulkTiles<tile, gated> tiles(args); tiles.is_there(); tiles.next()) {
     Sums all;
     clear(all);
     auto& sums = all.at[0];
     for (int i = 0; i < stages; ++i) {
-      wait_for_arrivals(ring.filled + ring.place, ring.parity);
+      const unsigned char* const stage = reader.next();
       fence_products(sums);
-      multiply(ring.stage(), sums);
+      multiply(stage, sums);
       commit_products();
-      ring.next();
       if (i == 0) continue;
       wait_for_products<1>();
-      free();
+      reader.free();
     }
     wait_for_products<0>();
-    free();
+    reader.free();
     fence_products(sums);  // nothing reads them before
     store(tiles, all);
   }

@@ -200,7 +200,13 @@ Status DeviceOps::reserve(std::int64_t max_rows, const Widths& widths, std::int6
   room(Room::heads, max_rows * widths.heads);
   room(Room::products, max_rows * widest_products_);
   if (options_.rounds()) {
-    room(Room::rounded, (max_rows * std::max(widths.rows, widest_input_) + 1) / 2);
+    const std::int64_t widest = std::max(widths.rows, widest_input_);
+    room(Room::rounded,
+         options_.products == MatrixProducts::w8a8
+             ? (device::KernelLaunches::float8_input_bytes(Element::fp8_blocks, max_rows, widest) +
+                2 * max_rows * widest) /
+                   4
+             : (max_rows * widest + 1) / 2);
     room(Room::attended, (max_rows * widths.attended + 1) / 2);
   }
   room(Room::partial, partial_floats);

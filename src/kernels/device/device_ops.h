@@ -43,7 +43,9 @@ enum class AttentionKernels { automatic, plain, tiles, warpgroups };
 // of bf16, where a matrix's rows are made for them, and else the plain kernel; automatic: those, or the plain
 // kernel for weights of f32. Bits of both are the same in every batch. library: the device's
 // (Device::multiply) for matrices of bf16, over inputs rounded to bf16; bits depend on the number of rows.
-enum class MatrixProducts { automatic, tiles, plain, library };
+// w8a8: as automatic, but inputs of 8-bit floats become such, too, where the folder's scheme says so
+// (KernelLaunches::linear_float8), in products of any number of rows, so that bits stay the same.
+enum class MatrixProducts { automatic, tiles, plain, library, w8a8 };
 
 class DeviceOps {
  public:

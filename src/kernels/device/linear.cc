@@ -22,10 +22,25 @@ std::uint16_t* room_for_rounded(DeviceOps& ops, std::int64_t num_rows, std::int6
   return reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::rounded, (elements + 1) / 2));
 }
 
+// Whether inputs become 8-bit floats, as the folder's scheme says, where there is a product of such for it:
+// scales of rows beside those of rows, and of groups, or one of all, beside those of blocks.
+bool takes_float8(const DeviceOps& ops, const PackedLinear::Storage& weight) {
+  const LinearArithmetic& inputs = weight.arithmetic;
+  if (ops.options().products != MatrixProducts::w8a8 || inputs.number != InputNumber::e4m3) return false;
+  const bool of_groups = inputs.scales == InputScale::group && inputs.group == device::kFloat8Scale,
+             of_rows = inputs.scales != InputScale::group || (of_groups && weight.k <= device::kFloat8Scale);
+  const auto all = [&](Element element) {
+    return std::ranges::all_of(weight.device,
+                               [&](const DevicePart& part) { return part.element == element; });
+  };
+  return (of_rows && all(Element::fp8)) ||
+         ((of_groups || inputs.scales == InputScale::fixed) && all(Element::fp8_blocks));
+}
+
 // Whether products of more than a few rows take all of a matrix's parts by tiles, which read x in bfloat16.
 bool is_by_tiles(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
   return ops.options().rounds() && ops.options().products != MatrixProducts::library &&
-         num_rows > device::KernelLaunches::few_rows() &&
+         !takes_float8(ops, weight) && num_rows > device::KernelLaunches::few_rows() &&
          std::ranges::all_of(weight.device, [&](const DevicePart& part) {
            return device::KernelLaunches::supports_product_tiles(part.element, i32(weight.k));
          });
@@ -83,23 +98,58 @@ device::LinearArgs args_of(const DevicePart& part, std::int64_t k, std::int64_t 
           .stride = i32(stride)};
 }
 
-// y [num_rows, columns of the parts] = (accumulate: y +) x W^T, of rows that is_by_tiles() has rounded.
+// y [num_rows, columns of the parts] = (accumulate: y +) x W^T, of rows that are made for it.
 void rounded_products(DeviceOps& ops, const PackedLinear::Storage& weight, const std::uint16_t* rounded,
                       std::int64_t num_rows, float* y, std::int64_t stride, bool accumulate) {
+  const bool float8 = takes_float8(ops, weight);
   for (const DevicePart& part : weight.device) {
     device::LinearArgs args = args_of(part, weight.k, num_rows, y, stride, accumulate);
     args.rounded = const_cast<std::uint16_t*>(rounded);
-    ops.keep(ops.launches().linear_tiles(part.element, args));
+    ops.keep(float8 ? ops.launches().linear_float8(part.element, args)
+                    : ops.launches().linear_tiles(part.element, args));
     y += part.n;
   }
+}
+
+// Rows of products that takes_float8(): `x` of them, with what they are made of.
+const std::uint16_t* float8_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows,
+                                 device::QuantizeRowsArgs rows) {
+  const Element element = weight.device.front().element;
+  const std::int64_t bytes = device::KernelLaunches::float8_input_bytes(element, num_rows, weight.k);
+  float* const room = ops.room(DeviceOps::Room::rounded, (bytes + 3) / 4);
+  if (room == nullptr) return nullptr;
+  rows.out = reinterpret_cast<std::uint8_t*>(room);
+  rows.rows = i32(num_rows), rows.width = i32(weight.k);
+  rows.blocks = element == Element::fp8_blocks ? 1 : 0;
+  rows.scale = weight.arithmetic.scales == InputScale::fixed ? weight.arithmetic.scale : 0.0f;
+  rows.largest = weight.arithmetic.largest;
+  ops.keep(rows.function.is_there != 0                       ? ops.launches().quantize_function(rows)
+           : rows.norm.kind != device::InputNorm::Kind::none ? ops.launches().quantize_norm(rows)
+                                                             : ops.launches().quantize_rows(rows));
+  return reinterpret_cast<const std::uint16_t*>(room);
+}
+const std::uint16_t* float8_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows,
+                                 const LinearInput& input) {
+  using Kind = device::InputNorm::Kind;
+  return float8_rows(ops, weight, num_rows,
+                     {.x = input.x,
+                      .stride = i32(input.stride),
+                      .norm = {.kind = input.op == LinearInput::Op::none       ? Kind::none
+                                       : input.op == LinearInput::Op::rms_norm ? Kind::rms
+                                                                               : Kind::layer,
+                               .weight = input.weight,
+                               .bias = input.bias,
+                               .eps = input.eps},
+                      .function = {}});
 }
 
 // The same of rows as they are, by whatever kernel each part takes. False: there is no memory, and ops has
 // the error.
 bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
               std::int64_t num_rows, float* y, std::int64_t stride, bool accumulate) {
-  if (is_by_tiles(ops, weight, num_rows)) {
-    const std::uint16_t* const rounded = rounded_rows(ops, input, num_rows, weight.k);
+  if (const bool float8 = takes_float8(ops, weight); float8 || is_by_tiles(ops, weight, num_rows)) {
+    const std::uint16_t* const rounded =
+        float8 ? float8_rows(ops, weight, num_rows, input) : rounded_rows(ops, input, num_rows, weight.k);
     if (rounded == nullptr) return false;
     rounded_products(ops, weight, rounded, num_rows, y, stride, accumulate);
     return true;
@@ -172,7 +222,8 @@ bool aligned_input(const LinearInput& input, std::int64_t num_rows, std::int64_t
 // Whether a product of few rows can be one launch, whatever its matrices' types.
 bool is_few(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
   return ops.options().rounds() && ops.options().products != MatrixProducts::library &&
-         num_rows <= device::KernelLaunches::few_rows() && std::ssize(weight.device) <= device::kMostParts &&
+         !takes_float8(ops, weight) && num_rows <= device::KernelLaunches::few_rows() &&
+         std::ssize(weight.device) <= device::kMostParts &&
          (weight.form != LinearForm::gated || weight.device.size() == 1) &&
          std::ranges::all_of(weight.device, [&](const DevicePart& part) {
            return device::KernelLaunches::supports_product_tiles(part.element, i32(weight.k)) &&
@@ -278,29 +329,42 @@ void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInp
   ops.wrote(y, num_rows);
 }
 
-// Rows between products by tiles are rounded as the function makes them.
+// Rows between products by tiles are rounded, or quantised, as the function makes them.
 void linear_pair(DeviceOps& ops, const PackedLinear::Storage& first, Activation activation,
                  const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
                  const Buffer& between, const Buffer& y, bool accumulate) {
-  if (!is_by_tiles(ops, first, num_rows) || !is_by_tiles(ops, second, num_rows)) {
+  const bool float8 = takes_float8(ops, second);
+  if (!float8 && (!is_by_tiles(ops, first, num_rows) || !is_by_tiles(ops, second, num_rows))) {
     linear(ops, first, input, num_rows, between, {.activation = activation});
     linear(ops, second, LinearInput::rows(between), num_rows, y, {.accumulate = accumulate});
     return;
   }
   CHECK(between.stride == first.n);
-  if (const std::uint16_t* const rounded = gated_rows(ops, first, activation, input, num_rows)) {
+  if (const std::uint16_t* const rounded =
+          float8 ? nullptr : gated_rows(ops, first, activation, input, num_rows)) {
     rounded_products(ops, second, rounded, num_rows, floats(y), y.stride, accumulate);
     return ops.wrote(y, num_rows);
   }
   float* const made = function_input(ops, first, num_rows, between);
   if (made == nullptr || !products(ops, first, input, num_rows, made, first.num_rows(), false)) return;
   ops.wrote(between, num_rows);
+  const std::int32_t gated = first.form == LinearForm::gated ? 1 : 0;
+  if (float8) {
+    const std::uint16_t* const codes =
+        float8_rows(ops, second, num_rows,
+                    {.x = made,
+                     .norm = {},
+                     .function = {.is_there = 1, .function = function_of(activation), .gated = gated}});
+    if (codes == nullptr) return;  // ops has the error
+    rounded_products(ops, second, codes, num_rows, floats(y), y.stride, accumulate);
+    return ops.wrote(y, num_rows);
+  }
   std::uint16_t* const rounded = room_for_rounded(ops, num_rows, second.k);
   if (rounded == nullptr) return;  // ops has the error
   ops.keep(ops.launches().activate({.in = made,
                                     .width = i32(first.n),
                                     .function = function_of(activation),
-                                    .gated = first.form == LinearForm::gated ? 1 : 0,
+                                    .gated = gated,
                                     .slab_rows = i32(num_rows),
                                     .rounded = rounded},
                                    num_rows));

@@ -134,6 +134,7 @@ def test_the_estimator_counts_the_instructions_that_there_are(build):
         ("few", 'x[0] = 1; asm volatile("griddepcontrol.wait;");', "touches memory before it waits"),
         ("bulk", "x[0] = 1;", "has no HGMMA"),
         ("bulk", "x[0] = 1;", "has no UBLKCP"),
+        ("float8", "x[0] = 1;", "has no QGMMA"),
     ],
 )
 def test_the_gates_can_fail(build, tmp_path, name, source, said):

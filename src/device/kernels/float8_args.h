@@ -1,0 +1,61 @@
+#pragma once
+// Inputs of products in 8-bit floats (e4m3), and the kernels that make them (rows_float8.cuh): rows of codes
+// in slabs as launch_shapes.h has those of bfloat16, in which kFloat8Scale of k take kSlabRowBytes; behind
+// all slabs their scales in f32, one for each row, or for each kFloat8Scale of k of all rows, one after the
+// other. x = scale * code. Codes of 32 neighbours lie as float8_byte() has them, as those of weights do. The
+// scale with which the largest magnitude becomes 448, or one that is fixed, is LinearArithmetic's
+// (tensor/linear_arithmetic.h).
+#include "device/kernels/launch_shapes.h"
+
+namespace pagoda::device {
+
+static_assert(kFloat8Scale == kSlabRowBytes);
+// A row is filled up with zeros to whole stages of any product.
+PAGODA_HOST_DEVICE constexpr std::int32_t float8_width(std::int32_t k) {
+  return (k + 2 * kFloat8Scale - 1) / (2 * kFloat8Scale) * (2 * kFloat8Scale);
+}
+// The byte of the code at `byte` of the kFloat8Scale from i on.
+PAGODA_HOST_DEVICE constexpr std::int64_t float8_place(std::int64_t rows, std::int32_t row, std::int32_t i,
+                                                       std::int32_t byte) {
+  return (i / kFloat8Scale * rows + row) * kSlabRowBytes + 16 * (byte / 16 ^ row % 8) + byte % 16;
+}
+PAGODA_HOST_DEVICE constexpr std::int64_t float8_codes(std::int64_t rows, std::int32_t k) {
+  return rows * float8_width(k);
+}
+PAGODA_HOST_DEVICE constexpr std::int64_t float8_bytes(std::int64_t rows, std::int32_t k, bool blocks) {
+  return float8_codes(rows, k) + 4 * rows * (blocks ? float8_width(k) / kFloat8Scale : 1);
+}
+
+// out = the rows of x, of their norm, or of a function of them.
+struct QuantizeRowsArgs {
+  const float* x = nullptr;     // [rows, width]; gated: [rows, 2 * width]
+  std::uint8_t* out = nullptr;  // float8_bytes() at a multiple of 16
+  std::int32_t rows = 0, width = 0;
+  std::int32_t stride = 0;       // from a row of x to the next; 0: it has no more
+  std::int32_t blocks = 0;       // a scale for each kFloat8Scale; else for each row
+  float scale = 0;               // not 0: the one of all
+  float largest = 0;             // not 0: magnitudes above it count as it where a scale is found
+  InputNorm norm = {};           // quantize_norm
+  OutputFunction function = {};  // quantize_function, as ActivateArgs has it
+};
+
+// A product of them by warpgroups (linear_float8.cuh): a block has `rows` rows of x, 64 for each warpgroup
+// that multiplies, and `columns` rows of the weights, in stages of one kFloat8Scale of k, or of two where a
+// block has few. Threads behind those that multiply bring, as kBulkBringers are.
+PAGODA_HOST_DEVICE constexpr std::int32_t float8_stage_bytes(const ProductTile& tile, bool blocks) {
+  const std::int32_t scales = blocks ? (16 * tile.columns + 1023) / 1024 * 1024 : 0;
+  return tile.depth / kFloat8Scale * (tile.rows + tile.columns) * kSlabRowBytes + scales;
+}
+PAGODA_HOST_DEVICE constexpr ProductTile float8_tile(std::int32_t columns, std::int32_t rows, bool blocks) {
+  ProductTile tile = {rows, columns, rows > 64 ? kFloat8Scale : 2 * kFloat8Scale, rows / 16, 1, 0, 2};
+  tile.stages = choices::bulk_kib * 1024 / float8_stage_bytes(tile, blocks);
+  return tile;
+}
+constexpr std::uint32_t float8_shared_bytes(const ProductTile& tile, bool blocks) {
+  return static_cast<std::uint32_t>(tile.stages * (float8_stage_bytes(tile, blocks) + 24));
+}
+PAGODA_HOST_DEVICE constexpr std::int32_t float8_threads(const ProductTile& tile) {
+  return 2 * tile.rows + kBulkBringers;
+}
+
+}  // namespace pagoda::device
