@@ -126,6 +126,7 @@ inline constexpr SampleBody kSampleBodies[] = {
      Serves::scores},
     {"/v1/rerank", R"({"query":"a","documents":["b"]})", Serves::embeddings},
     {"/v2/rerank", R"({"query":"a","documents":["b"],"max_tokens_per_doc":9})", Serves::scores},
+    {"/v1/reranking", R"({"query":"a","documents":["b"],"top_n":1})", Serves::scores},
     {"/admin/prefixes", R"({"name":"p","messages":[{"role":"system","content":"a"}],
       "tools":[{"type":"function","function":{"name":"f"}}]})"},
     {"/admin/prefixes", R"({"name":"q","prompt":[1,2]})"},

@@ -111,7 +111,7 @@ def test_scores_of_a_cross_encoder(cross):
         assert entry["document"]["text"] == documents[entry["index"]]
         assert entry["relevance_score"] == scores[entry["index"]]
     assert ranked["usage"]["total_tokens"] == score["usage"]["total_tokens"]
-    for path in "/v1/rerank", "/v2/rerank":
+    for path in "/v1/rerank", "/v2/rerank", "/reranking":
         again = http.post(
             path,
             json={

@@ -35,6 +35,7 @@ constexpr ApiRoute kRoutes[] = {
     {post("/rerank"), answer<PoolingForm::rerank>},
     {post("/v1/rerank"), answer<PoolingForm::rerank>},
     {post("/v2/rerank"), answer<PoolingForm::rerank>},
+    {post("/v1/reranking"), answer<PoolingForm::rerank>},  // llama.cpp's name
 };
 
 constexpr Protocol kProtocol = {.name = "pooling", .routes = kRoutes, .error_body = openai_error_body};
