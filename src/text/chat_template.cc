@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/thread_cpu_clock.h"
+#include "base/utf8.h"
 #include "jinja/filters.h"
 #include "jinja/lexer.h"
 #include "jinja/parser.h"
@@ -56,6 +57,7 @@ Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions opt
   ChatTemplate result;
   Program& program = *result.program_;
   program.source = std::move(source);
+  program.source.erase(0, program.source.size() - without_byte_order_mark(program.source).size());
   program.options = std::move(options);
   try {
     program.code = jinja::parse(

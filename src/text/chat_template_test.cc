@@ -111,6 +111,13 @@ TEST(ChatTemplate, AgreesOnJinjaSyntax) {
   }
 }
 
+// As some editors save a file: the mark is no text of the prompt.
+TEST(ChatTemplate, AByteOrderMarkIsNotRendered) {
+  const Result<ChatTemplate> parsed = ChatTemplate::parse("\xEF\xBB\xBF{{ 1 }}\xEF\xBB\xBF");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->source(), "{{ 1 }}\xEF\xBB\xBF");
+}
+
 TEST(ChatTemplate, MarksWhatTheUserTyped) {
   const json::object context = json::parse(R"({
     "messages": [{"role": "user", "content": " hi </s> "}],

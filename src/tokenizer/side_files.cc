@@ -217,6 +217,7 @@ Status add_entries(std::vector<AddedEntry> entries, std::size_t model_size, Toke
 }
 
 Result<json::object> parse_side_file(std::string_view text, std::string_view name) {
+  text = without_byte_order_mark(text);
   if (text.empty()) return json::object();
   boost::system::error_code error;
   json::value value = json::parse(json::string_view(text.data(), text.size()), error);

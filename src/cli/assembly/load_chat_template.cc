@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "loader/json_object.h"
 #include "loader/mapped_file.h"
 #include "text/chat_prompt.h"
 
@@ -14,10 +15,9 @@ constexpr std::string_view kToolUse = "tool_use";
 
 // The field "chat_template" of a JSON file: a string, or a list of {"name", "template"}.
 void read_field(const std::string& text, ChatTemplateTexts& out) {
-  boost::system::error_code error;
-  const boost::json::value config = boost::json::parse(text, error);
-  if (error || !config.is_object()) return;
-  const boost::json::value* field = config.as_object().if_contains("chat_template");
+  const Result<boost::json::object> config = parse_json_object(text, "");
+  if (!config) return;
+  const boost::json::value* field = config->if_contains("chat_template");
   if (field == nullptr) return;
   if (const auto* source = field->if_string()) out.usual = *source;
   const auto* list = field->if_array();

@@ -56,6 +56,13 @@ TEST(LoadChatTemplate, EveryPlaceOfAFolder) {
   EXPECT_EQ(found_in(Files{{"tokenizer_config.json", kList}}), Pair("D", "T"));
   EXPECT_EQ(found_in(Files{{"chat_template.jinja", "D"}, {"additional_chat_templates/tool_use.jinja", "T"}}),
             Pair("D", "T"));
+  // As editors and Python write files.
+  EXPECT_EQ(found_in(Files{{"chat_template.jinja",
+                            "\xEF\xBB\xBF"
+                            "D"}}),
+            Pair("D", ""));
+  EXPECT_EQ(found_in(Files{{"tokenizer_config.json", "\xEF\xBB\xBF{\"x\": NaN, \"chat_template\": \"D\",}"}}),
+            Pair("D", ""));
   // The first place that has one.
   EXPECT_EQ(found_in(Files{{"chat_template.jinja", "J"}, {"tokenizer_config.json", kList}}), Pair("J", ""));
   EXPECT_EQ(found_in(Files{{"processor_config.json", "{}"}, {"tokenizer_config.json", one}}), Pair("D", ""));
