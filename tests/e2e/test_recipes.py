@@ -1,5 +1,5 @@
 """The diffs of examples/policies apply to this tree, each alone, and what they touch compiles; a policy of a kind that
-is not known everywhere does not. The compiler's own commands are those of the build that made the program under test."""
+is not known everywhere does not. The compiler's own commands are those of the build that made the program."""
 
 import json
 import re
