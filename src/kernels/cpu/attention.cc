@@ -43,8 +43,8 @@ bool comes_first(const AttentionUnit& a, const AttentionUnit& b) {
   return a.thread != b.thread ? a.thread < b.thread : a.cost > b.cost;
 }
 
-// As for_tiles deals them out: to each thread those of its own rows, longest first, and to whom has fewer of
-// them the shortest of who has most.
+// Orders units as for_tiles hands them out: to each thread those of its own rows, longest first; a thread
+// with fewer takes the shortest of the thread with most.
 void deal_out(std::vector<AttentionUnit>& units, std::int64_t threads) {
   static thread_local std::vector<AttentionUnit> sorted;
   static thread_local std::vector<std::span<const AttentionUnit>> left;
@@ -220,10 +220,7 @@ void attend_split(const KernelContext& context, const AttentionCall& call,
   }
 }
 
-}  // namespace
-
-void paged_attention(const KernelContext& context, const PagedAttentionArgs& args) {
-  static thread_local std::vector<AttentionUnit> units;
+AttentionCall call_of(const KernelContext& context, const PagedAttentionArgs& args) {
   const AttentionKernels& kernels = attention_kernels(context.level);
   const KvLayout& layout = args.layout;
   const auto width = static_cast<std::int32_t>(round_up(layout.head_size, 16)),
@@ -235,35 +232,43 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
                       .head_size = padded,
                       .block_size = kTokenGroup});
   };
-  AttentionCall call{.args = args,
-                     .kernels = kernels,
-                     .of_type = layout.dtype == DType::f32   ? kernels.f32
-                                : layout.dtype == DType::f16 ? kernels.f16
-                                : layout.dtype == DType::i8  ? kernels.i8
-                                                             : kernels.bf16,
-                     .address = KvAddress(layout),
-                     .group_address = group_of_width(width),
-                     .value_address = group_of_width(value_width),
-                     .group = args.num_query_heads / layout.num_kv_heads,
-                     .width = width,
-                     .value_width = value_width,
-                     .direct = layout.block_size % kTokenGroup == 0 && layout.head_size % 16 == 0};
+  return {.args = args,
+          .kernels = kernels,
+          .of_type = layout.dtype == DType::f32   ? kernels.f32
+                     : layout.dtype == DType::f16 ? kernels.f16
+                     : layout.dtype == DType::i8  ? kernels.i8
+                                                  : kernels.bf16,
+          .address = KvAddress(layout),
+          .group_address = group_of_width(width),
+          .value_address = group_of_width(value_width),
+          .group = args.num_query_heads / layout.num_kv_heads,
+          .width = width,
+          .value_width = value_width,
+          .direct = layout.block_size % kTokenGroup == 0 && layout.head_size % 16 == 0};
+}
 
-  // 32 query rows share each reading of K and V; more would leave threads idle at the end. Of a latent cache
-  // all heads do, which are many and wide: so many rows that what they keep meanwhile stays near the core.
-  constexpr std::int32_t kMaxRows = 32, kLatentRowHeads = 128;
-  const std::int32_t rows_of_unit =
-      layout.latent_size > 0 ? std::clamp(kLatentRowHeads / call.group, 1, kMaxRows) : kMaxRows;
-  const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
-  bool write_first = false;
-  std::int32_t longest = 0;
+struct BatchExtent {
   std::int64_t num_rows = 0;
+  std::int32_t longest_context = 0;
+  bool shares_sequences = false;  // several units attend to one sequence
+};
+
+// Lists the units of a batch: up to 32 query rows that share each reading of K and V; more would leave
+// threads idle at the end. Of a latent cache all heads share it, which are many and wide, so the rows are
+// limited to what stays near the core.
+BatchExtent list_units(const AttentionCall& call, std::int64_t threads, std::vector<AttentionUnit>& units) {
+  constexpr std::int32_t kMaxRows = 32, kLatentRowHeads = 128;
+  const PagedAttentionArgs& args = call.args;
+  const std::int32_t rows_of_unit =
+      args.layout.latent_size > 0 ? std::clamp(kLatentRowHeads / call.group, 1, kMaxRows) : kMaxRows;
+  const std::int64_t at_once = rows_at_once(args);
+  BatchExtent extent;
   units.clear();
   for (std::size_t s = 0; s < args.sequences.size(); ++s) {
     const AttentionSequence& sequence = args.sequences[s];
-    write_first = write_first || sequence.num_queries > rows_of_unit;
-    longest = std::max(longest, sequence.context_len);
-    num_rows += sequence.num_queries;
+    extent.shares_sequences = extent.shares_sequences || sequence.num_queries > rows_of_unit;
+    extent.longest_context = std::max(extent.longest_context, sequence.context_len);
+    extent.num_rows += sequence.num_queries;
     for (std::int32_t row = 0; row < sequence.num_queries; row += rows_of_unit) {
       const std::int32_t rows = std::min(rows_of_unit, sequence.num_queries - row);
       const std::int64_t context_len = sequence.context_len - sequence.num_queries + row + rows;
@@ -272,59 +277,84 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
     }
   }
   deal_out(units, threads);
+  return extent;
+}
 
-  const std::int64_t kv_heads = layout.num_kv_heads;
-  const auto tiles = static_cast<std::int64_t>(units.size()) * kv_heads;
-  // The states of partitions that are computed apart lie in memory all at once: within reason.
+// Whether the partitions of a context are computed apart: few tiles, long contexts, and states that all lie
+// in memory at once within reason.
+bool splits_contexts(const AttentionCall& call, const BatchExtent& extent, std::int64_t tiles,
+                     std::int64_t threads) {
   constexpr std::int64_t kMaxStates = std::int64_t{64} << 20;  // floats
-  const std::int64_t states = num_rows * args.num_query_heads * ceil_div(longest, kPartition) * value_width;
-  const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition && states <= kMaxStates;
-  // No key: K/V are already in the cache.
-  const bool writes = static_cast<bool>(args.key);
-  write_first = write_first || split;
-  const auto sequences = static_cast<std::int64_t>(args.sequences.size());
+  const std::int64_t states = extent.num_rows * call.args.num_query_heads *
+                              ceil_div(extent.longest_context, kPartition) * call.value_width;
+  return threads > 1 && tiles < 4 * threads && extent.longest_context > kPartition && states <= kMaxStates;
+}
+
+// Writes the new keys and values of all sequences, on one thread where handing them out would take longer.
+void write_all(const KernelContext& context, const AttentionCall& call, std::int64_t num_rows) {
+  const std::int64_t kv_heads = call.args.layout.num_kv_heads;
+  const std::int64_t tiles = std::ssize(call.args.sequences) * kv_heads;
   const auto write = [&](std::int64_t tile, int) {
-    write_kv(call, args.sequences[static_cast<std::size_t>(tile / kv_heads)],
+    write_kv(call, call.args.sequences[static_cast<std::size_t>(tile / kv_heads)],
              static_cast<std::int32_t>(tile % kv_heads));
   };
-  if (write_first && writes && num_rows * kv_heads > 16) {
-    for_tiles(context, sequences * kv_heads, write);
-  } else if (write_first && writes) {  // to hand them out would take longer
-    for (std::int64_t tile = 0; tile < sequences * kv_heads; ++tile) write(tile, 0);
-  }
-  if (split) {
-    attend_split(context, call, units);
-    return;
-  }
-  // The lambda must see the calling thread's list.
-  const std::vector<AttentionUnit>& all = units;
+  if (num_rows * kv_heads > 16)
+    for_tiles(context, tiles, write);
+  else
+    for (std::int64_t tile = 0; tile < tiles; ++tile) write(tile, 0);
+}
+
+// `writes`: each unit writes its sequence's new keys and values itself, before it reads them.
+void attend_whole(const KernelContext& context, const AttentionCall& call,
+                  const std::vector<AttentionUnit>& units, bool writes) {
+  const PagedAttentionArgs& args = call.args;
+  const std::int32_t kv_heads = args.layout.num_kv_heads;
+  const std::int64_t threads = num_threads(context);
+  const auto num_units = static_cast<std::int64_t>(units.size());
+  const auto sequence_of = [&](const AttentionUnit& unit) {
+    return &args.sequences[static_cast<std::size_t>(unit.sequence)];
+  };
   const auto run = [&](const AttentionUnit& unit, std::int32_t kv_head, const NextPiece& next) {
-    if (!write_first && writes)
-      write_kv(call, args.sequences[static_cast<std::size_t>(unit.sequence)], kv_head);
+    if (writes) write_kv(call, *sequence_of(unit), kv_head);
     attend(call, unit, kv_head, next);
   };
-  const auto num_units = static_cast<std::int64_t>(units.size());
-  if (num_units >= 8 * threads) {
-    // One thread takes all KV heads of a unit, which are neighbours in memory; then the unit behind those
-    // that the others have.
-    for_tiles(context, num_units, [&](std::int64_t tile, int) {
-      const AttentionUnit& unit = all[static_cast<std::size_t>(tile)];
-      const AttentionSequence* sequence = &args.sequences[static_cast<std::size_t>(unit.sequence)];
-      const AttentionUnit* after =
-          tile + threads < num_units ? &all[static_cast<std::size_t>(tile + threads)] : nullptr;
-      const AttentionSequence* then =
-          after != nullptr ? &args.sequences[static_cast<std::size_t>(after->sequence)] : nullptr;
-      if (then != nullptr) prefetch_row(args, then->query_start + after->first_row);
-      for (std::int32_t head = 0; head < layout.num_kv_heads; ++head) {
-        const bool last = head + 1 == layout.num_kv_heads;
-        run(unit, head, {last ? then : sequence, last ? 0 : head + 1});
-      }
+  if (num_units < 8 * threads) {
+    for_tiles(context, num_units * kv_heads, [&](std::int64_t tile, int) {
+      run(units[static_cast<std::size_t>(tile / kv_heads)], static_cast<std::int32_t>(tile % kv_heads), {});
     });
-  } else {
-    for_tiles(context, tiles, [&](std::int64_t tile, int) {
-      run(all[static_cast<std::size_t>(tile / kv_heads)], static_cast<std::int32_t>(tile % kv_heads), {});
-    });
+    return;
   }
+  // One thread takes all KV heads of a unit, which are neighbours in memory; then the unit after those of the
+  // other threads.
+  for_tiles(context, num_units, [&](std::int64_t tile, int) {
+    const AttentionUnit& unit = units[static_cast<std::size_t>(tile)];
+    const AttentionUnit* const after =
+        tile + threads < num_units ? &units[static_cast<std::size_t>(tile + threads)] : nullptr;
+    const AttentionSequence* const then = after != nullptr ? sequence_of(*after) : nullptr;
+    if (then != nullptr) prefetch_row(args, then->query_start + after->first_row);
+    for (std::int32_t head = 0; head < kv_heads; ++head) {
+      const bool last = head + 1 == kv_heads;
+      run(unit, head, {last ? then : sequence_of(unit), last ? 0 : head + 1});
+    }
+  });
+}
+
+}  // namespace
+
+void paged_attention(const KernelContext& context, const PagedAttentionArgs& args) {
+  static thread_local std::vector<AttentionUnit> units;
+  const AttentionCall call = call_of(context, args);
+  const std::int64_t threads = num_threads(context);
+  const BatchExtent extent = list_units(call, threads, units);
+  const std::int64_t tiles = std::ssize(units) * args.layout.num_kv_heads;
+  const bool split = splits_contexts(call, extent, tiles, threads);
+  const bool writes = static_cast<bool>(args.key);  // else K and V are in the cache already
+  const bool writes_first = writes && (split || extent.shares_sequences);
+  if (writes_first) write_all(context, call, extent.num_rows);
+  if (split)
+    attend_split(context, call, units);
+  else
+    attend_whole(context, call, units, writes && !writes_first);
 }
 
 }  // namespace pagoda::cpu
